@@ -1,0 +1,57 @@
+"""The Gaussian mechanism without sampling, exactly.
+
+Any composition of Gaussian releases, also with different multipliers s_i, is one Gaussian mechanism with
+mu = sqrt(sum 1 / s_i^2) (Dong, Roth, Su 2019, Corollary 3.3), and its profile has a closed form
+(Balle and Wang 2018, Theorem 8; Dong, Roth, Su 2019, Corollary 2.13).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from scipy.special import log_ndtr
+
+_ROUNDOFF = 2.0**-53
+
+
+def compose_mu(noises: Iterable[tuple[float, int]]) -> float:
+    """mu of a composition, rounded up, from (effective noise multiplier, count) pairs."""
+    return math.sqrt(math.fsum(count / noise**2 for noise, count in noises)) * (1 + 8 * _ROUNDOFF)
+
+
+def delta_bounds(mu: float, epsilon: float) -> tuple[float, float]:
+    """Lower and upper bound on delta(epsilon) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2).
+
+    The two terms nearly cancel; the bounds carry the rounding of their logarithms.
+    """
+    first = float(log_ndtr(-epsilon / mu + mu / 2))
+    second = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
+    size = 1 + abs(first) + abs(second) + epsilon + (epsilon / mu + mu) ** 2
+    error = math.exp(first) * 64 * _ROUNDOFF * size
+    value = -math.exp(first) * math.expm1(min(second - first, 0.0))
+    return max(0.0, value - error), min(1.0, value + error)
+
+
+def epsilon_bounds(mu: float, delta: float) -> tuple[float, float]:
+    """Lower and upper bound on the smallest epsilon >= 0 with delta(epsilon) <= delta; (0, inf) on failure."""
+    if not (math.isfinite(mu) and mu > 0):
+        return 0.0, math.inf
+    upper = _bisect(lambda epsilon: delta_bounds(mu, epsilon)[1] <= delta, mu)[1]
+    lower = _bisect(lambda epsilon: delta_bounds(mu * (1 - 16 * _ROUNDOFF), epsilon)[0] <= delta, mu)[0]
+    return min(lower, upper), upper
+
+
+def _bisect(fits: Callable[[float], bool], mu: float) -> tuple[float, float]:
+    """(last epsilon that does not fit, first that does), a few roundings apart; `fits` is monotone."""
+    if fits(0.0):
+        return 0.0, 0.0
+    low, high = 0.0, max(mu, mu * mu)
+    while not fits(high):
+        low, high = high, 2 * high
+        if not high < 1e300:
+            return low, math.inf
+    while high - low > 1e-12 * high:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return low, high

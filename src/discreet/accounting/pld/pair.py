@@ -1,0 +1,125 @@
+"""The worst-case pair of one Poisson-sampled Gaussian release, cut into bins of equal privacy loss.
+
+With noise multiplier s and rate q the dominating pair of distributions is (Zhu, Dong, Wang 2022, "Optimal
+accounting of differential privacy via characteristic function", Theorem 11 and Proposition 30)
+
+    removal    P = (1 - q) N(0, s^2) + q N(1, s^2)   against   Q = N(0, s^2)
+    addition   the same two, exchanged
+
+and the privacy loss of an outcome x is log P(x)/Q(x), for removal the increasing function
+l(x) = log(1 - q + q exp((2x - 1) / (2 s^2))), for addition its negative. The two directions are composed
+apart. `q = 1` is the Gaussian mechanism without sampling.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri_exp
+
+Array = npt.NDArray[np.float64]
+
+UNIT_ROUNDOFF = 2.0**-53
+
+
+class Direction(Enum):
+    """Which of the two neighbours the adversary has to tell from the other."""
+
+    REMOVAL = "removal"
+    ADDITION = "addition"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One Poisson-sampled Gaussian release: `rate` in (0, 1], `noise` = effective noise multiplier."""
+
+    rate: float
+    noise: float
+    direction: Direction
+
+    def loss(self, x: Array) -> Array:
+        """Privacy loss of the outcomes `x` in this direction."""
+        exponent = (2 * x - 1) / (2 * self.noise**2)
+        if self.rate == 1:
+            removal = exponent
+        else:
+            removal = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + exponent)
+        return removal if self.direction is Direction.REMOVAL else -removal
+
+    def support(self, tail: float) -> tuple[float, float]:
+        """Outcomes (low, high) outside which P and Q have at most about `tail` mass on each side."""
+        reach = -float(ndtri_exp(math.log(tail))) * self.noise
+        return -reach, 1 + reach
+
+    def loss_rounding(self, largest: float) -> float:
+        """How far rounding may move the loss at a bin edge, for losses up to `largest` in size.
+
+        The terms of `_outcome` carry errors of a few roundings of |l|, |log q| and (through the final sum)
+        of x / s^2 <= |l| + |log q| + 1 / s^2; the slope dl/dx is at most 1 / s^2, so s cancels.
+        """
+        return 64 * UNIT_ROUNDOFF * (1 + largest - math.log(self.rate) + self.noise**-2)
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """P- and Q-mass of the bins between consecutive loss edges, each with a bound on its rounding error.
+
+    Bin i holds losses in (edges[i], edges[i + 1]]; `below` and `above` are the bounds on the P-mass outside.
+    """
+
+    p: Array
+    q: Array
+    p_error: Array
+    q_error: Array
+    below: float
+    above: float
+
+
+def bins(pair: Pair, edges: Array) -> Bins:
+    """Masses of P and Q between consecutive loss `edges` (increasing, shape (n + 1,)).
+
+    Mapping an edge to an outcome rounds, which moves the edge by a few roundings of the loss; callers cover
+    that with `Pair.loss_rounding`. What is bounded here is the error of the
+    masses: a tail probability Phi(z) carries a relative error of a few (1 + z^2) roundings (from the
+    argument of erfc), and a difference of two inherits the absolute error of the larger.
+    """
+    flip = pair.direction is Direction.ADDITION
+    x = _outcome(pair, -edges[::-1] if flip else edges)
+    null, null_error = _gaussian_masses(x / pair.noise)
+    shifted, shifted_error = _gaussian_masses((x - 1) / pair.noise)
+    mixed = (1 - pair.rate) * null + pair.rate * shifted
+    mixed_error = (1 - pair.rate) * null_error + pair.rate * shifted_error + 4 * UNIT_ROUNDOFF * mixed
+    if flip:
+        parts = (null[::-1], mixed[::-1], null_error[::-1], mixed_error[::-1])
+    else:
+        parts = (mixed, null, mixed_error, null_error)
+    p, q, p_error, q_error = parts
+    return Bins(p[1:-1], q[1:-1], p_error[1:-1], q_error[1:-1], float(p[0] + p_error[0]), float(p[-1] + p_error[-1]))
+
+
+def _outcome(pair: Pair, edges: Array) -> Array:
+    """Invert the removal loss: x = s^2 (l - log q + log(1 - e^-t)) + 1/2 with t = l - log(1 - q).
+
+    Minus infinity where t <= 0, below the range of the loss. Written so that nothing cancels near either end.
+    """
+    floor = math.log1p(-pair.rate) if pair.rate < 1 else -math.inf
+    with np.errstate(divide="ignore"):
+        log_term = np.log(-np.expm1(-np.maximum(edges - floor, 0.0)))
+    result: Array = pair.noise**2 * (edges - math.log(pair.rate) + log_term) + 0.5
+    return result
+
+
+def _gaussian_masses(z: Array) -> tuple[Array, Array]:
+    """Standard normal mass of the intervals (-inf, z0], (z0, z1], ..., (zn, inf) and bounds on the error."""
+    left = np.concatenate(([-np.inf], z))
+    right = np.concatenate((z, [np.inf]))
+    upper_half = left > 0
+    big = ndtr(np.where(upper_half, -left, right))
+    small = ndtr(np.where(upper_half, -right, left))
+    reach = np.minimum(np.where(upper_half, left, right) ** 2, 2000.0)
+    error = (32 + 8 * reach) * UNIT_ROUNDOFF * big + 1e-300
+    return np.maximum(big - small, 0.0), error

@@ -1,0 +1,124 @@
+"""Read (epsilon, delta) off a composed loss, as an upper or a lower bound."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from discreet.accounting.pld.compose import Composition
+from discreet.accounting.pld.pair import UNIT_ROUNDOFF, Array
+
+_SPAN = 500.0
+"""Losses this far apart are still related by a finite exponential."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tails:
+    """Sums over the losses from each grid point on, at grid points where nothing overflows.
+
+    At grid point j, `p` is the P-mass of losses >= l_j, `q` their Q-mass times e^(l_j), `delta` = p - q, and
+    `error` bounds what rounding did to delta.
+    """
+
+    losses: Array
+    p: Array
+    q: Array
+    delta: Array
+    error: Array
+    weight: Array
+
+    @classmethod
+    def of(cls, composition: Composition) -> _Tails:
+        losses = composition.losses
+        keep = losses >= max(0.0, (composition.log_mgf - 600.0) / composition.order)
+        losses, tilted = losses[keep], composition.tilted[keep]
+        weight = np.exp(composition.log_mgf - composition.order * losses)
+        mass = weight * np.maximum(tilted, 0.0)
+        p, q = _sum_from(mass), _discounted_sum_from(mass, composition.grid)
+        rounding = _relative_rounding(composition, len(losses))
+        error = rounding * p + composition.error * np.sqrt(_sum_from(weight**2))
+        return cls(losses, p, q, np.maximum(p - q, 0.0), error, weight)
+
+
+def epsilon_upper(composition: Composition, delta: float) -> float:
+    """An upper bound on the smallest epsilon >= 0 whose delta is at most `delta`; infinite if none is found."""
+    tails = _Tails.of(composition)
+    constant = composition.infinity + composition.dropped
+    fits = np.flatnonzero(tails.delta + tails.error + constant <= delta)
+    if len(fits) == 0:
+        return math.inf
+    j = int(fits[0])
+    answer = float(tails.losses[j])
+    if j > 0:
+        answer = _between(tails, j, delta - constant - float(tails.error[j - 1]), default=answer)
+    return answer + composition.slack
+
+
+def epsilon_lower(composition: Composition, delta: float) -> float:
+    """A lower bound on the smallest epsilon >= 0 whose delta is at most `delta`.
+
+    What wrapped into the window, and what rounding may have added, is subtracted from every delta first.
+    """
+    if not math.isfinite(composition.wrapped):
+        return 0.0
+    tails = _Tails.of(composition)
+    excess = composition.wrapped * tails.weight + tails.error
+    exceeds = np.flatnonzero(tails.delta - excess > delta)
+    if len(exceeds) == 0:
+        return 0.0
+    j = int(exceeds[-1])
+    answer = float(tails.losses[j])
+    if j + 1 < len(tails.losses):
+        answer = _between(tails, j + 1, delta + float(excess[j]), default=answer)
+    return max(0.0, answer - composition.slack)
+
+
+def delta_upper(composition: Composition, epsilon: float) -> float:
+    """An upper bound on delta(epsilon), at most 1."""
+    at = epsilon - composition.slack
+    if at < max(composition.losses[0], (composition.log_mgf - 600.0) / composition.order):
+        return 1.0
+    keep = composition.losses > at
+    losses = composition.losses[keep]
+    weight = np.exp(composition.log_mgf - composition.order * losses) * -np.expm1(at - losses)
+    inside = float(np.sum(weight * np.maximum(composition.tilted[keep], 0.0)))
+    error = composition.error * float(np.linalg.norm(weight)) + _relative_rounding(composition, len(losses)) * inside
+    total = inside + error + composition.infinity + composition.dropped
+    return total if total <= 1 else 1.0
+
+
+def _sum_from(values: Array) -> Array:
+    """Sums over each index and all that follow, the small terms of the tail first."""
+    return np.cumsum(values[::-1])[::-1]
+
+
+def _discounted_sum_from(values: Array, grid: float) -> Array:
+    """Sum over i >= j of values[i] e^(-(i - j) grid), block by block so that no exponential overflows."""
+    result = np.empty_like(values)
+    block = max(1, int(_SPAN / grid))
+    carried = 0.0
+    for end in range(len(values), 0, -block):
+        start = max(0, end - block)
+        decay = np.exp(-grid * np.arange(end - start))
+        inside = _sum_from(values[start:end] * decay) / decay
+        result[start:end] = inside + carried * math.exp(-grid) * decay[::-1]
+        carried = float(result[start])
+    return result
+
+
+def _relative_rounding(composition: Composition, terms: int) -> float:
+    """Relative rounding error of a weighted sum of `terms` masses: of the exponents, and of the summation."""
+    reach = float(np.abs(composition.losses[[0, -1]]).max())
+    exponents = 32 * UNIT_ROUNDOFF * (4 + abs(composition.log_mgf) + (composition.order + 1) * reach)
+    return exponents + 4 * UNIT_ROUNDOFF * terms
+
+
+def _between(tails: _Tails, j: int, target: float, default: float) -> float:
+    """Where p - e^(eps - l_j) q = target on the cell that ends at grid point j (delta is linear in e^eps there)."""
+    p, q = float(tails.p[j]), float(tails.q[j])
+    if not (q > 0 and p > target):
+        return default
+    solution = float(tails.losses[j]) + math.log((p - target) / q)
+    return min(float(tails.losses[j]), max(float(tails.losses[j - 1]), solution))

@@ -1,0 +1,121 @@
+"""Where to look: tilt, window and grid of a composition, planned from a cheap estimate of its cumulants.
+
+Nothing here needs to be right for the bounds to hold: any tilt, window and grid give valid bounds, whose errors
+are then measured (`compose`). A poor choice only makes them wide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import fft
+
+from discreet.accounting.pld.pair import Array, Pair
+
+_NEGLIGIBLE = 1e-11
+_MAX_ORDER = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The losses from `low` to `high` of the sum tilted by `order`, with the Chernoff orders of both tails."""
+
+    order: float
+    low: float
+    high: float
+    above_order: float
+    below_order: float
+    epsilon: float
+
+    def indices(self, grid: float, offset: float) -> tuple[int, int]:
+        """First index and length of a transform that covers the window with the points i x grid + offset."""
+        first = math.floor((self.low - offset) / grid)
+        needed = math.ceil((self.high - offset) / grid) - first + 2
+        return first, int(fft.next_fast_len(needed, real=True))
+
+    def points(self, grid: float) -> float:
+        """How many grid points the window has."""
+        return (self.high - self.low) / grid + 2
+
+    def grid_for(self, tolerance: float, count: int) -> float:
+        """The grid at which `count` discretised releases raise epsilon by about `tolerance`.
+
+        Splitting adds at most h^2/4, on average h^2/6, to the variance of each loss, and so about
+        (order + 1) count h^2 / 12 to epsilon.
+        """
+        return min(math.sqrt(12 * tolerance / ((self.order + 1) * count)), 0.25, (self.high - self.low) / 64)
+
+
+class Cumulants:
+    """Estimates of K(theta) = sum of counts x log E_P[exp(theta loss)] by a rule of a few hundred points."""
+
+    def __init__(self, parts: Sequence[tuple[Pair, int]], tail: float) -> None:
+        grids = [_quadrature(pair, tail) for pair, _ in parts]
+        width = max(len(loss) for loss, _ in grids)
+        self._loss = np.zeros((len(parts), width))
+        self._log_mass = np.full((len(parts), width), -np.inf)
+        for row, (loss, log_mass) in enumerate(grids):
+            self._loss[row, : len(loss)] = loss
+            self._log_mass[row, : len(loss)] = log_mass
+        self._count = np.array([count for _, count in parts], dtype=np.float64)
+
+    def __call__(self, theta: float) -> float:
+        exponent = self._log_mass + theta * self._loss
+        peak = exponent.max(axis=1, keepdims=True)
+        return float(self._count @ (peak[:, 0] + np.log(np.exp(exponent - peak).sum(axis=1))))
+
+
+def plan_window(parts: Sequence[tuple[Pair, int]], delta: float, tail: float) -> Window:
+    """Choose the tilt that is right for `delta` and a window outside which the tilted mass is negligible."""
+    cumulant = Cumulants(parts, tail)
+    log_inverse = -math.log(delta)
+
+    def epsilon_at(order: float) -> float:
+        # Solves delta = e^(K - order eps) (order / (order + 1))^order / (order + 1): Canonne, Kamath, Steinke 2020.
+        return (cumulant(order) + log_inverse - math.log1p(order) - order * math.log1p(1 / order)) / order
+
+    order, epsilon = _minimise(epsilon_at, 1e-3, _MAX_ORDER)
+    at = cumulant(order)
+    log_tail = -math.log(_NEGLIGIBLE)
+    above, high = _minimise(lambda t: (cumulant(order + t) - at + log_tail) / t, 1e-4, _MAX_ORDER)
+    below, low = _minimise(lambda t: (cumulant(order - t) - at + log_tail) / t, 1e-4, _MAX_ORDER)
+    # The epsilon that is looked for must lie inside, else delta would be read off the edge.
+    high = max(high, epsilon, 0.0)
+    return Window(order, min(-low, epsilon, high), high, above, below, max(epsilon, 0.0))
+
+
+def _minimise(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
+    """Argument and value of the minimum of a unimodal function on [low, high], searched by its logarithm.
+
+    Golden section, to one percent of the argument. (scipy.optimize would do, but takes longer to import than
+    most answers take to compute.)
+    """
+    ratio = (math.sqrt(5) - 1) / 2
+    left, right = math.log(low), math.log(high)
+    inner = [right - ratio * (right - left), left + ratio * (right - left)]
+    values = [function(math.exp(point)) for point in inner]
+    while right - left > 0.01:
+        if values[0] <= values[1]:
+            right, inner[1], values[1] = inner[1], inner[0], values[0]
+            inner[0] = right - ratio * (right - left)
+            values[0] = function(math.exp(inner[0]))
+        else:
+            left, inner[0], values[0] = inner[0], inner[1], values[1]
+            inner[1] = left + ratio * (right - left)
+            values[1] = function(math.exp(inner[1]))
+    best = int(values[1] < values[0])
+    return math.exp(inner[best]), values[best]
+
+
+def _quadrature(pair: Pair, tail: float) -> tuple[Array, Array]:
+    """Losses and log-masses under P on an even grid of outcomes, a tenth of a standard deviation apart."""
+    low, high = pair.support(tail)
+    x = np.linspace(low, high, int((high - low) / (0.1 * pair.noise)) + 2)
+    null = -0.5 * (x / pair.noise) ** 2
+    loss = pair.loss(x)
+    log_p = null + (loss if pair.direction.value == "removal" else 0.0)
+    top = log_p.max()
+    return loss, log_p - top - math.log(float(np.exp(log_p - top).sum()))

@@ -1,0 +1,59 @@
+"""The application: commands by name, exit codes in one place.
+
+| exit code | meaning |
+|-----------|---------|
+| 0         | done |
+| 1         | a check failed (`verify`) |
+| 2         | bad usage or bad input: one line says what, where and what to do |
+| 3         | the budget is exhausted |
+| 130, 143  | interrupted |
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from discreet.cli import calibrate, epsilon
+from discreet.core.errors import BudgetExhausted, DiscreetError, VerificationFailed
+
+app = typer.Typer(
+    help="Train a neural network on people's data, publish it, and prove what it gives away.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("epsilon")(epsilon.epsilon)
+app.command("calibrate")(calibrate.calibrate)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with the code of the table above."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; errors become one line on standard error."""
+    try:
+        result = typer.main.get_command(app).main(args=list(arguments), prog_name="discreet", standalone_mode=False)
+    except typer.Abort:
+        return _fail("interrupted", 130)
+    except typer.TyperException as error:
+        return _fail(error.format_message(), error.exit_code)
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
+    except BudgetExhausted as error:
+        return _fail(str(error), 3)
+    except VerificationFailed as error:
+        return _fail(str(error), 1)
+    except DiscreetError as error:
+        return _fail(str(error), 2)
+    return result if isinstance(result, int) else 0
+
+
+def _fail(message: str, code: int) -> int:
+    typer.echo(f"discreet: {' '.join(message.split())}", err=True)
+    return code

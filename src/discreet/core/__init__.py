@@ -1,0 +1,1 @@
+"""Facts that everything else is built from: errors, checks, events, adjacency, guarantees, releases."""

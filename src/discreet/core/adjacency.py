@@ -1,0 +1,55 @@
+"""What is protected and against what change: the unit, the adjacency, and how far a query moves under each."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+
+
+class Adjacency(StrEnum):
+    """When two data sets are neighbours."""
+
+    ADD_REMOVE = "add_remove"
+    """One unit is added or removed; the size of the data set is private."""
+    ZERO_OUT = "zero_out"
+    """One unit's record is replaced by a null record that contributes zero to every query."""
+    REPLACE_ONE = "replace_one"
+    """One unit's record is replaced by any other."""
+
+
+class Unit(StrEnum):
+    """Whose contribution is protected as a whole."""
+
+    EXAMPLE = "example"
+
+
+class Query(StrEnum):
+    """What a Gaussian event added noise to; it decides how replace-one relates to one contribution."""
+
+    CLIPPED_SUM = "clipped_sum"
+    CENTRED_BIT = "centred_bit"
+    COVARIANCE = "covariance"
+    COUNT = "count"
+
+
+_REPLACE_ONE_RATIO = {
+    Query.CLIPPED_SUM: 2.0,
+    Query.CENTRED_BIT: 2.0,
+    Query.COVARIANCE: math.sqrt(2.0),
+    Query.COUNT: 1.0,
+}
+
+
+def sensitivity_ratio(query: Query, adjacency: Adjacency) -> float:
+    """How far a query moves between neighbours, in units of one unit's largest contribution.
+
+    | query       | add_remove, zero_out | replace_one |
+    |-------------|----------------------|-------------|
+    | clipped_sum | 1                    | 2           |
+    | centred_bit | 1                    | 2           |
+    | covariance  | 1                    | sqrt 2      |
+    | count       | 1                    | 1           |
+
+    This is the only place where the ratio is known; accounting divides the noise multiplier by it.
+    """
+    return _REPLACE_ONE_RATIO[query] if adjacency is Adjacency.REPLACE_ONE else 1.0

@@ -1,0 +1,60 @@
+"""Checks of numbers, written so that NaN never passes (`not x > 0` refuses NaN, `x <= 0` would let it through)."""
+
+from __future__ import annotations
+
+import math
+import numbers
+
+from discreet.core.errors import InputError
+
+
+def real(name: str, value: object) -> float:
+    """Return `value` as a float; refuse what is not a real number (booleans included) and NaN."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InputError(f"{name} must be a number, got {value!r}")
+    result = float(value)
+    if math.isnan(result):
+        raise InputError(f"{name} must be a number, got NaN")
+    return result
+
+
+def positive(name: str, value: object) -> float:
+    """Return `value` as a finite float greater than zero."""
+    result = real(name, value)
+    if not (result > 0 and math.isfinite(result)):
+        raise InputError(f"{name} must be finite and greater than 0, got {value!r}")
+    return result
+
+
+def nonnegative(name: str, value: object) -> float:
+    """Return `value` as a finite float of at least zero."""
+    result = real(name, value)
+    if not (result >= 0 and math.isfinite(result)):
+        raise InputError(f"{name} must be finite and at least 0, got {value!r}")
+    return result
+
+
+def rate(name: str, value: object) -> float:
+    """Return `value` as a float in (0, 1]."""
+    result = real(name, value)
+    if not 0 < result <= 1:
+        raise InputError(f"{name} must be greater than 0 and at most 1, got {value!r}")
+    return result
+
+
+def open_unit(name: str, value: object) -> float:
+    """Return `value` as a float strictly between 0 and 1 (a delta, say)."""
+    result = real(name, value)
+    if not 0 < result < 1:
+        raise InputError(f"{name} must be greater than 0 and less than 1, got {value!r}")
+    return result
+
+
+def count(name: str, value: object) -> int:
+    """Return `value` as an integer of at least 1. A float is refused even when it is whole."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise InputError(f"{name} must be a whole number, got {value!r}")
+    result = int(value)
+    if not result >= 1:
+        raise InputError(f"{name} must be at least 1, got {value!r}")
+    return result

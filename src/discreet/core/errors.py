@@ -1,0 +1,50 @@
+"""The exceptions of the library: one tree, so that one `except DiscreetError` catches them all.
+
+DiscreetError
+├── InputError            bad input: says what, where and how to fix it (exit code 2)
+│   ├── UnsupportedModel  a module, buffer or optimizer that cannot be trained privately as it stands
+│   └── NotProved         a guarantee was asked for that no theorem of the library gives
+├── BudgetExhausted       a charge was refused; nothing was read or released for it (exit code 3)
+├── LedgerError           the ledger cannot be read, written or trusted
+├── RandomnessReuse       a random sub-stream was asked for twice
+├── PrivacyViolation      an invariant that privacy rests on does not hold; the run stops
+└── VerificationFailed    a published folder does not support its claim (exit code 1)
+"""
+
+from __future__ import annotations
+
+
+class DiscreetError(Exception):
+    """Base class of every exception that the library raises on purpose."""
+
+
+class InputError(DiscreetError, ValueError):
+    """Input that cannot be used. The message is one line: what, where, and what to do."""
+
+
+class UnsupportedModel(InputError):
+    """A model or optimizer that cannot be trained privately as it stands; the message names the fix."""
+
+
+class NotProved(InputError):
+    """No theorem gives the guarantee that was asked for; the message names what can be had."""
+
+
+class BudgetExhausted(DiscreetError):
+    """A reservation was refused because it does not fit the budget or the plan. Nothing was charged."""
+
+
+class LedgerError(DiscreetError):
+    """The ledger cannot be opened, written or trusted."""
+
+
+class RandomnessReuse(DiscreetError):
+    """The same random sub-stream was requested twice; noise must never repeat."""
+
+
+class PrivacyViolation(DiscreetError):
+    """An invariant that the guarantee rests on does not hold, so the run stops without publishing."""
+
+
+class VerificationFailed(DiscreetError):
+    """A published folder does not support the claim of its certificate."""

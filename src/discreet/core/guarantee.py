@@ -1,0 +1,55 @@
+"""What can be said about privacy: three kinds of statement that are never mixed up."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from discreet.core import checks
+from discreet.core.adjacency import Adjacency, Unit
+from discreet.core.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """A proved (epsilon, delta) bound: the mechanism is (epsilon, delta)-differentially private.
+
+    `epsilon` is an upper bound (infinite where nothing better is proved). `lower`, where known, is a lower
+    bound for an adversary who sees every release on worst-case data, so the truth lies in [lower, epsilon].
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    method: str
+    lower: float | None = None
+    unit: Unit = Unit.EXAMPLE
+
+    def __post_init__(self) -> None:
+        epsilon = checks.real("epsilon", self.epsilon)
+        if not epsilon >= 0:
+            raise InputError(f"epsilon must be at least 0, got {epsilon!r}")
+        checks.open_unit("delta", self.delta)
+        if self.lower is not None and not 0 <= self.lower <= epsilon:
+            raise InputError(f"lower bound {self.lower!r} must lie between 0 and epsilon {epsilon!r}")
+
+    kind = "guarantee"
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether anything at all is proved."""
+        return math.isfinite(self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure that approximates or conjectures an epsilon. It plans; it never certifies."""
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    method: str
+    reason: str
+    unit: Unit = Unit.EXAMPLE
+
+    kind = "estimate"

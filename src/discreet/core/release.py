@@ -1,0 +1,54 @@
+"""Values that pass between clipping, mechanism, ledger and optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.core import checks
+from discreet.core.events import Event
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class ClippedSum:
+    """A sum over units, one float64 array per name, with the bound that one unit's contribution obeys.
+
+    `sensitivity` bounds the joint L2 norm over all tensors of what any one unit adds, NaN input included.
+    """
+
+    tensors: Mapping[str, Array]
+    sensitivity: float
+
+    def __post_init__(self) -> None:
+        checks.positive("sensitivity", self.sensitivity)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Proof that an event was charged, durably, before its noise was drawn.
+
+    `attempt` counts the starts of the run, `position` the charged steps of the plan from 0.
+    """
+
+    run: str
+    attempt: int
+    position: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Noisy tensors with the event that describes them and the receipt that paid for them.
+
+    Only functions in `discreet.mechanism` make one. Optimizers, policies, callbacks and loggers accept
+    nothing else, so nothing unpaid can reach them.
+    """
+
+    tensors: Mapping[str, Array]
+    event: Event
+    receipt: Receipt

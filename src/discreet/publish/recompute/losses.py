@@ -1,0 +1,176 @@
+"""The privacy loss of one Poisson-sampled Gaussian step, put on a grid: once from above, once from below.
+
+Notation. In units of the noise deviation, base N = N(0,1), mixture M = (1-q) N(0,1) + q N(mu,1), ratio e(z) = exp(mu z -
+mu^2/2), loss l(z) = ln(1 - q + q e(z)) = ln dM/dN, increasing. The dominating pairs of the step (Zhu, Dong and Wang 2022,
+theorem 11) are (M, N) when the unit is removed, loss L = l under M, and (N, M) when it is added, loss L = -l under N.
+Composed,
+
+    delta(epsilon) = E[(1 - e^epsilon Y_1 ... Y_k)+],   Y = exp(-L),   Z under the first of the pair,
+
+is convex and decreasing in every Y. That is all that is used:
+  above: Y is spread to the ends of its bin with its mean kept (Jensen; "connect the dots", Doroshenko et al. 2022);
+  below: Y is replaced by its mean over a cell (Jensen again), and that by a grid point that is not smaller.
+
+Bin i is the set of z between two floats z_i, z_{i+1} at which l is t_i, t_{i+1} up to rounding: there a clipped loss within
+`slip` of l lies exactly between grid points. Everything else needs two non-negative wedges of each bin,
+
+    U = int (e - e_i) dN = N(mu,1)[bin] - e_i N[bin],      V = int (e_{i+1} - e) dN = e_{i+1} N[bin] - N(mu,1)[bin],
+
+with e_i = (exp(t_i) - (1-q)) / q, from which the large common part 1-q has cancelled by algebra, not by rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from discreet.publish.recompute.parts import Part
+
+Array = NDArray[np.float64]
+EPS = 2.0**-52
+MU_ERROR = 2.0**-49
+FARTHEST = 36.0
+"""Beyond this many deviations tails come near the smallest double."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Mass at grid points (first + 0, 1, ...) h, mass at infinity, and how far a loss may be off (`slip`)."""
+
+    first: int
+    mass: Array
+    infinite: float
+    slip: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Bins between the grid points (first + i) h, each functional with a bound on its float error."""
+
+    first: int
+    t: Array  # n + 1 grid points
+    base: tuple[Array, Array]  # N[bin] and error, n
+    moved: tuple[Array, Array]  # N(mu,1)[bin] and error, n
+    u: tuple[Array, Array]
+    v: tuple[Array, Array]
+    left: tuple[float, float]  # N and M mass (upper bounds) below the first bin
+    right: tuple[float, float]  # and above the last
+    slip: float
+
+
+def above(part: Part, h: float, reach: float, removal: bool) -> Loss:
+    """A grid loss whose composition has a delta of at least that of `part`; `reach`: deviations before the tails."""
+    bins = _bins(part.rate, part.mu * (1 + MU_ERROR), h, reach)
+    # The share p - a of a bin's mass p that goes up: int (1 - e^{t_i} Y) / (1 - e^-h). Removal: q U / (1 - e^-h) up and
+    # q V / (e^h - 1) down. Addition is the same pair swapped: the mass at -t_j is exp(-t_j) times that at t_j.
+    mass = np.zeros(len(bins.t))
+    mass[1:] += (bins.u[0] + bins.u[1]) * (part.rate / -math.expm1(-h))
+    mass[:-1] += (bins.v[0] + bins.v[1]) * (part.rate / math.expm1(h))
+    mass = np.maximum(mass, 0.0) * (1 + 16 * EPS)
+    if removal:
+        mass[0] += bins.left[1]  # raised to the first grid point
+        return Loss(bins.first, mass, bins.right[1], bins.slip)
+    mass *= np.exp(-bins.t) * (1 + (2 * np.abs(bins.t) + 8) * EPS)
+    mass[-1] += bins.right[0]
+    return Loss(1 - bins.first - len(mass), mass[::-1], bins.left[0], bins.slip)
+
+
+def below(part: Part, h: float, reach: float, removal: bool) -> Loss:
+    """A grid loss whose composition has a delta of at most that of `part`.
+
+    A fixed share s_i of bin i joins the cell of t_{i+1}, the rest that of t_i. The mean of Y over the cell of t_i is right
+    up to direction iff (1 - s_i) U_i - s_{i-1} V_{i-1} is >= 0 (removal) or <= 0 (addition): true if s_i and s_{i-1} both
+    lie on the proper side of U_i / (U_i + V_{i-1}).
+    """
+    q = part.rate
+    bins = _bins(q, part.mu * (1 - MU_ERROR), h, reach)
+    side = -1 if removal else +1
+    u = np.append(np.maximum(bins.u[0] + side * bins.u[1], 0.0), 0.0)
+    v = np.append(0.0, np.maximum(bins.v[0] - side * bins.v[1], 0.0))
+    neutral = np.full(len(u), 0.0 if removal else 1.0)  # moves every loss down, hence always safe
+    point = np.divide(u, u + v, out=neutral, where=u + v > 0) * (1 + 8 * side * EPS)
+    share = np.minimum(point[:-1], point[1:]) if removal else np.minimum(np.maximum(point[:-1], point[1:]), 1.0)
+    mixed = [(1 - q) * bins.base[k] + q * bins.moved[k] for k in (0, 1)] if removal else bins.base
+    bin_mass = np.maximum(mixed[0] - mixed[1], 0.0) * (1 - 16 * EPS)
+    mass = np.append((1 - share) * bin_mass, 0.0) + np.append(0.0, share * bin_mass)
+    first = bins.first if removal else 1 - bins.first - len(mass)
+    return Loss(first, mass if removal else mass[::-1], 0.0, bins.slip)  # tails are dropped: less mass, less delta
+
+
+def loss_range(part: Part, reach: float) -> tuple[float, float]:
+    """The losses between which z stays within `reach` deviations of both means."""
+    low, high = loss_at(part, np.array([-reach, part.mu + reach]))
+    return float(low), float(high)
+
+
+def loss_at(part: Part, z: Array) -> Array:
+    """l(z). Not directed: used to choose bins and orders, never to bound."""
+    m = part.mu * z - part.mu**2 / 2
+    rest = math.log1p(-part.rate) if part.rate < 1 else -math.inf
+    return np.asarray(np.logaddexp(rest, math.log(part.rate) + m), dtype=np.float64)
+
+
+def _bins(q: float, mu: float, h: float, reach: float) -> Bins:
+    low, high = loss_range(Part(q, mu, 1), reach)
+    if not reach + mu <= FARTHEST:
+        raise ArithmeticError("noise too small for double precision")
+    first, last = math.floor(low / h), max(math.ceil(high / h), math.floor(low / h) + 1)
+    t = np.arange(first, last + 1, dtype=np.float64) * h
+    e, e_error = _thresholds(t, q)
+    m = np.log(e, out=np.full(len(e), -np.inf), where=e > 0)
+    z = m / mu + mu / 2
+    # z_i is off by rounding; e(z_i) then differs from e_i by e_error + e_i |d m|, |d m| <= mu |d z|.
+    e_error = e_error + np.multiply(e, EPS * (4 * np.abs(m) + 2 * mu * mu), out=np.zeros(len(e)), where=e > 0)
+    base, base_error = _masses(z, 0.0)
+    moved, moved_error = _masses(z, mu)
+    outside = (e_error[:-1] + e_error[1:]) * base  # clipping, and the rounding of e_i
+
+    def wedge(edge: Array) -> Array:
+        return moved_error + np.abs(edge) * (base_error + 8 * EPS * base) + 8 * EPS * moved + 2 * outside
+
+    return Bins(
+        first,
+        t,
+        (base, base_error),
+        (moved, moved_error),
+        (moved - e[:-1] * base, wedge(e[:-1])),
+        (e[1:] * base - moved, wedge(e[1:])),
+        _tails(float(z[0]), q, mu),
+        _tails(-float(z[-1]), q, -mu),
+        float(np.max(2 * q * e_error * np.exp(-t))),
+    )
+
+
+def _thresholds(t: Array, q: float) -> tuple[Array, Array]:
+    """e_i = (exp(t_i) - (1-q)) / q by the better conditioned of two formulas, and an error bound."""
+    near, size = np.expm1(t) + q, np.abs(np.expm1(t)) + q
+    far, far_size = np.exp(t) - (1 - q), np.exp(t) + (1 - q)
+    use_near = size < far_size
+    return np.where(use_near, near, far) / q, 4 * EPS * np.where(use_near, size, far_size) / q
+
+
+def _masses(z: Array, mean: float) -> tuple[Array, Array]:
+    """N(mean, 1) of each bin as a difference in the nearer tail, and an error bound.
+
+    Assumed of scipy.special.ndtr: relative error at most (16 + x^2) EPS (Cephes states 3.4e-14 on (-13, 0)). A rounding d of
+    x = z - mean changes Phi(-|x|) by a factor exp(d (1 + |x|)) to first order (Mills' ratio), |d| <= EPS |x|.
+    """
+    x = z - mean
+    down, up = ndtr(x), ndtr(-x)
+    flipped = x[:-1] + x[1:] > 0
+    mass = np.where(flipped, up[:-1] - up[1:], down[1:] - down[:-1])
+    size = np.minimum(np.abs(x), 64.0)
+    relative = EPS * (20 + 3 * size * size)
+    down, up = relative * down, relative * up
+    return np.maximum(mass, 0.0), np.where(flipped, up[:-1] + up[1:], down[:-1] + down[1:])
+
+
+def _tails(z: float, q: float, mu: float) -> tuple[float, float]:
+    """Upper bounds of N and M below z."""
+    relative = 1 + EPS * (40 + 6 * min(abs(z) + abs(mu), 64.0) ** 2)
+    base, moved = float(ndtr(z)) * relative, float(ndtr(z - mu)) * relative
+    return base, ((1 - q) * base + q * moved) * (1 + 8 * EPS)

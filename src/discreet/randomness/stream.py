@@ -1,0 +1,230 @@
+"""The keyed stream: every random bit of a run has an address (purpose, step), and no address is used twice.
+
+    run key (32 bytes) ── HKDF-SHA256(attempt, 32 fresh bytes) ──> attempt key
+    attempt key ── HMAC-SHA256(purpose, step) ──> sub-stream key ── AES-256-CTR ──> 64-bit words
+
+The fresh bytes come from the operating system at each start, so a run that is restored from a backup, with
+the same run key and the same attempt number, still draws other noise. Step t is reached without drawing
+the steps before it.
+
+`SystemStream` and `TestStream` are different types on purpose: a certificate accepts only the first. Objects
+here cannot be copied or pickled, and refuse to work in a forked child, because a copy would repeat noise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import numbers
+import os
+import threading
+from enum import StrEnum
+from typing import ClassVar, NoReturn, Protocol, final
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from discreet.core.errors import InputError, RandomnessReuse
+
+KEY_BYTES = 32
+_WORD_BYTES = 8
+_FIRST_COUNTER = bytes(16)
+_ATTEMPT_LABEL = b"discreet attempt key v1"
+_TEST_LABEL = b"discreet test stream v1"
+
+
+class Purpose(StrEnum):
+    """What a sub-stream is for. Values are part of the key derivation and never change meaning."""
+
+    SAMPLING = "sampling"
+    """Which units take part in a step."""
+    NOISE = "noise"
+    """The noise that is added to the sums of a step."""
+
+
+class Stream(Protocol):
+    """A source of sub-streams, each handed out at most once."""
+
+    @property
+    def kind(self) -> str:
+        """`"system"` or `"test"`."""
+        ...
+
+    def substream(self, purpose: Purpose, step: int) -> Substream:
+        """Return the sub-stream at (purpose, step); `RandomnessReuse` if this object gave it out before."""
+        ...
+
+
+@final
+class Substream:
+    """The words at one address, read in order: `words(3)` then `words(5)` are together `words(8)`."""
+
+    __slots__ = ("_cipher", "_process")
+
+    def __init__(self, key: bytes) -> None:
+        # Every address has its own key, so all sub-streams may start from the same counter.
+        self._cipher = _aes_256_ctr(_checked_key("key", key), _FIRST_COUNTER)
+        self._process = os.getpid()
+
+    def words(self, count: int) -> npt.NDArray[np.uint64]:
+        """Return the next `count` words, independent and uniform on 0 .. 2^64 - 1; shape (count,), read-only.
+
+        The words are the AES-256-CTR key stream, eight bytes each, least significant first.
+        `InputError` if `count` is not a whole number of at least 0, `RandomnessReuse` in a forked child.
+        """
+        _require_owner(self._process)
+        zeros = bytes(_WORD_BYTES * whole_number("count", count))
+        return np.frombuffer(self._cipher.update(zeros), dtype="<u8").astype(np.uint64, copy=False)
+
+    def __reduce__(self) -> NoReturn:
+        _refuse_copy("Substream")
+
+
+@final
+class SystemStream:
+    """The stream of one attempt of a run, keyed by the operating system. Made by `SystemStream.start` only."""
+
+    __slots__ = ("_addresses",)
+    _addresses: _Addresses
+
+    def __init__(self) -> None:
+        raise TypeError("use SystemStream.start(run_key, attempt)")
+
+    @classmethod
+    def start(cls, run_key: bytes, attempt: int) -> SystemStream:
+        """Start attempt number `attempt` of the run whose 32-byte key is `run_key`.
+
+        Two calls never give the same stream, whatever their arguments: fresh bytes enter the key.
+        `InputError` for a key that is not 32 bytes or an attempt outside 0 .. 2^64 - 1.
+        """
+        fresh = os.urandom(KEY_BYTES)
+        info = _ATTEMPT_LABEL + _eight_bytes("attempt", attempt)
+        kdf = HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=fresh, info=info)
+        return cls._from_attempt_key(kdf.derive(_checked_key("run_key", run_key)))
+
+    @classmethod
+    def _from_attempt_key(cls, attempt_key: bytes) -> SystemStream:
+        """Rebuild a stream from its attempt key. For tests only: it would repeat the noise of the attempt."""
+        stream = cls.__new__(cls)
+        stream._addresses = _Addresses(_checked_key("attempt_key", attempt_key))
+        return stream
+
+    @property
+    def kind(self) -> str:
+        """`"system"`."""
+        return "system"
+
+    def substream(self, purpose: Purpose, step: int) -> Substream:
+        """Return the sub-stream at (purpose, step), once.
+
+        `RandomnessReuse` on a second request or in a forked child; `InputError` for a step outside 0 .. 2^64 - 1.
+        """
+        return self._addresses.take(purpose, step)
+
+    def __repr__(self) -> str:
+        return "SystemStream()"
+
+    def __reduce__(self) -> NoReturn:
+        _refuse_copy("SystemStream")
+
+
+@final
+class TestStream:
+    """A reproducible stream for tests, keyed by a public seed. It protects nobody; certificates refuse it."""
+
+    __test__: ClassVar[bool] = False  # pytest collects classes by this name otherwise
+    __slots__ = ("_addresses", "_seed")
+
+    def __init__(self, seed: int) -> None:
+        self._seed = whole_number("seed", seed)
+        self._addresses = _Addresses(hashlib.sha256(_TEST_LABEL + str(self._seed).encode()).digest())
+
+    @property
+    def kind(self) -> str:
+        """`"test"`."""
+        return "test"
+
+    def substream(self, purpose: Purpose, step: int) -> Substream:
+        """Return the sub-stream at (purpose, step), once; errors as in `SystemStream.substream`."""
+        return self._addresses.take(purpose, step)
+
+    def __repr__(self) -> str:
+        return f"TestStream({self._seed})"
+
+    def __reduce__(self) -> NoReturn:
+        _refuse_copy("TestStream")
+
+
+@final
+class _Addresses:
+    """Turns addresses into sub-streams under one secret, each address once."""
+
+    __slots__ = ("_lock", "_process", "_secret", "_taken")
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        self._taken: set[tuple[Purpose, int]] = set()
+        self._lock = threading.Lock()  # two threads that ask at once must not both be served
+        self._process = os.getpid()
+
+    def take(self, purpose: Purpose, step: int) -> Substream:
+        _require_owner(self._process)
+        if not isinstance(purpose, Purpose):
+            raise InputError(f"purpose must be a Purpose, got {purpose!r}")
+        message = _encode_address(purpose.value, step)
+        address = purpose, int(step)
+        with self._lock:
+            if address in self._taken:
+                raise RandomnessReuse(f"the sub-stream ({purpose}, step {step}) was already handed out")
+            self._taken.add(address)
+        return Substream(hmac.digest(self._secret, message, "sha256"))
+
+    def __reduce__(self) -> NoReturn:
+        _refuse_copy("_Addresses")
+
+
+def whole_number(name: str, value: object) -> int:
+    """Return `value` as an integer of at least 0; refuse anything else, booleans and whole floats included."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise InputError(f"{name} must be a whole number, got {value!r}")
+    result = int(value)
+    if not result >= 0:
+        raise InputError(f"{name} must be at least 0, got {value!r}")
+    return result
+
+
+def _encode_address(purpose: str, step: int) -> bytes:
+    """Encode an address so that different addresses have different encodings: length, purpose, step."""
+    text = purpose.encode()
+    return len(text).to_bytes(2, "big") + text + _eight_bytes("step", step)
+
+
+def _eight_bytes(name: str, value: object) -> bytes:
+    result = whole_number(name, value)
+    if not result < 2**64:
+        raise InputError(f"{name} must be below 2^64, got {value!r}")
+    return result.to_bytes(8, "big")
+
+
+def _aes_256_ctr(key: bytes, counter: bytes) -> CipherContext:
+    """AES-256 in counter mode (NIST SP 800-38A, 6.5), starting from the 16-byte block `counter`."""
+    return Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
+
+
+def _checked_key(name: str, key: object) -> bytes:
+    # The message must not show the key, not even a malformed one.
+    if not isinstance(key, bytes) or len(key) != KEY_BYTES:
+        raise InputError(f"{name} must be {KEY_BYTES} bytes (new_run_key() makes one)")
+    return key
+
+
+def _require_owner(process: int) -> None:
+    if os.getpid() != process:
+        raise RandomnessReuse("a random stream was carried into a forked process, where it would repeat noise")
+
+
+def _refuse_copy(name: str) -> NoReturn:
+    raise TypeError(f"{name} cannot be copied or pickled: a copy would repeat noise")

@@ -1,0 +1,6 @@
+"""Samplers: which units take part in a step, with exactly the law that the sampler's event names."""
+
+from discreet.sampling.poisson import PoissonSampler
+from discreet.sampling.sampler import Sampler
+
+__all__ = ["PoissonSampler", "Sampler"]
