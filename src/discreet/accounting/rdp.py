@@ -10,10 +10,9 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammaln, logsumexp
 
-Array = npt.NDArray[np.float64]
+from discreet.core.arrays import Array
 
 ORDERS: tuple[int, ...] = (*range(2, 65), *range(68, 129, 4), 160, 192, 256, 384, 512, 768, 1024)
 

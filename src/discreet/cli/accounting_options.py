@@ -26,10 +26,8 @@ class Sampling(StrEnum):
 
 
 SamplingOption = Annotated[Sampling, typer.Option("--sampling", help="How batches are drawn.")]
-RateOption = Annotated[float | None, typer.Option("--rate", help="Sampling rate: each unit's chance to be in a batch.")]
-BatchOption = Annotated[
-    float | None, typer.Option("--batch", help="Expected batch; with --population, instead of --rate.")
-]
+RateOption = Annotated[float | None, typer.Option("--rate", help="Each unit's chance to be in a batch.")]
+BatchOption = Annotated[float | None, typer.Option("--batch", help="Expected batch, with --population.")]
 PopulationOption = Annotated[
     float | None, typer.Option("--population", help="Declared public size of the data set; has no default.")
 ]

@@ -18,9 +18,7 @@ def epsilon(
     rate: options.RateOption = None,
     batch: options.BatchOption = None,
     population: options.PopulationOption = None,
-    noise: Annotated[
-        float | None, typer.Option("--noise", help="Noise multiplier: std / one unit's contribution.")
-    ] = None,
+    noise: Annotated[float | None, typer.Option("--noise", help="Noise std / one unit's contribution.")] = None,
     noise_list: options.NoiseListOption = None,
     steps: options.StepsOption = None,
     epochs: options.EpochsOption = None,

@@ -141,7 +141,7 @@ _DECODERS: dict[str, tuple[set[str], Callable[[Mapping[str, Any]], Event]]] = {
 
 def _query(value: object) -> Query:
     try:
-        return Query(value)
+        return Query(str(value))
     except ValueError:
         known = ", ".join(query.value for query in Query)
         raise InputError(f"unknown query {value!r}; known: {known}") from None

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from discreet.core import checks
+from discreet.core.arrays import Array
 from discreet.core.events import Event
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

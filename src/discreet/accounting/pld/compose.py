@@ -4,7 +4,8 @@ The masses are tilted first: p_j becomes p_j e^(lambda l_j) / M(lambda). A delta
 a tilted distribution, so absolute errors of the transform become errors relative to that delta. A sum of
 independent losses tilts as its parts do, hence
 
-    delta(eps) = M e^(-lambda eps) E_tilted[e^(-lambda (L - eps)) (1 - e^(eps - L))_+],  log M = sum of counts x log M_i.
+    delta(eps) = M e^(-lambda eps) E_tilted[e^(-lambda (L - eps)) (1 - e^(eps - L))_+]
+    log M = sum of counts x log M_i.
 
 Distinct parts become a product of spectra, each raised to its count. Indices are kept modulo the length of the
 transform; what lies outside the window wraps into it, and is bounded by Chernoff's inequality.
@@ -17,12 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import fft
 
 from discreet.accounting.pld.discretise import LossPmf
-from discreet.accounting.pld.pair import UNIT_ROUNDOFF, Array
+from discreet.accounting.pld.pair import UNIT_ROUNDOFF
 from discreet.accounting.pld.window import Window
+from discreet.core.arrays import Array, ComplexArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ def compose(parts: Sequence[tuple[LossPmf, int]], window: Window, *, up: bool) -
     tilted, error = spectrum.invert()
     rounding = 8 * UNIT_ROUNDOFF * float(np.abs(log_mgf).max()) * len(parts)
     start, end = first * grid + offset, (first + length - 1) * grid + offset
+    reach = abs(start) + abs(end) + abs(offset)
     above = _chernoff(log_mgf[1] - log_mgf[0] - window.above_order * end)
     below = _chernoff(log_mgf[2] - log_mgf[0] + window.below_order * start)
     return Composition(
@@ -80,8 +82,7 @@ def compose(parts: Sequence[tuple[LossPmf, int]], window: Window, *, up: bool) -
         dropped=_chernoff(log_mgf[0] - window.order * end) * above,
         wrapped=above + below,
         error=error,
-        slack=sum(count * pmf.slack for pmf, count in parts)
-        + 8 * UNIT_ROUNDOFF * (abs(start) + abs(end) + abs(offset)),
+        slack=sum(count * pmf.slack for pmf, count in parts) + 8 * UNIT_ROUNDOFF * reach,
     )
 
 
@@ -117,7 +118,7 @@ class _Spectrum:
     """A product of powers of spectra: its logarithm, a bound on the error of that, and one on its modulus."""
 
     length: int
-    log: npt.NDArray[np.complex128]
+    log: ComplexArray
     log_error: Array
     log_modulus: Array
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.accounting.pld.pair import UNIT_ROUNDOFF, Array, Bins, Pair, bins
+from discreet.accounting.pld.pair import UNIT_ROUNDOFF, Bins, Pair, bins
+from discreet.core.arrays import Array, BoolArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,10 @@ def optimistic(pair: Pair, grid: float, tail: float) -> LossPmf:
     """A dominated loss on the grid, second-order accurate like `pessimistic`.
 
     Bin i is merged into one outcome, of mass p_i at loss m_i = log(p_i / q_i). The grid g_i = i h + offset is
-    laid through the heaviest of them (at low rates nearly all mass sits there); the others are near it. Where m_i < g_i, a little of the next bin's outcome is merged in to lift it to g_i; where
-    m_i > g_i, a little of the bin before may be merged in without falling below g_i. Either way the merged
-    loss is at least g_i, and is placed there. A bin that cannot be lifted is moved down to g_(i-1).
+    laid through the heaviest of them (at low rates nearly all mass sits there); the others are near it. Where
+    m_i < g_i, a little of the next bin's outcome is merged in to lift it to g_i; where m_i > g_i, a little of the
+    bin before may be merged in without falling below g_i. Either way the merged loss is at least g_i, and is
+    placed there. A bin that cannot be lifted is moved down to g_(i-1).
     """
     low, high = loss_range(pair, grid, tail)
     edges = (np.arange(low, high + 1) - 0.5) * grid
@@ -110,7 +112,7 @@ def _merged_excess(cut: Bins, p: Array, points: Array) -> Array:
     return np.where(p > 0, np.clip(excess, -half, half), -np.inf)
 
 
-def _transfers(p: Array, excess: Array, grid: float) -> tuple[Array, Array, Array]:
+def _transfers(p: Array, excess: Array, grid: float) -> tuple[Array, Array, BoolArray]:
     """Mass that each grid point takes from the next bin, from the previous one, and where lifting works.
 
     Merging k at ratio r = e^-(m - g) with t at ratio r' gives at least g iff k r + t r' <= k + t, so lifting

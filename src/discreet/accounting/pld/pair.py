@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr, ndtri_exp
 
-Array = npt.NDArray[np.float64]
+from discreet.core.arrays import Array
 
 UNIT_ROUNDOFF = 2.0**-53
 
@@ -44,11 +43,9 @@ class Pair:
     def loss(self, x: Array) -> Array:
         """Privacy loss of the outcomes `x` in this direction."""
         exponent = (2 * x - 1) / (2 * self.noise**2)
-        if self.rate == 1:
-            removal = exponent
-        else:
-            removal = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + exponent)
-        return removal if self.direction is Direction.REMOVAL else -removal
+        if self.rate < 1:
+            exponent = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + exponent)
+        return exponent if self.direction is Direction.REMOVAL else -exponent
 
     def support(self, tail: float) -> tuple[float, float]:
         """Outcomes (low, high) outside which P and Q have at most about `tail` mass on each side."""
@@ -94,11 +91,11 @@ def bins(pair: Pair, edges: Array) -> Bins:
     mixed = (1 - pair.rate) * null + pair.rate * shifted
     mixed_error = (1 - pair.rate) * null_error + pair.rate * shifted_error + 4 * UNIT_ROUNDOFF * mixed
     if flip:
-        parts = (null[::-1], mixed[::-1], null_error[::-1], mixed_error[::-1])
+        p, p_error, q, q_error = (array[::-1] for array in (null, null_error, mixed, mixed_error))
     else:
-        parts = (mixed, null, mixed_error, null_error)
-    p, q, p_error, q_error = parts
-    return Bins(p[1:-1], q[1:-1], p_error[1:-1], q_error[1:-1], float(p[0] + p_error[0]), float(p[-1] + p_error[-1]))
+        p, p_error, q, q_error = mixed, mixed_error, null, null_error
+    below, above = float(p[0] + p_error[0]), float(p[-1] + p_error[-1])
+    return Bins(p[1:-1], q[1:-1], p_error[1:-1], q_error[1:-1], below, above)
 
 
 def _outcome(pair: Pair, edges: Array) -> Array:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.accounting.pld.compose import Composition
-from discreet.accounting.pld.pair import UNIT_ROUNDOFF, Array
+from discreet.accounting.pld.pair import UNIT_ROUNDOFF
+from discreet.core.arrays import Array
 
 _SPAN = 500.0
 """Losses this far apart are still related by a finite exponential."""

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import fft
 
-from discreet.accounting.pld.pair import Array, Pair
+from discreet.accounting.pld.pair import Pair
+from discreet.core.arrays import Array
 
 _NEGLIGIBLE = 1e-11
 _MAX_ORDER = 1e9
