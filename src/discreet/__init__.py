@@ -1,1 +1,101 @@
-"""Train a neural network on people's data, publish it, and prove what it gives away."""
+"""Train a neural network on people's data, publish it, and prove what it gives away.
+
+Names are loaded on first use (PEP 562), so that accounting never waits for torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from discreet.accounting.account import Method, guarantee
+    from discreet.accounting.calibrate import calibrate_noise
+    from discreet.core.adjacency import Adjacency, Unit
+    from discreet.core.errors import (
+        BudgetExhausted,
+        DiscreetError,
+        InputError,
+        LedgerError,
+        NotProved,
+        PrivacyViolation,
+        RandomnessReuse,
+        UnsupportedModel,
+        VerificationFailed,
+    )
+    from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
+    from discreet.core.guarantee import Estimate, Guarantee
+    from discreet.plan import Plan
+    from discreet.publish import Verification, publish, verify
+    from discreet.training import Trained, Training
+
+_HOMES = {
+    "Adjacency": "core.adjacency",
+    "BudgetExhausted": "core.errors",
+    "Compose": "core.events",
+    "DiscreetError": "core.errors",
+    "Estimate": "core.guarantee",
+    "Event": "core.events",
+    "Gaussian": "core.events",
+    "Guarantee": "core.guarantee",
+    "InputError": "core.errors",
+    "LedgerError": "core.errors",
+    "Method": "accounting.account",
+    "NotProved": "core.errors",
+    "Plan": "plan",
+    "Poisson": "core.events",
+    "PrivacyViolation": "core.errors",
+    "RandomnessReuse": "core.errors",
+    "Repeat": "core.events",
+    "Trained": "training",
+    "Training": "training",
+    "Unit": "core.adjacency",
+    "UnsupportedModel": "core.errors",
+    "Verification": "publish",
+    "VerificationFailed": "core.errors",
+    "calibrate_noise": "accounting.calibrate",
+    "guarantee": "accounting.account",
+    "publish": "publish",
+    "verify": "publish",
+}
+
+__all__ = [
+    "Adjacency",
+    "BudgetExhausted",
+    "Compose",
+    "DiscreetError",
+    "Estimate",
+    "Event",
+    "Gaussian",
+    "Guarantee",
+    "InputError",
+    "LedgerError",
+    "Method",
+    "NotProved",
+    "Plan",
+    "Poisson",
+    "PrivacyViolation",
+    "RandomnessReuse",
+    "Repeat",
+    "Trained",
+    "Training",
+    "Unit",
+    "UnsupportedModel",
+    "Verification",
+    "VerificationFailed",
+    "calibrate_noise",
+    "guarantee",
+    "publish",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The public name, from its home."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"discreet.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import typer
 
-from discreet.cli import calibrate, epsilon
+from discreet.cli import calibrate, epsilon, train, verify
 from discreet.core.errors import BudgetExhausted, DiscreetError, VerificationFailed
 
 app = typer.Typer(
@@ -26,6 +26,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("train")(train.train)
+app.command("verify")(verify.verify)
 app.command("epsilon")(epsilon.epsilon)
 app.command("calibrate")(calibrate.calibrate)
 

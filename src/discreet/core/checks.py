@@ -50,11 +50,11 @@ def open_unit(name: str, value: object) -> float:
     return result
 
 
-def count(name: str, value: object) -> int:
-    """Return `value` as an integer of at least 1. A float is refused even when it is whole."""
+def count(name: str, value: object, least: int = 1) -> int:
+    """Return `value` as an integer of at least `least`. A float is refused even when it is whole."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InputError(f"{name} must be a whole number, got {value!r}")
     result = int(value)
-    if not result >= 1:
-        raise InputError(f"{name} must be at least 1, got {value!r}")
+    if not result >= least:
+        raise InputError(f"{name} must be at least {least}, got {value!r}")
     return result

@@ -1,1 +1,20 @@
-"""Certificates and their independent verification."""
+"""The published folder: certificate, verifier, report, model card."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from discreet.publish.folder import publish
+    from discreet.publish.verifier import Check, Verification, verify
+
+__all__ = ["Check", "Verification", "publish", "verify"]
+
+_HOMES = {"publish": "folder", "Check": "verifier", "Verification": "verifier", "verify": "verifier"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load on first use: verifying must not load torch."""
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -7,17 +7,18 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from discreet.randomness.stream import Substream, whole_number
+from discreet.core import checks
+from discreet.randomness.stream import Substream
 
 ASSUMPTION = (
     "ideal continuous Gaussian sampler: noise is the Box-Muller transform, in float64, of 64-bit words of an "
     "AES-256-CTR stream and is taken to be independent and exactly normal. Known differences: rounding below "
-    "2^-47 standard deviations per value; radius and angle on a grid of 2^64 equally likely points; no value "
+    "2^-45 standard deviations per value; radius and angle on a grid of 2^64 equally likely points; no value "
     "beyond 9.42 standard deviations, which an ideal normal passes with probability below 2^-67."
 )
 """What a certificate cites where noise came from `normals`."""
 
-_BLOCK_PAIRS = 1 << 13  # the temporaries of a block stay in the cache
+_BLOCK_PAIRS = 1 << 14  # the temporaries of a block stay in the cache
 _WORD_UNIT = 2.0**-64
 
 
@@ -30,7 +31,7 @@ def normals(substream: Substream, n: int) -> npt.NDArray[np.float64]:
 
     Source: Box and Muller, "A note on the generation of random normal deviates", 1958.
     """
-    count = whole_number("n", n)
+    count = checks.count("n", n, least=0)
     pairs = np.empty(((count + 1) // 2, 2))
     for start in range(0, len(pairs), _BLOCK_PAIRS):
         block = pairs[start : start + _BLOCK_PAIRS]

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import numbers
 import os
 import threading
 from enum import StrEnum
@@ -27,6 +26,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from discreet.core import checks
 from discreet.core.errors import InputError, RandomnessReuse
 
 KEY_BYTES = 32
@@ -76,7 +76,7 @@ class Substream:
         `InputError` if `count` is not a whole number of at least 0, `RandomnessReuse` in a forked child.
         """
         _require_owner(self._process)
-        zeros = bytes(_WORD_BYTES * whole_number("count", count))
+        zeros = bytes(_WORD_BYTES * checks.count("count", count, least=0))
         return np.frombuffer(self._cipher.update(zeros), dtype="<u8").astype(np.uint64, copy=False)
 
     def __reduce__(self) -> NoReturn:
@@ -139,7 +139,7 @@ class TestStream:
     __slots__ = ("_addresses", "_seed")
 
     def __init__(self, seed: int) -> None:
-        self._seed = whole_number("seed", seed)
+        self._seed = checks.count("seed", seed, least=0)
         self._addresses = _Addresses(hashlib.sha256(_TEST_LABEL + str(self._seed).encode()).digest())
 
     @property
@@ -186,16 +186,6 @@ class _Addresses:
         _refuse_copy("_Addresses")
 
 
-def whole_number(name: str, value: object) -> int:
-    """Return `value` as an integer of at least 0; refuse anything else, booleans and whole floats included."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise InputError(f"{name} must be a whole number, got {value!r}")
-    result = int(value)
-    if not result >= 0:
-        raise InputError(f"{name} must be at least 0, got {value!r}")
-    return result
-
-
 def _encode_address(purpose: str, step: int) -> bytes:
     """Encode an address so that different addresses have different encodings: length, purpose, step."""
     text = purpose.encode()
@@ -203,7 +193,7 @@ def _encode_address(purpose: str, step: int) -> bytes:
 
 
 def _eight_bytes(name: str, value: object) -> bytes:
-    result = whole_number(name, value)
+    result = checks.count(name, value, least=0)
     if not result < 2**64:
         raise InputError(f"{name} must be below 2^64, got {value!r}")
     return result.to_bytes(8, "big")

@@ -12,7 +12,6 @@ from discreet.core import checks
 from discreet.core.errors import InputError
 from discreet.core.events import Event, Poisson
 from discreet.randomness import Purpose, Stream, Substream
-from discreet.randomness.stream import whole_number
 
 _WORD_VALUES = 1 << 64
 _BLOCK_WORDS = 1 << 14  # the words of a block stay in the cache
@@ -52,7 +51,7 @@ class PoissonSampler:
         Every case takes the address (sampling, step) of `stream`, so no step can be drawn twice:
         `RandomnessReuse`. `InputError` for a step or size that is not a whole number of at least 0.
         """
-        population = whole_number("size", size)
+        population = checks.count("size", size, least=0)
         substream = stream.substream(Purpose.SAMPLING, step)
         threshold = _threshold(self.rate)
         if threshold == _WORD_VALUES:  # does not fit a word, and needs none

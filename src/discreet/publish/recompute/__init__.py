@@ -2,17 +2,18 @@
 
     events (JSON) -> parts -> losses (grid, from above and below) -> compose (Fourier) -> bounds -> decide
 
-For a sceptical reviewer: this package imports the standard library, numpy, scipy.special, scipy.fft and the error classes,
-and shares no accounting code with the trainer. Covered: compositions and repetitions of Gaussian queries, unsampled under
-any adjacency, Poisson-sampled under add_remove and zero_out; whatever else is refused by name.
+For a sceptical reviewer: this package imports the standard library, numpy, scipy.special, scipy.fft and the error
+classes, and shares no accounting code with the trainer. Covered: compositions and repetitions of Gaussian queries,
+unsampled under any adjacency, Poisson-sampled under add_remove and zero_out; whatever else is refused by name.
 
-Assumed of the machine: IEEE double arithmetic; exp, log, expm1 within a few roundings; `ndtr` and `erfcx` as stated where
-they are used; the Fourier transform within Higham's bound. A failure of any step gives the interval [0, inf].
+Assumed of the machine: IEEE double arithmetic; exp, log, expm1 within a few roundings; `ndtr` and `erfcx` as stated
+where they are used; the Fourier transform within Higham's bound. A failure of any step gives the interval [0, inf].
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,10 +30,13 @@ __all__ = ["FINEST", "Bounds", "Decision", "decide", "epsilon_bounds"]
 FINEST = 5
 """How often the tolerance is halved before a claim that is still undecided is rejected."""
 
+LOWER_POINTS = 2**20
+"""The lower bound takes a grid up to four times finer than the upper, but not above this many points for its sake."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """lower <= the smallest epsilon >= 0 such that the events are (epsilon, delta)-DP <= upper; `grid` = 0: closed form."""
+    """lower <= the smallest epsilon >= 0 for which the events are (epsilon, delta)-DP <= upper; grid 0: no grid."""
 
     lower: float
     upper: float
@@ -91,17 +95,27 @@ def by_fourier(steps: list[Part], delta: float, tolerance: float, max_points: in
         raise ArithmeticError("noise too small for double precision")
     both = [(removal, choose_orders(steps, delta, reach, removal)) for removal in (True, False)]
     spans = [high - low for low, high in (losses.loss_range(part, reach) for part in steps)]
-    h = min(_grid(orders, total, tolerance) for _, orders in both)
-    h = max(h, *(1.05 * span / max_points for span in (*spans, *(orders.width for _, orders in both))))
-    for _ in range(24):
-        grid = float(np.float32(h))  # few digits: products with grid indices are exact
-        try:
-            ends = [_direction(steps, delta, grid, reach, o, removal, tolerance, max_points) for removal, o in both]
-        except ArithmeticError:
-            h *= 1.5
-            continue
-        return Bounds(max(0.0, *(low for low, _ in ends)), max(high for _, high in ends), grid)
-    raise ArithmeticError("no grid fits")
+    longest = max(*spans, *(orders.width for _, orders in both))
+    h = max(min(_grid(orders, total, tolerance) for _, orders in both), 1.05 * longest / max_points)
+    fine = max(h / 4, min(h, 1.05 * longest / min(LOWER_POINTS, max_points)))
+
+    def upper(grid: float, removal: bool, orders: Orders) -> float:
+        all_losses = [(losses.above(part, grid, reach, removal), part.count) for part in steps]
+        curve = compose(all_losses, grid, orders, +1, max_points)
+        value = first_below(curve, delta, orders, tolerance / 64) + _slip(all_losses)
+        return math.inf if math.isnan(value) else value  # max() below may drop a NaN
+
+    def lower(grid: float, removal: bool, orders: Orders) -> float:
+        all_losses = [(losses.below(part, grid, reach, removal), part.count) for part in steps]
+        curve = compose(all_losses, grid, orders, -1, max_points)
+        value = last_above(curve, delta, orders, tolerance / 64) - _slip(all_losses)
+        return -math.inf if math.isnan(value) else value
+
+    high, grid = _on_some_grid(lambda grid: max(upper(grid, *direction) for direction in both), h)
+    low, _ = _on_some_grid(lambda grid: max(0.0, *(lower(grid, *direction) for direction in both)), fine)
+    if not low <= high:
+        raise ArithmeticError("the bounds crossed: a numerical failure")
+    return Bounds(low, high, grid)
 
 
 def _grid(orders: Orders, total: int, tolerance: float) -> float:
@@ -109,36 +123,30 @@ def _grid(orders: Orders, total: int, tolerance: float) -> float:
     return min(math.sqrt(6 * tolerance / (total * (orders.tilt + 1))), 0.5 / (orders.tilt + 1))
 
 
-def _direction(
-    steps: list[Part],
-    delta: float,
-    h: float,
-    reach: float,
-    orders: Orders,
-    removal: bool,
-    tolerance: float,
-    max_points: int,
-) -> tuple[float, float]:
-    """(lower, upper) for one direction."""
-    over = [(losses.above(part, h, reach, removal), part.count) for part in steps]
-    under = [(losses.below(part, h, reach, removal), part.count) for part in steps]
-    precision = tolerance / 64
-    upper = first_below(compose(over, h, orders, +1, max_points), delta, orders, precision)
-    lower = last_above(compose(under, h, orders, -1, max_points), delta, orders, precision)
-    # A clipped loss is off by at most `slip` in each step.
-    upper += 1.01 * sum(count * loss.slip for loss, count in over)
-    lower -= 1.01 * sum(count * loss.slip for loss, count in under)
-    if not lower <= upper:
-        raise ValueError("the bounds crossed: a numerical failure")
-    return lower, upper
+def _slip(all_losses: list[tuple[losses.Loss, int]]) -> float:
+    """How far the sum of all losses may be off, because the loss at the edge of a bin is off by rounding."""
+    return 1.01 * sum(count * loss.slip for loss, count in all_losses)
+
+
+def _on_some_grid(bound: Callable[[float], float], h: float) -> tuple[float, float]:
+    """(bound, grid) at about h, or coarser if the points do not suffice. Every grid is valid."""
+    for _ in range(24):
+        grid = float(np.float32(h))  # few digits: products with grid indices are exact
+        try:
+            return bound(grid), grid
+        except ArithmeticError:
+            h *= 1.5
+    raise ArithmeticError("no grid fits")
 
 
 def decide(
     events: dict[str, Any] | list[Any], delta: float, adjacency: str, claim: float, *, finest: int = FINEST
 ) -> Decision:
-    """Accept iff claim >= upper; reject if claim < lower; else halve the tolerance, at most `finest` times, then reject."""
+    """Accept iff claim >= upper; reject if claim < lower; else halve the tolerance, `finest` times, then reject."""
     if isinstance(claim, bool) or not isinstance(claim, int | float) or not 0 <= claim < math.inf:
         raise InputError(f"claim must be finite and at least 0, got {claim!r}")
+    if isinstance(finest, bool) or not isinstance(finest, int) or finest < 0:
+        raise InputError(f"finest must be a whole number of at least 0, got {finest!r}")
     tolerance = max(2e-3 * claim, 1e-5) / 2
     for level in range(finest + 1):
         bounds = epsilon_bounds(events, delta, adjacency, tolerance=tolerance / 2**level)

@@ -4,9 +4,9 @@ Masses are tilted first: x(t) = mass(t) exp(lambda t - c). With v the k-fold con
 
     delta(epsilon) = exp(C - lambda epsilon) sum_s v(s) w(s - epsilon),   w(u) = exp(-lambda u) (1 - e^-u)+.
 
-At the lambda that makes Chernoff's bound best for delta, the factor is of the size of delta, so that all rounding errors are
-relative to delta. An l2 error e of v moves the sum by at most |w|_2 e (Cauchy and Schwarz); a mass o of v outside the
-window, which the circular transform folds into it, by at most max(w) o in either direction.
+At the lambda that makes Chernoff's bound best for delta, the factor is of the size of delta, so that all rounding
+errors are relative to delta. An l2 error e of v moves the sum by at most |w|_2 e (Cauchy and Schwarz); a mass o of v
+outside the window, which the circular transform folds into it, by at most max(w) o in either direction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OUTSIDE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Free choices, each valid whatever its value: the tilt, two Chernoff orders for the window, and what they promise."""
+    """Free choices, valid whatever their values: the tilt, two Chernoff orders for the window, what they promise."""
 
     tilt: float
     rise: float
@@ -50,7 +50,7 @@ class Curve:
     outside: float
     infinite: float
 
-    def reciprocal(self, center: float, start: float) -> tuple[Array, Array]:
+    def untilt(self, center: float, start: float) -> tuple[Array, Array]:
         """The part of the window above `start`, untilted relative to `center`."""
         begin = int(np.searchsorted(self.s, start, side="right"))
         s = self.s[begin:]
@@ -116,7 +116,8 @@ def compose(losses: list[tuple[Loss, int]], h: float, orders: Orders, sign: int,
     spectrum = np.ones(n // 2 + 1, dtype=np.complex128)
     l2_error, log_growth = 0.0, 0.0
     for first, x, _, count in tilted:
-        folded = np.bincount(np.arange(first, first + len(x)) % n, weights=x, minlength=n)
+        additions = 1 + sign * EPS * (2 + len(x) // n)
+        folded = np.bincount(np.arange(first, first + len(x)) % n, weights=x, minlength=n) * additions
         spectrum *= _power(rfft(folded), count)
         norm = float(np.linalg.norm(folded)) * (1 + n * EPS)
         l2_error += count * unit * norm
@@ -126,15 +127,15 @@ def compose(losses: list[tuple[Loss, int]], h: float, orders: Orders, sign: int,
     l2_error = l2_error * math.exp(log_growth) + 2 * relative * float(np.linalg.norm(v))
     window = np.arange(start, start + n)
     return Curve(
-        sign,
-        orders.tilt,
-        h,
-        sum(count * scale for _, _, scale, count in tilted),
-        window * h,
-        np.maximum(v[window % n], 0.0),  # the true v is not negative: clipping only brings it nearer
-        l2_error * (1 + 1e-6),
-        2 * OUTSIDE * math.exp(64 * EPS * steps),
-        sum(count * loss.infinite for loss, count in losses) * (1 + 8 * EPS * len(losses)),
+        sign=sign,
+        tilt=orders.tilt,
+        h=h,
+        log_scale=math.fsum(count * scale for _, _, scale, count in tilted),
+        s=np.asarray(window * h, dtype=np.float64),
+        v=np.asarray(np.maximum(v[window % n], 0.0), dtype=np.float64),  # the true v >= 0: clipping brings it nearer
+        l2_error=l2_error * (1 + 1e-6),
+        outside=2 * OUTSIDE * math.exp(64 * EPS * steps),
+        infinite=sum(count * loss.infinite for loss, count in losses) * (1 + 8 * EPS * len(losses)),
     )
 
 
@@ -171,9 +172,9 @@ def _power(
 
 
 def first_below(curve: Curve, delta: float, orders: Orders, precision: float) -> float:
-    """An epsilon at which `curve` (an upper one) is verified to be at most delta, near the smallest; inf if none is found."""
+    """An epsilon at which the upper `curve` is verified to be at most delta, near the smallest; inf if none is."""
     start = max(0.0, orders.epsilon - 300 / orders.tilt)
-    s, untilted = curve.reciprocal(orders.epsilon, start)
+    s, untilted = curve.untilt(orders.epsilon, start)
 
     def holds(epsilon: float) -> bool:
         return curve.delta(epsilon, orders.epsilon, s, untilted) <= delta
@@ -193,9 +194,9 @@ def first_below(curve: Curve, delta: float, orders: Orders, precision: float) ->
 
 
 def last_above(curve: Curve, delta: float, orders: Orders, precision: float) -> float:
-    """An epsilon at which `curve` (a lower one) is verified to exceed delta, near the largest; -inf if none is found."""
+    """An epsilon at which the lower `curve` is verified to exceed delta, near the largest; -inf if none is found."""
     start = max(0.0, orders.epsilon - 300 / orders.tilt)
-    s, untilted = curve.reciprocal(orders.epsilon, start)
+    s, untilted = curve.untilt(orders.epsilon, start)
 
     def exceeds(epsilon: float) -> bool:
         return curve.delta(epsilon, orders.epsilon, s, untilted) > delta

@@ -11,7 +11,7 @@ from discreet.publish.recompute.losses import EPS, MU_ERROR
 
 
 def epsilon_bounds(mu: float, delta: float) -> tuple[float, float]:
-    """The interval for the epsilon of Balle and Wang (2018), theorem 8, rounded outward; delta falls as epsilon grows."""
+    """The interval for the epsilon of Balle and Wang (2018), theorem 8, rounded outward; delta falls with epsilon."""
     high, low = mu * (1 + MU_ERROR), mu * (1 - MU_ERROR)
     upper = _last(lambda epsilon: not _delta(epsilon, high, +1) <= delta)[1]
     lower = _last(lambda epsilon: _delta(epsilon, low, -1) > delta)[0]
@@ -34,7 +34,7 @@ def _delta(epsilon: float, mu: float, sign: int) -> float:
 
 
 def _last(holds: Callable[[float], bool]) -> tuple[float, float]:
-    """(a, b): neighbouring floats, where `holds` is true at a, false at b; (0, 0) if it is false at 0, (0, inf) if never."""
+    """Neighbouring floats (a, b): `holds` is true at a, false at b; (0, 0) if false at 0, (0, inf) if never false."""
     if not holds(0.0):
         return 0.0, 0.0
     low, high = 0.0, 1.0

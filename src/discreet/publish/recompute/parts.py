@@ -1,14 +1,14 @@
 """From the JSON of a certificate's events to the few numbers that the privacy loss depends on.
 
-A Gaussian query with noise multiplier sigma tells neighbours apart like N(0, 1) from N(mu, 1), mu = r / sigma, where r is
-the query's replace-one ratio (1 under add/remove and zero-out). Queries on one draw are one Gaussian query with
-mu^2 = sum of mu_k^2 (rotate the noise of all of them onto the difference of their means).
+A Gaussian query with noise multiplier sigma tells neighbours apart like N(0, 1) from N(mu, 1), mu = r / sigma, where r
+is the query's replace-one ratio (1 under add/remove and zero-out). Queries on one draw are one Gaussian query with mu^2
+= sum of mu_k^2 (rotate the noise of all of them onto the difference of their means).
 """
 
 from __future__ import annotations
 
 import math
-import numbers
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +28,7 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`count` steps; in each a unit takes part with probability `rate` and then moves the output by `mu` noise deviations.
+    """`count` steps, in each of which a unit takes part with probability `rate` and then moves the output by `mu`.
 
     `mu` carries a relative rounding error below 2^-49; whoever states a bound moves it outward by that.
     """
@@ -39,7 +39,7 @@ class Part:
 
 
 def parts(events: object, adjacency: object) -> list[Part]:
-    """Merge equal steps, and all unsampled ones into a single step (N(0,1) against N(mu,1) composes by mu^2). Sorted."""
+    """Merge equal steps, and all unsampled ones into one step (N(0,1) against N(mu,1) composes by mu^2). Sorted."""
     if adjacency not in ("add_remove", "zero_out", "replace_one"):
         raise InputError(f"unknown adjacency {adjacency!r}; known: add_remove, zero_out, replace_one")
     counts: dict[tuple[float, float], int] = {}
@@ -66,7 +66,7 @@ def _steps(event: object, replace_one: bool, depth: int) -> Iterator[tuple[float
         case {"event": "repeat", "count": count, "of": inner}:
             times = _count(count)
             for rate, mu, n in _steps(inner, replace_one, depth + 1):
-                yield rate, mu, times * n
+                yield rate, mu, _count(times * n)
         case {"of": inner}:
             for part in inner:
                 yield from _steps(part, replace_one, depth + 1)
@@ -83,7 +83,7 @@ def _unsampled(event: object, depth: int) -> Iterator[tuple[float, float, int]]:
     times = _count(fields["count"]) if fields["event"] == "repeat" else 1
     for part in fields["of"] if fields["event"] == "compose" else [fields["of"]]:
         for rate, mu, n in _unsampled(part, depth + 1):
-            yield rate, mu, times * n
+            yield rate, mu, _count(times * n)
 
 
 def _checked(event: object, depth: int) -> Mapping[str, Any]:
@@ -113,7 +113,7 @@ def _mu(fields: Mapping[str, Any], replace_one: bool) -> float:
 
 def positive(name: str, value: object) -> float:
     """A finite float above zero. NaN and booleans are refused."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < math.inf:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= sys.float_info.max:
         raise InputError(f"{name} must be finite and greater than 0, got {value!r}")
     return float(value)
 
@@ -126,6 +126,6 @@ def _rate(value: object) -> float:
 
 
 def _count(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"count must be a whole number of at least 1, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_COUNT:
+        raise InputError(f"count must be a whole number from 1 to {MAX_COUNT} in all")
     return value

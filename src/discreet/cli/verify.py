@@ -1,0 +1,28 @@
+"""`discreet verify`: recompute the claim of a published folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discreet.cli.accounting_options import JsonOption
+
+
+def verify(
+    folder: Annotated[Path, typer.Argument(help="A published folder.")],
+    as_json: JsonOption = False,
+) -> int:
+    """Check that a published model is the certified one and that its claim follows from the stated events."""
+    from discreet.publish.verifier import verify as run_checks
+
+    verification = run_checks(folder)
+    if as_json:
+        typer.echo(json.dumps(verification.as_dict()))
+    else:
+        for check in verification.checks:
+            typer.echo(f"{'ok    ' if check.passed else 'FAILED'}  {check.name}: {check.detail}")
+        typer.echo(verification.summary)
+    return 0 if verification.accepted else 1

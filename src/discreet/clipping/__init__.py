@@ -1,0 +1,15 @@
+"""From a batch to a sum that no example can move by more than the clip norm."""
+
+from discreet.clipping.accumulate import Accumulator
+from discreet.clipping.admission import admit_model, admit_optimizer, private_parameters
+from discreet.clipping.engines import ENGINES, Criterion, Engine
+
+__all__ = [
+    "ENGINES",
+    "Accumulator",
+    "Criterion",
+    "Engine",
+    "admit_model",
+    "admit_optimizer",
+    "private_parameters",
+]

@@ -1,0 +1,14 @@
+"""Data as training sees it, and the data sets that recipes name."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from discreet.data.arrays import npz
+from discreet.data.digits import digits
+from discreet.data.private import PrivateData, as_private
+from discreet.data.splits import Split
+
+DATASETS: dict[str, Callable[[Path | None], Split]] = {"digits": digits, "npz": npz}
+"""Data sets by the name that recipes give them; each takes the path of `--data`."""
+
+__all__ = ["DATASETS", "PrivateData", "Split", "as_private"]

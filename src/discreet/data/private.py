@@ -1,0 +1,97 @@
+"""A private data set behind the one operation that training needs: fetch these examples."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
+
+from discreet.core.arrays import IntArray
+from discreet.core.errors import InputError
+
+_CHECKED_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateData:
+    """A map-style data set of (input, target) pairs. Its size is used to draw from it, and for nothing else."""
+
+    dataset: Dataset[Any]
+
+    def __len__(self) -> int:
+        return len(cast(Sized, self.dataset))
+
+    def fetch(self, indices: IntArray) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of the given examples, stacked along axis 0; there is at least one."""
+        if isinstance(self.dataset, TensorDataset):
+            rows = torch.from_numpy(indices)
+            inputs, targets = (tensor[rows] for tensor in self.dataset.tensors)
+        else:
+            pairs = default_collate([self.dataset[int(i)] for i in indices])
+            if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
+                raise InputError("each example of the data set must be a pair (input, target)")
+            inputs, targets = pairs
+        if not isinstance(inputs, Tensor) or not isinstance(targets, Tensor):
+            raise InputError("inputs and targets must be tensors (or numbers and arrays that become tensors)")
+        return inputs, targets
+
+    def check(self, classes: int | None) -> None:
+        """Look at every example once, before anything is charged, for values that cannot be trained on.
+
+        `classes`: the number of classes, if targets are class indices. The message names the row; it goes to
+        the holder of the data and is not part of what is published.
+        """
+        if len(self) == 0:
+            raise InputError("the data set is empty; give at least one example")
+        for start in range(0, len(self), _CHECKED_AT_ONCE):
+            indices = torch.arange(start, min(start + _CHECKED_AT_ONCE, len(self))).numpy()
+            inputs, targets = self.fetch(indices)
+            _check_finite("feature", inputs, start)
+            _check_finite("target", targets, start)
+            if classes is not None:
+                _check_labels(targets, classes, start)
+
+
+def as_private(data: object) -> PrivateData:
+    """Accept a pair of tensors (inputs, targets) or a map-style data set; refuse loaders.
+
+    A loader decides which examples form a batch, and the guarantee rests on the plan's own sampler doing that.
+    """
+    if isinstance(data, DataLoader):
+        raise InputError(
+            "data is a DataLoader, whose batches the plan cannot vouch for; pass its data set (loader.dataset) instead"
+        )
+    if isinstance(data, IterableDataset):
+        raise InputError("data is an IterableDataset, which cannot be sampled by index; pass a map-style data set")
+    if isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Tensor) for part in data):
+        if len(data[0]) != len(data[1]):
+            raise InputError(f"data has {len(data[0])} inputs but {len(data[1])} targets; they must pair up")
+        return PrivateData(TensorDataset(*data))
+    if isinstance(data, Dataset):
+        return PrivateData(data)
+    raise InputError(f"data must be a pair of tensors or a map-style torch Dataset, got {type(data).__name__}")
+
+
+def _check_finite(what: str, values: Tensor, start: int) -> None:
+    if not values.is_floating_point():
+        return
+    bad = ~torch.isfinite(values.flatten(1) if values.dim() > 1 else values.unsqueeze(1)).all(1)
+    if bool(bad.any()):
+        row = start + int(bad.nonzero()[0])
+        raise InputError(f"a {what} in row {row} of the data is NaN or infinite; remove or repair the row")
+
+
+def _check_labels(targets: Tensor, classes: int, start: int) -> None:
+    if targets.is_floating_point() or targets.dim() != 1:
+        return
+    bad = (targets < 0) | (targets >= classes)
+    if bool(bad.any()):
+        row = int(bad.nonzero()[0])
+        raise InputError(
+            f"the label {int(targets[row])} in row {start + row} of the data is out of range; "
+            f"the model has {classes} classes, 0 to {classes - 1}"
+        )

@@ -1,0 +1,78 @@
+"""`publish`: from a trained run to the folder that is handed out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import yaml
+from safetensors.torch import save
+
+from discreet.clipping.state import check_unchanged
+from discreet.core.errors import InputError
+from discreet.core.guarantee import Guarantee
+from discreet.publish.card import model_card
+from discreet.publish.certificate import TrainedRun, certificate
+from discreet.publish.report import report_page
+from discreet.randomness import destroy_key
+
+
+def publish(trained: TrainedRun, folder: str | Path) -> Guarantee:
+    """Write the model with its proof to a new `folder` and return the certified guarantee.
+
+    | file              | content |
+    |-------------------|---------|
+    | model.safetensors | the state dictionary |
+    | certificate.json  | the claim and all that recomputes it |
+    | plan.yaml         | the plan |
+    | report.html       | the same for people, one self-contained page |
+    | README.md         | model card |
+
+    Before anything is written, every tensor that is not a private parameter is compared with its declared
+    initial value. The folder appears complete or not at all; afterwards the key of the noise is destroyed.
+    """
+    target = Path(folder)
+    check_target(target)
+    check_unchanged(trained.model, trained.initial)
+    guarantee = trained.plan.guarantee()
+    model = save({name: tensor.detach().cpu().clone() for name, tensor in trained.model.state_dict().items()})
+    facts = certificate(trained, guarantee, hashlib.sha256(model).hexdigest())
+    files = {
+        "model.safetensors": model,
+        "certificate.json": (json.dumps(facts, indent=2) + "\n").encode(),
+        "plan.yaml": yaml.safe_dump(facts["plan"], sort_keys=False).encode(),
+        "report.html": report_page(facts, trained.plan).encode(),
+        "README.md": model_card(facts).encode(),
+    }
+    _write_together(files, target)
+    destroy_key(trained.key)
+    return guarantee
+
+
+def check_target(target: Path) -> None:
+    """Refuse to publish over something that is there."""
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InputError(f"{target} exists already and is not empty; name another folder")
+
+
+def _write_together(files: dict[str, bytes], target: Path) -> None:
+    """Write beside the target, then rename, so that no half of a folder is ever seen."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        try:
+            for name, content in files.items():
+                (draft / name).write_bytes(content)
+            draft.chmod(0o755)
+            if target.exists():
+                target.rmdir()
+            os.replace(draft, target)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise InputError(f"cannot write {target}: {error.strerror}; choose a folder that can be written") from error

@@ -1,0 +1,199 @@
+"""`verify`: does the certificate of a published folder support its claim?
+
+Written to be read by a reviewer who trusts nobody: it reads the files itself and recomputes epsilon with
+`discreet.publish.recompute`, which shares no accounting code with the trainer. It imports neither torch nor
+the plan. What it proves is that the claim follows from the stated events and belongs to this model; that
+training did what the events say is for audits and tests to show.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from discreet.core.errors import DiscreetError, InputError
+from discreet.publish.recompute import decide
+from discreet.publish.tensorfile import tensor_digests
+
+FORMAT = "discreet-certificate/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question and its answer."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """All checks of one folder; it is accepted if every one passed."""
+
+    checks: tuple[Check, ...]
+    summary: str
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the claim stands."""
+        return bool(self.checks) and all(check.passed for check in self.checks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as JSON-ready data."""
+        checks = [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in self.checks]
+        return {"accepted": self.accepted, "summary": self.summary, "checks": checks}
+
+
+def verify(folder: str | Path) -> Verification:
+    """Check a published folder. Unreadable files are an `InputError`; a claim that fails is a failed check."""
+    folder = Path(folder)
+    facts = _read_certificate(folder)
+    checks = []
+    for name, question in _QUESTIONS:
+        try:
+            checks.append(Check(name, *question(facts, folder)))
+        except (DiscreetError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            checks.append(
+                Check(name, False, f"cannot be followed here: {type(error).__name__} {error}")
+            )
+    accepted = all(check.passed for check in checks)
+    return Verification(tuple(checks), _summary(facts, accepted))
+
+
+def _format(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    return facts.get("format") == FORMAT, f"format {facts.get('format')!r}"
+
+
+def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    claim = facts["claim"]
+    return claim["kind"] == "guarantee" and claim["unit"] == "example", f"a {claim['kind']} about one {claim['unit']}"
+
+
+def _randomness(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    kind = facts["mechanism"]["randomness"]
+    return kind == "system", f"noise and sampling from {kind!r} randomness"
+
+
+def _model(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
+    digest = hashlib.sha256(_read(folder / "model.safetensors")).hexdigest()
+    stated = facts["model"]["sha256"]
+    return digest == stated, "model.safetensors has the certified SHA-256" if digest == stated else (
+        f"model.safetensors has SHA-256 {digest}, the certificate says {stated}"
+    )
+
+
+def _public_tensors(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
+    """Everything in the model but the private parameters is as declared before training."""
+    found = tensor_digests(_read(folder / "model.safetensors"))
+    initial, private = facts["model"]["initial"], set(facts["model"]["private"])
+    if set(found) != set(initial):
+        return False, f"tensors {sorted(set(found) ^ set(initial))} are in only one of model and certificate"
+    combined = "\n".join(f"{name} {initial[name]}" for name in sorted(initial))
+    if facts["plan"]["initial_state"] != "sha256:" + hashlib.sha256(combined.encode()).hexdigest():
+        return False, "the initial state is not the one that the plan declares"
+    changed = [name for name in sorted(found) if name not in private and found[name] != initial[name]]
+    if changed:
+        return False, f"tensor {changed[0]!r} is neither a private parameter nor equal to its declared value"
+    return True, f"{len(private)} private parameters; the other {len(found) - len(private)} tensors are as declared"
+
+
+def _plan(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
+    plan = facts["plan"]
+    canonical = json.dumps(plan, sort_keys=True, separators=(",", ":"))
+    if facts["plan_fingerprint"] != "sha256:" + hashlib.sha256(canonical.encode()).hexdigest():
+        return False, "the fingerprint is not that of the plan"
+    try:
+        published = yaml.safe_load(_read(folder / "plan.yaml"))
+    except yaml.YAMLError:
+        return False, "plan.yaml is not valid YAML"
+    if published != plan:
+        return False, "plan.yaml differs from the plan in the certificate"
+    claim = facts["claim"]
+    if (plan["delta"], plan["adjacency"], plan["unit"]) != (claim["delta"], claim["adjacency"], claim["unit"]):
+        return False, "the claim has another delta, adjacency or unit than the plan"
+    return True, "plan, plan.yaml, fingerprint and claim agree"
+
+
+def _events(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    """The events are those that the plan produces, step by step, and no more were charged."""
+    plan = facts["plan"]
+    if plan["sampling"]["kind"] != "poisson" or facts["mechanism"]["sampler"] != "poisson":
+        return False, f"the sampler {plan['sampling']['kind']!r} is not known to this verifier"
+    planned = [(plan["sampling"]["rate"], phase["multiplier"], phase["steps"]) for phase in plan["noise"]]
+    stated = list(_sampled_gaussians(facts["events"]))
+    if planned != stated:
+        return False, "the events are not those of the plan"
+    steps = sum(count for _, _, count in planned)
+    charged = facts["charged_steps"]
+    if isinstance(charged, bool) or not isinstance(charged, int) or not 0 <= charged <= steps:
+        return False, f"{charged} steps were charged, but the plan has {steps}"
+    return True, f"{charged} of {steps} steps charged; the claim covers all {steps}"
+
+
+def _epsilon(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    claim = facts["claim"]
+    decision = decide(facts["events"], claim["delta"], claim["adjacency"], claim["epsilon"])
+    return decision.accepted, decision.reason
+
+
+_QUESTIONS: tuple[tuple[str, Callable[[dict[str, Any], Path], tuple[bool, str]]], ...] = (
+    ("certificate", _format),
+    ("claim", _kind),
+    ("randomness", _randomness),
+    ("model", _model),
+    ("public tensors", _public_tensors),
+    ("plan", _plan),
+    ("events", _events),
+    ("epsilon", _epsilon),
+)
+
+
+def _sampled_gaussians(event: dict[str, Any]) -> Iterator[tuple[float, float, int]]:
+    """(rate, multiplier, count) of a composition of repeated Poisson-sampled clipped sums, in order."""
+    if event["event"] != "compose":
+        raise InputError("the events must be one composition")
+    for part in event["of"]:
+        step = part["of"]
+        gaussian = step["of"]
+        if (part["event"], step["event"], gaussian["event"]) != ("repeat", "poisson", "gaussian"):
+            raise InputError("each part must be a repeated Poisson-sampled Gaussian")
+        if gaussian["query"] != "clipped_sum":
+            raise InputError(f"a training step releases a clipped sum, not a {gaussian['query']}")
+        yield step["rate"], gaussian["noise_multiplier"], part["count"]
+
+
+def _summary(facts: dict[str, Any], accepted: bool) -> str:
+    if not accepted:
+        return "REJECTED: the certificate does not support its claim"
+    claim = facts["claim"]
+    shown = math.ceil(claim["epsilon"] * 1e4) / 1e4
+    return (
+        f"ACCEPTED: (epsilon {shown:.4f}, delta {claim['delta']:g})-differentially private, {claim['adjacency']}, "
+        f"unit {claim['unit']}, if training released what the events say"
+    )
+
+
+def _read_certificate(folder: Path) -> dict[str, Any]:
+    path = folder / "certificate.json"
+    try:
+        facts = json.loads(_read(path))
+    except ValueError:
+        raise InputError(f"{path} is not JSON; ask for the folder again") from None
+    if not isinstance(facts, dict):
+        raise InputError(f"{path} is not a certificate; ask for the folder again")
+    return facts
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; name a folder that `discreet train` made") from None

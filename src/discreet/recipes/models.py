@@ -1,0 +1,61 @@
+"""The models that recipes name. Their initial weights are public: zeros, or drawn from a declared seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class StrokeDirections(nn.Module):
+    """Where strokes run in an 8 x 8 image: a fixed front end without parameters and without statistics of data.
+
+    Input (n, 64), values 0 to 16; output (n, 170), each row of L2 norm 10. Two scales of image gradients, each
+    with its angle doubled, so that the two sides of a stroke agree instead of cancelling and the features have
+    no common mean that noise would have to hide (the structure tensor's trick: Granlund 1978).
+    """
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = images.reshape(-1, 8, 8) / 16
+        p = F.pad(x, (1, 1, 1, 1))
+        wide = _double_angle(p[:, 1:-1, 2:] - p[:, 1:-1, :-2], p[:, 2:, 1:-1] - p[:, :-2, 1:-1])  # (n, 2 * 7 * 7)
+        fine = _double_angle(x[:, 1:, 1:] - x[:, :-1, :-1], x[:, 1:, :-1] - x[:, :-1, 1:])  # (n, 2 * 6 * 6)
+        return 10 * F.normalize(torch.cat([wide, fine], dim=1), dim=1)
+
+
+def stroke_directions() -> nn.Module:
+    """Stroke directions under one linear layer that starts at zero: 1,700 parameters."""
+    head = nn.Linear(170, 10, bias=False)
+    nn.init.zeros_(head.weight)
+    return nn.Sequential(StrokeDirections(), head)
+
+
+def linear(inputs: int, outputs: int) -> nn.Module:
+    """One linear layer that starts at zero, on flattened input."""
+    layer = nn.Linear(inputs, outputs)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return nn.Sequential(nn.Flatten(), layer)
+
+
+def mlp(inputs: int, outputs: int, hidden: list[int], seed: int = 0) -> nn.Module:
+    """Fully connected layers with ReLU, on flattened input; weights from the declared `seed`."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layers: list[nn.Module] = [nn.Flatten()]
+        for width_in, width_out in pairwise([inputs, *hidden, outputs]):
+            layers += [nn.Linear(width_in, width_out), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+MODELS: dict[str, Callable[..., nn.Module]] = {"stroke_directions": stroke_directions, "linear": linear, "mlp": mlp}
+
+
+def _double_angle(gx: Tensor, gy: Tensor) -> Tensor:
+    """(|g| cos 2t, |g| sin 2t) of gradients (gx, gy) = |g| (cos t, sin t), averaged over 2 x 2, flattened."""
+    magnitude = torch.sqrt(gx * gx + gy * gy + 1e-6)
+    field = torch.stack([(gx * gx - gy * gy) / magnitude, 2 * gx * gy / magnitude], dim=1)
+    return F.avg_pool2d(field, kernel_size=2, stride=1).flatten(1)

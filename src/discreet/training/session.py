@@ -1,0 +1,138 @@
+"""The step. One page, top to bottom: charge, draw, clip, add noise, divide, update."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping import Accumulator, Criterion, Engine, private_parameters
+from discreet.clipping.state import check_unchanged
+from discreet.core.errors import InputError, PrivacyViolation
+from discreet.core.release import Receipt
+from discreet.data import PrivateData
+from discreet.ledger import Ledger
+from discreet.mechanism import gaussian_release
+from discreet.plan import Plan
+from discreet.randomness import Stream
+from discreet.training.apply import apply
+
+Chunk = tuple[Tensor, Tensor]
+
+
+class Step:
+    """One batch, in physical chunks. Each chunk must be added exactly once before the step ends."""
+
+    def __init__(self, session: Session, batch: list[np.ndarray]) -> None:
+        self._session = session
+        self._batch = batch
+        self._handed_out = 0
+        self._open = False
+        self.sum = Accumulator(session.parameters)
+
+    @property
+    def chunks(self) -> Iterator[Chunk]:
+        """(inputs, targets) of the batch, chunk by chunk; none if nobody was drawn."""
+        if self._handed_out:
+            raise InputError("step.chunks was already iterated; keep what you need from the first pass")
+        for rows in self._batch:
+            self._handed_out, self._open = self._handed_out + 1, True
+            yield tuple(tensor.to(self._session.device) for tensor in self._session.data.fetch(rows))  # type: ignore[misc]
+
+    def add(self, criterion: Criterion, chunk: Chunk) -> None:
+        """Clip every example's gradient of `criterion(model(input), target)` and add it to the batch's sum.
+
+        `criterion` sees one example at a time, so its reduction does not matter. The engine runs the
+        backward pass; calling `backward` yourself inside a step is refused.
+        """
+        if not self._open:
+            raise InputError("step.add needs the current chunk of step.chunks, once; this one was added already")
+        self._open = False
+        inputs, targets = chunk
+        rows = self._batch[self._handed_out - 1]
+        if len(inputs) != len(rows) or len(targets) != len(rows):
+            raise InputError(f"the chunk has {len(inputs)} examples, but {len(rows)} were drawn; add it as it came")
+        session = self._session
+        self.sum.add(session.engine(session.model, criterion, inputs, targets, session.plan.clipping.norm))
+
+    def close(self) -> None:
+        """Refuse a step in which a chunk was left out."""
+        if self._open or self._handed_out < len(self._batch):
+            raise InputError("a chunk of the step was not added; call step.add for every chunk of step.chunks")
+
+
+class Session:
+    """A run in progress. Steps are charged in blocks, before any data is read for them."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        data: PrivateData,
+        *,
+        engine: Engine,
+        ledger: Ledger,
+        run: str,
+        attempt: int,
+        stream: Stream,
+        physical_batch: int,
+        initial: Mapping[str, str],
+        debug: bool,
+    ) -> None:
+        self.plan, self.model, self.optimizer, self.data = plan, model, optimizer, data
+        self.engine, self.parameters = engine, private_parameters(model)
+        self.device = next(iter(self.parameters.values())).device
+        self.steps_done = 0
+        self.run, self.stream = run, stream
+        self._ledger, self._attempt = ledger, attempt
+        self._physical_batch, self._initial, self._debug = physical_batch, initial, debug
+        self._receipts: deque[Receipt] = deque()
+        self._charged = ledger.charged_steps(run)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every step of the plan is charged and taken."""
+        return not self._receipts and self._charged >= self.plan.steps
+
+    @contextmanager
+    def step(self) -> Iterator[Step]:
+        """Take one private step: everything inside adds to one clipped sum, which is released at the end.
+
+        Raises `BudgetExhausted` before any data is read when the plan has no step left. An exception inside
+        ends the step without a release; what was charged for it stays charged.
+        """
+        receipt = self._next_receipt()
+        drawn = self.plan.sampling.sampler().draw(receipt.position, len(self.data), self.stream)
+        step = Step(self, [drawn[i : i + self._physical_batch] for i in range(0, len(drawn), self._physical_batch)])
+        yield step
+        step.close()
+        self._refuse_foreign_gradients()
+
+        total = step.sum.total(self.plan.clipping.sensitivity)
+        release = gaussian_release(total, receipt, self.stream)
+        apply(release, self.parameters, self.optimizer, self.plan.expected_batch)
+
+        self.steps_done += 1
+        if not self._receipts:
+            self._ledger.commit(receipt)
+        if self._debug:
+            check_unchanged(self.model, self._initial)
+
+    def _next_receipt(self) -> Receipt:
+        if not self._receipts:
+            self._receipts.extend(self._ledger.reserve(self.run, self._attempt, self.plan.next_block))
+            self._charged = self._receipts[-1].position + 1
+        return self._receipts.popleft()
+
+    def _refuse_foreign_gradients(self) -> None:
+        for name, parameter in self.parameters.items():
+            if parameter.grad is not None:
+                raise PrivacyViolation(
+                    f"parameter {name!r} got a gradient that was not released; "
+                    "remove .backward() from the step, step.add does it"
+                )

@@ -1,0 +1,166 @@
+"""The derivation of the stream, byte by byte, and what its objects refuse."""
+
+import copy
+import hashlib
+import hmac
+import os
+import pickle
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from discreet.core.errors import InputError, RandomnessReuse
+from discreet.randomness import Purpose, Stream, Substream, SystemStream, TestStream
+from discreet.randomness.stream import _aes_256_ctr
+
+RUN_KEY = bytes(range(32))
+STREAMS = {"system": lambda: SystemStream.start(RUN_KEY, 1), "test": lambda: TestStream(1)}
+
+
+@pytest.fixture(params=STREAMS)
+def stream(request: pytest.FixtureRequest) -> Stream:
+    return STREAMS[request.param]()
+
+
+def test_aes_256_ctr_gives_the_published_vector() -> None:
+    # NIST SP 800-38A, F.5.5 CTR-AES256.Encrypt
+    key = bytes.fromhex("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")
+    counter = bytes.fromhex("f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff")
+    plain = bytes.fromhex(
+        "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51"
+        "30c81c46a35ce411e5fbc1191a0a52eff69f2445df4f9b17ad2b417be66c3710"
+    )
+    expected = bytes.fromhex(
+        "601ec313775789a5b7a7f504bbf3d228f443e3ca4d62b59aca84e990cacaf5c5"
+        "2b0930daa23de94ce87017ba2d84988ddfc9c58db67aada613c2dd08457941a6"
+    )
+    assert _aes_256_ctr(key, counter).update(plain) == expected
+
+
+def test_words_are_the_key_stream_under_the_documented_key() -> None:
+    attempt_key = bytes(range(100, 132))
+    words = SystemStream._from_attempt_key(attempt_key).substream(Purpose.NOISE, 258).words(5)
+
+    address = b"\x00\x05noise" + b"\x00\x00\x00\x00\x00\x00\x01\x02"
+    key = hmac.new(attempt_key, address, hashlib.sha256).digest()
+    counters = b"".join(i.to_bytes(16, "big") for i in range(3))
+    blocks = Cipher(algorithms.AES(key), modes.ECB()).encryptor().update(counters)
+    assert words.tolist() == [int.from_bytes(blocks[8 * i : 8 * i + 8], "little") for i in range(5)]
+
+
+def test_attempt_key_is_hkdf_of_run_key_attempt_and_fresh_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh = bytes(range(50, 82))
+    monkeypatch.setattr(os, "urandom", lambda n: fresh[:n])
+    started = SystemStream.start(RUN_KEY, 7)
+
+    # RFC 5869 with one block of output
+    extracted = hmac.digest(fresh, RUN_KEY, "sha256")
+    info = b"discreet attempt key v1" + (7).to_bytes(8, "big")
+    rebuilt = SystemStream._from_attempt_key(hmac.digest(extracted, info + b"\x01", "sha256"))
+    assert _head(started) == _head(rebuilt)
+
+
+def test_kinds_and_types_differ() -> None:
+    system, test = SystemStream.start(RUN_KEY, 0), TestStream(0)
+    assert (system.kind, test.kind) == ("system", "test")
+    assert not isinstance(test, SystemStream)
+    assert not isinstance(system, TestStream)
+
+
+def test_words_have_the_stated_shape_and_type(stream: Stream) -> None:
+    substream = stream.substream(Purpose.NOISE, 0)
+    words = substream.words(1000)
+    assert words.shape == (1000,)
+    assert words.dtype == np.uint64
+    assert words.dtype.isnative
+    assert substream.words(0).shape == (0,)
+
+
+def test_words_are_not_visibly_biased(stream: Stream) -> None:
+    bits = np.unpackbits(stream.substream(Purpose.NOISE, 0).words(20_000).view(np.uint8).reshape(-1, 8), axis=1)
+    ones = bits.mean(axis=0)  # per bit position, mean of 20,000 bits: 6 standard deviations are 0.0213
+    assert np.abs(ones - 0.5).max() < 0.0213
+
+
+def test_system_stream_has_no_public_constructor() -> None:
+    with pytest.raises(TypeError, match="start"):
+        SystemStream()
+
+
+@pytest.mark.parametrize("key", [b"", bytes(31), bytes(33), bytearray(32), "k" * 32, None])
+def test_a_key_of_the_wrong_kind_is_refused_and_not_shown(key: object) -> None:
+    for make in (
+        lambda: SystemStream.start(key, 1),
+        lambda: SystemStream._from_attempt_key(key),
+        lambda: Substream(key),
+    ):
+        with pytest.raises(InputError, match="32 bytes") as caught:
+            make()
+        assert "kkkk" not in str(caught.value)
+
+
+@pytest.mark.parametrize("bad", [-1, 2**64, 1.0, float("nan"), True, "1", None])
+def test_steps_and_attempts_outside_the_range_are_refused(stream: Stream, bad: object) -> None:
+    with pytest.raises(InputError, match="step"):
+        stream.substream(Purpose.NOISE, bad)
+    with pytest.raises(InputError, match="attempt"):
+        SystemStream.start(RUN_KEY, bad)
+
+
+def test_the_ends_of_the_range_are_accepted(stream: Stream) -> None:
+    for step in (0, np.int64(1), 2**64 - 1):
+        stream.substream(Purpose.SAMPLING, step)
+
+
+def test_a_numpy_step_is_the_same_address(stream: Stream) -> None:
+    stream.substream(Purpose.NOISE, np.int64(3))
+    with pytest.raises(RandomnessReuse):
+        stream.substream(Purpose.NOISE, 3)
+
+
+@pytest.mark.parametrize("bad", ["noise", "else", 0, None])
+def test_only_a_purpose_is_a_purpose(stream: Stream, bad: object) -> None:
+    with pytest.raises(InputError, match="purpose"):
+        stream.substream(bad, 0)
+
+
+@pytest.mark.parametrize("bad", [-1, 2.0, float("nan"), True, None])
+def test_word_counts_are_checked(stream: Stream, bad: object) -> None:
+    with pytest.raises(InputError, match="count"):
+        stream.substream(Purpose.NOISE, 0).words(bad)
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, None, True])
+def test_seeds_are_checked(bad: object) -> None:
+    with pytest.raises(InputError, match="seed"):
+        TestStream(bad)
+
+
+def test_nothing_can_be_copied_or_pickled(stream: Stream) -> None:
+    for value in (stream, stream.substream(Purpose.NOISE, 0), stream._addresses):
+        for clone in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="copied or pickled"):
+                clone(value)
+
+
+def test_a_forked_child_is_refused(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    substream = stream.substream(Purpose.NOISE, 0)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(RandomnessReuse, match="fork"):
+        substream.words(1)
+    with pytest.raises(RandomnessReuse, match="fork"):
+        stream.substream(Purpose.NOISE, 1)
+
+
+def test_representations_hold_no_key() -> None:
+    key = b"0123456789abcdef0123456789abcdef"
+    stream = SystemStream._from_attempt_key(key)
+    for value in (stream, stream._addresses, stream.substream(Purpose.NOISE, 0)):
+        assert key.decode() not in repr(value)
+        assert key.hex() not in repr(value)
+    assert repr(TestStream(5)) == "TestStream(5)"
+
+
+def _head(stream: Stream) -> list[int]:
+    return stream.substream(Purpose.NOISE, 0).words(4).tolist()
