@@ -53,18 +53,27 @@ def epsilon_interval(
     """
     sampled = any(release.rate < 1 for release in releases)
     directions = (Direction.REMOVAL, Direction.ADDITION) if sampled else (Direction.REMOVAL,)
-    each = [_one_direction(releases, direction, delta, tolerance) for direction in directions]
-    return EpsilonInterval(max(one.lower for one in each), max(one.upper for one in each))
+    interval = EpsilonInterval(0.0, 0.0)
+    for direction in directions:
+        one = _one_direction(releases, direction, delta, tolerance, interval.lower)
+        interval = EpsilonInterval(max(interval.lower, one.lower), max(interval.upper, one.upper))
+    return interval
 
 
 def _one_direction(
-    releases: Sequence[Release], direction: Direction, delta: float, tolerance: Callable[[float], float]
+    releases: Sequence[Release],
+    direction: Direction,
+    delta: float,
+    tolerance: Callable[[float], float],
+    enough: float,
 ) -> EpsilonInterval:
+    """The interval of one direction, refined until it is narrow or its upper end is at most `enough`."""
     parts = [(Pair(release.rate, release.noise, direction), release.count) for release in releases]
     count = sum(times for _, times in parts)
     tail = 1e-9 * delta / count
     window = plan_window(parts, delta, tail)
     grid = _affordable(parts, window, tail, window.grid_for(tolerance(window.epsilon) / 4, count))
+    window = plan_window(parts, delta, tail, grid)
     best = EpsilonInterval(0.0, math.inf)
     for _ in range(_REFINEMENTS):
         up = _compose(pessimistic, parts, window, grid, tail, up=True)
@@ -72,14 +81,14 @@ def _one_direction(
         lower, upper = epsilon_lower(down, delta), epsilon_upper(up, delta)
         best = EpsilonInterval(max(best.lower, lower), min(best.upper, upper))
         finer = _affordable(parts, window, tail, grid / 2)
-        if best.upper - best.lower <= tolerance(best.lower) or finer >= grid:
+        if best.upper <= max(enough, best.lower + tolerance(best.lower)) or finer >= grid:
             break
         grid = finer
     return best
 
 
 def _compose(
-    discretise: Callable[[Pair, float, float], LossPmf],
+    discretise: Callable[[Pair, float, float, float], LossPmf],
     parts: Sequence[tuple[Pair, int]],
     window: Window,
     grid: float,
@@ -87,13 +96,13 @@ def _compose(
     *,
     up: bool,
 ) -> Composition:
-    return compose([(discretise(pair, grid, tail), times) for pair, times in parts], window, up=up)
+    return compose([(discretise(pair, grid, tail, window.floor), times) for pair, times in parts], window, up=up)
 
 
 def _affordable(parts: Sequence[tuple[Pair, int]], window: Window, tail: float, grid: float) -> float:
     """`grid`, or the finest grid that keeps every array within `MAX_POINTS`."""
     points = window.points(grid)
     for pair, _ in parts:
-        low, high = loss_range(pair, grid, tail)
+        low, high = loss_range(pair, grid, tail, window.floor)
         points = max(points, high - low)
     return grid * max(1.0, points / (0.9 * MAX_POINTS))

@@ -41,39 +41,43 @@ class LossPmf:
         return result
 
 
-def loss_range(pair: Pair, grid: float, tail: float) -> tuple[int, int]:
+def loss_range(pair: Pair, grid: float, tail: float, floor: float = -math.inf) -> tuple[int, int]:
     """Indices (low, high) of grid points that enclose all losses but those of at most `tail` mass a side.
 
-    For q < 1 the loss is bounded on one side by log(1 - q); the enclosing point there costs nothing.
+    Losses below `floor` are left out too. Where the loss is bounded, the enclosing point costs nothing.
     """
     ends = pair.loss(np.array(pair.support(tail)))
-    return math.floor(float(ends.min()) / grid) - 1, math.ceil(float(ends.max()) / grid) + 1
+    low, high = max(float(ends.min()), min(floor, float(ends.max()))), float(ends.max())
+    return math.floor(low / grid) - 1, math.ceil(high / grid) + 1
 
 
-def pessimistic(pair: Pair, grid: float, tail: float) -> LossPmf:
+def pessimistic(pair: Pair, grid: float, tail: float, floor: float = -math.inf) -> LossPmf:
     """The dominating loss on the grid ("connect the dots", Doroshenko et al. 2022).
 
     The mass (p, q) of the bin from a to b is split between its ends so that both masses are kept; the end b
     gets the share (1 - e^a q/p) / (1 - e^-h) of p. The share is rounded up, p is rounded up, what lies below
     the range is moved up to it, and what lies above becomes infinity mass.
     """
-    low, high = loss_range(pair, grid, tail)
+    low, high = loss_range(pair, grid, tail, floor)
     edges = np.arange(low, high + 1) * grid
+    slack = pair.loss_rounding(float(np.abs(edges).max()))
     cut = bins(pair, edges)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        share = -np.expm1(edges[:-1] + np.log(cut.q) - np.log(cut.p)) / -math.expm1(-grid)
-        share_error = 2 * (cut.p_error / cut.p + cut.q_error / cut.q + _log_rounding(edges[:-1])) / grid
-    share = np.where(np.isfinite(share) & np.isfinite(share_error), np.clip(share + share_error, 0, 1), 1.0)
+        share = np.expm1(edges[:-1] + np.log(cut.q) - np.log(cut.p)) / math.expm1(-grid)
+        # An outcome up to `slack` outside its bin needs a share that is larger by slack over the bin's width.
+        relative = cut.p_error / cut.p + cut.q_error / cut.q + _log_rounding(edges[:-1]) + slack
+        share += 2 * relative / -math.expm1(-grid)
+    share = np.where(np.isfinite(share), np.clip(share, 0, 1), 1.0)
     p = cut.p + cut.p_error
     masses = np.zeros(len(edges))
     masses[1:] = p * share
     masses[:-1] += p * (1 - share)
     masses[0] += cut.below
     masses *= 1 + 8 * UNIT_ROUNDOFF
-    return LossPmf(grid, low, masses, cut.above, pair.loss_rounding(float(np.abs(edges).max())))
+    return LossPmf(grid, low, masses, cut.above, slack)
 
 
-def optimistic(pair: Pair, grid: float, tail: float) -> LossPmf:
+def optimistic(pair: Pair, grid: float, tail: float, floor: float = -math.inf) -> LossPmf:
     """A dominated loss on the grid, second-order accurate like `pessimistic`.
 
     Bin i is merged into one outcome, of mass p_i at loss m_i = log(p_i / q_i). The grid g_i = i h + offset is
@@ -82,7 +86,7 @@ def optimistic(pair: Pair, grid: float, tail: float) -> LossPmf:
     bin before may be merged in without falling below g_i. Either way the merged loss is at least g_i, and is
     placed there. A bin that cannot be lifted is moved down to g_(i-1).
     """
-    low, high = loss_range(pair, grid, tail)
+    low, high = loss_range(pair, grid, tail, floor)
     edges = (np.arange(low, high + 1) - 0.5) * grid
     cut = bins(pair, edges)
     p = np.maximum(cut.p - cut.p_error, 0.0)

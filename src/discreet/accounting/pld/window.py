@@ -30,6 +30,8 @@ class Window:
     above_order: float
     below_order: float
     epsilon: float
+    floor: float
+    """Losses of one release below this have next to no mass once tilted; discretisations may end here."""
 
     def indices(self, grid: float, offset: float) -> tuple[int, int]:
         """First index and length of a transform that covers the window with the points i x grid + offset."""
@@ -53,8 +55,8 @@ class Window:
 class Cumulants:
     """Estimates of K(theta) = sum of counts x log E_P[exp(theta loss)] by a rule of a few hundred points."""
 
-    def __init__(self, parts: Sequence[tuple[Pair, int]], tail: float) -> None:
-        grids = [_quadrature(pair, tail) for pair, _ in parts]
+    def __init__(self, parts: Sequence[tuple[Pair, int]], tail: float, grid: float = 0.0) -> None:
+        grids = [_split(*_quadrature(pair, tail), grid) for pair, _ in parts]
         width = max(len(loss) for loss, _ in grids)
         self._loss = np.zeros((len(parts), width))
         self._log_mass = np.full((len(parts), width), -np.inf)
@@ -63,15 +65,28 @@ class Cumulants:
             self._log_mass[row, : len(loss)] = log_mass
         self._count = np.array([count for _, count in parts], dtype=np.float64)
 
-    def __call__(self, theta: float) -> float:
+    def each(self, theta: float) -> Array:
+        """log E_P[exp(theta loss)] of one release of each part."""
         exponent = self._log_mass + theta * self._loss
         peak = exponent.max(axis=1, keepdims=True)
-        return float(self._count @ (peak[:, 0] + np.log(np.exp(exponent - peak).sum(axis=1))))
+        result: Array = peak[:, 0] + np.log(np.exp(exponent - peak).sum(axis=1))
+        return result
+
+    def __call__(self, theta: float) -> float:
+        return float(self._count @ self.each(theta))
+
+    def floor(self, order: float) -> float:
+        """A loss below which a release has a tilted mass that is negligible even when all releases are added."""
+        return float(np.min(self.each(order) - np.log(self._count)) + math.log(_NEGLIGIBLE**1.5)) / order
 
 
-def plan_window(parts: Sequence[tuple[Pair, int]], delta: float, tail: float) -> Window:
-    """Choose the tilt that is right for `delta` and a window outside which the tilted mass is negligible."""
-    cumulant = Cumulants(parts, tail)
+def plan_window(parts: Sequence[tuple[Pair, int]], delta: float, tail: float, grid: float = 0.0) -> Window:
+    """Choose the tilt that is right for `delta` and a window outside which the tilted mass is negligible.
+
+    With a `grid`, for the losses as `pessimistic` spreads them on it: where they are smaller than the grid,
+    that makes the sum wider.
+    """
+    cumulant = Cumulants(parts, tail, grid)
     log_inverse = -math.log(delta)
 
     def epsilon_at(order: float) -> float:
@@ -85,7 +100,7 @@ def plan_window(parts: Sequence[tuple[Pair, int]], delta: float, tail: float) ->
     below, low = _minimise(lambda t: (cumulant(order - t) - at + log_tail) / t, 1e-4, _MAX_ORDER)
     # The epsilon that is looked for must lie inside, else delta would be read off the edge.
     high = max(high, epsilon, 0.0)
-    return Window(order, min(-low, epsilon, high), high, above, below, max(epsilon, 0.0))
+    return Window(order, min(-low, epsilon, high), high, above, below, max(epsilon, 0.0), cumulant.floor(order))
 
 
 def _minimise(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
@@ -120,3 +135,14 @@ def _quadrature(pair: Pair, tail: float) -> tuple[Array, Array]:
     log_p = null + (loss if pair.direction.value == "removal" else 0.0)
     top = log_p.max()
     return loss, log_p - top - math.log(float(np.exp(log_p - top).sum()))
+
+
+def _split(loss: Array, log_mass: Array, grid: float) -> tuple[Array, Array]:
+    """The same, with every loss split between its neighbours on the grid."""
+    if not grid > 0:
+        return loss, log_mass
+    below = np.floor(loss / grid) * grid
+    share = np.clip(np.expm1(below - loss) / math.expm1(-grid), 0.0, 1.0)
+    with np.errstate(divide="ignore"):
+        log_shares = np.log1p(-share), np.log(share)
+    return np.concatenate((below, below + grid)), np.concatenate([log_mass + log_share for log_share in log_shares])

@@ -93,7 +93,8 @@ def by_fourier(steps: list[Part], delta: float, tolerance: float, max_points: in
     reach = -float(ndtri(max(delta * 1e-7 / total, 1e-250)))
     if not reach + max(part.mu for part in steps) * (1 + losses.MU_ERROR) <= losses.FARTHEST:
         raise ArithmeticError("noise too small for double precision")
-    both = [(removal, choose_orders(steps, delta, reach, removal)) for removal in (True, False)]
+    goal = max(choose_orders(steps, delta, reach, removal).epsilon for removal in (True, False))
+    both = [(removal, choose_orders(steps, delta, reach, removal, goal)) for removal in (True, False)]
     spans = [high - low for low, high in (losses.loss_range(part, reach) for part in steps)]
     longest = max(*spans, *(orders.width for _, orders in both))
     h = max(min(_grid(orders, total, tolerance) for _, orders in both), 1.05 * longest / max_points)

@@ -71,8 +71,12 @@ class Curve:
         return bound + self.infinite if self.sign > 0 else bound
 
 
-def choose_orders(parts: list[Part], delta: float, reach: float, removal: bool) -> Orders:
-    """The tilt at which Chernoff's bound on delta gives the smallest epsilon; the orders that make the window short."""
+def choose_orders(parts: list[Part], delta: float, reach: float, removal: bool, goal: float = 0.0) -> Orders:
+    """The tilt at which Chernoff's bound on delta gives the smallest epsilon; the orders that make the window short.
+
+    The smallest tilt that gives `goal` will do: the direction that does not decide needs no accuracy below the other's
+    epsilon, and its best tilt may be huge (when a unit is added, the loss is at most -ln(1-q)).
+    """
 
     def cumulant(orders: Array) -> Array:
         return np.asarray(sum(part.count * _log_moment(part, orders, reach, removal) for part in parts))
@@ -80,7 +84,7 @@ def choose_orders(parts: list[Part], delta: float, reach: float, removal: bool) 
     tilt = np.geomspace(1e-3, 1e6, 400)
     largest_weight = -np.log1p(tilt) - tilt * np.log1p(1 / tilt)
     bound = (cumulant(tilt) + largest_weight - math.log(delta)) / tilt
-    best = int(np.argmax(bound <= 0)) if np.any(bound <= 0) else int(np.argmin(bound))
+    best = int(np.argmax(bound <= goal)) if np.any(bound <= goal) else int(np.argmin(bound))
     a, step = float(tilt[best]), np.geomspace(1e-2, 1e6, 300)
     here = float(cumulant(np.array([a]))[0])
     high = (cumulant(a + step) - here - math.log(OUTSIDE)) / step
