@@ -15,7 +15,8 @@ from scipy.special import erfcx, ndtr
 
 from discreet.core.errors import InputError
 from discreet.publish import recompute
-from discreet.publish.recompute import compose, decide, epsilon_bounds, losses
+from discreet.publish.recompute import decide, epsilon_bounds, losses
+from discreet.publish.recompute.compose import Orders, compose
 from discreet.publish.recompute.parts import Part
 
 
@@ -310,8 +311,8 @@ def test_composition_agrees_with_direct_convolution() -> None:
         for _ in range(count):
             mass = np.convolve(mass, loss.mass)
     t = (np.arange(len(mass)) - 9) * h
-    orders = compose.Orders(tilt=2.0, rise=5.0, fall=5.0, epsilon=1.0, width=5.0)
-    upper, lower = (compose.compose(counted, h, orders, sign, 2**20) for sign in (+1, -1))
+    orders = Orders(tilt=2.0, rise=5.0, fall=5.0, epsilon=1.0, width=5.0)
+    upper, lower = (compose(counted, h, orders, sign, 2**20) for sign in (+1, -1))
     for epsilon in (0.0, 0.4, 1.3, 2.0):
         exact = float(np.sum(mass * np.maximum(-np.expm1(np.minimum(epsilon - t, 0)), 0)))
         high = upper.delta(epsilon, 1.0, *upper.untilt(1.0, 0.0))

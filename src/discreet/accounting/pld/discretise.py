@@ -20,6 +20,10 @@ from discreet.accounting.pld.pair import UNIT_ROUNDOFF, Bins, Pair, bins
 from discreet.core.arrays import Array, BoolArray
 
 
+_PHASES = tuple(i / 16 for i in range(16))
+_TRIAL_BINS = 256
+
+
 @dataclass(frozen=True, slots=True)
 class LossPmf:
     """P-mass of the privacy loss: `masses[j]` at loss `(first + j) * grid + offset`, `infinity` at infinity.
@@ -84,13 +88,25 @@ def optimistic(pair: Pair, grid: float, tail: float, floor: float = -math.inf) -
     laid through the heaviest of them (at low rates nearly all mass sits there); the others are near it. Where
     m_i < g_i, a little of the next bin's outcome is merged in to lift it to g_i; where m_i > g_i, a little of the
     bin before may be merged in without falling below g_i. Either way the merged loss is at least g_i, and is
-    placed there. A bin that cannot be lifted is moved down to g_(i-1).
+    placed there. A bin that cannot be lifted is moved down to g_(i-1). At low rates most of the mass sits within
+    a few bins of the end of the range; how well they fare depends on where in the grid that end falls, so a few
+    phases are tried on the bins around the bulk.
     """
     low, high = loss_range(pair, grid, tail, floor)
-    edges = (np.arange(low, high + 1) - 0.5) * grid
+    bulk = math.floor(float(pair.loss(np.zeros(1))[0]) / grid)
+    start = min(max(low, bulk - _TRIAL_BINS), high - 2)
+    end = max(min(high, bulk + _TRIAL_BINS), start + 2)
+    lost = [_merge(pair, grid, start, end, phase)[1] for phase in _PHASES]
+    return _merge(pair, grid, low, high, _PHASES[int(np.argmin(lost))])[0]
+
+
+def _merge(pair: Pair, grid: float, low: int, high: int, phase: float) -> tuple[LossPmf, float]:
+    """The dominated loss for bins from (low - phase) x grid to (high - phase) x grid, and how much mean loss
+    was given up by placing merged bins on the grid."""
+    edges = (np.arange(low, high + 1) - phase) * grid
     cut = bins(pair, edges)
     p = np.maximum(cut.p - cut.p_error, 0.0)
-    excess = _merged_excess(cut, p, grid * np.arange(low, high))
+    excess = _merged_excess(cut, p, (np.arange(low, high) + 0.5 - phase) * grid)
     offset = float(excess[np.argmax(p)])
     excess -= offset
     from_next, from_previous, liftable = _transfers(p, excess, grid)
@@ -100,8 +116,11 @@ def optimistic(pair: Pair, grid: float, tail: float, floor: float = -math.inf) -
     stays = liftable | (excess >= 0)
     masses = np.where(stays, kept, 0.0) + from_next + from_previous
     masses[:-1] += np.where(stays, 0.0, kept)[1:]
-    masses *= 1 - 16 * UNIT_ROUNDOFF
-    return LossPmf(grid, low, np.maximum(masses, 0.0), 0.0, pair.loss_rounding(float(np.abs(edges).max())), offset)
+    steps = np.arange(len(p)) * grid
+    lost = float(p @ np.where(p > 0, excess + steps, 0.0) - masses @ steps)
+    masses = np.maximum(masses * (1 - 16 * UNIT_ROUNDOFF), 0.0)
+    slack = pair.loss_rounding(float(np.abs(edges).max()))
+    return LossPmf(grid, low, masses, 0.0, slack, offset + (0.5 - phase) * grid), lost
 
 
 def _merged_excess(cut: Bins, p: Array, points: Array) -> Array:

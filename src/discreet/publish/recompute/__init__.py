@@ -120,8 +120,11 @@ def by_fourier(steps: list[Part], delta: float, tolerance: float, max_points: in
 
 
 def _grid(orders: Orders, total: int, tolerance: float) -> float:
-    """The spread adds about (tilt + 1) k h^2 / 12 to epsilon (second order in h): half the tolerance is given to it."""
-    return min(math.sqrt(6 * tolerance / (total * (orders.tilt + 1))), 0.5 / (orders.tilt + 1))
+    """The spread adds about (tilt + 1) k h^2 / 12 to epsilon (second order in h): half the tolerance is given to it.
+
+    That holds for grids finer than the features of the loss, hence the other two.
+    """
+    return min(math.sqrt(6 * tolerance / (total * (orders.tilt + 1))), 0.5 / (orders.tilt + 1), tolerance)
 
 
 def _slip(all_losses: list[tuple[losses.Loss, int]]) -> float:

@@ -205,9 +205,13 @@ def last_above(curve: Curve, delta: float, orders: Orders, precision: float) -> 
     def exceeds(epsilon: float) -> bool:
         return curve.delta(epsilon, orders.epsilon, s, untilted) > delta
 
-    if not exceeds(start):
-        return -math.inf
-    low, high = start, max(orders.epsilon, start) + precision
+    high = max(orders.epsilon, start) + precision
+    low, width = max(start, high - 0.5 / orders.tilt), 0.5 / orders.tilt
+    while not exceeds(low):  # near the centre first: relative to the tilt's, errors grow with the distance from it
+        if low <= start:
+            return -math.inf
+        high, width = low, 2 * width
+        low = max(start, low - width)
     while high - low > precision and low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if exceeds(middle) else (low, middle)
     return low

@@ -149,7 +149,7 @@ def _bins(q: float, mu: float, h: float, reach: float) -> Bins:
     low, high = loss_range(Part(q, mu, 1), reach)
     if not reach + mu <= FARTHEST:
         raise ArithmeticError("noise too small for double precision")
-    first, last = math.floor(low / h), max(math.ceil(high / h), math.floor(low / h) + 1)
+    first, last = math.floor(low / h) - 1, math.ceil(high / h) + 1  # one more: `low` and `high` are rounded
     t = np.arange(first, last + 1, dtype=np.float64) * h
     e, e_error = _thresholds(t, q)
     m = np.log(e, out=np.full(len(e), -np.inf), where=e > 0)
