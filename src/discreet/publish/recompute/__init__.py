@@ -124,7 +124,7 @@ def _grid(orders: Orders, total: int, tolerance: float) -> float:
 
     That holds for grids finer than the features of the loss, hence the other two.
     """
-    return min(math.sqrt(6 * tolerance / (total * (orders.tilt + 1))), 0.5 / (orders.tilt + 1), tolerance)
+    return min(math.sqrt(6 * tolerance / (total * (orders.tilt + 1))), 0.5 / (orders.tilt + 1), max(tolerance, 1e-3))
 
 
 def _slip(all_losses: list[tuple[losses.Loss, int]]) -> float:

@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 from discreet.publish.recompute.losses import EPS, Array, Loss, loss_at
 from discreet.publish.recompute.parts import Part
 
-OUTSIDE = 1e-9
+OUTSIDE = 1e-14
 """Tilted mass left out at each side of the window."""
 
 
