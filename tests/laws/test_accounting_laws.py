@@ -195,7 +195,7 @@ def test_what_is_not_proved_is_refused_and_says_what_can_be_had(method: Method) 
 
 @pytest.mark.parametrize(("query", "ratio"), list(zip(Query, [2.0, 2.0, math.sqrt(2), 1.0], strict=True)))
 def test_replace_one_ratios(query: Query, ratio: float) -> None:
-    """DESIGN section 2: clipped sum 2, centred bit 2, covariance sqrt 2, count 1."""
+    """Clipped sum 2, centred bit 2, covariance sqrt 2, count 1."""
     replaced = guarantee(Gaussian(3.0, query), DELTA, Adjacency.REPLACE_ONE)
     assert replaced.epsilon == pytest.approx(guarantee(Gaussian(3.0 / ratio), DELTA).epsilon, rel=1e-9)
 

@@ -25,12 +25,13 @@ THREADS_FROM = 1 << 17
 """Arrays that are shorter are filled by the calling thread: starting others would cost more than it saves."""
 
 _Number = TypeVar("_Number", bound=np.generic)
+_NumberContra = TypeVar("_NumberContra", bound=np.generic, contravariant=True)
 
 
-class BlockFiller(Protocol[_Number]):
+class BlockFiller(Protocol[_NumberContra]):
     """Fills blocks one after the other. May hold scratch space: it serves one thread."""
 
-    def fill(self, substream: Substream, out: npt.NDArray[_Number]) -> None:
+    def fill(self, substream: Substream, out: npt.NDArray[_NumberContra]) -> None:
         """Overwrite `out`, shape (b,), with numbers made from the words of `substream`."""
         ...
 

@@ -48,7 +48,7 @@ def model_card(facts: dict[str, Any]) -> str:
     """
     epsilon = certified_epsilon(facts)
     environment = Environment(
-        loader=PackageLoader("discreet.publish"),
+        loader=PackageLoader("discreet.publication"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -19,8 +19,8 @@ from discreet.accounting.account import Method, guarantee
 from discreet.core.errors import InputError
 from discreet.core.events import Gaussian, Poisson, flatten, from_json, to_json
 from discreet.plan import Plan
-from discreet.publish import figures
-from discreet.publish.card import (
+from discreet.publication import figures
+from discreet.publication.card import (
     FILTERS,
     NEIGHBOURS,
     SIZES,
@@ -33,7 +33,7 @@ from discreet.publish.card import (
     software,
     trained_tensors,
 )
-from discreet.publish.figures import Prefix
+from discreet.publication.figures import Prefix
 
 FALSE_POSITIVES = (0.001, 0.01, 0.1)
 """Where the report states the best true-positive rate of an attack."""
@@ -59,7 +59,7 @@ def report_page(facts: dict[str, Any], plan: Plan) -> str:
     if facts["plan_fingerprint"] != plan.fingerprint():
         raise InputError("the certificate belongs to another plan; give the plan that it was written for")
     environment = Environment(
-        loader=PackageLoader("discreet.publish"),
+        loader=PackageLoader("discreet.publication"),
         undefined=StrictUndefined,
         autoescape=True,
         trim_blocks=True,

@@ -21,9 +21,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from discreet.core.errors import InputError
-from discreet.publish.recompute import gaussian, losses
-from discreet.publish.recompute.compose import Orders, choose_orders, compose, first_below, last_above
-from discreet.publish.recompute.parts import Part, parts, positive
+from discreet.publication.recompute import gaussian, losses
+from discreet.publication.recompute.compose import Orders, choose_orders, compose, first_below, last_above
+from discreet.publication.recompute.parts import Part, parts, positive
 
 __all__ = ["FINEST", "Bounds", "Decision", "decide", "epsilon_bounds"]
 

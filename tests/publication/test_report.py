@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from discreet.core.errors import InputError
 from discreet.core.events import to_json
 from discreet.plan import Plan
-from discreet.publish import figures
-from discreet.publish.card import percent_up, rounded_down, rounded_up
-from discreet.publish.report import best_true_positives, epsilon_curve, posterior, released, report_page
+from discreet.publication import figures
+from discreet.publication.card import percent_up, rounded_down, rounded_up
+from discreet.publication.report import best_true_positives, epsilon_curve, posterior, released, report_page
 
 HOSTILE = '</title><script>alert(\'x\')</script> " onload="y" $x_{1}$ {{ 7*7 }} `|'
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -313,5 +313,5 @@ def test_drawing_leaves_matplotlib_as_it_was() -> None:
 
 
 def test_importing_the_report_does_not_load_matplotlib() -> None:
-    code = "import sys, discreet.publish.report; sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)"
+    code = "import sys, discreet.publication.report; sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
