@@ -22,7 +22,9 @@ def clip_factor(norms: Tensor, clip_norm: float) -> Tensor:
     | infinite or NaN           | 0 (the gradient itself must be zeroed too: 0 x NaN is NaN) |
     """
     norms = norms.double()
-    scaled = clip_norm * _INSIDE / norms.clamp(min=torch.finfo(torch.float64).tiny)
+    tiny = torch.finfo(torch.float64).tiny
+    scaled = clip_norm * _INSIDE / norms.clamp(min=tiny)
+    scaled = torch.where(scaled < tiny, 0.0, scaled)  # a subnormal factor has too few digits to be rounded down
     factor = torch.where(norms <= clip_norm, torch.ones_like(norms), scaled)
     return torch.where(torch.isfinite(norms), factor, torch.zeros_like(norms))
 
@@ -34,7 +36,7 @@ def clipped_sum(gradients: dict[str, Tensor], clip_norm: float) -> dict[str, Ten
     example with any non-finite value contributes zero. Norms and sums are taken in float64, so one example
     moves the sum by at most `clip_norm`, up to float64 rounding of the additions.
     """
-    squared = [gradient.double().flatten(1).square().sum(1) for gradient in gradients.values()]
+    squared = [gradient.double().reshape(len(gradient), -1).square().sum(1) for gradient in gradients.values()]
     norms = torch.stack(squared).sum(0).sqrt()
     factor = clip_factor(norms, clip_norm)
     unusable = ~torch.isfinite(norms)

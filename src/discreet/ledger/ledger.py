@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, create_engine, event, func, select, update
+from sqlalchemy import URL, Connection, create_engine, event, func, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from discreet.core.errors import LedgerError
@@ -31,7 +31,7 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
-        self._engine = create_engine(f"sqlite:///{self.path}")
+        self._engine = create_engine(URL.create("sqlite", database=str(self.path)))
         event.listen(self._engine, "connect", _configure)
         event.listen(self._engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
         with self._transaction() as connection:
@@ -63,6 +63,8 @@ class Ledger:
         with self._transaction() as connection:
             position = _charged(connection, run)
             events = tuple(admission(position))
+            if not events:
+                raise LedgerError(f"nothing was asked for at position {position}; a charge needs at least one event")
             connection.execute(
                 reservations.insert().values(
                     run=run,

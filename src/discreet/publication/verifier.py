@@ -24,6 +24,11 @@ from discreet.publication.tensorfile import tensor_digests
 
 FORMAT = "discreet-certificate/1"
 
+METHODS = ("pld", "rdp", "gaussian")
+"""Names of theorems; what only estimates has another name."""
+
+FILES = ("certificate.json", "model.safetensors", "plan.yaml")
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -55,12 +60,22 @@ class Verification:
 def verify(folder: str | Path) -> Verification:
     """Check a published folder. Unreadable files are an `InputError`; a claim that fails is a failed check."""
     folder = Path(folder)
+    for name in FILES:
+        _read(folder / name)
     facts = _read_certificate(folder)
     checks = []
     for name, question in _QUESTIONS:
         try:
             checks.append(Check(name, *question(facts, folder)))
-        except (DiscreetError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except (
+            DiscreetError,
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+        ) as error:
             checks.append(Check(name, False, f"cannot be followed here: {type(error).__name__} {error}"))
     accepted = all(check.passed for check in checks)
     return Verification(tuple(checks), _summary(facts, accepted))
@@ -72,7 +87,8 @@ def _format(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 
 def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     claim = facts["claim"]
-    return claim["kind"] == "guarantee" and claim["unit"] == "example", f"a {claim['kind']} about one {claim['unit']}"
+    proved = claim["kind"] == "guarantee" and claim["method"] in METHODS
+    return proved and claim["unit"] == "example", f"a {claim['kind']} ({claim['method']}) about one {claim['unit']}"
 
 
 def _randomness(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
@@ -183,7 +199,7 @@ def _read_certificate(folder: Path) -> dict[str, Any]:
     path = folder / "certificate.json"
     try:
         facts = json.loads(_read(path))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError(f"{path} is not JSON; ask for the folder again") from None
     if not isinstance(facts, dict):
         raise InputError(f"{path} is not a certificate; ask for the folder again")

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from discreet.clipping import ENGINES, Criterion, admit_model, admit_optimizer, private_parameters
-from discreet.clipping.state import check_unchanged, combined_digest, state_digests
+from discreet.clipping.state import check_unchanged, combined_digest, hidden_digests, state_digests
 from discreet.core import checks
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, PrivacyViolation
 from discreet.data import PrivateData, as_private
 from discreet.ledger import Ledger
 from discreet.plan import Plan
@@ -66,8 +66,12 @@ class Training:
         admit_optimizer(optimizer, model)
         self.model, self.criterion, self.optimizer = model, criterion, optimizer
         self.data = as_private(data)
-        self.data.check(_class_count(model, criterion, self.data))
-        self.initial = state_digests(model)
+        self.initial, self._hidden = state_digests(model), hidden_digests(model)
+        classes = _class_count(model, criterion, self.data)
+        self._refuse_changed_model("changed when it was called; initialise it on public input first")
+        self.data.check(classes)
+        if public_test is not None:
+            _check_public(public_test, classes)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
         self.public_test = public_test
         self.run_dir = Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}")
@@ -86,6 +90,7 @@ class Training:
                         step.add(criterion, chunk)
         trained = training.result(session)
         """
+        self._refuse_changed_model("was changed since this Training was made; make a new one")
         ledger, key = self._open_folder()
         run = ledger.open_run(self.plan.fingerprint())
         attempt = ledger.start_attempt(run)
@@ -103,6 +108,7 @@ class Training:
                 stream=self._stream or SystemStream.start(key, attempt),
                 physical_batch=self._physical_batch,
                 initial=self.initial,
+                hidden=self._hidden,
                 debug=self.debug,
             )
         finally:
@@ -133,7 +139,7 @@ class Training:
 
     def result(self, session: Session, evaluations: list[Evaluation] | None = None) -> Trained:
         """What a session has trained, ready for `publish`; also before all steps are taken."""
-        check_unchanged(self.model, self.initial)
+        check_unchanged(self.model, self.initial, self._hidden)
         ledger = Ledger(self.run_dir / "ledger.sqlite")
         charged = ledger.charged_steps(session.run)
         ledger.close()
@@ -150,6 +156,11 @@ class Training:
             evaluations=tuple(evaluations or ()),
         )
 
+    def _refuse_changed_model(self, why: str) -> None:
+        """The state a run starts from is declared public, so it must be the one that was looked at first."""
+        if (state_digests(self.model), hidden_digests(self.model)) != (self.initial, self._hidden):
+            raise PrivacyViolation(f"the model {why}")
+
     def _open_folder(self) -> tuple[Ledger, bytes]:
         try:
             self.run_dir.mkdir(parents=True)
@@ -164,15 +175,28 @@ class Training:
 
 def _class_count(model: nn.Module, criterion: Criterion, data: PrivateData) -> int | None:
     """The number of classes that labels may name, where the criterion takes class indices."""
-    if not isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss) or len(data) == 0:
+    if len(data) == 0:
         return None
     device = next(iter(private_parameters(model).values())).device
     inputs, _ = data.fetch(torch.zeros(1, dtype=torch.int64).numpy())
     was_training = model.training
-    with torch.no_grad():
-        output = model.eval()(inputs.to(device))
-    model.train(was_training)
-    return int(output.shape[1]) if output.dim() > 1 else None
+    try:
+        with torch.no_grad():
+            output = model.eval()(inputs.to(device))
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"the model cannot take an example of shape {tuple(inputs.shape[1:])}: {reason}") from error
+    finally:
+        model.train(was_training)
+    named_by_index = isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss)
+    return int(output.shape[1]) if named_by_index and output.dim() > 1 else None
+
+
+def _check_public(public_test: tuple[Tensor, Tensor], classes: int | None) -> None:
+    try:
+        as_private(public_test).check(classes)
+    except InputError as error:
+        raise InputError(f"public_test: {error}") from None
 
 
 def _chunk_size(model: nn.Module) -> int:
