@@ -17,10 +17,11 @@ from scipy.special import ndtr
 
 from discreet.accounting import gaussian
 from discreet.accounting.pld.bounds import Release, _one_direction, default_tolerance, epsilon_interval
-from discreet.accounting.pld.compose import _fft_rounding, compose
+from discreet.accounting.pld.compose import compose
 from discreet.accounting.pld.discretise import LossPmf, optimistic, pessimistic
 from discreet.accounting.pld.pair import Direction, Pair
 from discreet.accounting.pld.query import delta_upper, epsilon_lower, epsilon_upper
+from discreet.accounting.pld.spectrum import fft_rounding
 from discreet.accounting.pld.window import Window, plan_window
 
 DIGITS = 50
@@ -280,10 +281,10 @@ def test_fft_error_is_within_its_bound(length: int) -> None:
         exact = masses.astype(np.longdouble)
         found = fft.rfft(masses)
         error = np.hypot(found.real - cos @ exact, found.imag + sin @ exact)
-        assert float(error.max()) <= _fft_rounding(length) * float(masses.sum())
+        assert float(error.max()) <= fft_rounding(length) * float(masses.sum())
         back = fft.irfft(found, length)
         norm = float(np.linalg.norm(masses))
-        assert float(np.linalg.norm(back - masses)) <= 2 * _fft_rounding(length) * max(norm, float(masses.sum()))
+        assert float(np.linalg.norm(back - masses)) <= 2 * fft_rounding(length) * max(norm, float(masses.sum()))
 
 
 @pytest.mark.parametrize(("rate", "noise", "count"), [(0.01, 1.0, 1000), (0.3, 2.0, 20), (0.001, 0.6, 500)])

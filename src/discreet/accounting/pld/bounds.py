@@ -10,14 +10,20 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from discreet.accounting.pld.compose import Composition, compose
 from discreet.accounting.pld.discretise import LossPmf, loss_range, optimistic, pessimistic
 from discreet.accounting.pld.pair import Direction, Pair
 from discreet.accounting.pld.query import epsilon_lower, epsilon_upper
 from discreet.accounting.pld.window import Window, plan_window
+from discreet.core.arrays import Array
 
 MAX_POINTS = 2**22
 """No transform or discretised loss is longer than this: at most a few hundred megabytes."""
+
+_BATCH_POINTS = 2**18
+"""Releases are gathered up to this many points, which keeps their arrays in the cache."""
 
 _REFINEMENTS = 5
 
@@ -61,7 +67,7 @@ def epsilon_interval(
     directions = (Direction.REMOVAL, Direction.ADDITION) if sampled else (Direction.REMOVAL,)
     interval = EpsilonInterval(0.0, 0.0)
     for direction in directions:
-        one = _one_direction(releases, direction, delta, tolerance, interval.lower)
+        one = _one_direction(releases, direction, delta, tolerance, interval.upper)
         interval = EpsilonInterval(max(interval.lower, one.lower), max(interval.upper, one.upper))
     return interval
 
@@ -73,7 +79,7 @@ def _one_direction(
     tolerance: Callable[[float], float],
     enough: float,
 ) -> EpsilonInterval:
-    """The interval of one direction, refined until it is narrow or its upper end is at most `enough`."""
+    """The interval of one direction, refined until it is narrow; not refined once its upper end is at most `enough`."""
     parts = [(Pair(release.rate, release.noise, direction), release.count) for release in releases]
     count = sum(times for _, times in parts)
     tail = 1e-9 * delta / count
@@ -83,13 +89,16 @@ def _one_direction(
     best = EpsilonInterval(0.0, math.inf)
     for _ in range(_REFINEMENTS):
         up = _compose(pessimistic, parts, window, grid, tail, up=True)
+        upper = epsilon_upper(up, delta)
+        if upper <= enough:
+            return EpsilonInterval(0.0, upper)
         down = _compose(optimistic, parts, window, grid, tail, up=False)
-        lower, upper = epsilon_lower(down, delta), epsilon_upper(up, delta)
+        lower = epsilon_lower(down, delta)
         before = best.upper - best.lower
         best = EpsilonInterval(max(best.lower, lower), min(best.upper, upper))
         finer = _affordable(parts, window, tail, grid / 2)
         stuck = math.isfinite(before) and best.upper - best.lower > 0.9 * before
-        if stuck or finer >= grid or best.upper <= max(enough, best.lower + tolerance(best.lower)):
+        if stuck or finer >= grid or best.upper <= best.lower + tolerance(best.lower):
             break
         grid = finer
     return best
@@ -104,13 +113,36 @@ def _compose(
     *,
     up: bool,
 ) -> Composition:
-    return compose([(discretise(pair, grid, tail, window.floor), times) for pair, times in parts], window, up=up)
+    batches = _batches(parts, grid, tail, window)
+    return compose([(discretise(pair, grid, tail, window.floor), times) for pair, times in batches], window, up=up)
+
+
+def _batches(
+    parts: Sequence[tuple[Pair, int]], grid: float, tail: float, window: Window
+) -> list[tuple[Pair, int | Array]]:
+    """The parts, those with similar ranges of loss gathered into arrays: many small ones cost little more than one."""
+    if len(parts) == 1:
+        return list(parts)
+    lows, highs = loss_range(_gathered(parts)[0], grid, tail, window.floor)
+    sizes = highs - lows
+    batches: list[list[int]] = [[]]
+    for i in np.argsort(sizes, kind="stable"):
+        size, batch = sizes[i], batches[-1]
+        smallest = sizes[batch[0]] if batch else size
+        if batch and (size > 2 * smallest or (len(batch) + 1) * size > _BATCH_POINTS):
+            batches.append([])
+        batches[-1].append(i)
+    return [_gathered([parts[i] for i in batch]) for batch in batches]
+
+
+def _gathered(parts: Sequence[tuple[Pair, int]]) -> tuple[Pair, Array]:
+    rates = np.array([[pair.rate] for pair, _ in parts], dtype=np.float64)
+    noises = np.array([[pair.noise] for pair, _ in parts], dtype=np.float64)
+    return Pair(rates, noises, parts[0][0].direction), np.array([times for _, times in parts], dtype=np.float64)
 
 
 def _affordable(parts: Sequence[tuple[Pair, int]], window: Window, tail: float, grid: float) -> float:
     """`grid`, or the finest grid that keeps every array within `MAX_POINTS`."""
-    points = window.points(grid)
-    for pair, _ in parts:
-        low, high = loss_range(pair, grid, tail, window.floor)
-        points = max(points, high - low)
+    lows, highs = loss_range(_gathered(parts)[0], grid, tail, window.floor)
+    points = max(window.points(grid), float(np.max(highs - lows)))
     return grid * max(1.0, points / (0.9 * MAX_POINTS))

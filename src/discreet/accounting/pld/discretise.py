@@ -21,37 +21,43 @@ from discreet.core.arrays import Array, BoolArray
 
 _PHASES = tuple(i / 16 for i in range(16))
 _TRIAL_BINS = 256
+_CONCENTRATED = 0.3
+"""Where no bin holds more than this, it makes no difference where in the grid the bins begin."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossPmf:
-    """P-mass of the privacy loss: `masses[j]` at loss `(first + j) * grid + offset`, `infinity` at infinity.
+    """P-mass of the privacy loss: `masses[..., j]` at loss `(first + j) * grid + offset`, `infinity` at infinity.
 
-    `slack` bounds how far rounding of bin edges may have moved any loss of one release.
+    `slack` bounds how far rounding of bin edges may have moved any loss of one release. For k releases at once,
+    masses have shape (k, m), and infinity, slack and offset shape (k,); `first` and the grid are common.
     """
 
     grid: float
     first: int
     masses: Array
-    infinity: float
-    slack: float
-    offset: float = 0.0
+    infinity: float | Array
+    slack: float | Array
+    offset: float | Array = 0.0
 
     @property
     def losses(self) -> Array:
-        """The grid points, shape (len(masses),)."""
-        result: Array = np.arange(self.first, self.first + len(self.masses)) * self.grid + self.offset
+        """The grid points, of the shape of `masses`."""
+        points = np.arange(self.first, self.first + self.masses.shape[-1]) * self.grid
+        result: Array = points + np.asarray(self.offset)[..., np.newaxis]
         return result
 
 
-def loss_range(pair: Pair, grid: float, tail: float, floor: float = -math.inf) -> tuple[int, int]:
+def loss_range(pair: Pair, grid: float, tail: float, floor: float = -math.inf) -> tuple[Array, Array]:
     """Indices (low, high) of grid points that enclose all losses but those of at most `tail` mass a side.
 
-    Losses below `floor` are left out too. Where the loss is bounded, the enclosing point costs nothing.
+    Losses below `floor` are left out too. Where the loss is bounded, the enclosing point costs nothing. Whole
+    numbers, one of each per release, of the shape of `pair.rate` without its last axis.
     """
-    ends = pair.loss(np.array(pair.support(tail)))
-    low, high = max(float(ends.min()), min(floor, float(ends.max()))), float(ends.max())
-    return math.floor(low / grid) - 1, math.ceil(high / grid) + 1
+    ends = pair.loss(pair.support(tail))
+    top = ends.max(axis=-1)
+    low = np.maximum(ends.min(axis=-1), np.minimum(floor, top))
+    return np.floor(low / grid) - 1, np.ceil(top / grid) + 1
 
 
 def pessimistic(pair: Pair, grid: float, tail: float, floor: float = -math.inf) -> LossPmf:
@@ -61,8 +67,10 @@ def pessimistic(pair: Pair, grid: float, tail: float, floor: float = -math.inf) 
     gets the share (1 - e^a q/p) / (1 - e^-h) of p. The share is rounded up, p is rounded up, what lies below
     the range is moved up to it, and what lies above becomes infinity mass.
     """
-    low, high = loss_range(pair, grid, tail, floor)
-    edges = np.arange(low, high + 1) * grid
+    lows, highs = loss_range(pair, grid, tail, floor)
+    low, high = int(np.min(lows)), int(np.max(highs))
+    numbers = np.arange(low, high + 1)
+    edges = numbers * grid
     slack = pair.loss_rounding(float(np.abs(edges).max()))
     cut = bins(pair, edges)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -72,12 +80,17 @@ def pessimistic(pair: Pair, grid: float, tail: float, floor: float = -math.inf) 
         share += 2 * relative / -math.expm1(-grid)
     share = np.where(np.isfinite(share), np.clip(share, 0, 1), 1.0)
     p = cut.p + cut.p_error
-    masses = np.zeros(len(edges))
-    masses[1:] = p * share
-    masses[:-1] += p * (1 - share)
-    masses[0] += cut.below
+    masses = np.zeros((*p.shape[:-1], len(edges)))
+    masses[..., 1:] = p * share
+    masses[..., :-1] += p * (1 - share)
+    masses[..., 0] += cut.below
+    # Of several releases, each keeps to its own range: up to it from below, to infinity from above.
+    beyond, short = numbers > highs[..., np.newaxis], numbers < lows[..., np.newaxis]
+    infinity = cut.above + np.sum(masses, axis=-1, where=beyond)
+    masses[numbers == lows[..., np.newaxis]] += np.sum(masses, axis=-1, where=short)
+    masses[beyond | short] = 0.0
     masses *= 1 + 8 * UNIT_ROUNDOFF
-    return LossPmf(grid, low, masses, cut.above, slack)
+    return LossPmf(grid, low, masses, infinity * (1 + 2.0**-40), _flat(slack))
 
 
 def optimistic(pair: Pair, grid: float, tail: float, floor: float = -math.inf) -> LossPmf:
@@ -88,38 +101,46 @@ def optimistic(pair: Pair, grid: float, tail: float, floor: float = -math.inf) -
     m_i < g_i, a little of the next bin's outcome is merged in to lift it to g_i; where m_i > g_i, a little of the
     bin before may be merged in without falling below g_i. Either way the merged loss is at least g_i, and is
     placed there. A bin that cannot be lifted is moved down to g_(i-1). At low rates most of the mass sits within
-    a few bins of the end of the range; how well they fare depends on where in the grid that end falls, so a few
+    a few bins of the end of the range; how well those fare depends on where in the grid that end falls, so a few
     phases are tried on the bins around the bulk.
     """
-    low, high = loss_range(pair, grid, tail, floor)
-    bulk = math.floor(float(pair.loss(np.zeros(1))[0]) / grid)
-    start = min(max(low, bulk - _TRIAL_BINS), high - 2)
-    end = max(min(high, bulk + _TRIAL_BINS), start + 2)
-    lost = [_merge(pair, grid, start, end, phase)[1] for phase in _PHASES]
-    return _merge(pair, grid, low, high, _PHASES[int(np.argmin(lost))])[0]
+    lows, highs = loss_range(pair, grid, tail, floor)
+    low, high = int(np.min(lows)), int(np.max(highs))
+    plain, _ = _merge(pair, grid, np.asarray(low), high - low, np.full((*lows.shape, 1), 0.5))
+    if np.any(plain.masses.max(axis=-1) > _CONCENTRATED):
+        bulk = np.floor(pair.loss(np.zeros(1)) / grid)
+        trial = min(high - low, 2 * _TRIAL_BINS)
+        start = np.clip(bulk - _TRIAL_BINS, low, high - trial)
+        lost = np.stack([_merge(pair, grid, start, trial, np.full(bulk.shape, phase))[1] for phase in _PHASES])
+        phase = np.asarray(_PHASES)[np.argmin(lost, axis=0)][..., np.newaxis]
+        plain, _ = _merge(pair, grid, np.asarray(low), high - low, phase)
+    numbers = np.arange(low, high)
+    plain.masses[(numbers > highs[..., np.newaxis]) | (numbers < lows[..., np.newaxis])] = 0.0
+    return plain
 
 
-def _merge(pair: Pair, grid: float, low: int, high: int, phase: float) -> tuple[LossPmf, float]:
-    """The dominated loss for bins from (low - phase) x grid to (high - phase) x grid, and how much mean loss
-    was given up by placing merged bins on the grid."""
-    edges = (np.arange(low, high + 1) - phase) * grid
+def _merge(pair: Pair, grid: float, low: Array, count: int, phase: Array) -> tuple[LossPmf, Array]:
+    """The dominated loss for `count` bins from (low - phase) x grid on, and the mean loss given up by the grid."""
+    numbers = low + np.arange(count + 1.0)
+    edges = (numbers - phase) * grid
     cut = bins(pair, edges)
     p = np.maximum(cut.p - cut.p_error, 0.0)
-    excess = _merged_excess(cut, p, (np.arange(low, high) + 0.5 - phase) * grid)
-    offset = float(excess[np.argmax(p)])
+    excess = _merged_excess(cut, p, (numbers[..., :-1] + 0.5 - phase) * grid)
+    offset = np.take_along_axis(excess, np.argmax(p, axis=-1)[..., np.newaxis], axis=-1)
     excess -= offset
     from_next, from_previous, liftable = _transfers(p, excess, grid)
     kept = p.copy()
-    kept[1:] -= from_next[:-1]
-    kept[:-1] -= from_previous[1:]
+    kept[..., 1:] -= from_next[..., :-1]
+    kept[..., :-1] -= from_previous[..., 1:]
     stays = liftable | (excess >= 0)
     masses = np.where(stays, kept, 0.0) + from_next + from_previous
-    masses[:-1] += np.where(stays, 0.0, kept)[1:]
-    steps = np.arange(len(p)) * grid
-    lost = float(p @ np.where(p > 0, excess + steps, 0.0) - masses @ steps)
+    masses[..., :-1] += np.where(stays, 0.0, kept)[..., 1:]
+    steps = np.arange(count) * grid
+    lost = np.sum(p * np.where(p > 0, excess + steps, 0.0) - masses * steps, axis=-1)
     masses = np.maximum(masses * (1 - 16 * UNIT_ROUNDOFF), 0.0)
     slack = pair.loss_rounding(float(np.abs(edges).max()))
-    return LossPmf(grid, low, masses, 0.0, slack, offset + (0.5 - phase) * grid), lost
+    first = int(low) if np.ndim(low) == 0 else 0
+    return LossPmf(grid, first, masses, 0.0, _flat(slack), _flat(offset + (0.5 - phase) * grid)), lost
 
 
 def _merged_excess(cut: Bins, p: Array, points: Array) -> Array:
@@ -130,7 +151,7 @@ def _merged_excess(cut: Bins, p: Array, points: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         excess = np.log(p) - np.log(cut.q + cut.q_error) - points
     excess -= _log_rounding(points)
-    half = 0.5 * (points[1] - points[0])
+    half = 0.5 * (points[..., 1:2] - points[..., :1])
     return np.where(p > 0, np.clip(excess, -half, half), -np.inf)
 
 
@@ -143,18 +164,33 @@ def _transfers(p: Array, excess: Array, grid: float) -> tuple[Array, Array, Bool
     that the neighbours may take. Transfers are capped at a quarter of the giving bin, so none is overdrawn.
     """
     ratio = np.exp(-excess)
-    next_ratio = np.append(ratio[1:], np.inf) * math.exp(-grid)
-    previous_ratio = np.insert(ratio[:-1], 0, np.inf) * math.exp(grid)
-    next_p, previous_p = np.append(p[1:], 0.0), np.insert(p[:-1], 0, 0.0)
+    next_ratio = _shift(ratio, -1, np.inf) * math.exp(-grid)
+    previous_ratio = _shift(ratio, 1, np.inf) * math.exp(grid)
+    next_p, previous_p = _shift(p, -1), _shift(p, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         lift = p * (1 + 8 * UNIT_ROUNDOFF) * (ratio - 1) / (1 - next_ratio)
         room = (1 - 8 * UNIT_ROUNDOFF) * (1 - ratio) / (previous_ratio - 1)
     liftable = (ratio > 1) & (next_ratio < 1) & (lift <= 0.25 * next_p)
     from_next = np.where(liftable, lift, 0.0)
     room = np.where((ratio < 1) & (previous_ratio > 1), room, 0.0)
-    most_taken = np.insert(from_next[:-1], 0, 0.0) + np.append(np.minimum(room * p, 0.25 * previous_p)[1:], 0.0)
+    most_taken = _shift(from_next, 1) + _shift(np.minimum(room * p, 0.25 * previous_p), -1)
     from_previous = np.minimum(room * (p - most_taken), 0.25 * previous_p)
     return from_next, from_previous, liftable
+
+
+def _shift(values: Array, places: int, fill: float = 0.0) -> Array:
+    """`values` moved by one place along the last axis, up (1) or down (-1), with `fill` where none comes in."""
+    result = np.full_like(values, fill)
+    if places == 1:
+        result[..., 1:] = values[..., :-1]
+    else:
+        result[..., :-1] = values[..., 1:]
+    return result
+
+
+def _flat(values: Array) -> Array:
+    """Without the last axis, of length one, if there is one."""
+    return values[..., 0] if values.ndim else values
 
 
 def _log_rounding(losses: Array) -> Array:

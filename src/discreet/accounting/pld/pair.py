@@ -34,31 +34,35 @@ class Direction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One Poisson-sampled Gaussian release: `rate` in (0, 1], `noise` = effective noise multiplier."""
+    """Poisson-sampled Gaussian releases: `rate` in (0, 1], `noise` = effective noise multiplier.
 
-    rate: float
-    noise: float
+    Either both are numbers and stand for one release, or both are arrays of shape (k, 1) and stand for k at once;
+    then everything below gets a leading axis of that length.
+    """
+
+    rate: float | Array
+    noise: float | Array
     direction: Direction
 
     def loss(self, x: Array) -> Array:
         """Privacy loss of the outcomes `x` in this direction."""
         exponent = (2 * x - 1) / (2 * self.noise**2)
-        if self.rate < 1:
-            exponent = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + exponent)
-        return exponent if self.direction is Direction.REMOVAL else -exponent
+        with np.errstate(divide="ignore"):
+            removal: Array = np.logaddexp(np.log1p(-np.asarray(self.rate)), np.log(self.rate) + exponent)
+        return removal if self.direction is Direction.REMOVAL else -removal
 
-    def support(self, tail: float) -> tuple[float, float]:
-        """Outcomes (low, high) outside which P and Q have at most about `tail` mass on each side."""
-        reach = -float(ndtri_exp(math.log(tail))) * self.noise
-        return -reach, 1 + reach
+    def support(self, tail: float) -> Array:
+        """Outcomes (low, high) outside which P and Q have at most about `tail` mass on each side; shape (..., 2)."""
+        reach = -float(ndtri_exp(math.log(tail))) * np.asarray(self.noise)
+        return np.concatenate([np.atleast_1d(-reach), np.atleast_1d(1 + reach)], axis=-1)
 
-    def loss_rounding(self, largest: float) -> float:
+    def loss_rounding(self, largest: float) -> Array:
         """How far rounding may move the loss at a bin edge, for losses up to `largest` in size.
 
         The terms of `_outcome` carry errors of a few roundings of |l|, |log q| and (through the final sum)
         of x / s^2 <= |l| + |log q| + 1 / s^2; the slope dl/dx is at most 1 / s^2, so s cancels.
         """
-        return 64 * UNIT_ROUNDOFF * (1 + largest - math.log(self.rate) + self.noise**-2)
+        return 64 * UNIT_ROUNDOFF * (1 + largest - np.log(np.asarray(self.rate)) + np.asarray(self.noise) ** -2.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +76,12 @@ class Bins:
     q: Array
     p_error: Array
     q_error: Array
-    below: float
-    above: float
+    below: Array
+    above: Array
 
 
 def bins(pair: Pair, edges: Array) -> Bins:
-    """Masses of P and Q between consecutive loss `edges` (increasing, shape (n + 1,)).
+    """Masses of P and Q between consecutive loss `edges` (increasing along the last axis, of length n + 1).
 
     Mapping an edge to an outcome rounds, which moves the edge by a few roundings of the loss; callers cover
     that with `Pair.loss_rounding`. What is bounded here is the error of the
@@ -85,17 +89,18 @@ def bins(pair: Pair, edges: Array) -> Bins:
     argument of erfc), and a difference of two inherits the absolute error of the larger.
     """
     flip = pair.direction is Direction.ADDITION
-    x = _outcome(pair, -edges[::-1] if flip else edges)
+    x = _outcome(pair, -edges[..., ::-1] if flip else edges)
     null, null_error = _gaussian_masses(x / pair.noise)
     shifted, shifted_error = _gaussian_masses((x - 1) / pair.noise)
     mixed = (1 - pair.rate) * null + pair.rate * shifted
     mixed_error = (1 - pair.rate) * null_error + pair.rate * shifted_error + 4 * UNIT_ROUNDOFF * mixed
     if flip:
-        p, p_error, q, q_error = (array[::-1] for array in (null, null_error, mixed, mixed_error))
+        p, p_error, q, q_error = (array[..., ::-1] for array in (null, null_error, mixed, mixed_error))
     else:
         p, p_error, q, q_error = mixed, mixed_error, null, null_error
-    below, above = float(p[0] + p_error[0]), float(p[-1] + p_error[-1])
-    return Bins(p[1:-1], q[1:-1], p_error[1:-1], q_error[1:-1], below, above)
+    inner = (..., slice(1, -1))
+    below, above = p[..., 0] + p_error[..., 0], p[..., -1] + p_error[..., -1]
+    return Bins(p[inner], q[inner], p_error[inner], q_error[inner], below, above)
 
 
 def _outcome(pair: Pair, edges: Array) -> Array:
@@ -103,17 +108,17 @@ def _outcome(pair: Pair, edges: Array) -> Array:
 
     Minus infinity where t <= 0, below the range of the loss. Written so that nothing cancels near either end.
     """
-    floor = math.log1p(-pair.rate) if pair.rate < 1 else -math.inf
     with np.errstate(divide="ignore"):
+        floor = np.log1p(-np.asarray(pair.rate))
         log_term = np.log(-np.expm1(-np.maximum(edges - floor, 0.0)))
-    result: Array = pair.noise**2 * (edges - math.log(pair.rate) + log_term) + 0.5
+    result: Array = pair.noise**2 * (edges - np.log(pair.rate) + log_term) + 0.5
     return result
 
 
 def _gaussian_masses(z: Array) -> tuple[Array, Array]:
     """Standard normal mass of the intervals (-inf, z0], (z0, z1], ..., (zn, inf) and bounds on the error."""
-    left = np.concatenate(([-np.inf], z))
-    right = np.concatenate((z, [np.inf]))
+    end = np.full((*z.shape[:-1], 1), np.inf)
+    left, right = np.concatenate((-end, z), axis=-1), np.concatenate((z, end), axis=-1)
     upper_half = left > 0
     big = ndtr(np.where(upper_half, -left, right))
     small = ndtr(np.where(upper_half, -right, left))

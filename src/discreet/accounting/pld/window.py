@@ -18,6 +18,7 @@ from discreet.core.arrays import Array
 
 _NEGLIGIBLE = 1e-11
 _MAX_ORDER = 1e9
+_REPRESENTATIVES = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class Cumulants:
     """Estimates of K(theta) = sum of counts x log E_P[exp(theta loss)] by a rule of a few hundred points."""
 
     def __init__(self, parts: Sequence[tuple[Pair, int]], tail: float, grid: float = 0.0) -> None:
+        parts = _representatives(parts)
         grids = [_split(*_quadrature(pair, tail), grid) for pair, _ in parts]
         width = max(len(loss) for loss, _ in grids)
         self._loss = np.zeros((len(parts), width))
@@ -124,6 +126,15 @@ def _minimise(function: Callable[[float], float], low: float, high: float) -> tu
             values[1] = function(math.exp(inner[1]))
     best = int(values[1] < values[0])
     return math.exp(inner[best]), values[best]
+
+
+def _representatives(parts: Sequence[tuple[Pair, int]]) -> Sequence[tuple[Pair, int]]:
+    """A few dozen of the parts, each standing for its neighbours in rate and noise."""
+    if len(parts) <= _REPRESENTATIVES:
+        return parts
+    ordered = sorted(parts, key=lambda part: (part[0].rate, part[0].noise))
+    groups = np.array_split(np.arange(len(ordered)), _REPRESENTATIVES)
+    return [(ordered[group[len(group) // 2]][0], sum(ordered[i][1] for i in group)) for group in groups]
 
 
 def _quadrature(pair: Pair, tail: float) -> tuple[Array, Array]:
