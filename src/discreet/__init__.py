@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from discreet.accounting.account import Method, guarantee
+    from discreet.accounting.account import Method, account, guarantee
     from discreet.accounting.calibrate import calibrate_noise
     from discreet.core.adjacency import Adjacency, Unit
     from discreet.core.errors import (
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
         UnsupportedModel,
         VerificationFailed,
     )
-    from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
-    from discreet.core.guarantee import Estimate, Guarantee
+    from discreet.core.events import Compose, Event, Gaussian, Laplace, Poisson, Repeat
+    from discreet.core.guarantee import Estimate, Guarantee, Published
     from discreet.plan import Plan
     from discreet.publication import Verification, publish, verify
     from discreet.training import Trained, Training
@@ -37,12 +37,14 @@ _HOMES = {
     "Gaussian": "core.events",
     "Guarantee": "core.guarantee",
     "InputError": "core.errors",
+    "Laplace": "core.events",
     "LedgerError": "core.errors",
     "Method": "accounting.account",
     "NotProved": "core.errors",
     "Plan": "plan",
     "Poisson": "core.events",
     "PrivacyViolation": "core.errors",
+    "Published": "core.guarantee",
     "RandomnessReuse": "core.errors",
     "Repeat": "core.events",
     "Trained": "training",
@@ -51,6 +53,7 @@ _HOMES = {
     "UnsupportedModel": "core.errors",
     "Verification": "publication",
     "VerificationFailed": "core.errors",
+    "account": "accounting.account",
     "calibrate_noise": "accounting.calibrate",
     "guarantee": "accounting.account",
     "publish": "publication",
@@ -67,12 +70,14 @@ __all__ = [
     "Gaussian",
     "Guarantee",
     "InputError",
+    "Laplace",
     "LedgerError",
     "Method",
     "NotProved",
     "Plan",
     "Poisson",
     "PrivacyViolation",
+    "Published",
     "RandomnessReuse",
     "Repeat",
     "Trained",
@@ -81,6 +86,7 @@ __all__ = [
     "UnsupportedModel",
     "Verification",
     "VerificationFailed",
+    "account",
     "calibrate_noise",
     "guarantee",
     "publish",

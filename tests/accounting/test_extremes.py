@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from discreet.accounting.account import Method, guarantee
-from discreet.accounting.gaussian import epsilon_bounds
-from discreet.core.events import Event, Gaussian, Poisson, Repeat
+from discreet.accounting.account import PROVING, Method, guarantee
+from discreet.accounting.gdp import epsilon_bounds
+from discreet.core.events import Event, Gaussian, Poisson, Repeat, flatten
 
 
 def plans(seed: int, count: int) -> list[tuple[float, float, int, float]]:
@@ -69,7 +69,7 @@ def test_corners_are_finite(rate: float, noise: float, steps: int, delta: float)
     assert found.epsilon - found.lower <= max(0.02 * found.epsilon, 1e-3)
 
 
-@pytest.mark.parametrize("method", list(Method))
+@pytest.mark.parametrize("method", PROVING)
 @pytest.mark.parametrize(
     "event",
     [
@@ -83,6 +83,9 @@ def test_corners_are_finite(rate: float, noise: float, steps: int, delta: float)
     ],
 )
 def test_beyond_floating_point_is_infinite(event: Event, method: Method) -> None:
+    sampled = any(isinstance(part, Poisson) for part, _ in flatten(event))
+    if sampled and method in (Method.GDP, Method.ZCDP):
+        pytest.skip("does not account for sampling")
     found = guarantee(event, 1e-5, method=method)
     assert found.epsilon == math.inf
     assert not found.lower
@@ -99,4 +102,4 @@ def test_rdp_of_losses_below_the_precision_of_a_double() -> None:
 
     rate, noise = 1e-9, 3.0
     exact = math.log1p(rate**2 * math.expm1(1 / noise**2))
-    assert exact <= sampled_gaussian(rate, noise)[0] <= exact * (1 + 1e-9)
+    assert exact <= sampled_gaussian(rate, noise, [2])[0] <= exact * (1 + 1e-9)

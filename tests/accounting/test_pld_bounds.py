@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import fft
 from scipy.special import ndtr
 
-from discreet.accounting import gaussian
+from discreet.accounting import gdp
 from discreet.accounting.pld.bounds import Release, _one_direction, default_tolerance, epsilon_interval
 from discreet.accounting.pld.compose import compose
 from discreet.accounting.pld.discretise import LossPmf, optimistic, pessimistic
@@ -151,10 +151,10 @@ def test_without_sampling_against_the_closed_form(noise: float, count: int, delt
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(st.floats(-3, 2).map(lambda p: 10**p), st.floats(-15, -0.1).map(lambda p: 10**p))
 def test_the_closed_form_itself(mu: float, delta: float) -> None:
-    """`gaussian.epsilon_bounds` brackets the root of Balle and Wang's Theorem 8 at 50 digits, tightly."""
+    """`gdp.epsilon_bounds` brackets the root of Balle and Wang's Theorem 8 at 50 digits, tightly."""
     with mp.workdps(DIGITS):
         m = mp.mpf(mu)
-        lower, upper = gaussian.epsilon_bounds(mu, delta)
+        lower, upper = gdp.epsilon_bounds(mu, delta)
 
         def truth(epsilon: float) -> mp.mpf:
             return normal(m / 2 - epsilon / m) - mp.exp(mp.mpf(epsilon)) * normal(-m / 2 - epsilon / m)

@@ -16,6 +16,7 @@ PLAN = ["--rate", "0.01", "--steps", "100", "--delta", "1e-5", "--json"]
         "import discreet",
         f"from discreet.cli.app import run; assert run(['epsilon', '--noise', '1', *{PLAN}]) == 0",
         f"from discreet.cli.app import run; assert run(['calibrate', '--epsilon', '1', *{PLAN}]) == 0",
+        f"from discreet.cli.app import run; assert run(['compare', '--noise', '1', *{PLAN}]) == 0",
         "from discreet.cli.app import run; assert run(['epsilon', '--help']) == 0",
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
-from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat, flatten, from_json, tally
+from discreet.core.events import Compose, Event, Gaussian, Laplace, Poisson, Repeat, flatten, from_json, tally
 
 ONE = Gaussian(1.0)
 
@@ -17,6 +17,8 @@ ONE = Gaussian(1.0)
 def test_noise_is_positive_and_finite(noise: float) -> None:
     with pytest.raises(InputError, match="noise_multiplier"):
         Gaussian(noise)
+    with pytest.raises(InputError, match="scale_multiplier"):
+        Laplace(noise)
 
 
 @pytest.mark.parametrize("rate", [0, -0.1, 1.1, math.nan, math.inf, True, "0.1"])
@@ -46,7 +48,7 @@ def test_unknown_query_lists_the_known() -> None:
         Gaussian(1.0, "sum")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("event", [ONE, Poisson(0.1, ONE), Repeat(ONE, 2), Compose((ONE,))])
+@pytest.mark.parametrize("event", [ONE, Laplace(1.0), Poisson(0.1, ONE), Repeat(ONE, 2), Compose((ONE,))])
 def test_frozen_and_without_room_for_more(event: Event) -> None:
     name = dataclasses.fields(event)[0].name
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -78,7 +80,9 @@ def test_counts_multiply_through_nesting() -> None:
         ([], "an event must be an object"),
         ({"name": "gaussian"}, "an event must be an object"),
         ({"event": 3}, "an event must be an object"),
-        ({"event": "laplace"}, "unknown event 'laplace'; known: compose, gaussian, poisson, repeat"),
+        ({"event": "uniform"}, "unknown event 'uniform'; known: compose, gaussian, laplace, poisson, repeat"),
+        ({"event": "laplace", "scale_multiplier": 1.0}, "needs exactly the fields"),
+        ({"event": "laplace", "scale_multiplier": 0, "query": "count"}, "scale_multiplier must be"),
         ({"event": "gaussian", "noise_multiplier": 1.0}, "needs exactly the fields"),
         ({"event": "gaussian", "noise_multiplier": 1.0, "query": "count", "x": 1}, "needs exactly the fields"),
         ({"event": "gaussian", "noise_multiplier": math.nan, "query": "count"}, "noise_multiplier must be a number"),

@@ -1,30 +1,57 @@
-"""The dispatch: event x adjacency x method -> `Guarantee`. Anything that is not proved is refused here."""
+"""The dispatch: event x adjacency x method -> `Guarantee`, `Estimate` or `Published`.
+
+`guarantee` is the entry that certifies: it accepts only methods that prove. `account` answers for every method, and
+the type of the answer says what it is worth. What a theory does not cover is `NotProved`, naming what can be had.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TypeVar
 
 import numpy as np
 
-from discreet.accounting import gaussian, rdp
-from discreet.accounting.pld.bounds import EpsilonInterval, Release, default_tolerance, epsilon_interval
+from discreet.accounting import theories
+from discreet.accounting.pld.bounds import default_tolerance
+from discreet.accounting.releases import Releases, releases
 from discreet.core import checks
-from discreet.core.adjacency import Adjacency, sensitivity_ratio
+from discreet.core.adjacency import Adjacency
 from discreet.core.errors import DiscreetError, InputError, NotProved
-from discreet.core.events import Event, Gaussian, Poisson, flatten, tally
-from discreet.core.guarantee import Guarantee
+from discreet.core.events import Event, tally
+from discreet.core.guarantee import Estimate, Guarantee, Published, Statement
 
 E = TypeVar("E", bound=StrEnum)
 
 
 class Method(StrEnum):
-    """Theories that prove a guarantee."""
+    """How a plan is accounted for. The first six prove; the others estimate, or repeat what papers print."""
 
     PLD = "pld"
     RDP = "rdp"
+    GDP = "gdp"
+    ZCDP = "zcdp"
+    ADVANCED = "advanced"
+    BASIC = "basic"
+    CLT = "clt"
+    ZCDP_RS = "zcdp-rs"
+    MOMENTS = "moments"
+    ZCDP_RF = "zcdp-rf"
+    STRONG = "strong"
+
+    @property
+    def proves(self) -> bool:
+        """Whether the answer is a `Guarantee`."""
+        return self.value in theories.PROVERS
+
+    @property
+    def why(self) -> str:
+        """One sentence: why the figure does or does not hold for a fixed plan."""
+        return theories.WHY[self.value]
+
+
+PROVING = tuple(method for method in Method if method.proves)
 
 
 def guarantee(
@@ -38,27 +65,57 @@ def guarantee(
 
     `tolerance` maps an epsilon to the width aimed at for the interval [lower, epsilon] (method `pld`).
 
-    | event                                   | add_remove, zero_out      | replace_one    |
-    |-----------------------------------------|---------------------------|----------------|
-    | Gaussians, no sampling                  | exact Gaussian; rdp       | exact; rdp     |
-    | Poisson(rate, Gaussians), any mixture   | pld, both directions; rdp | `NotProved`    |
-    | nothing released                        | epsilon 0                 | epsilon 0      |
+    | event                                 | add_remove, zero_out                     | replace_one  |
+    |---------------------------------------|------------------------------------------|--------------|
+    | Gaussians, no sampling                | pld, gdp (exact); rdp, zcdp, advanced, basic | the same |
+    | Poisson(rate, Gaussians), any mixture | pld, both directions; rdp, advanced, basic | `NotProved` |
+    | Laplace, no sampling, with the above  | rdp, zcdp, advanced, basic               | the same     |
+    | Poisson(rate, Laplace)                | advanced, basic                          | `NotProved`  |
+    | nothing released                      | epsilon 0                                | epsilon 0    |
 
     Where the numbers are beyond floating point, the bound is infinite.
     """
     checks.open_unit("delta", delta)
     adjacency, method = parse(Adjacency, "adjacency", adjacency), parse(Method, "method", method)
+    if not method.proves:
+        raise NotProved(f"method {method.value} proves nothing; use one of {', '.join(m.value for m in PROVING)}")
     parts = tally(event)
     if not parts:
         return Guarantee(0.0, delta, adjacency, method.value, 0.0)
     try:
         with np.errstate(all="ignore"):  # a NaN or an overflow on the way ends as an infinite bound
-            releases = [_release(part, count, adjacency) for part, count in parts.items()]
-            return _PROVERS[method](releases, delta, adjacency, tolerance)
+            proved = theories.PROVERS[method.value](releases(event, adjacency), delta, tolerance)
     except DiscreetError:
         raise
     except (ArithmeticError, ValueError):
         return Guarantee(math.inf, delta, adjacency, method.value, 0.0 if method is Method.PLD else None)
+    return Guarantee(proved.upper, delta, adjacency, proved.theorem or method.value, proved.lower)
+
+
+def account(
+    event: Event,
+    delta: float,
+    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+    method: Method = Method.PLD,
+    tolerance: Callable[[float], float] = default_tolerance,
+) -> Statement:
+    """What `method` says about a fixed plan; only a `Guarantee` may be relied on.
+
+    | method                                   | answer      |
+    |------------------------------------------|-------------|
+    | pld, rdp, gdp, zcdp, advanced, basic     | `Guarantee` |
+    | clt, zcdp-rs                             | `Estimate`  |
+    | moments, zcdp-rf, strong                 | `Published` |
+    """
+    adjacency, method = parse(Adjacency, "adjacency", adjacency), parse(Method, "method", method)
+    if method.proves:
+        return guarantee(event, delta, adjacency, method, tolerance)
+    checks.open_unit("delta", delta)
+    figure = theories.ESTIMATORS.get(method.value) or theories.REPEATERS[method.value]
+    value = _figure(figure, event, delta, adjacency)
+    if method.value in theories.ESTIMATORS:
+        return Estimate(value, delta, adjacency, method.value, method.why)
+    return Published(value, delta, adjacency, method.value, theories.SOURCES[method.value], method.why)
 
 
 def parse(kind: type[E], name: str, value: str) -> E:
@@ -69,57 +126,14 @@ def parse(kind: type[E], name: str, value: str) -> E:
         raise InputError(f"unknown {name} {value!r}; known: {', '.join(member.value for member in kind)}") from None
 
 
-def _by_pld(
-    releases: Sequence[Release], delta: float, adjacency: Adjacency, tolerance: Callable[[float], float]
-) -> Guarantee:
-    if all(release.rate == 1 for release in releases):
-        mu = gaussian.compose_mu((release.noise, release.count) for release in releases)
-        interval = EpsilonInterval(*gaussian.epsilon_bounds(mu, delta))
-        return Guarantee(interval.upper, delta, adjacency, "gaussian", interval.lower)
-    interval = epsilon_interval(releases, delta, tolerance)
-    return Guarantee(interval.upper, delta, adjacency, Method.PLD.value, interval.lower)
-
-
-def _by_rdp(
-    releases: Sequence[Release], delta: float, adjacency: Adjacency, tolerance: Callable[[float], float]
-) -> Guarantee:
-    curve = rdp.compose((release.rate, release.noise, release.count) for release in releases)
-    return Guarantee(rdp.epsilon(curve, delta), delta, adjacency, Method.RDP.value)
-
-
-_PROVERS = {Method.PLD: _by_pld, Method.RDP: _by_rdp}
-
-
-def _release(event: Event, count: int, adjacency: Adjacency) -> Release:
-    """An elementary event as a sampled Gaussian; what is neither is declined by name."""
-    if isinstance(event, Poisson) and event.rate < 1:
-        if adjacency is Adjacency.REPLACE_ONE:
-            raise NotProved(
-                "Poisson sampling under adjacency replace_one has no proved bound here; "
-                "use adjacency add_remove or zero_out, or no sampling (rate 1)"
-            )
-        return Release(event.rate, _effective_noise(event.event, adjacency), count)
-    return Release(1.0, _effective_noise(event.event if isinstance(event, Poisson) else event, adjacency), count)
-
-
-def _effective_noise(event: Event, adjacency: Adjacency) -> float:
-    """All Gaussian queries on one draw are one: 1 / s_eff^2 = sum of (ratio / s)^2 over the queries."""
-    precision = math.fsum(
-        count * (sensitivity_ratio(part.query, adjacency) / part.noise_multiplier) ** 2
-        for part, count in _gaussians(event)
-    )
-    if not precision > 0:
-        raise NotProved("a Poisson event around nothing, or with noise beyond all range, is not accounted for")
-    return 1 / math.sqrt(precision) * (1 - 2.0**-50)
-
-
-def _gaussians(event: Event) -> list[tuple[Gaussian, int]]:
-    found = []
-    for part, count in flatten(event):
-        if not isinstance(part, Gaussian):
-            raise NotProved(
-                f"{type(part).__name__} inside Poisson is not accounted for; "
-                "only Gaussian events, composed or repeated, can be sampled"
-            )
-        found.append((part, count))
-    return found
+def _figure(figure: Callable[[Releases, float], float], event: Event, delta: float, adjacency: Adjacency) -> float:
+    if not tally(event):
+        return 0.0
+    try:
+        with np.errstate(all="ignore"):
+            value = figure(releases(event, adjacency), delta)
+    except DiscreetError:
+        raise
+    except (ArithmeticError, ValueError):
+        return math.inf
+    return max(0.0, value) if not math.isnan(value) else math.inf

@@ -36,24 +36,27 @@ def calibrate_noise(
     def spend(noise: float) -> Guarantee:
         return guarantee(event(noise), delta, adjacency, method)
 
-    low, high, met = _bracket(spend, epsilon)
-    log_low, log_high = math.log(low), math.log(high)
-    excess_low, excess_high = _log_ratio(spend(low).epsilon, epsilon), _log_ratio(met.epsilon, epsilon)
-    while log_high - log_low > TOLERANCE:
-        middle = _next_guess(log_low, log_high, excess_low, excess_high)
-        found = spend(math.exp(middle))
+    left, right, noise, met = _bracket(spend, epsilon)
+    points = [left, right]
+    while right[0] - left[0] > TOLERANCE:
+        guess = _next_guess(left, right, points)
+        found = spend(math.exp(guess))
+        points.append((guess, _log_ratio(found.epsilon, epsilon)))
         if found.epsilon <= epsilon:
-            high, log_high, met = math.exp(middle), middle, found
-            excess_high = _log_ratio(found.epsilon, epsilon)
+            noise, met, right = math.exp(guess), found, points[-1]
         else:
-            log_low, excess_low = middle, _log_ratio(found.epsilon, epsilon)
-    return high, met
+            left = points[-1]
+    return noise, met
 
 
-def _bracket(spend: Callable[[float], Guarantee], epsilon: float) -> tuple[float, float, Guarantee]:
-    """Noise multipliers a factor 2 apart (or the range's end), the first over the budget, the second within it."""
+Point = tuple[float, float]
+"""(log noise multiplier, log of epsilon over the budget)."""
+
+
+def _bracket(spend: Callable[[float], Guarantee], epsilon: float) -> tuple[Point, Point, float, Guarantee]:
+    """A point over the budget, one within it a factor 2 above, and the multiplier and guarantee of the latter."""
     noise = 1.0
-    found = spend(noise)
+    found = less = spend(noise)
     while found.epsilon > epsilon:
         noise *= 2
         if noise > _LARGEST:
@@ -61,26 +64,32 @@ def _bracket(spend: Callable[[float], Guarantee], epsilon: float) -> tuple[float
                 f"no noise multiplier up to {_LARGEST:g} meets epsilon {epsilon:g}; "
                 "raise epsilon or delta, or take fewer steps or a lower sampling rate"
             )
-        found = spend(noise)
-    while noise > _SMALLEST:
+        less, found = found, spend(noise)
+    while less.epsilon <= epsilon:
+        if noise <= _SMALLEST:
+            raise InputError(
+                f"epsilon {epsilon:g} is met with a noise multiplier below {_SMALLEST:g}, where noise no longer "
+                "protects; lower epsilon"
+            )
+        if less is not found:
+            noise, found = noise / 2, less
         less = spend(noise / 2)
-        if less.epsilon > epsilon:
-            return noise / 2, noise, found
-        noise, found = noise / 2, less
-    raise InputError(
-        f"epsilon {epsilon:g} is met with a noise multiplier below {_SMALLEST:g}, where noise no longer protects; "
-        "lower epsilon"
-    )
+    left, right = math.log(noise / 2), math.log(noise)
+    return (left, _log_ratio(less.epsilon, epsilon)), (right, _log_ratio(found.epsilon, epsilon)), noise, found
 
 
-def _next_guess(low: float, high: float, excess_low: float, excess_high: float) -> float:
-    """Regula falsi on log epsilon against log noise, kept inside, and leaning to the end that is safe."""
-    width = high - low
-    if math.isfinite(excess_low) and math.isfinite(excess_high) and excess_low > excess_high:
-        guess = low + width * excess_low / (excess_low - excess_high) + 0.4 * TOLERANCE
-    else:
-        guess = low + 0.5 * width
-    return min(max(guess, low + 0.45 * TOLERANCE), high - 0.45 * TOLERANCE)
+def _next_guess(left: Point, right: Point, points: list[Point]) -> float:
+    """Where log epsilon, as a function of log noise, is expected to meet the budget, leaning to the safe side.
+
+    The secant through the last two points, or the middle where that leaves the bracket.
+    """
+    (x0, y0), (x1, y1) = points[-2:]
+    middle = 0.5 * (left[0] + right[0])
+    guess = x1 - y1 * (x1 - x0) / (y1 - y0) if y0 != y1 and math.isfinite(y0) and math.isfinite(y1) else middle
+    if not left[0] < guess < right[0]:
+        guess = middle
+    lean = 0.4 * TOLERANCE if guess - left[0] > right[0] - guess or len(points) > 3 else 0.0
+    return min(max(guess + lean, left[0] + 0.45 * TOLERANCE), right[0] - 0.45 * TOLERANCE)
 
 
 def _log_ratio(spent: float, epsilon: float) -> float:

@@ -1,21 +1,23 @@
-"""The options that describe a plan to `epsilon` and `calibrate`, and how they become events."""
+"""The options that describe a plan to `epsilon`, `compare` and `calibrate`, and how they become events."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from discreet.accounting import schedules
 from discreet.accounting.account import Method
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
-from discreet.core.guarantee import Guarantee
+from discreet.core.guarantee import Guarantee, Published, Statement
 
 
 class Sampling(StrEnum):
@@ -35,8 +37,13 @@ StepsOption = Annotated[int | None, typer.Option("--steps", help="Number of step
 EpochsOption = Annotated[float | None, typer.Option("--epochs", help="Passes over the population, instead of --steps.")]
 DeltaOption = Annotated[float, typer.Option("--delta", help="Delta of the guarantee.")]
 AdjacencyOption = Annotated[Adjacency, typer.Option("--adjacency", help="When two data sets are neighbours.")]
-MethodOption = Annotated[Method, typer.Option("--method", help="The theory that proves the bound.")]
+MethodOption = Annotated[Method, typer.Option("--method", help="The theory; pld is the tightest that proves.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+NoiseOption = Annotated[float | None, typer.Option("--noise", help="Noise std / one unit's contribution.")]
+ScheduleOption = Annotated[
+    str | None,
+    typer.Option("--schedule", help="Noise over time, per epoch from 0: exponential:initial=10,rate=0.01 and so on."),
+]
 NoiseListOption = Annotated[
     Path | None, typer.Option("--noise-list", help="JSON file: list of [noise multiplier, steps].")
 ]
@@ -75,8 +82,55 @@ def plan_event(rate: float, noise: float, steps: int) -> Event:
     return Repeat(inner if rate == 1 else Poisson(rate, inner), steps)
 
 
-def read_noise_list(path: Path, rate: float) -> Event:
-    """The event of a JSON file that lists [noise multiplier, steps] pairs."""
+@dataclass(frozen=True, slots=True)
+class PlannedNoise:
+    """Noise multipliers over the steps of a plan, as (multiplier, steps) phases, at one sampling rate."""
+
+    rate: float
+    phases: tuple[tuple[float, int], ...]
+
+    @property
+    def steps(self) -> int:
+        """How many steps there are."""
+        return sum(count for _, count in self.phases)
+
+    def event(self) -> Event:
+        """All that the plan releases."""
+        return self.first_steps(self.steps)
+
+    def first_steps(self, count: int) -> Event:
+        """What the first `count` steps release."""
+        parts: list[Event] = []
+        for noise, steps in self.phases:
+            if count > 0:
+                parts.append(plan_event(self.rate, noise, min(count, steps)))
+            count -= steps
+        return parts[0] if len(parts) == 1 else Compose(tuple(parts))
+
+
+def planned_noise(
+    rate: float,
+    noise: float | None,
+    noise_list: Path | None,
+    schedule: str | None,
+    steps: int | None,
+    epochs: float | None,
+) -> PlannedNoise:
+    """The noise from exactly one of --noise, --schedule and --noise-list, with the steps that it covers."""
+    if sum(given is not None for given in (noise, noise_list, schedule)) != 1:
+        raise InputError("give one of --noise or --schedule, with --steps or --epochs, or --noise-list FILE")
+    if noise_list is not None:
+        if steps is not None or epochs is not None:
+            raise InputError("--noise-list counts its own steps; leave out --steps and --epochs")
+        return PlannedNoise(rate, tuple(read_noise_list(noise_list)))
+    if schedule is not None:
+        shape = schedules.parse(schedule)
+        return PlannedNoise(rate, tuple(shape.phases(step_count(steps, epochs, rate), rate)))
+    return PlannedNoise(rate, ((checks.positive("--noise", noise), step_count(steps, epochs, rate)),))
+
+
+def read_noise_list(path: Path) -> list[tuple[float, int]]:
+    """The [noise multiplier, steps] pairs of a JSON file."""
     try:
         data = json.loads(path.read_text())
     except OSError as error:
@@ -85,33 +139,54 @@ def read_noise_list(path: Path, rate: float) -> Event:
         raise InputError(f"--noise-list {path} is not JSON: {error}") from None
     if not isinstance(data, list) or not data:
         raise InputError(f"--noise-list {path} must be a non-empty list of [noise multiplier, steps]")
-    return Compose(tuple(plan_event(rate, *_pair(path, row, entry)) for row, entry in enumerate(data)))
+    return [_pair(path, row, entry) for row, entry in enumerate(data)]
 
 
-def show(guarantee: Guarantee, as_json: bool, extra: Sequence[tuple[str, float]] = ()) -> None:
-    """Print a guarantee, as one line or as one JSON object."""
+def show(statement: Statement, as_json: bool, extra: Sequence[tuple[str, float]] = ()) -> None:
+    """Print what a method says, as one line or as one JSON object."""
     if as_json:
-        # 1e999 is how standard JSON can say infinity; every parser reads it as a number beyond all others.
-        typer.echo(json.dumps({**dict(extra), **as_dict(guarantee)}).replace("Infinity", "1e999"))
+        echo_json({**dict(extra), **as_dict(statement)})
         return
-    lower = "" if guarantee.lower is None else f" (at least {guarantee.lower:.5g})"
     prefix = "".join(f"{name.replace('_', ' ')} {value:.6g}: " for name, value in extra)
     typer.echo(
-        f"{prefix}epsilon {guarantee.epsilon:.5g}{lower} at delta {guarantee.delta:g}, "
-        f"{guarantee.adjacency.value}, proved by {guarantee.method}"
+        f"{prefix}epsilon {statement.epsilon:.5g}{_at_least(statement)} at delta {statement.delta:g}, "
+        f"{statement.adjacency.value}, {_standing(statement)}"
     )
 
 
-def as_dict(guarantee: Guarantee) -> dict[str, object]:
+def echo_json(fields: Mapping[str, object]) -> None:
+    """Print one JSON object on one line."""
+    # 1e999 is how standard JSON can say infinity; every parser reads it as a number beyond all others.
+    typer.echo(json.dumps(fields).replace("Infinity", "1e999"))
+
+
+def as_dict(statement: Statement) -> dict[str, object]:
     """The fields of `--json`."""
-    return {
-        "epsilon": guarantee.epsilon,
-        "lower": guarantee.lower,
-        "delta": guarantee.delta,
-        "adjacency": guarantee.adjacency.value,
-        "method": guarantee.method,
-        "kind": guarantee.kind,
+    fields: dict[str, object] = {
+        "epsilon": statement.epsilon,
+        "lower": statement.lower if isinstance(statement, Guarantee) else None,
+        "delta": statement.delta,
+        "adjacency": statement.adjacency.value,
+        "method": statement.method,
+        "kind": statement.kind,
     }
+    if not isinstance(statement, Guarantee):
+        fields["reason"] = statement.reason
+    if isinstance(statement, Published):
+        fields["source"] = statement.source
+    return fields
+
+
+def _at_least(statement: Statement) -> str:
+    lower = statement.lower if isinstance(statement, Guarantee) else None
+    return "" if lower is None else f" (at least {lower:.5g})"
+
+
+def _standing(statement: Statement) -> str:
+    if isinstance(statement, Guarantee):
+        return f"proved by {statement.method}"
+    what = "as published" if isinstance(statement, Published) else "an estimate"
+    return f"{what} by {statement.method}, no guarantee. {statement.reason}"
 
 
 def _pair(path: Path, row: int, entry: object) -> tuple[float, int]:

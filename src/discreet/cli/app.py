@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import typer
 
-from discreet.cli import calibrate, epsilon, train, verify
+from discreet.cli import calibrate, compare, epsilon, train, verify
 from discreet.core.errors import BudgetExhausted, DiscreetError, VerificationFailed
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ app = typer.Typer(
 app.command("train")(train.train)
 app.command("verify")(verify.verify)
 app.command("epsilon")(epsilon.epsilon)
+app.command("compare")(compare.compare_methods)
 app.command("calibrate")(calibrate.calibrate)
 
 

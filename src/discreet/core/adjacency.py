@@ -24,12 +24,19 @@ class Unit(StrEnum):
 
 
 class Query(StrEnum):
-    """What a Gaussian event added noise to; it decides how replace-one relates to one contribution."""
+    """What an event added noise to; it decides how replace-one relates to one contribution."""
 
     CLIPPED_SUM = "clipped_sum"
     CENTRED_BIT = "centred_bit"
     COVARIANCE = "covariance"
     COUNT = "count"
+
+
+class Norm(StrEnum):
+    """How the size of a contribution is measured: L2 for Gaussian noise, L1 for Laplace noise."""
+
+    L1 = "l1"
+    L2 = "l2"
 
 
 _REPLACE_ONE_RATIO = {
@@ -40,16 +47,18 @@ _REPLACE_ONE_RATIO = {
 }
 
 
-def sensitivity_ratio(query: Query, adjacency: Adjacency) -> float:
+def sensitivity_ratio(query: Query, adjacency: Adjacency, norm: Norm = Norm.L2) -> float:
     """How far a query moves between neighbours, in units of one unit's largest contribution.
 
     | query       | add_remove, zero_out | replace_one |
     |-------------|----------------------|-------------|
     | clipped_sum | 1                    | 2           |
     | centred_bit | 1                    | 2           |
-    | covariance  | 1                    | sqrt 2      |
+    | covariance  | 1                    | sqrt 2 (L1: 2, by the triangle inequality) |
     | count       | 1                    | 1           |
 
     This is the only place where the ratio is known; accounting divides the noise multiplier by it.
     """
-    return _REPLACE_ONE_RATIO[query] if adjacency is Adjacency.REPLACE_ONE else 1.0
+    if adjacency is not Adjacency.REPLACE_ONE:
+        return 1.0
+    return 2.0 if norm is Norm.L1 and query is Query.COVARIANCE else _REPLACE_ONE_RATIO[query]

@@ -35,6 +35,22 @@ class Gaussian:
 
 
 @dataclass(frozen=True, slots=True)
+class Laplace:
+    """Laplace noise of one scale was added to every number of a query.
+
+    `scale_multiplier` = scale b of the noise (density exp(-|x| / b) / 2b) / one unit's largest contribution to the
+    query in L1 norm. `query` tells how far the query moves when a unit is replaced (see `sensitivity_ratio`).
+    """
+
+    scale_multiplier: float
+    query: Query = Query.CLIPPED_SUM
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale_multiplier", checks.positive("scale_multiplier", self.scale_multiplier))
+        object.__setattr__(self, "query", _query(self.query))
+
+
+@dataclass(frozen=True, slots=True)
 class Poisson:
     """Every unit took part in `event` independently with probability `rate`.
 
@@ -75,7 +91,7 @@ class Compose:
             _require_event(f"Compose.events[{position}]", event)
 
 
-Event = Gaussian | Poisson | Repeat | Compose
+Event = Gaussian | Laplace | Poisson | Repeat | Compose
 
 
 def flatten(event: Event, times: int = 1) -> Iterator[tuple[Event, int]]:
@@ -105,6 +121,8 @@ def to_json(event: Event) -> dict[str, Any]:
     match event:
         case Gaussian(noise_multiplier, query):
             return {"event": "gaussian", "noise_multiplier": noise_multiplier, "query": query.value}
+        case Laplace(scale_multiplier, query):
+            return {"event": "laplace", "scale_multiplier": scale_multiplier, "query": query.value}
         case Poisson(rate, inner):
             return {"event": "poisson", "rate": rate, "of": to_json(inner)}
         case Repeat(inner, count):
@@ -135,6 +153,7 @@ def _compose_from_json(data: Mapping[str, Any]) -> Event:
 
 _DECODERS: dict[str, tuple[set[str], Callable[[Mapping[str, Any]], Event]]] = {
     "gaussian": ({"noise_multiplier", "query"}, lambda d: Gaussian(d["noise_multiplier"], d["query"])),
+    "laplace": ({"scale_multiplier", "query"}, lambda d: Laplace(d["scale_multiplier"], d["query"])),
     "poisson": ({"rate", "of"}, lambda d: Poisson(d["rate"], from_json(d["of"]))),
     "repeat": ({"count", "of"}, lambda d: Repeat(from_json(d["of"]), d["count"])),
     "compose": ({"of"}, _compose_from_json),
@@ -150,5 +169,5 @@ def _query(value: object) -> Query:
 
 
 def _require_event(where: str, value: object) -> None:
-    if not isinstance(value, Gaussian | Poisson | Repeat | Compose):
+    if not isinstance(value, Gaussian | Laplace | Poisson | Repeat | Compose):
         raise InputError(f"{where} must be an event, got {value!r}")

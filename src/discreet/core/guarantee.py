@@ -1,4 +1,4 @@
-"""What can be said about privacy: three kinds of statement that are never mixed up."""
+"""What can be said about privacy: kinds of statement that are never mixed up."""
 
 from __future__ import annotations
 
@@ -26,10 +26,7 @@ class Guarantee:
     unit: Unit = Unit.EXAMPLE
 
     def __post_init__(self) -> None:
-        epsilon = checks.real("epsilon", self.epsilon)
-        if not epsilon >= 0:
-            raise InputError(f"epsilon must be at least 0, got {epsilon!r}")
-        checks.open_unit("delta", self.delta)
+        epsilon = _check(self.epsilon, self.delta)
         if self.lower is not None and not 0 <= self.lower <= epsilon:
             raise InputError(f"lower bound {self.lower!r} must lie between 0 and epsilon {epsilon!r}")
 
@@ -52,4 +49,40 @@ class Estimate:
     reason: str
     unit: Unit = Unit.EXAMPLE
 
+    def __post_init__(self) -> None:
+        _check(self.epsilon, self.delta)
+
     kind = "estimate"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A figure as a paper computes it, for comparison with what is proved. It never certifies.
+
+    `source` names the paper and the formula, `reason` says why the figure is no guarantee here.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    method: str
+    source: str
+    reason: str
+    unit: Unit = Unit.EXAMPLE
+
+    def __post_init__(self) -> None:
+        _check(self.epsilon, self.delta)
+
+    kind = "as_published"
+
+
+Statement = Guarantee | Estimate | Published
+"""Whatever an accountant answers; only the first certifies."""
+
+
+def _check(epsilon: object, delta: object) -> float:
+    checks.open_unit("delta", delta)
+    value = checks.real("epsilon", epsilon)
+    if not value >= 0:
+        raise InputError(f"epsilon must be at least 0, got {value!r}")
+    return value

@@ -1,0 +1,127 @@
+"""Gaussian differential privacy: one number mu, exact for Gaussian releases without sampling.
+
+Any composition of Gaussian releases, also with different multipliers s_i, is one Gaussian mechanism with
+mu = sqrt(sum 1 / s_i^2) (Dong, Roth, Su 2019, Corollary 3.3), and its profile has a closed form
+(Balle and Wang 2018, Theorem 8; Dong, Roth, Su 2019, Corollary 2.13). With sampling, mu comes from a central limit
+theorem (Bu, Dong, Long, Su 2020, equation 3.1) and is an approximation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from scipy.special import log_ndtr, ndtr, ndtri
+
+_ROUNDOFF = 2.0**-53
+
+
+def compose_mu(noises: Iterable[tuple[float, int]]) -> float:
+    """mu of a composition, rounded up, from (effective noise multiplier, count) pairs."""
+    return math.sqrt(math.fsum(count / noise**2 for noise, count in noises)) * (1 + 8 * _ROUNDOFF)
+
+
+def delta_bounds(mu: float, epsilon: float) -> tuple[float, float]:
+    """Lower and upper bound on delta(epsilon) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2).
+
+    The two terms nearly cancel; the bounds carry the rounding of their logarithms, and of numbers near 1e-308.
+    """
+    first = float(log_ndtr(-epsilon / mu + mu / 2))
+    second = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
+    size = 1 + abs(first) + abs(second) + epsilon + (epsilon / mu + mu) ** 2
+    error = math.exp(first) * 64 * _ROUNDOFF * size + 1e-300
+    value = -math.exp(first) * math.expm1(min(second - first, 0.0))
+    return max(0.0, value - error), min(1.0, value + error)
+
+
+def epsilon_bounds(mu: float, delta: float) -> tuple[float, float]:
+    """Lower and upper bound on the smallest epsilon >= 0 with delta(epsilon) <= delta; (0, inf) on failure."""
+    if not (math.isfinite(mu) and mu > 0):
+        return 0.0, math.inf
+    upper = _bisect(lambda epsilon: delta_bounds(mu, epsilon)[1] <= delta, mu)[1]
+    lower = _bisect(lambda epsilon: not delta_bounds(mu * (1 - 64 * _ROUNDOFF), epsilon)[0] > delta, mu)[0]
+    return min(lower, upper), upper
+
+
+def mu_for(epsilon: float, delta: float) -> float:
+    """The largest mu, rounded down, that is (epsilon, delta)-differentially private: the inverse of both above."""
+    low, high = 0.0, 1.0
+    while delta_bounds(high, epsilon)[1] <= delta and high < 1e150:
+        low, high = high, 2 * high
+    while high - low > 1e-13 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if delta_bounds(middle, epsilon)[1] <= delta else (low, middle)
+    return low
+
+
+def clt_mu(releases: Iterable[tuple[float, float, int]]) -> float:
+    """mu of the central limit theorem, from (rate, effective noise multiplier, count): an approximation.
+
+    mu^2 = sum of count x rate^2 (e^(1 / s^2) - 1) (equation 3.1 for equal steps); exact terms count / s^2 where
+    rate is 1.
+    """
+    return math.sqrt(math.fsum(count * _clt_term(rate, noise) for rate, noise, count in releases))
+
+
+def clt_noise(mu: float, rate: float, steps: int) -> float:
+    """The noise multiplier whose `clt_mu` is `mu` (Bu, Dong, Long, Su 2020, equation 3.4 solved for sigma)."""
+    ratio = mu * mu / steps
+    return 1 / math.sqrt(ratio if rate == 1 else math.log1p(ratio / rate**2))
+
+
+def trade_off(mu: float, false_positives: float) -> float:
+    """The least share of false negatives: G_mu(x) = Phi(Phi^-1(1 - x) - mu) (their Definition 2.3)."""
+    return float(ndtr(-ndtri(false_positives) - mu))
+
+
+def power(mu: float, false_positives: float) -> float:
+    """The largest share of true positives, 1 - `trade_off`, without its rounding near 0."""
+    return float(ndtr(ndtri(false_positives) + mu))
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The smallest mu whose curve is nowhere below a profile on a grid, and how much it gives away: for reporting.
+
+    `regret` is the largest excess, over the grid, of the fitted delta(epsilon) above the profile's.
+    """
+
+    mu: float
+    regret: float
+
+
+def fit(profile: Callable[[float], float], epsilons: Sequence[float]) -> Fitted:
+    """Summarise a profile epsilon -> delta by one number. Between the points of `epsilons` nothing is proved."""
+    points = [(epsilon, profile(epsilon)) for epsilon in epsilons]
+    mu = max((_covering(epsilon, delta) for epsilon, delta in points), default=0.0)
+    if not math.isfinite(mu):
+        return Fitted(math.inf, 1.0)
+    regret = max((delta_bounds(mu, epsilon)[1] - delta for epsilon, delta in points), default=0.0) if mu > 0 else 0.0
+    return Fitted(mu, max(0.0, regret))
+
+
+def _covering(epsilon: float, delta: float) -> float:
+    """The smallest mu, to rounding, whose delta(epsilon) is at least `delta`."""
+    if not delta > 1e-290:
+        return 0.0
+    return math.inf if delta >= 1 else mu_for(epsilon, delta) * (1 + 1e-12)
+
+
+def _clt_term(rate: float, noise: float) -> float:
+    return noise**-2 if rate == 1 else rate**2 * math.expm1(noise**-2)
+
+
+def _bisect(fits: Callable[[float], bool], mu: float) -> tuple[float, float]:
+    """(last epsilon that does not fit, first that does), a few roundings apart; `fits` is monotone."""
+    if fits(0.0):
+        return 0.0, 0.0
+    low, high = 0.0, max(mu, mu * mu)
+    while not fits(high):
+        low, high = high, 2 * high
+        if not high < 1e300:
+            return low, math.inf
+    while high - low > 1e-12 * high:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return low, high

@@ -1,0 +1,207 @@
+"""Noise schedules: the noise multiplier as a function of time, decided before the data is seen.
+
+Yu et al. 2019, section III-C. Time t is an epoch, or a step where the schedule says `per=step`; both count from 0.
+
+| name        | multiplier at t                                              | parameters                      |
+|-------------|--------------------------------------------------------------|---------------------------------|
+| uniform     | initial                                                      |                                 |
+| time        | initial / (1 + rate t)                                       | rate > 0                        |
+| exponential | initial exp(-rate t)                                         | rate > 0                        |
+| step        | initial rate^floor(t / period)                               | 0 < rate < 1, period            |
+| polynomial  | (initial - end) (1 - t / period)^rate + end, then end        | rate > 0, end < initial, period |
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from discreet.core import checks
+from discreet.core.errors import InputError
+
+GRID = 1e-4
+"""Rates are looked for in multiples of this, as the paper did (section V-B2)."""
+
+_FASTEST = 100.0
+_MAX_EPOCHS = 10_000_000
+
+
+class Kind(StrEnum):
+    """The families of schedules."""
+
+    UNIFORM = "uniform"
+    TIME = "time"
+    EXPONENTIAL = "exponential"
+    STEP = "step"
+    POLYNOMIAL = "polynomial"
+
+
+_NEEDS: dict[Kind, set[str]] = {
+    Kind.UNIFORM: {"initial"},
+    Kind.TIME: {"initial", "rate"},
+    Kind.EXPONENTIAL: {"initial", "rate"},
+    Kind.STEP: {"initial", "rate", "period"},
+    Kind.POLYNOMIAL: {"initial", "rate", "end", "period"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A schedule. `rate` is None where it is to be found (`solve_rate`); `per_step` lets t count steps."""
+
+    kind: Kind
+    initial: float
+    rate: float | None = None
+    period: int = 1
+    end: float = 0.0
+    per_step: bool = False
+
+    def __post_init__(self) -> None:
+        checks.positive("schedule: initial", self.initial)
+        checks.count("schedule: period", self.period)
+        if self.rate is not None:
+            checks.positive("schedule: rate", self.rate)
+            if self.kind is Kind.STEP and not self.rate < 1:
+                raise InputError(f"schedule: rate of a step schedule must be less than 1, got {self.rate!r}")
+        if self.kind is Kind.POLYNOMIAL and not 0 < self.end < self.initial:
+            raise InputError(f"schedule: end must be greater than 0 and less than initial, got {self.end!r}")
+
+    def multiplier(self, t: int) -> float:
+        """The noise multiplier at epoch (or step) `t`, counted from 0."""
+        if self.kind is Kind.UNIFORM:
+            return self.initial
+        if self.rate is None:
+            raise InputError("schedule: rate is missing; give rate=..., or let `calibrate` find it")
+        match self.kind:
+            case Kind.TIME:
+                return self.initial / (1 + self.rate * t)
+            case Kind.EXPONENTIAL:
+                return self.initial * math.exp(-self.rate * t)
+            case Kind.STEP:
+                return self.initial * float(self.rate ** (t // self.period))
+            case Kind.POLYNOMIAL:
+                left = 1 - min(t, self.period) / self.period
+                return (self.initial - self.end) * float(left**self.rate) + self.end
+
+    def phases(self, steps: int, sampling_rate: float) -> list[tuple[float, int]]:
+        """(multiplier, steps) runs of a plan of `steps` steps; step i belongs to epoch floor(i x sampling rate)."""
+        checks.count("steps", steps)
+        found: list[tuple[float, int]] = []
+        for t, begin, end in self._spans(steps, sampling_rate):
+            noise = self.multiplier(t)
+            if not noise > 0:
+                raise InputError(f"schedule: the noise has fallen to 0 at t = {t}; let it decay slower")
+            if found and found[-1][0] == noise:
+                found[-1] = (noise, found[-1][1] + end - begin)
+            else:
+                found.append((noise, end - begin))
+        return found
+
+    def _spans(self, steps: int, sampling_rate: float) -> Iterator[tuple[int, int, int]]:
+        """(t, first step, step after the last) until `steps` are covered."""
+        begin = 0
+        for t in itertools.count():
+            exact = t + 1 if self.per_step else (t + 1) / sampling_rate
+            end = min(steps, math.ceil(exact * (1 - 1e-12)))
+            if end > begin:
+                yield t, begin, end
+            begin = end
+            if begin >= steps:
+                return
+
+    def rho(self, epochs: int) -> float:
+        """zCDP of `epochs` epochs that cost one Gaussian each: the sum of 1 / (2 sigma_t^2)."""
+        try:
+            return math.fsum(0.5 / self.multiplier(t) ** 2 for t in range(epochs))
+        except (ZeroDivisionError, OverflowError):
+            return math.inf
+
+
+def parse(text: str) -> Schedule:
+    """A schedule from `name:key=value,...`, for example `exponential:initial=10,rate=0.01`; rate may be left out."""
+    name, _, rest = text.partition(":")
+    if name not in set(Kind):
+        raise InputError(f"--schedule: unknown schedule {name!r}; known: {', '.join(Kind)}")
+    kind = Kind(name)
+    given: dict[str, str] = {}
+    for item in filter(None, rest.split(",")):
+        key, equals, value = item.partition("=")
+        if not equals or key in given or key not in _NEEDS[kind] | {"per"}:
+            known = ", ".join(sorted(_NEEDS[kind] | {"per"}))
+            raise InputError(f"--schedule {text}: cannot use {item!r}; {kind} takes {known}, each once, as key=value")
+        given[key] = value
+    missing = _NEEDS[kind] - set(given) - {"rate"}
+    if missing:
+        raise InputError(f"--schedule {text}: {kind} needs {', '.join(sorted(missing))}")
+    if given.get("per", "epoch") not in ("epoch", "step"):
+        raise InputError(f"--schedule {text}: per must be epoch or step, got {given['per']!r}")
+    numbers = {key: _number(text, key, value) for key, value in given.items() if key != "per"}
+    period = numbers.pop("period", 1.0)
+    if period != int(period):
+        raise InputError(f"--schedule {text}: period must be a whole number, got {period!r}")
+    return Schedule(kind, period=int(period), per_step=given.get("per") == "step", **numbers)
+
+
+def epochs_within(schedule: Schedule, rho: float) -> int:
+    """How many epochs fit a zCDP budget: the run stops before the epoch that would overspend (Table II).
+
+    A billionth of the budget is forgiven, so that 100 epochs at 1 / 128 fit 0.78125 whatever the rounding.
+    """
+    checks.positive("rho", rho)
+    if schedule.kind is Kind.UNIFORM:
+        return int(rho * 2 * schedule.initial**2 * (1 + 1e-9))
+    spent = 0.0
+    for t in range(_MAX_EPOCHS):
+        noise = schedule.multiplier(t)
+        spent += 0.5 / noise**2 if noise > 1e-150 else math.inf
+        if spent > rho * (1 + 1e-9):
+            return t
+    raise InputError(f"the budget lasts for more than {_MAX_EPOCHS} epochs; give a smaller one or a faster decay")
+
+
+def solve_rate(schedule: Schedule, fits: Callable[[Schedule, int], bool], epochs: int) -> Schedule:
+    """The smallest rate, in multiples of `GRID`, with which a budget ends after exactly `epochs` epochs.
+
+    `fits(schedule, epochs)` says whether so many epochs stay within the budget: `epochs` do and one more does not.
+    That is how Table III was made (with a coarser grid in six of its 32 entries). Where no multiple of `GRID` does
+    it, finer grids are tried. `InputError` if there is no such rate.
+    """
+    checks.count("epochs", epochs)
+    if schedule.kind is Kind.UNIFORM:
+        raise InputError("--schedule: a uniform schedule has no rate to find; calibrate the noise instead")
+    falling = schedule.kind is Kind.STEP  # the smaller the rate of a step schedule, the faster it decays
+
+    def at(rate: float) -> Schedule:
+        return replace(schedule, rate=rate)
+
+    def reached(rate: float) -> bool:
+        """Monotone: false for small rates, true for large ones."""
+        return fits(at(rate), epochs) if falling else not fits(at(rate), epochs + 1)
+
+    low, high = (1e-9, 1 - 1e-9) if falling else (1e-9, GRID)
+    while not falling and not reached(high) and high < _FASTEST:
+        low, high = high, 4 * high
+    if not reached(high) or (low < GRID and not falling and not fits(at(low), epochs)):
+        what = "more" if not falling and not reached(high) else "less"
+        raise InputError(f"the budget lasts for {what} than {epochs} epochs at any rate; change it or the noise")
+    for grid in (GRID, GRID / 10, GRID / 100, GRID / 1000, GRID / 10_000):
+        while high - low > 0.25 * grid:
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if reached(middle) else (middle, high)
+        for tick in (math.floor(high / grid), math.ceil(high / grid)):
+            rate = round(tick * grid, 12)
+            if rate > low and reached(rate) and fits(at(rate), epochs) and not fits(at(rate), epochs + 1):
+                return at(rate)
+    raise InputError(f"no rate makes the budget end after exactly {epochs} epochs; change the initial noise or epochs")
+
+
+def _number(text: str, key: str, value: str) -> float:
+    try:
+        return checks.positive(f"--schedule {text}: {key}", float(value))
+    except InputError:
+        raise
+    except ValueError:
+        raise InputError(f"--schedule {text}: {key} must be a number, got {value!r}") from None

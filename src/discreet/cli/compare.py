@@ -1,0 +1,72 @@
+"""`discreet compare`: every method side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discreet.accounting.compare import Row, compare, curves
+from discreet.cli import accounting_options as options
+from discreet.core.adjacency import Adjacency
+from discreet.core.guarantee import Guarantee
+
+
+def compare_methods(
+    delta: options.DeltaOption,
+    sampling: options.SamplingOption = options.Sampling.POISSON,
+    rate: options.RateOption = None,
+    batch: options.BatchOption = None,
+    population: options.PopulationOption = None,
+    noise: options.NoiseOption = None,
+    schedule: options.ScheduleOption = None,
+    noise_list: options.NoiseListOption = None,
+    steps: options.StepsOption = None,
+    epochs: options.EpochsOption = None,
+    adjacency: options.AdjacencyOption = Adjacency.ADD_REMOVE,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw epsilon over steps: a .png or .svg file.")] = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Show what every method says about one fixed plan, and why that does or does not hold."""
+    q = options.sampling_rate(sampling, rate, batch, population)
+    planned = options.planned_noise(q, noise, noise_list, schedule, steps, epochs)
+    if plot is not None:
+        from discreet.cli.compare_plot import check_target, draw
+
+        check_target(plot)
+    rows = compare(planned.event(), delta, adjacency)
+    if as_json:
+        head = {"delta": delta, "adjacency": adjacency.value, "rate": q, "steps": planned.steps}
+        options.echo_json({**head, "methods": [_as_dict(row) for row in rows]})
+    else:
+        for line in _table(rows):
+            typer.echo(line)
+    if plot is not None:
+        draw(plot, curves(planned.first_steps, planned.steps, delta, adjacency), delta, adjacency)
+        typer.echo(f"wrote {plot}", err=True)
+
+
+def _as_dict(row: Row) -> dict[str, object]:
+    statement = row.statement
+    return {
+        "method": row.method.value,
+        "kind": row.kind,
+        "epsilon": None if statement is None else statement.epsilon,
+        "lower": statement.lower if isinstance(statement, Guarantee) else None,
+        "why": row.why,
+    }
+
+
+def _table(rows: list[Row]) -> list[str]:
+    """Aligned columns: method, epsilon, kind, why."""
+    cells = [
+        (row.method.value, "-" if row.statement is None else f"{row.statement.epsilon:.5g}", row.kind) for row in rows
+    ]
+    head = ("method", "epsilon", "kind")
+    widths = [max(len(line[column]) for line in [head, *cells]) for column in range(3)]
+
+    def line(cell: tuple[str, str, str], why: str) -> str:
+        return f"{cell[0]:<{widths[0]}}  {cell[1]:>{widths[1]}}  {cell[2].replace('_', ' '):<{widths[2]}}  {why}"
+
+    return [line(head, "why"), *(line(cell, row.why) for cell, row in zip(cells, rows, strict=True))]

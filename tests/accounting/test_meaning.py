@@ -1,0 +1,58 @@
+"""What a guarantee means: closed forms, brackets, edges."""
+
+import math
+
+import pytest
+from scipy import stats
+
+from discreet.accounting import gdp, meaning
+from discreet.core.errors import InputError
+
+GRID = [k / 4 for k in range(60)]
+
+
+@pytest.mark.parametrize("mu", [0.1, 1.0, 3.0])
+def test_gaussian_closed_form_and_its_profile_agree(mu: float) -> None:
+    risk = meaning.from_mu(mu)
+    hull = meaning.from_profile(lambda eps: gdp.delta_bounds(mu, eps)[1], GRID)
+    assert risk.advantage == pytest.approx(2 * stats.norm.cdf(mu / 2) - 1, rel=1e-12)
+    for share in (1e-6, 0.001, 0.01, 0.1, 0.5, 0.9):
+        exact = float(stats.norm.cdf(stats.norm.ppf(share) + mu))
+        assert risk.true_positive_rate(share) == pytest.approx(exact, rel=1e-10)
+        assert exact * (1 - 1e-9) <= hull.true_positive_rate(share) <= 1.1 * exact + 1e-9
+    assert risk.advantage <= hull.advantage <= risk.advantage * 1.1
+
+
+def test_one_budget() -> None:
+    risk = meaning.from_budget(math.log(3), 0.01)
+    assert risk.true_positive_rate(0.1) == pytest.approx(0.31)  # 0.01 + 3 x 0.1
+    assert risk.true_positive_rate(0.9) == pytest.approx(1 - (1 - 0.01 - 0.9) / 3)
+    assert risk.advantage == pytest.approx((3 - 1 + 0.02) / 4)
+    assert risk.true_positive_rate(0.0) == pytest.approx(0.01)
+    assert risk.true_positive_rate(1.0) == 1.0
+    assert risk.posterior(0.5, 0.1) == pytest.approx(0.31 / 0.41)
+    assert risk.posterior(0.5, 0.0) == 1.0
+
+
+def test_no_privacy_and_perfect_privacy() -> None:
+    assert meaning.from_budget(1e6, 1e-9).true_positive_rate(0.01) == 1.0
+    assert meaning.from_mu(0.0).true_positive_rate(0.3) == pytest.approx(0.3)
+    assert meaning.from_mu(0.0).advantage == 0.0
+    assert meaning.from_mu(0.0).posterior(0.2, 0.3) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(("epsilon", "prior", "posterior"), [(0, 0.1, 0.1), (math.log(4), 0.5, 0.8), (1e4, 0.01, 1.0)])
+def test_posterior_without_delta(epsilon: float, prior: float, posterior: float) -> None:
+    assert meaning.posterior_without_delta(epsilon, prior) == pytest.approx(posterior)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
+def test_bad_shares(share: float) -> None:
+    with pytest.raises(InputError, match="false_positive_rate"):
+        meaning.from_mu(1.0).true_positive_rate(share)
+
+
+@pytest.mark.parametrize("epsilons", [[], [-1.0], [math.nan]])
+def test_bad_epsilons(epsilons: list[float]) -> None:
+    with pytest.raises(InputError, match="epsilon"):
+        meaning.from_profile(lambda _: 0.1, epsilons)
