@@ -1,0 +1,120 @@
+"""The database under the ledger: SQLite in a file, or PostgreSQL for a team; one writer at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Engine, create_engine, event, func, insert, select, text
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+
+from discreet.core.errors import LedgerError
+from discreet.ledger.chain import Entry
+from discreet.ledger.schema import entries, metadata
+
+_PATIENCE_SECONDS = 120
+"""How long a writer waits for its turn before it gives up."""
+
+_HINTS = {
+    "readonly": "make the folder and the file writable",
+    "unable to open": "check that the folder exists and can be written",
+    "disk is full": "free some space and start again",
+    "disk i/o": "check the disk; a full one is reported so too",
+    "locked": "another process holds it; stop that process, or wait and start again",
+    "lock timeout": "another process holds it; stop that process, or wait and start again",
+    "not a database": "the file is not a ledger; name another one",
+    "malformed": "the file is damaged; restore it from a copy",
+    "connection": "check that the server runs and the address is right",
+}
+
+
+class Store:
+    """Transactions over the table of entries. Every database error becomes a `LedgerError` with a hint."""
+
+    def __init__(self, where: str | Path) -> None:
+        self.where = str(where)
+        self._engine = _engine(self.where)
+        with self.transaction() as connection:
+            metadata.create_all(connection)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A write transaction that excludes every other; durable when it ends, undone if it fails."""
+        try:
+            with self._engine.begin() as connection:
+                if self._engine.dialect.name == "postgresql" and _has_table(connection):
+                    connection.execute(text(f"LOCK TABLE {entries.name} IN EXCLUSIVE MODE"))
+                yield connection
+        except SQLAlchemyError as error:
+            raise self._explained(error) from error
+
+    def close(self) -> None:
+        """Release files and connections."""
+        self._engine.dispose()
+
+    def _explained(self, error: SQLAlchemyError) -> LedgerError:
+        cause = " ".join(str(getattr(error, "orig", None) or error).split())
+        hint = next((hint for sign, hint in _HINTS.items() if sign in cause.lower()), "see the message")
+        return LedgerError(f"cannot use the ledger {self._shown}: {cause}; {hint}; nothing was released without a charge")
+
+    @property
+    def _shown(self) -> str:
+        return self._engine.url.render_as_string(hide_password=True)
+
+
+def append(connection: Connection, entry: Entry) -> None:
+    """Write an entry."""
+    connection.execute(insert(entries).values({name: getattr(entry, name) for name in Entry.__slots__}))
+
+
+def last(connection: Connection) -> Entry | None:
+    """The newest entry."""
+    row = connection.execute(select(entries).order_by(entries.c.number.desc()).limit(1)).first()
+    return None if row is None else Entry(*row)
+
+
+def find(connection: Connection, **columns: str) -> Sequence[Entry]:
+    """The entries whose columns have these values, oldest first."""
+    query = select(entries).order_by(entries.c.number)
+    for name, value in columns.items():
+        query = query.where(entries.c[name] == value)
+    return [Entry(*row) for row in connection.execute(query)]
+
+
+def total(connection: Connection, column: str, *where: ColumnElement[bool]) -> int:
+    """The sum of a column of numbers over the entries that meet all conditions."""
+    return int(connection.execute(select(func.sum(entries.c[column])).where(*where)).scalar() or 0)
+
+
+def _has_table(connection: Connection) -> bool:
+    return connection.dialect.has_table(connection, entries.name)
+
+
+def _engine(where: str) -> Engine:
+    try:
+        if "://" not in where:
+            engine = create_engine(f"sqlite:///{where}")
+            event.listen(engine, "connect", _configure_sqlite)
+            event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+            return engine
+        if where.startswith(("postgresql://", "postgresql+psycopg://")):
+            url = where.replace("postgresql://", "postgresql+psycopg://", 1)
+            options = f"-c lock_timeout={_PATIENCE_SECONDS * 1000} -c synchronous_commit=on"
+            return create_engine(url, connect_args={"options": options})
+    except ModuleNotFoundError as error:
+        raise LedgerError(f"PostgreSQL needs {error.name}; install discreet[postgres]") from None
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise LedgerError(f"cannot use the ledger address: {error}; give a path or postgresql://...") from None
+    raise LedgerError("a ledger is a file (give a path) or a PostgreSQL database (postgresql://...)")
+
+
+def _configure_sqlite(connection: Any, _record: object) -> None:
+    """Let `begin` take the write lock itself, and make every commit reach the disk."""
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {_PATIENCE_SECONDS * 1000}")
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.close()
