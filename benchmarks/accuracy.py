@@ -1,6 +1,6 @@
 """Public test accuracy of a recipe over several runs, each with fresh noise, as a row for RESULTS.md.
 
-    python benchmarks/accuracy.py digits --epsilon 1 --runs 10
+python benchmarks/accuracy.py digits --epsilon 1 --runs 10
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
     from discreet.core.guarantee import Estimate, Guarantee
     from discreet.plan import Plan
-    from discreet.publish import Verification, publish, verify
+    from discreet.publication import Verification, publish, verify
     from discreet.training import Trained, Training
 
 _HOMES = {
@@ -49,12 +49,12 @@ _HOMES = {
     "Training": "training",
     "Unit": "core.adjacency",
     "UnsupportedModel": "core.errors",
-    "Verification": "publish",
+    "Verification": "publication",
     "VerificationFailed": "core.errors",
     "calibrate_noise": "accounting.calibrate",
     "guarantee": "accounting.account",
-    "publish": "publish",
-    "verify": "publish",
+    "publish": "publication",
+    "verify": "publication",
 }
 
 __all__ = [

@@ -13,8 +13,8 @@ import pytest
 from scipy import special
 
 from discreet.core.errors import InputError
-from discreet.randomness import ASSUMPTION, Purpose, Substream, TestStream, normals
-from discreet.randomness.normal import _BLOCK_PAIRS, _directions, _exponentials
+from discreet.randomness import ASSUMPTION, Purpose, Substream, TestStream, blocks, normal, normals
+from discreet.randomness.blocks import BLOCK
 
 Sample = npt.NDArray[np.float64]
 
@@ -73,6 +73,18 @@ def correlations(values: Sample) -> dict[str, float]:
     }
 
 
+def exponentials(words: npt.NDArray[np.uint64]) -> Sample:
+    out = np.empty(len(words))
+    normal._exponentials(words, out=out, spare=np.empty(len(words)))
+    return out
+
+
+def directions(words: npt.NDArray[np.uint64]) -> tuple[Sample, Sample]:
+    cosine, sine = np.empty((2, len(words)))
+    normal._directions(words, cosine=cosine, sine=sine)
+    return cosine, sine
+
+
 def two_sided(z: float) -> float:
     return 2 * special.ndtr(-abs(z))
 
@@ -106,12 +118,12 @@ def test_reused_words_fail() -> None:
 def test_the_far_tail_has_the_law_of_the_tail() -> None:
     # Words below 2^44 leave u = (k + 1) / 2^64 below 2^-20, where -ln(u) - 20 ln 2 is exponential.
     rare = np.invert(substream(2).words(10**6) >> np.uint64(20))
-    excess = _exponentials(rare) - 20 * math.log(2)
+    excess = exponentials(rare) - 20 * math.log(2)
     assert ks(-np.expm1(-excess)) > 1e-6
 
 
 def test_the_tail_reaches_beyond_nine_sigma_and_ends_where_stated() -> None:
-    largest = np.sqrt(2 * _exponentials(np.array([2**64 - 1], np.uint64)))[0]
+    largest = np.sqrt(2 * exponentials(np.array([2**64 - 1], np.uint64)))[0]
     assert largest == pytest.approx(math.sqrt(128 * math.log(2)), rel=1e-15)
     assert 9.4 < largest < 9.42
     assert 2 * special.ndtr(-largest) < 2.0**-67
@@ -131,7 +143,7 @@ def words() -> npt.NDArray[np.uint64]:
 
 def test_radii_are_accurate_from_zero_to_the_tail(words: npt.NDArray[np.uint64]) -> None:
     with np.errstate(all="raise"):  # no infinity, no log of 0
-        values = np.sqrt(2.0 * _exponentials(words))
+        values = np.sqrt(2.0 * exponentials(words))
     complement = [2**64 - int(w) for w in words]
     assert all(values[words == 0] == 0)
     for value, w, k in zip(values, words.tolist(), complement, strict=True):
@@ -142,7 +154,7 @@ def test_radii_are_accurate_from_zero_to_the_tail(words: npt.NDArray[np.uint64])
 
 def test_directions_are_accurate_and_lie_on_the_circle(words: npt.NDArray[np.uint64]) -> None:
     with np.errstate(all="raise"):
-        cosine, sine = _directions(words)
+        cosine, sine = directions(words)
     angles = [math.pi * (w if w < 2**63 else w - 2**64) / 2**63 for w in words.tolist()]
     assert np.abs(cosine - [math.cos(a) for a in angles]).max() < 2**-50
     assert np.abs(sine - [math.sin(a) for a in angles]).max() < 2**-50
@@ -151,12 +163,12 @@ def test_directions_are_accurate_and_lie_on_the_circle(words: npt.NDArray[np.uin
 
 def test_values_are_pairs_of_radius_and_direction() -> None:
     words = substream().words(6).reshape(3, 2)
-    radius, (cosine, sine) = np.sqrt(2 * _exponentials(words[:, 0])), _directions(words[:, 1])
+    radius, (cosine, sine) = np.sqrt(2 * exponentials(words[:, 0])), directions(words[:, 1])
     expected = np.stack([radius * cosine, radius * sine], axis=1).ravel()
     assert np.allclose(normals(substream(), 6), expected, rtol=1e-14, atol=1e-15)
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 7, 2 * _BLOCK_PAIRS - 1, 2 * _BLOCK_PAIRS, 2 * _BLOCK_PAIRS + 3])
+@pytest.mark.parametrize("n", [0, 1, 2, 7, BLOCK - 1, BLOCK, BLOCK + 3])
 def test_any_length_is_served_and_is_a_prefix(n: int) -> None:
     values = normals(substream(), n)
     assert values.shape == (n,)
@@ -169,6 +181,27 @@ def test_even_requests_divide_anywhere() -> None:
     stream = substream()
     parts = np.concatenate([normals(stream, 4), normals(stream, 6)])
     assert np.allclose(parts, normals(substream(), 10), rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize("n", [blocks.THREADS_FROM - 1, blocks.THREADS_FROM, 3 * BLOCK + 1, 5 * BLOCK])
+def test_no_bit_depends_on_the_number_of_threads(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    for cores in (1, 2, 4):
+        monkeypatch.setattr(blocks, "usable_cores", lambda cores=cores: cores)
+        stream = substream(4)
+        drawn.append(np.append(normals(stream, n).view(np.uint64), stream.words(3)))  # and the stream goes on alike
+    assert np.array_equal(drawn[0], drawn[1])
+    assert np.array_equal(drawn[0], drawn[2])
+
+
+def test_a_failure_in_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(normal.BoxMuller, "fill", fail)
+    monkeypatch.setattr(blocks, "usable_cores", lambda: 2)
+    with pytest.raises(MemoryError):
+        normals(substream(), blocks.THREADS_FROM)
 
 
 @pytest.mark.parametrize("bad", [-1, 1.0, float("nan"), True, None])

@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import hmac
+import itertools
 import os
 import pickle
 
@@ -164,3 +165,59 @@ def test_representations_hold_no_key() -> None:
 
 def _head(stream: Stream) -> list[int]:
     return stream.substream(Purpose.NOISE, 0).words(4).tolist()
+
+
+def test_parts_and_words_read_one_sequence() -> None:
+    whole = _noise().words(40).tolist()
+    for before, length in itertools.product(range(4), range(6)):
+        substream = _noise()
+        start = substream.words(before).tolist()
+        part = substream.part(length)
+        rest = substream.words(40 - before - length).tolist()  # the part may be read later, in any order
+        inner = part.part(length // 2).words(length // 2).tolist() + part.words(length - length // 2).tolist()
+        assert start + inner + rest == whole
+
+
+def test_a_part_far_away_is_the_key_stream_at_that_counter() -> None:
+    substream = Substream(RUN_KEY)
+    substream.part(2**70 + 2)
+    block = Cipher(algorithms.AES(RUN_KEY), modes.ECB()).encryptor().update((2**69 + 1).to_bytes(16, "big"))
+    assert substream.words(1).tolist() == [int.from_bytes(block[:8], "little")]
+
+
+def test_no_one_reads_beyond_the_end_of_a_part() -> None:
+    part = _noise().part(3)
+    for read in (part.words, part.part, lambda n: part.fill(np.empty(n, np.uint64))):
+        with pytest.raises(RandomnessReuse, match="3 are left"):
+            read(4)
+    part.words(3)
+    assert part.words(0).shape == (0,)
+    with pytest.raises(RandomnessReuse, match="0 are left"):
+        part.words(1)
+    with pytest.raises(RandomnessReuse, match="left"):
+        _noise().part(2**128 + 1)
+
+
+@pytest.mark.parametrize("bad", [-1, 2.0, float("nan"), True, None])
+def test_part_lengths_are_checked(bad: object) -> None:
+    with pytest.raises(InputError, match="count"):
+        _noise().part(bad)
+
+
+def test_parts_refuse_copies_and_forks_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = _noise().part(3)
+    with pytest.raises(TypeError, match="copied or pickled"):
+        copy.copy(part)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(RandomnessReuse, match="fork"):
+        part.words(1)
+
+
+def test_filling_overwrites_in_place() -> None:
+    out = np.ones(70_000, np.uint64)  # more than the zeros that are kept
+    assert _noise().fill(out) is out
+    assert np.array_equal(out, _noise().words(70_000))
+
+
+def _noise() -> Substream:
+    return TestStream(5).substream(Purpose.NOISE, 0)

@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TypeVar
 
+import numpy as np
+
 from discreet.accounting import gaussian, rdp
 from discreet.accounting.pld.bounds import EpsilonInterval, Release, default_tolerance, epsilon_interval
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, sensitivity_ratio
-from discreet.core.errors import InputError, NotProved
+from discreet.core.errors import DiscreetError, InputError, NotProved
 from discreet.core.events import Event, Gaussian, Poisson, flatten, tally
 from discreet.core.guarantee import Guarantee
 
@@ -41,13 +43,22 @@ def guarantee(
     | Gaussians, no sampling                  | exact Gaussian; rdp       | exact; rdp     |
     | Poisson(rate, Gaussians), any mixture   | pld, both directions; rdp | `NotProved`    |
     | nothing released                        | epsilon 0                 | epsilon 0      |
+
+    Where the numbers are beyond floating point, the bound is infinite.
     """
     checks.open_unit("delta", delta)
     adjacency, method = parse(Adjacency, "adjacency", adjacency), parse(Method, "method", method)
-    releases = [_release(part, count, adjacency) for part, count in tally(event).items()]
-    if not releases:
+    parts = tally(event)
+    if not parts:
         return Guarantee(0.0, delta, adjacency, method.value, 0.0)
-    return _PROVERS[method](releases, delta, adjacency, tolerance)
+    try:
+        with np.errstate(all="ignore"):  # a NaN or an overflow on the way ends as an infinite bound
+            releases = [_release(part, count, adjacency) for part, count in parts.items()]
+            return _PROVERS[method](releases, delta, adjacency, tolerance)
+    except DiscreetError:
+        raise
+    except (ArithmeticError, ValueError):
+        return Guarantee(math.inf, delta, adjacency, method.value, 0.0 if method is Method.PLD else None)
 
 
 def parse(kind: type[E], name: str, value: str) -> E:

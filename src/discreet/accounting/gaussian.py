@@ -23,12 +23,12 @@ def compose_mu(noises: Iterable[tuple[float, int]]) -> float:
 def delta_bounds(mu: float, epsilon: float) -> tuple[float, float]:
     """Lower and upper bound on delta(epsilon) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2).
 
-    The two terms nearly cancel; the bounds carry the rounding of their logarithms.
+    The two terms nearly cancel; the bounds carry the rounding of their logarithms, and of numbers near 1e-308.
     """
     first = float(log_ndtr(-epsilon / mu + mu / 2))
     second = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
     size = 1 + abs(first) + abs(second) + epsilon + (epsilon / mu + mu) ** 2
-    error = math.exp(first) * 64 * _ROUNDOFF * size
+    error = math.exp(first) * 64 * _ROUNDOFF * size + 1e-300
     value = -math.exp(first) * math.expm1(min(second - first, 0.0))
     return max(0.0, value - error), min(1.0, value + error)
 
@@ -38,7 +38,7 @@ def epsilon_bounds(mu: float, delta: float) -> tuple[float, float]:
     if not (math.isfinite(mu) and mu > 0):
         return 0.0, math.inf
     upper = _bisect(lambda epsilon: delta_bounds(mu, epsilon)[1] <= delta, mu)[1]
-    lower = _bisect(lambda epsilon: delta_bounds(mu * (1 - 16 * _ROUNDOFF), epsilon)[0] <= delta, mu)[0]
+    lower = _bisect(lambda epsilon: not delta_bounds(mu * (1 - 64 * _ROUNDOFF), epsilon)[0] > delta, mu)[0]
     return min(lower, upper), upper
 
 

@@ -27,7 +27,7 @@ def train(
     as_json: JsonOption = False,
 ) -> None:
     """Train on private data, publish the model, and hand over a proof of what it gives away."""
-    from discreet.publish.folder import check_target, publish
+    from discreet.publication.folder import check_target, publish
     from discreet.recipes import load_recipe
     from discreet.training import Training
 

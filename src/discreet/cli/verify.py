@@ -16,7 +16,7 @@ def verify(
     as_json: JsonOption = False,
 ) -> int:
     """Check that a published model is the certified one and that its claim follows from the stated events."""
-    from discreet.publish.verifier import verify as run_checks
+    from discreet.publication.verifier import verify as run_checks
 
     verification = run_checks(folder)
     if as_json:

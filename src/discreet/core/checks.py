@@ -12,7 +12,10 @@ def real(name: str, value: object) -> float:
     """Return `value` as a float; refuse what is not a real number (booleans included) and NaN."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InputError(f"{name} must be a number, got {value!r}")
-    result = float(value)
+    try:
+        result = float(value)
+    except OverflowError:
+        raise InputError(f"{name} is too large a number") from None
     if math.isnan(result):
         raise InputError(f"{name} must be a number, got NaN")
     return result

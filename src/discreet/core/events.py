@@ -9,7 +9,7 @@ An accountant may decline an event; it then raises `NotProved` and names the par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +68,8 @@ class Compose:
     events: tuple[Event, ...]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.events, Iterable):
+            raise InputError(f"Compose.events must be a sequence of events, got {self.events!r}")
         object.__setattr__(self, "events", tuple(self.events))
         for position, event in enumerate(self.events):
             _require_event(f"Compose.events[{position}]", event)

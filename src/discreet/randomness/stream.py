@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import sys
 import threading
 from enum import StrEnum
 from typing import ClassVar, NoReturn, Protocol, final
@@ -31,9 +32,14 @@ from discreet.core.errors import InputError, RandomnessReuse
 
 KEY_BYTES = 32
 _WORD_BYTES = 8
-_FIRST_COUNTER = bytes(16)
+_WORDS_PER_BLOCK = 2
+_ALL_WORDS = 2**128  # half of what the 16-byte counter reaches, so that it never wraps
+_ZEROS = memoryview(bytes(1 << 19))
 _ATTEMPT_LABEL = b"discreet attempt key v1"
 _TEST_LABEL = b"discreet test stream v1"
+
+Words = npt.NDArray[np.uint64]
+"""Words of a stream, in an array."""
 
 
 class Purpose(StrEnum):
@@ -60,24 +66,62 @@ class Stream(Protocol):
 
 @final
 class Substream:
-    """The words at one address, read in order: `words(3)` then `words(5)` are together `words(8)`."""
+    """The words at one address, read in order: `words(3)` then `words(5)` are together `words(8)`.
 
-    __slots__ = ("_cipher", "_process")
+    `part` sets words aside for another thread; a sub-stream or a part itself belongs to one thread at a time.
+    """
+
+    __slots__ = ("_aes", "_cipher", "_end", "_position", "_process")
 
     def __init__(self, key: bytes) -> None:
         # Every address has its own key, so all sub-streams may start from the same counter.
-        self._cipher = _aes_256_ctr(_checked_key("key", key), _FIRST_COUNTER)
+        self._aes = algorithms.AES(_checked_key("key", key))
         self._process = os.getpid()
+        self._move(0, _ALL_WORDS)
 
-    def words(self, count: int) -> npt.NDArray[np.uint64]:
-        """Return the next `count` words, independent and uniform on 0 .. 2^64 - 1; shape (count,), read-only.
+    def words(self, count: int) -> Words:
+        """Return the next `count` words, independent and uniform on 0 .. 2^64 - 1; shape (count,).
 
-        The words are the AES-256-CTR key stream, eight bytes each, least significant first.
-        `InputError` if `count` is not a whole number of at least 0, `RandomnessReuse` in a forked child.
+        The words are the AES-256-CTR key stream, eight bytes each, least significant first: words 2 i and
+        2 i + 1 are the encryption of the counter i. `InputError` if `count` is not a whole number of at least
+        0, `RandomnessReuse` in a forked child or beyond the end of a part.
         """
+        number = self._checked_count(count)
+        return self.fill(np.empty(number, np.uint64))
+
+    def fill(self, out: Words) -> Words:
+        """Overwrite `out`, a contiguous array, with the next `len(out)` words and return it; errors as `words`."""
+        self._position += self._checked_count(len(out))
+        self._cipher.update_into(_zeros(_WORD_BYTES * len(out)), out.view(np.uint8).data)
+        return out if sys.byteorder == "little" else out.byteswap(inplace=True)
+
+    def part(self, count: int) -> Substream:
+        """Set the next `count` words aside as a sub-stream of their own, which ends after them.
+
+        The words are those that `words(count)` would have returned, and this sub-stream continues after them,
+        so no word has two owners: `part(3)` and then `words(5)` read what `words(8)` reads. A part costs the
+        same wherever it starts and however long it is, since AES-CTR starts at any counter. Errors as `words`.
+        """
+        number = self._checked_count(count)
+        part = Substream.__new__(Substream)
+        part._aes, part._process = self._aes, self._process
+        part._move(self._position, self._position + number)
+        self._move(self._position + number, self._end)
+        return part
+
+    def _checked_count(self, count: int) -> int:
         _require_owner(self._process)
-        zeros = bytes(_WORD_BYTES * checks.count("count", count, least=0))
-        return np.frombuffer(self._cipher.update(zeros), dtype="<u8").astype(np.uint64, copy=False)
+        number = checks.count("count", count, least=0)
+        if not number <= self._end - self._position:
+            raise RandomnessReuse(f"{number} words were asked for, {self._end - self._position} are left in this part")
+        return number
+
+    def _move(self, position: int, end: int) -> None:
+        """Make the words at `position` .. `end` - 1 the ones that are left."""
+        counter, odd = divmod(position, _WORDS_PER_BLOCK)
+        self._position, self._end = position, end
+        self._cipher = _ctr(self._aes, counter.to_bytes(16, "big"))
+        self._cipher.update(bytes(_WORD_BYTES * odd))
 
     def __reduce__(self) -> NoReturn:
         _refuse_copy("Substream")
@@ -201,7 +245,16 @@ def _eight_bytes(name: str, value: object) -> bytes:
 
 def _aes_256_ctr(key: bytes, counter: bytes) -> CipherContext:
     """AES-256 in counter mode (NIST SP 800-38A, 6.5), starting from the 16-byte block `counter`."""
-    return Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
+    return _ctr(algorithms.AES(key), counter)
+
+
+def _ctr(aes: algorithms.AES, counter: bytes) -> CipherContext:
+    return Cipher(aes, modes.CTR(counter)).encryptor()
+
+
+def _zeros(size: int) -> memoryview:
+    """Return what to encrypt for `size` bytes of key stream."""
+    return _ZEROS[:size] if size <= len(_ZEROS) else memoryview(bytes(size))
 
 
 def _checked_key(name: str, key: object) -> bytes:

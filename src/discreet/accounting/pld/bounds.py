@@ -1,6 +1,7 @@
 """Upper and lower bounds on epsilon for a composition of Poisson-sampled Gaussians: plan, discretise, compose, read.
 
-The promise is an interval that holds; its width is a goal. If the first grid misses the goal, finer ones follow.
+The promise is an interval that holds; its width is a goal. If the first grid misses the goal, finer ones follow
+for as long as they help.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ MAX_POINTS = 2**22
 """No transform or discretised loss is longer than this: at most a few hundred megabytes."""
 
 _REFINEMENTS = 5
+
+_SMALLEST_DELTA = 1e-200
+"""Below, masses that count would come near the underflow of floating point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,8 @@ def epsilon_interval(
     `tolerance` maps an epsilon to the interval width aimed at. Both directions are composed apart and the
     larger counts (Zhu, Dong, Wang 2022). Numerical failure gives an infinite upper and a zero lower bound.
     """
+    if not delta >= _SMALLEST_DELTA:
+        return EpsilonInterval(0.0, math.inf)
     sampled = any(release.rate < 1 for release in releases)
     directions = (Direction.REMOVAL, Direction.ADDITION) if sampled else (Direction.REMOVAL,)
     interval = EpsilonInterval(0.0, 0.0)
@@ -79,9 +85,11 @@ def _one_direction(
         up = _compose(pessimistic, parts, window, grid, tail, up=True)
         down = _compose(optimistic, parts, window, grid, tail, up=False)
         lower, upper = epsilon_lower(down, delta), epsilon_upper(up, delta)
+        before = best.upper - best.lower
         best = EpsilonInterval(max(best.lower, lower), min(best.upper, upper))
         finer = _affordable(parts, window, tail, grid / 2)
-        if best.upper <= max(enough, best.lower + tolerance(best.lower)) or finer >= grid:
+        stuck = math.isfinite(before) and best.upper - best.lower > 0.9 * before
+        if stuck or finer >= grid or best.upper <= max(enough, best.lower + tolerance(best.lower)):
             break
         grid = finer
     return best

@@ -19,7 +19,6 @@ import numpy as np
 from discreet.accounting.pld.pair import UNIT_ROUNDOFF, Bins, Pair, bins
 from discreet.core.arrays import Array, BoolArray
 
-
 _PHASES = tuple(i / 16 for i in range(16))
 _TRIAL_BINS = 256
 

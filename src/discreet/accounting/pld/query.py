@@ -11,8 +11,8 @@ from discreet.accounting.pld.compose import Composition
 from discreet.accounting.pld.pair import UNIT_ROUNDOFF
 from discreet.core.arrays import Array
 
-_SPAN = 500.0
-"""Losses this far apart are still related by a finite exponential."""
+_SPAN = 100.0
+"""Losses this far apart are related by an exponential that neither overflows nor makes any mass that counts vanish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,9 @@ class _Tails:
         mass = weight * np.maximum(tilted, 0.0)
         p, q = _sum_from(mass), _discounted_sum_from(mass, composition.grid)
         rounding = _relative_rounding(composition, len(losses))
-        error = rounding * p + composition.error * np.sqrt(_sum_from(weight**2))
+        # The weights are a geometric series, and so are their squares.
+        norm = min(math.sqrt(len(losses)), 1 / math.sqrt(-math.expm1(-2 * composition.order * composition.grid)))
+        error = rounding * p + 1.01 * norm * composition.error * weight
         return cls(losses, p, q, np.maximum(p - q, 0.0), error, weight)
 
 

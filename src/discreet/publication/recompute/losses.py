@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from discreet.publish.recompute.parts import Part
+from discreet.publication.recompute.parts import Part
 
 Array = NDArray[np.float64]
 EPS = 2.0**-52

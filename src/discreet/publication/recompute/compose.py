@@ -18,10 +18,10 @@ import numpy as np
 from scipy.fft import irfft, rfft
 from scipy.special import logsumexp
 
-from discreet.publish.recompute.losses import EPS, Array, Loss, loss_at
-from discreet.publish.recompute.parts import Part
+from discreet.publication.recompute.losses import EPS, Array, Loss, loss_at
+from discreet.publication.recompute.parts import Part
 
-OUTSIDE = 1e-9
+OUTSIDE = 1e-14
 """Tilted mass left out at each side of the window."""
 
 

@@ -14,10 +14,10 @@ import pytest
 from scipy.special import erfcx, ndtr
 
 from discreet.core.errors import InputError
-from discreet.publish import recompute
-from discreet.publish.recompute import decide, epsilon_bounds, losses
-from discreet.publish.recompute.compose import Orders, compose
-from discreet.publish.recompute.parts import Part
+from discreet.publication import recompute
+from discreet.publication.recompute import decide, epsilon_bounds, losses
+from discreet.publication.recompute.compose import Orders, compose
+from discreet.publication.recompute.parts import Part
 
 
 def gaussian(sigma: Any, query: Any = "clipped_sum") -> dict[str, Any]:
@@ -334,7 +334,7 @@ def test_special_functions_are_as_accurate_as_assumed() -> None:
 
 
 def test_shares_no_code_with_the_trainer() -> None:
-    code = "import sys, json, discreet.publish.recompute; print(json.dumps(sorted(sys.modules)))"
+    code = "import sys, json, discreet.publication.recompute; print(json.dumps(sorted(sys.modules)))"
     names = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout)
     assert not [
         name for name in names if name.startswith(("discreet.accounting", "torch", "scipy.stats", "dp_accounting"))

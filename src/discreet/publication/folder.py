@@ -15,9 +15,9 @@ from safetensors.torch import save
 from discreet.clipping.state import check_unchanged
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
-from discreet.publish.card import model_card
-from discreet.publish.certificate import TrainedRun, certificate
-from discreet.publish.report import report_page
+from discreet.publication.card import model_card
+from discreet.publication.certificate import TrainedRun, certificate
+from discreet.publication.report import report_page
 from discreet.randomness import destroy_key
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from scipy.special import erfcx, ndtr
 
-from discreet.publish.recompute.losses import EPS, MU_ERROR
+from discreet.publication.recompute.losses import EPS, MU_ERROR
 
 
 def epsilon_bounds(mu: float, delta: float) -> tuple[float, float]:

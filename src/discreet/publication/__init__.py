@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from discreet.publish.folder import publish
-    from discreet.publish.verifier import Check, Verification, verify
+    from discreet.publication.folder import publish
+    from discreet.publication.verifier import Check, Verification, verify
 
 __all__ = ["Check", "Verification", "publish", "verify"]
 

@@ -1,7 +1,7 @@
 """`verify`: does the certificate of a published folder support its claim?
 
 Written to be read by a reviewer who trusts nobody: it reads the files itself and recomputes epsilon with
-`discreet.publish.recompute`, which shares no accounting code with the trainer. It imports neither torch nor
+`discreet.publication.recompute`, which shares no accounting code with the trainer. It imports neither torch nor
 the plan. What it proves is that the claim follows from the stated events and belongs to this model; that
 training did what the events say is for audits and tests to show.
 """
@@ -19,8 +19,8 @@ from typing import Any
 import yaml
 
 from discreet.core.errors import DiscreetError, InputError
-from discreet.publish.recompute import decide
-from discreet.publish.tensorfile import tensor_digests
+from discreet.publication.recompute import decide
+from discreet.publication.tensorfile import tensor_digests
 
 FORMAT = "discreet-certificate/1"
 
@@ -61,9 +61,7 @@ def verify(folder: str | Path) -> Verification:
         try:
             checks.append(Check(name, *question(facts, folder)))
         except (DiscreetError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            checks.append(
-                Check(name, False, f"cannot be followed here: {type(error).__name__} {error}")
-            )
+            checks.append(Check(name, False, f"cannot be followed here: {type(error).__name__} {error}"))
     accepted = all(check.passed for check in checks)
     return Verification(tuple(checks), _summary(facts, accepted))
 

@@ -21,9 +21,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from discreet.core.errors import InputError
-from discreet.publish.recompute import gaussian, losses
-from discreet.publish.recompute.compose import Orders, choose_orders, compose, first_below, last_above
-from discreet.publish.recompute.parts import Part, parts, positive
+from discreet.publication.recompute import gaussian, losses
+from discreet.publication.recompute.compose import Orders, choose_orders, compose, first_below, last_above
+from discreet.publication.recompute.parts import Part, parts, positive
 
 __all__ = ["FINEST", "Bounds", "Decision", "decide", "epsilon_bounds"]
 
@@ -124,7 +124,7 @@ def _grid(orders: Orders, total: int, tolerance: float) -> float:
 
     That holds for grids finer than the features of the loss, hence the other two.
     """
-    return min(math.sqrt(6 * tolerance / (total * (orders.tilt + 1))), 0.5 / (orders.tilt + 1), tolerance)
+    return min(math.sqrt(6 * tolerance / (total * (orders.tilt + 1))), 0.5 / (orders.tilt + 1), max(tolerance, 1e-3))
 
 
 def _slip(all_losses: list[tuple[losses.Loss, int]]) -> float:

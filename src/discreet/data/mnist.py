@@ -1,0 +1,68 @@
+"""MNIST from its original idx files, plain or gzipped."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zlib
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from discreet.core.errors import InputError
+from discreet.data.splits import Split
+
+_FILES = {
+    "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+    "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+}
+_UNSIGNED_BYTE = 8
+
+
+def mnist(path: Path | None) -> Split:
+    """60,000 images to train and 10,000 to test; inputs (n, 1, 28, 28), float32 in [0, 1]; targets int64.
+
+    `path` is the folder of the four idx files, or one that has them in a folder `mnist`.
+    """
+    if path is None:
+        raise InputError("this recipe needs the four idx files of MNIST; give their folder with --data DIR")
+    folder = path / "mnist" if (path / "mnist").is_dir() else path
+    return Split(train=_part(folder, "train"), test=_part(folder, "test"))
+
+
+def read_idx(path: Path) -> np.ndarray:
+    """An array of unsigned bytes from an idx file: two zero bytes, type, rank, then sizes (big-endian) and data."""
+    content = _read(path)
+    if len(content) < 4 or content[:3] != bytes([0, 0, _UNSIGNED_BYTE]):
+        raise InputError(f"{path} is not an idx file of unsigned bytes; get the original file again")
+    rank = content[3]
+    shape = [int.from_bytes(content[4 + 4 * i : 8 + 4 * i], "big") for i in range(rank)]
+    data = content[4 + 4 * rank :]
+    if len(data) != math.prod(shape):
+        raise InputError(f"{path} has {len(data)} bytes of data but its header says {shape}; get the file again")
+    return np.frombuffer(data, np.uint8).reshape(shape)
+
+
+def _part(folder: Path, part: str) -> tuple[Tensor, Tensor]:
+    images, labels = (read_idx(_find(folder, name)) for name in _FILES[part])
+    if images.shape[1:] != (28, 28) or labels.shape != images.shape[:1]:
+        raise InputError(f"{folder}: the {part} images {images.shape} and labels {labels.shape} do not pair up")
+    inputs = torch.from_numpy(images.astype(np.float32) / 255).unsqueeze(1)
+    return inputs, torch.from_numpy(labels.astype(np.int64))
+
+
+def _find(folder: Path, name: str) -> Path:
+    for candidate in (folder / name, folder / f"{name}.gz"):
+        if candidate.is_file():
+            return candidate
+    raise InputError(f"{folder} lacks {name} (or {name}.gz); give the folder of the four idx files with --data DIR")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+        return gzip.decompress(content) if path.suffix == ".gz" else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"cannot read {path}: {error}; get the original file again") from None

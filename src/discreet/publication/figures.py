@@ -1,0 +1,197 @@
+"""The charts of the report: small inline SVGs that take their colours and font from the page around them.
+
+Matplotlib is imported on first use, through its object interface; its global settings are left as they were.
+Equal input gives equal text.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_WIDTH, _HEIGHT = 400, 250
+_MARGINS = {"left": 0.115, "right": 0.955, "bottom": 0.2, "top": 0.95}
+
+_INK, _MUTED, _RULE, _ACCENT = "#010101", "#020202", "#030303", "#040404"
+"""Stand-ins that no chart uses for itself; each becomes a variable of the page."""
+
+_VARIABLES = {_INK: "var(--ink)", _MUTED: "var(--muted)", _RULE: "var(--rule)", _ACCENT: "var(--accent)"}
+
+_BAND = 0.16
+
+_SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "font.size": 12.5,
+    "text.parse_math": False,
+    "axes.edgecolor": _RULE,
+    "axes.labelcolor": _MUTED,
+    "axes.linewidth": 1,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.axisbelow": True,
+    "grid.color": _RULE,
+    "grid.linewidth": 0.8,
+    "xtick.labelcolor": _MUTED,
+    "ytick.labelcolor": _MUTED,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "xtick.major.pad": 8,
+    "lines.linewidth": 2,
+    "lines.solid_capstyle": "round",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """The epsilon of the first `step` steps of a plan lies in [lower, upper]; `lower` where one is known."""
+
+    step: int
+    upper: float
+    lower: float | None
+
+
+def epsilon_chart(prefixes: Sequence[Prefix], final: str, charged: int | None = None) -> str:
+    """Epsilon of the first k steps over k; the last point bears the label `final`.
+
+    The band below the line reaches down to the lower bound. `charged` marks where a run ended early.
+    """
+    steps = [prefix.step for prefix in prefixes]
+    upper = [prefix.upper for prefix in prefixes]
+    lower = [prefix.upper if prefix.lower is None else prefix.lower for prefix in prefixes]
+
+    def draw(axes: Axes) -> None:
+        axes.fill_between(steps, lower, upper, color=_ACCENT, alpha=2 * _BAND, linewidth=0)
+        axes.plot(steps, upper, color=_ACCENT, marker="o", markersize=3.5, clip_on=False)
+        axes.set_xlim(0, steps[-1])
+        axes.set_ylim(0, (upper[-1] or 1.0) * 1.2)
+        _last_value(axes, steps[-1], upper[-1], final)
+        if charged is not None:
+            axes.axvline(charged, color=_MUTED, linewidth=1, linestyle=(0, (3, 3)))
+            axes.text(charged, axes.get_ylim()[1] * 0.03, " run ended ", color=_MUTED, ha=_side(charged, steps[-1]))
+        axes.set_xlabel("steps")
+
+    about = f"Rises from {upper[0]:.3g} after step {steps[0]} to {final} after step {steps[-1]}."
+    return _svg("epsilon", "Epsilon of the first steps of the plan", about, draw)
+
+
+def noise_chart(phases: Sequence[tuple[float, int]]) -> str:
+    """The noise multiplier over the steps, from (multiplier, steps) in order."""
+    edges = [0, *accumulate(count for _, count in phases)]
+    multipliers = [multiplier for multiplier, _ in phases]
+
+    def draw(axes: Axes) -> None:
+        axes.stairs(multipliers, edges, baseline=None, color=_ACCENT, linewidth=2, clip_on=False)
+        axes.set_xlim(0, edges[-1])
+        axes.set_ylim(0, max(multipliers) * 1.2)
+        _last_value(axes, edges[-1], multipliers[-1], f"{multipliers[-1]:.4g}", below=multipliers[-1] < multipliers[0])
+        axes.set_xlabel("steps")
+
+    about = f"Starts at {multipliers[0]:.4g} and ends at {multipliers[-1]:.4g}."
+    if len(set(multipliers)) == 1:
+        about = f"The same in every step: {multipliers[0]:.4g}."
+    return _svg("noise", "Noise multiplier over the steps", about, draw)
+
+
+def accuracy_chart(steps: Sequence[int], accuracies: Sequence[float]) -> str:
+    """Accuracy on public data over the steps; accuracies in [0, 1], shown in percent."""
+    lowest = max(0.0, min(accuracies) - 0.05)
+
+    def draw(axes: Axes) -> None:
+        from matplotlib.ticker import PercentFormatter
+
+        axes.plot(steps, accuracies, color=_ACCENT, marker="o", markersize=3.5, clip_on=False)
+        axes.set_xlim(0, steps[-1])
+        axes.set_ylim(lowest, max(accuracies) + 0.2 * (max(accuracies) - lowest))
+        axes.set_yticks([tick for tick in axes.get_yticks() if lowest <= tick <= 1])
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        _last_value(axes, steps[-1], accuracies[-1], f"{accuracies[-1]:.1%}")
+        axes.set_xlabel("steps")
+
+    about = f"Goes from {accuracies[0]:.1%} after step {steps[0]} to {accuracies[-1]:.1%} after step {steps[-1]}."
+    return _svg("accuracy", "Accuracy on public data over the steps", about, draw)
+
+
+def tradeoff_chart(bound: Callable[[float], float], corners: Sequence[float], about: str) -> str:
+    """The most true positives of a membership attack over its false positives, and the diagonal of guessing.
+
+    `bound` is linear between its `corners`, which run from 0 to 1; the second is where it bends.
+    """
+    best = [bound(corner) for corner in corners]
+
+    def draw(axes: Axes) -> None:
+        from matplotlib.ticker import PercentFormatter
+
+        axes.fill_between(corners, corners, best, color=_ACCENT, alpha=_BAND, linewidth=0)
+        axes.plot([0, 1], [0, 1], color=_MUTED, linewidth=1.2, linestyle=(0, (4, 3)))
+        axes.plot(corners, best, color=_ACCENT, clip_on=False)
+        outside = corners[1] > 0.2
+        place, side = ((-6, 3), "right") if outside else ((10, -22), "left")
+        axes.annotate("best attack", (corners[1], best[1]), place, textcoords="offset points", color=_INK, ha=side)
+        axes.annotate("guessing", (0.72, 0.72), (6, -14), textcoords="offset points", color=_MUTED)
+        axes.set_xlim(0, 1)
+        axes.set_ylim(0, 1.02)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_ticks([0, 0.25, 0.5, 0.75, 1])
+            axis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.set_xlabel("false positives")
+
+    return _svg("tradeoff", "Best true positives of a membership attack, by false positives", about, draw)
+
+
+def _last_value(axes: Axes, x: float, y: float, text: str, *, below: bool = False) -> None:
+    axes.annotate(
+        text, (x, y), (0, -18 if below else 7), textcoords="offset points", color=_INK, ha="right", fontsize=14
+    )
+
+
+def _side(step: float, steps: float) -> str:
+    return "left" if step < steps / 2 else "right"
+
+
+def _svg(name: str, title: str, about: str, draw: Callable[[Axes], None]) -> str:
+    """Draw one chart and return it as an accessible element `<svg role="img">`."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    buffer = io.StringIO()
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_SETTINGS | {"svg.hashsalt": f"discreet-{name}"})
+        figure = Figure(figsize=(_WIDTH / 72, _HEIGHT / 72))
+        FigureCanvasSVG(figure)
+        figure.subplots_adjust(**_MARGINS)
+        axes = figure.add_subplot()
+        axes.grid(axis="y")
+        axes.xaxis.set_major_locator(MaxNLocator(4, integer=name != "tradeoff"))
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+        draw(axes)
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    return _inline(buffer.getvalue(), name, title, about)
+
+
+def _inline(document: str, name: str, title: str, about: str) -> str:
+    """The SVG element of a document with the page's colours and font, no address and no identifier but its own."""
+    body = re.sub(r"<metadata>.*?</metadata>", "", document[document.index("<svg") :], flags=re.DOTALL)
+    body = body[body.index(">") + 1 :].replace("xlink:href", "href")
+    body = re.sub(r'<g id="[^"]*"', "<g", body)
+    body = re.sub(r"<!--.*?-->\s*", "", body, flags=re.DOTALL)
+    body = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", body)
+    body = re.sub(r"font-family: [^;\"]*;?\s*", "", body)
+    for colour, variable in _VARIABLES.items():
+        body = body.replace(colour, variable)
+    return (
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-labelledby="{name}-title {name}-about">'
+        f'<title id="{name}-title">{html.escape(title)}</title>'
+        f'<desc id="{name}-about">{html.escape(about)}</desc>{body.strip()}'
+    )

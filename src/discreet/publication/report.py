@@ -1,0 +1,201 @@
+"""The report: one self-contained page that tells a reviewer what is promised, why it holds and how to check it.
+
+Everything on it is post-processing of the certificate and the plan, which hold public facts and releases only.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from itertools import groupby
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from discreet.accounting.account import Method, guarantee
+from discreet.core.errors import InputError
+from discreet.core.events import Gaussian, Poisson, flatten, from_json, to_json
+from discreet.plan import Plan
+from discreet.publication import figures
+from discreet.publication.card import (
+    FILTERS,
+    NEIGHBOURS,
+    SIZES,
+    THEOREMS,
+    UNITS,
+    certified_epsilon,
+    final_metrics,
+    percent_up,
+    rounded_up,
+    software,
+    trained_tensors,
+)
+from discreet.publication.figures import Prefix
+
+FALSE_POSITIVES = (0.001, 0.01, 0.1)
+"""Where the report states the best true-positive rate of an attack."""
+
+_POINTS = 15
+_EVALUATIONS = 200
+_MULTIPLIERS = 24
+
+_QUERIES = {
+    "clipped_sum": "sum of clipped gradients, with noise",
+    "centred_bit": "sum of centred bits, with noise",
+    "covariance": "covariance matrix, with noise",
+    "count": "count, with noise",
+}
+
+
+def report_page(facts: dict[str, Any], plan: Plan) -> str:
+    """The report as HTML, from the certificate `facts` and the `plan` that they claim to describe.
+
+    `InputError` if the plan is another one than the certificate's, or if the claim is no finite guarantee.
+    """
+    epsilon, claim = certified_epsilon(facts), facts["claim"]
+    if facts["plan_fingerprint"] != plan.fingerprint():
+        raise InputError("the certificate belongs to another plan; give the plan that it was written for")
+    environment = Environment(
+        loader=PackageLoader("discreet.publication"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(FILTERS)
+    return environment.get_template("report.html.j2").render(
+        facts=facts,
+        plan=plan,
+        claim=claim,
+        epsilon=epsilon,
+        evaluation=final_metrics(facts),
+        software=software(facts),
+        tensors=trained_tensors(facts),
+        unit=UNITS.get(claim["unit"], claim["unit"]),
+        neighbours=NEIGHBOURS.get(claim["adjacency"], claim["adjacency"]),
+        size=SIZES.get(claim["adjacency"], ""),
+        theorem=THEOREMS.get(claim["method"], claim["method"]),
+        factor=growth(epsilon),
+        certainty=posterior(epsilon),
+        attacks=[(rate, best_true_positives(rate, epsilon, claim["delta"])) for rate in FALSE_POSITIVES],
+        released=released(facts["events"]),
+        multipliers=[phase.multiplier for phase in plan.noise],
+        **charts(facts, plan),
+    )
+
+
+def best_true_positives(false_positives: float, epsilon: float, delta: float) -> float:
+    """The largest true-positive rate of any test for one unit's membership that (epsilon, delta) leaves possible.
+
+    min(1, e^eps a + delta, 1 - e^-eps (1 - delta - a)) at false-positive rate a: one minus the trade-off function
+    of Wasserman and Zhou 2010 (Theorem 2.4); Dong, Roth, Su 2019, Proposition 2.5.
+    """
+    growth = math.exp(epsilon) if epsilon < 700 else math.inf
+    rising = growth * false_positives + delta if false_positives > 0 else delta
+    return min(1.0, rising, 1.0 - (1.0 - delta - false_positives) / growth)
+
+
+def posterior(epsilon: float) -> float:
+    """How sure one can become of a unit's membership from even odds, leaving delta out: e^eps / (1 + e^eps)."""
+    return 1.0 / (1.0 + math.exp(-epsilon))
+
+
+def growth(epsilon: float) -> str:
+    """e^eps for reading, rounded up: two digits after the point, or a power of ten beyond a million."""
+    if epsilon < 13:
+        return f"{Decimal(rounded_up(math.exp(epsilon), 2)):,}"
+    return Markup("10<sup>{}</sup>").format(math.ceil(epsilon / math.log(10)))
+
+
+def epsilon_curve(facts: dict[str, Any], plan: Plan) -> list[Prefix]:
+    """Bounds on the epsilon of the first k steps for about 15 values of k; the last is the certified claim.
+
+    The first steps release part of what all steps release. So a bound from above for more steps holds for fewer,
+    which makes the curve monotone although its points are computed to a coarse tolerance. Of a plan with many
+    noise multipliers, groups of neighbouring ones are accounted at their smallest for the upper bound and at
+    their largest for the lower: adding noise is post-processing.
+    """
+    claim = facts["claim"]
+    method = Method.RDP if claim["method"] == "rdp" else Method.PLD
+    points = [Prefix(plan.steps, claim["epsilon"], claim["lower"])]
+    less, more = _grouped(plan, largest=False), _grouped(plan, largest=True)
+    for count in reversed(_counts(plan.steps, len({phase.multiplier for phase in plan.noise}))):
+        above = guarantee(less.first_steps(count), plan.delta, plan.adjacency, method, _coarse)
+        below = (
+            above if more == less else guarantee(more.first_steps(count), plan.delta, plan.adjacency, method, _coarse)
+        )
+        lower = None if below.lower is None or points[-1].lower is None else min(below.lower, points[-1].lower)
+        points.append(Prefix(count, min(above.epsilon, points[-1].upper), lower))
+    return points[::-1]
+
+
+def charts(facts: dict[str, Any], plan: Plan) -> dict[str, Any]:
+    """The figures and the points of the first one, for the template."""
+    claim, curve = facts["claim"], epsilon_curve(facts, plan)
+    epsilon, delta = claim["epsilon"], claim["delta"]
+    at_one = percent_up(best_true_positives(0.01, epsilon, delta))
+    bend = (1 - delta) / (1 + math.exp(min(epsilon, 700)))
+    measured = [entry for entry in facts["public_evaluations"] if "accuracy" in entry]
+    charged = facts["charged_steps"]
+    return {
+        "curve": curve,
+        "epsilon_figure": Markup(
+            figures.epsilon_chart(curve, rounded_up(epsilon), charged if charged < plan.steps else None)
+        ),
+        "noise_figure": Markup(figures.noise_chart([(p.multiplier, p.steps) for p in plan.noise])),
+        "accuracy_figure": Markup(
+            figures.accuracy_chart([e["step"] for e in measured], [e["accuracy"] for e in measured])
+        )
+        if len(measured) > 1
+        else None,
+        "tradeoff_figure": Markup(
+            figures.tradeoff_chart(
+                lambda rate: best_true_positives(rate, epsilon, delta),
+                (0.0, bend, 1 - delta, 1.0),
+                f"At 1% false positives at most {at_one} true positives; guessing has 1%.",
+            )
+        ),
+    }
+
+
+def released(events: dict[str, Any]) -> list[dict[str, Any]]:
+    """The stated events in order, one row for each stretch of equal steps."""
+    rows, begin = [], 1
+    for event, run in groupby(flatten(from_json(events)), key=lambda part: part[0]):
+        end = begin + sum(count for _, count in run) - 1
+        row: dict[str, Any] = {"first": begin, "last": end, "rate": None, "noise": None}
+        inner = event
+        if isinstance(event, Poisson):
+            row["rate"], inner = event.rate, event.event
+        if isinstance(inner, Gaussian):
+            row |= {"what": _QUERIES[inner.query.value], "noise": inner.noise_multiplier}
+        else:
+            row["what"] = json.dumps(to_json(inner))
+        rows.append(row)
+        begin = end + 1
+    return rows
+
+
+def _coarse(epsilon: float) -> float:
+    return max(0.01 * epsilon, 1e-3)
+
+
+def _counts(steps: int, multipliers: int) -> Sequence[int]:
+    """Numbers of steps below `steps` to evaluate, denser at the start; fewer where each of them takes long."""
+    points = max(5, min(_POINTS, _EVALUATIONS // min(multipliers, _MULTIPLIERS)))
+    spread = {math.ceil(steps * (point / points) ** 1.5) for point in range(1, points)}
+    return sorted(({1} | spread) - {steps})
+
+
+def _grouped(plan: Plan, *, largest: bool) -> Plan:
+    """The plan with at most 24 distinct multipliers: each becomes the smallest, or the largest, of its group."""
+    distinct = sorted({phase.multiplier for phase in plan.noise})
+    size = math.ceil(len(distinct) / _MULTIPLIERS)
+    if size == 1:
+        return plan
+    end = {value: distinct[i - i % size :][:size][-1 if largest else 0] for i, value in enumerate(distinct)}
+    noise = tuple(phase.model_copy(update={"multiplier": end[phase.multiplier]}) for phase in plan.noise)
+    return plan.model_copy(update={"noise": noise})

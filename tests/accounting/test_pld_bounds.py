@@ -1,0 +1,302 @@
+"""The PLD interval brackets what is known otherwise: closed forms, quadrature, direct convolution, dp-accounting."""
+
+import math
+import random
+from fractions import Fraction
+from itertools import pairwise
+
+import mpmath as mp
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld import pld_privacy_accountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import fft
+from scipy.special import ndtr
+
+from discreet.accounting import gaussian
+from discreet.accounting.pld.bounds import Release, _one_direction, default_tolerance, epsilon_interval
+from discreet.accounting.pld.compose import _fft_rounding, compose
+from discreet.accounting.pld.discretise import LossPmf, optimistic, pessimistic
+from discreet.accounting.pld.pair import Direction, Pair
+from discreet.accounting.pld.query import delta_upper, epsilon_lower, epsilon_upper
+from discreet.accounting.pld.window import Window, plan_window
+
+DIGITS = 50
+
+
+def normal(z: mp.mpf) -> mp.mpf:
+    return mp.erfc(-z / mp.sqrt(2)) / 2
+
+
+def outcome(rate: mp.mpf, noise: mp.mpf, loss: mp.mpf) -> mp.mpf:
+    """Where the removal loss is `loss`; the loss is log(1 - q + q exp((2x - 1) / (2 s^2)))."""
+    inside = (mp.exp(loss) - (1 - rate)) / rate
+    return -mp.inf if inside <= 0 else noise**2 * mp.log(inside) + mp.mpf(1) / 2
+
+
+def hockey_stick(rate: float, noise: float, epsilon: mp.mpf, direction: Direction) -> mp.mpf:
+    """delta(epsilon) of one release, for the pair of Zhu, Dong, Wang 2022, Theorem 11."""
+    q, s, eps = mp.mpf(rate), mp.mpf(noise), mp.mpf(epsilon)
+    if direction is Direction.REMOVAL:  # outcomes above x
+        x = outcome(q, s, eps)
+        null, shifted = normal(-x / s), normal((1 - x) / s)
+        return (1 - q) * null + q * shifted - mp.exp(eps) * null
+    x = outcome(q, s, -eps)  # outcomes below x
+    null, shifted = normal(x / s), normal((x - 1) / s)
+    return null - mp.exp(eps) * ((1 - q) * null + q * shifted)
+
+
+def solve(rate: float, noise: float, delta: float, direction: Direction) -> mp.mpf:
+    """The smallest epsilon >= 0 with delta(epsilon) <= delta, by bisection at 50 digits."""
+    low, high = mp.mpf(0), mp.mpf(1)
+    if hockey_stick(rate, noise, low, direction) <= delta:
+        return low
+    while hockey_stick(rate, noise, high, direction) > delta:
+        low, high = high, 2 * high
+    for _ in range(110):
+        middle = (low + high) / 2
+        low, high = (middle, high) if hockey_stick(rate, noise, middle, direction) > delta else (low, middle)
+    return high
+
+
+rates = st.one_of(st.floats(0.001, 0.999), st.floats(-6, -0.001).map(lambda power: 10**power))
+noises = st.floats(math.log(0.25), math.log(30)).map(math.exp)
+deltas = st.floats(-12, -2).map(lambda power: 10**power)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(rates, noises, deltas, st.sampled_from(Direction))
+def test_one_step_brackets_the_closed_form(rate: float, noise: float, delta: float, direction: Direction) -> None:
+    with mp.workdps(DIGITS):
+        exact = solve(rate, noise, delta, direction)
+        one = _one_direction([Release(rate, noise, 1)], direction, delta, default_tolerance, 0.0)
+        assert one.lower <= exact <= one.upper
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(rates, noises, deltas)
+def test_one_step_takes_the_worse_direction(rate: float, noise: float, delta: float) -> None:
+    with mp.workdps(DIGITS):
+        exact = max(solve(rate, noise, delta, direction) for direction in Direction)
+        found = epsilon_interval([Release(rate, noise, 1)], delta)
+        assert found.lower <= exact <= found.upper
+        assert found.upper - found.lower <= max(0.02 * exact, 1e-3)
+
+
+def by_quadrature(steps: list[tuple[float, float]], epsilon: float, direction: Direction) -> float:
+    """delta(epsilon) of a few steps: Gauss-Legendre over the outcomes of all but the last, closed form for it."""
+    *others, (rate, noise) = steps
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    losses, masses = np.zeros(1), np.ones(1)
+    for q, s in others:
+        edges = np.linspace(-11 * s, 1 + 11 * s, 9)
+        x = np.concatenate([(a + b) / 2 + (b - a) / 2 * nodes for a, b in pairwise(edges)])
+        w = np.concatenate([(b - a) / 2 * weights for a, b in pairwise(edges)])
+        null, shifted = (np.exp(-0.5 * ((x - m) / s) ** 2) / (s * math.sqrt(2 * math.pi)) for m in (0, 1))
+        mixed = (1 - q) * null + q * shifted
+        removal = direction is Direction.REMOVAL
+        loss = np.log1p(q * np.expm1((2 * x - 1) / (2 * s * s))) * (1 if removal else -1)
+        mass = w * (mixed if removal else null)
+        losses, masses = np.add.outer(losses, loss).ravel(), np.multiply.outer(masses, mass).ravel()
+    remaining = epsilon - losses
+    sign = 1 if direction is Direction.REMOVAL else -1
+    inside = (np.exp(sign * remaining) - (1 - rate)) / rate
+    with np.errstate(divide="ignore", invalid="ignore"):
+        x = np.where(inside > 0, noise**2 * np.log(np.maximum(inside, 0)) + 0.5, -np.inf)
+    if sign == 1:
+        null, shifted = ndtr(-x / noise), ndtr((1 - x) / noise)
+        p, q_mass = (1 - rate) * null + rate * shifted, null
+    else:
+        null, shifted = ndtr(x / noise), ndtr((x - 1) / noise)
+        p, q_mass = null, (1 - rate) * null + rate * shifted
+    return float(masses @ np.maximum(p - np.exp(remaining) * q_mass, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("steps", "delta"),
+    [
+        ([(0.1, 0.8), (0.1, 0.8)], 1e-5),
+        ([(0.01, 0.6), (0.3, 1.5)], 1e-6),
+        ([(0.5, 2.0), (0.02, 0.7)], 1e-4),
+        ([(0.2, 1.0), (0.2, 1.0), (0.2, 1.0)], 1e-5),
+        ([(0.9, 3.0), (0.05, 0.9), (0.3, 1.2)], 1e-6),
+    ],
+)
+@pytest.mark.parametrize("direction", list(Direction))
+def test_a_few_steps_bracket_the_quadrature(
+    steps: list[tuple[float, float]], delta: float, direction: Direction
+) -> None:
+    one = _one_direction([Release(q, s, 1) for q, s in steps], direction, delta, lambda e: 1e-4 * (1 + e), 0.0)
+    accuracy = 1e-7  # of the quadrature, relative
+    assert by_quadrature(steps, one.upper, direction) <= delta * (1 + accuracy)
+    assert by_quadrature(steps, one.lower, direction) >= delta * (1 - accuracy)
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-9, 1e-5, 1e-2])
+@pytest.mark.parametrize(("noise", "count"), [(0.5, 1), (1.0, 1), (4.0, 7), (1.0, 50), (10.0, 1000), (300.0, 10_000)])
+def test_without_sampling_against_the_closed_form(noise: float, count: int, delta: float) -> None:
+    """Rate 1 through the whole pipeline; the exact epsilon is that of mu = sqrt(count) / noise, at 50 digits."""
+    with mp.workdps(DIGITS):
+        single = float(mp.mpf(noise) / mp.sqrt(count))
+        exact = solve(1.0, single, delta, Direction.REMOVAL)
+        found = epsilon_interval([Release(1.0, noise, count)], delta)
+        assert found.lower <= exact * (1 + 1e-14)
+        assert found.upper >= exact * (1 - 1e-14)
+        assert found.upper - found.lower <= max(0.005 * exact, 1e-4)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(st.floats(-3, 2).map(lambda p: 10**p), st.floats(-15, -0.1).map(lambda p: 10**p))
+def test_the_closed_form_itself(mu: float, delta: float) -> None:
+    """`gaussian.epsilon_bounds` brackets the root of Balle and Wang's Theorem 8 at 50 digits, tightly."""
+    with mp.workdps(DIGITS):
+        m = mp.mpf(mu)
+        lower, upper = gaussian.epsilon_bounds(mu, delta)
+
+        def truth(epsilon: float) -> mp.mpf:
+            return normal(m / 2 - epsilon / m) - mp.exp(mp.mpf(epsilon)) * normal(-m / 2 - epsilon / m)
+
+        assert truth(upper) <= delta
+        assert lower == 0 or truth(lower) >= delta
+        assert upper - lower <= 1e-9 * (1 + upper) + 1e-12 / delta * 1e-3
+
+
+def test_against_dp_accounting_on_heterogeneous_plans() -> None:
+    """dp-accounting 0.6.0, pessimistic, grid 2e-4; an upper bound of its own, so our lower bound stays below it."""
+    rng = random.Random(20260101)
+    for _ in range(10):
+        parts = [
+            (10 ** rng.uniform(-3, -0.3), 10 ** rng.uniform(-0.2, 0.7), rng.randint(1, 200))
+            for _ in range(rng.randint(1, 3))
+        ]
+        delta = 10 ** rng.uniform(-8, -4)
+        accountant = pld_privacy_accountant.PLDAccountant(value_discretization_interval=2e-4)
+        for rate, noise, count in parts:
+            event = dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(noise))
+            accountant.compose(dp_event.SelfComposedDpEvent(event, count))
+        theirs = accountant.get_epsilon(delta)
+        ours = epsilon_interval([Release(*part) for part in parts], delta)
+        assert ours.lower <= theirs
+        assert ours.upper <= theirs * 1.003 + 1e-4
+
+
+PAIRS = [(0.01, 1.0), (0.3, 0.7), (0.9, 5.0), (1e-4, 0.4), (1.0, 2.0), (1e-6, 20.0)]
+
+
+@pytest.mark.parametrize(("rate", "noise"), PAIRS)
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("grid", [0.2, 0.003])
+def test_discretised_losses_dominate_and_are_dominated(
+    rate: float, noise: float, direction: Direction, grid: float
+) -> None:
+    pair = Pair(rate, noise, direction)
+    above, below = pessimistic(pair, grid, 1e-20), optimistic(pair, grid, 1e-20)
+    assert np.all(above.masses >= 0)
+    assert np.all(below.masses >= 0)
+    assert above.masses.sum() + above.infinity >= 1
+    assert below.masses.sum() <= 1
+    scale = float(np.ptp(pair.loss(np.array(pair.support(1e-6)))))
+    with mp.workdps(DIGITS):
+        for epsilon in np.linspace(-scale, scale, 41):
+            exact = true_delta(pair, float(epsilon))
+            assert stick(below, float(epsilon) + below.slack) <= exact
+            assert exact <= stick(above, float(epsilon) - above.slack) + above.infinity
+
+
+def true_delta(pair: Pair, epsilon: float) -> mp.mpf:
+    if pair.rate == 1 or epsilon > mp.log1p(-mp.mpf(pair.rate)) or pair.direction is Direction.ADDITION:
+        bounded = pair.direction is Direction.ADDITION and pair.rate < 1 and -epsilon <= mp.log1p(-mp.mpf(pair.rate))
+        return mp.mpf(0) if bounded else hockey_stick(pair.rate, pair.noise, epsilon, pair.direction)
+    return 1 - mp.exp(mp.mpf(epsilon))
+
+
+def stick(pmf: LossPmf, epsilon: float) -> float:
+    above = pmf.losses > epsilon
+    return float(np.sum(pmf.masses[above] * -np.expm1(epsilon - pmf.losses[above]), dtype=np.longdouble))
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_compose_against_exact_convolution(up: bool) -> None:
+    """Masses that are binary fractions, three distinct parts, against exact arithmetic: errors within the bounds."""
+    grid = 0.25
+    rng = np.random.default_rng(5)
+    raw = [(first, rng.integers(1, 1000, size)) for first, size in [(-3, 7), (0, 5), (-6, 12)]]
+    parts = [
+        (LossPmf(grid, first, ints / 2.0**14, 0.0, 0.0, offset), count)
+        for (first, ints), offset, count in zip(raw, [0.0, 0.03125, -0.0625], [3, 5, 2], strict=True)
+    ]
+    window = Window(1.5, -25.0, 30.0, 1.0, 1.0, 1.0, -math.inf)
+    found = compose(parts, window, up=up)
+    exact = [Fraction(1)]
+    first = 0
+    for (start, ints), (_, count) in zip(raw, parts, strict=True):
+        for _ in range(count):
+            new = [Fraction(0)] * (len(exact) + len(ints) - 1)
+            for i, a in enumerate(exact):
+                for j, b in enumerate(ints):
+                    new[i + j] += a * Fraction(int(b), 2**14)
+            exact, first = new, first + start
+    assert found.offset == pytest.approx(5 * 0.03125 - 2 * 0.0625)
+    with mp.workdps(DIGITS):
+        index = {first + k: value for k, value in enumerate(exact)}
+        truth = [index.get(found.first + k, Fraction(0)) for k in range(len(found.tilted))]
+        tilted = [
+            mp.mpf(value.numerator) / value.denominator * mp.exp(1.5 * mp.mpf(float(loss)) - mp.mpf(found.log_mgf))
+            for value, loss in zip(truth, found.losses, strict=True)
+        ]
+        difference = [mp.mpf(float(a)) - b for a, b in zip(found.tilted, tilted, strict=True)]
+        signed = sum(d for d in difference)
+        assert sum(tilted) > 0.9
+        assert mp.sqrt(sum(d * d for d in difference)) <= found.error + 1e-11
+        assert (signed >= -found.error * len(tilted) ** 0.5) if up else (signed <= found.error * len(tilted) ** 0.5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_compose_against_direct_convolution_of_real_losses(count: int) -> None:
+    pmf = pessimistic(Pair(0.2, 1.0, Direction.REMOVAL), 0.05, 1e-18)
+    window = plan_window([(Pair(0.2, 1.0, Direction.REMOVAL), count)], 1e-6, 1e-18, 0.05)
+    found = compose([(pmf, count)], window, up=True)
+    direct = np.ones(1, np.longdouble)
+    for _ in range(count):
+        direct = np.convolve(direct, pmf.masses.astype(np.longdouble))
+    for epsilon in (0.1, 0.7, 2.0):
+        losses = (pmf.first * count + np.arange(len(direct))) * np.longdouble(pmf.grid)
+        keep = losses > epsilon
+        exact = float(np.sum(direct[keep] * -np.expm1(epsilon - losses[keep])))
+        upper = delta_upper(found, epsilon)
+        assert exact <= upper <= exact * (1 + 1e-4) + 1e-18
+
+
+@pytest.mark.parametrize("length", [2, 3, 5, 8, 30, 81, 125, 360, 1024, 1215, 2000])
+def test_fft_error_is_within_its_bound(length: int) -> None:
+    """Against the definition of the discrete Fourier transform in long double (64 bits of mantissa)."""
+    rng = np.random.default_rng(length)
+    angles = np.outer(np.arange(length // 2 + 1), np.arange(length)) % length
+    turn = 2 * np.longdouble("3.14159265358979323846264338327950288") * np.arange(length) / length
+    cos, sin = np.cos(turn)[angles], np.sin(turn)[angles]
+    for masses in (rng.random(length), rng.random(length) ** 12, np.eye(length)[length // 2]):
+        exact = masses.astype(np.longdouble)
+        found = fft.rfft(masses)
+        error = np.hypot(found.real - cos @ exact, found.imag + sin @ exact)
+        assert float(error.max()) <= _fft_rounding(length) * float(masses.sum())
+        back = fft.irfft(found, length)
+        norm = float(np.linalg.norm(masses))
+        assert float(np.linalg.norm(back - masses)) <= 2 * _fft_rounding(length) * max(norm, float(masses.sum()))
+
+
+@pytest.mark.parametrize(("rate", "noise", "count"), [(0.01, 1.0, 1000), (0.3, 2.0, 20), (0.001, 0.6, 500)])
+@pytest.mark.parametrize("direction", list(Direction))
+def test_delta_upper_is_consistent_with_epsilon(rate: float, noise: float, count: int, direction: Direction) -> None:
+    pair, delta = Pair(rate, noise, direction), 1e-6
+    window = plan_window([(pair, count)], delta, 1e-9 * delta / count, 1e-3)
+    up = compose([(pessimistic(pair, 1e-3, 1e-9 * delta / count), count)], window, up=True)
+    down = compose([(optimistic(pair, 1e-3, 1e-9 * delta / count), count)], window, up=False)
+    epsilon = epsilon_upper(up, delta)
+    assert epsilon_lower(down, delta) <= epsilon
+    assert delta_upper(up, epsilon + 2 * up.slack) <= delta * (1 + 1e-6)
+    assert delta_upper(up, epsilon - 1e-2) > delta
+    grid = np.linspace(epsilon / 2, 2 * epsilon, 30)
+    deltas_found = [delta_upper(up, float(point)) for point in grid]
+    assert all(later <= earlier * (1 + 1e-12) for earlier, later in pairwise(deltas_found))

@@ -1,0 +1,104 @@
+"""Imports between packages point one way as the table below says."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import discreet
+
+ROOT = Path(discreet.__file__).parent
+
+TORCH = {"clipping", "methods", "training", "data", "publication", "recipes", "cli"}
+
+# package -> the packages it may import, itself and core apart. "Imports: everything -> core; ..."; a package may
+# also reach what its own imports reach.
+ALLOWED: dict[str, set[str]] = {
+    "core": set(),
+    "accounting": set(),
+    "randomness": set(),
+    "sampling": {"randomness", "accounting"},
+    "mechanism": {"randomness", "accounting"},
+    "queries": {"randomness", "accounting", "mechanism"},
+    "ledger": {"accounting"},
+    "plan": {"accounting", "sampling"},
+    "clipping": {"mechanism"},
+    "methods": {"mechanism"},
+    "training": {"plan", "ledger", "clipping", "methods", "mechanism", "data", "sampling", "randomness", "accounting"},
+    "data": {"queries"},
+    "publication": {"plan", "accounting", "ledger", "clipping", "randomness"},  # clipping: what is private in a model
+    "recipes": {"plan", "data"},  # not in the sentence: named data sets and models with a plan
+}
+ALLOWED["cli"] = set(ALLOWED)
+ALLOWED[""] = set(ALLOWED) - {"cli"}  # discreet/__init__.py
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Absolute names of everything that a file imports, at any depth."""
+    package = ["discreet", *path.relative_to(ROOT).parts[:-1]]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *(node.module or "").split(".")]).strip(".")
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def owner(path: Path) -> str:
+    parts = path.relative_to(ROOT).parts
+    return parts[0] if len(parts) > 1 else ""
+
+
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def test_every_package_is_in_the_table() -> None:
+    assert {owner(path) for path in FILES} <= set(ALLOWED)
+
+
+def test_imports_point_one_way() -> None:
+    wrong = []
+    for path in FILES:
+        here = owner(path)
+        for name in imported(path):
+            parts = name.split(".")
+            if parts[0] != "discreet" or len(parts) < 2 or parts[1] not in ALLOWED:
+                continue
+            if parts[1] not in ALLOWED[here] | {here, "core"}:
+                wrong.append(f"{path.relative_to(ROOT)} imports {name}")
+    assert wrong == []
+
+
+def test_the_table_has_no_cycle_and_nobody_imports_the_command_line() -> None:
+    assert all("cli" not in allowed for allowed in ALLOWED.values())
+    assert "training" not in ALLOWED["publication"]
+    order: list[str] = []
+    while len(order) < len(ALLOWED):
+        free = [name for name in ALLOWED if name not in order and ALLOWED[name] <= set(order)]
+        assert free, f"a cycle among {set(ALLOWED) - set(order)}"
+        order += free
+
+
+def test_nothing_above_the_line_imports_torch() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in FILES
+        if owner(path) not in TORCH
+        for name in imported(path)
+        if name.split(".")[0] == "torch"
+    ]
+    assert wrong == []
+
+
+def test_the_verifier_shares_only_the_errors() -> None:
+    """Promise 9 of the README: it shares no accounting code with the trainer."""
+    folder = ROOT / "publication" / "recompute"
+    allowed = ("discreet.core.errors", "discreet.publication.recompute")
+    wrong = [
+        f"{path.name} imports {name}"
+        for path in sorted(folder.rglob("*.py"))
+        for name in imported(path)
+        if name.split(".")[0] == "discreet" and not name.startswith(allowed)
+    ]
+    assert wrong == []
+    assert list(folder.rglob("*.py"))

@@ -1,0 +1,32 @@
+"""`import discreet` and the accounting commands load nothing heavy."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ["torch", "scipy.stats", "matplotlib", "sqlalchemy", "sklearn"]
+PLAN = ["--rate", "0.01", "--steps", "100", "--delta", "1e-5", "--json"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import discreet",
+        f"from discreet.cli.app import run; assert run(['epsilon', '--noise', '1', *{PLAN}]) == 0",
+        f"from discreet.cli.app import run; assert run(['calibrate', '--epsilon', '1', *{PLAN}]) == 0",
+        "from discreet.cli.app import run; assert run(['epsilon', '--help']) == 0",
+    ],
+)
+def test_nothing_heavy_is_loaded(code: str) -> None:
+    script = f"{code}\nimport json, sys\nprint()\nprint(json.dumps([m for m in {HEAVY} if m in sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == []
+
+
+def test_the_library_does_not_load_pydantic() -> None:
+    """The commands do: typer 0.29 imports it itself (typer/_adapters.py)."""
+    code = "import sys, discreet, discreet.accounting.account; sys.exit('pydantic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

@@ -1,0 +1,107 @@
+"""The model card: readable front matter, figures on the safe side, no text that turns into markup."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from typing import Any
+
+import pytest
+import yaml
+
+from discreet.core.errors import InputError
+from discreet.core.events import to_json
+from discreet.plan import Plan
+from discreet.publication.card import code, markdown, model_card
+
+
+def make_facts(noise: Any = 4.0) -> dict[str, Any]:
+    plan = Plan.poisson(population=1437, batch=300, steps=40, clip_norm=1.0, delta=1e-4, noise_multiplier=noise)
+    claim = plan.guarantee()
+    return {
+        "format": "discreet-certificate/1",
+        "claim": {
+            "kind": "guarantee",
+            "epsilon": claim.epsilon,
+            "lower": claim.lower,
+            "delta": claim.delta,
+            "adjacency": "add_remove",
+            "unit": "example",
+            "method": claim.method,
+        },
+        "plan": plan.model_dump(mode="json"),
+        "plan_fingerprint": plan.fingerprint(),
+        "events": to_json(plan.event()),
+        "charged_steps": 40,
+        "run": "0f3c",
+        "mechanism": {"sampler": "poisson", "engine": "vmap", "randomness": "system"},
+        "assumptions": ["Each row of the data set is one unit."],
+        "model": {
+            "file": "model.safetensors",
+            "sha256": "ab" * 32,
+            "private": ["head.weight"],
+            "initial": {"head.weight": "01", "front.scale": "02"},
+        },
+        "public_evaluations": [{"step": 40, "loss": 0.25, "accuracy": 0.964}],
+        "software": {"discreet": "0.1.0", "python": "3.11.2"},
+    }
+
+
+def test_front_matter_is_yaml_with_tags() -> None:
+    start, front, body = model_card(make_facts()).split("---\n", 2)
+    assert start == ""
+    assert yaml.safe_load(front) == {"library_name": "discreet", "tags": ["differential-privacy", "dp-sgd"]}
+    assert body.lstrip().startswith("# ")
+
+
+def test_card_states_the_claim_on_the_safe_side() -> None:
+    facts = make_facts()
+    card = model_card(facts)
+    shown = re.search(r"epsilon \(rounded up\) \| \*\*([\d.]+)\*\*", card)
+    assert shown
+    assert 0 <= Decimal(shown[1]) - Decimal(facts["claim"]["epsilon"]) < Decimal("0.0001")
+    least = re.search(r"epsilon is at least [^|]*\| ([\d.]+)", card)
+    assert least
+    assert Decimal(least[1]) <= Decimal(facts["claim"]["lower"])
+    for text in ("0.0001", "`add_remove`", "`example`", "`pld`", "discreet 0.1.0, python 3.11.2", "1,437", "96.4%"):
+        assert text in card
+    assert "load_file" in card
+    assert "discreet verify FOLDER" in card
+
+
+def test_tables_have_two_cells_in_every_row() -> None:
+    facts = make_facts([(4.0, 20), (5.0, 20)])
+    facts["public_evaluations"][0]["a|b"] = 1.0
+    rows = [line for line in model_card(facts).splitlines() if line.startswith("|")]
+    assert rows
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 3 for row in rows)
+    assert "4 to 5, 2 phases" in "\n".join(rows)
+
+
+def test_card_works_without_evaluations_and_lower_bound() -> None:
+    facts = make_facts() | {"public_evaluations": []}
+    facts["claim"]["lower"] = None
+    card = model_card(facts)
+    assert "No metric on public data was recorded" in card
+    assert "at least" not in card
+
+
+def test_hostile_texts_stay_texts() -> None:
+    facts = make_facts() | {"assumptions": ["<script>x</script> [a](b) `c`\n# Head\n| d |"]}
+    facts["claim"]["method"] = "p`l\n|d<b>"
+    card = model_card(facts)
+    assert "<script>" not in card
+    assert "\n# Head" not in card
+    assert "](b)" not in card.replace("\\](b)", "")
+    assert "`p'l \\|d<b>`" in card
+    assert markdown("a*b") == "a\\*b"
+    assert code("a`b") == "`a'b`"
+
+
+@pytest.mark.parametrize("change", [{"kind": "ex_post"}, {"epsilon": math.inf}, {"epsilon": -1.0}, {"epsilon": True}])
+def test_only_finite_guarantees_are_printed(change: dict[str, Any]) -> None:
+    facts = make_facts()
+    facts["claim"] |= change
+    with pytest.raises(InputError):
+        model_card(facts)

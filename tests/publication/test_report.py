@@ -1,0 +1,317 @@
+"""The report: what it shows is what is certified, on the safe side, and the page needs nothing but itself."""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+import subprocess
+import sys
+from decimal import Decimal
+from html.parser import HTMLParser
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discreet.core.errors import InputError
+from discreet.core.events import to_json
+from discreet.plan import Plan
+from discreet.publication import figures
+from discreet.publication.card import percent_up, rounded_down, rounded_up
+from discreet.publication.report import best_true_positives, epsilon_curve, posterior, released, report_page
+
+HOSTILE = '</title><script>alert(\'x\')</script> " onload="y" $x_{1}$ {{ 7*7 }} `|'
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+def small_plan(**changes: Any) -> Plan:
+    figures_of_plan = {"population": 1437, "batch": 300, "steps": 40, "clip_norm": 1.0, "delta": 1e-4}
+    return Plan.poisson(**(figures_of_plan | {"noise_multiplier": 4.0} | changes))
+
+
+def facts_of(plan: Plan, evaluations: int = 4) -> dict[str, Any]:
+    """What `certificate` would write about a run of `plan`, without training."""
+    claim = plan.guarantee()
+    return {
+        "format": "discreet-certificate/1",
+        "claim": {
+            "kind": claim.kind,
+            "epsilon": claim.epsilon,
+            "lower": claim.lower,
+            "delta": claim.delta,
+            "adjacency": claim.adjacency.value,
+            "unit": claim.unit.value,
+            "method": claim.method,
+        },
+        "plan": plan.model_dump(mode="json"),
+        "plan_fingerprint": plan.fingerprint(),
+        "events": to_json(plan.event()),
+        "charged_steps": plan.steps,
+        "run": "0f3c",
+        "mechanism": {"sampler": "poisson", "engine": "vmap", "randomness": "system"},
+        "assumptions": ["Each row of the data set is one unit.", "Sums are computed in float64."],
+        "model": {
+            "file": "model.safetensors",
+            "sha256": "ab" * 32,
+            "private": ["head.weight"],
+            "initial": {"head.weight": "01", "front.scale": "02"},
+        },
+        "public_evaluations": [
+            {"step": 10 * i, "loss": 1.0 / i, "accuracy": 0.5 + 0.1 * i} for i in range(1, evaluations + 1)
+        ],
+        "software": {"discreet": "0.1.0", "python": "3.11.2"},
+    }
+
+
+class Walk(HTMLParser):
+    """Checks that elements nest and close, and keeps what the tests ask for."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return small_plan()
+
+
+@pytest.fixture(scope="module")
+def facts(plan: Plan) -> dict[str, Any]:
+    return facts_of(plan)
+
+
+@pytest.fixture(scope="module")
+def page(facts: dict[str, Any], plan: Plan) -> str:
+    return report_page(facts, plan)
+
+
+def test_page_is_well_formed_with_one_h1_and_unique_ids(page: str) -> None:
+    walk = Walk(page)
+    identifiers = [attributes["id"] for _, attributes in walk.tags if "id" in attributes]
+    assert len(identifiers) == len(set(identifiers))
+    assert len(walk.all("h1")) == 1
+    levels = [int(tag[1]) for tag, _ in walk.tags if re.fullmatch("h[1-6]", tag)]
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert all("scope" in attributes for attributes in walk.all("th"))
+    assert walk.all("html")[0]["lang"] == "en"
+
+
+def test_page_loads_nothing(page: str) -> None:
+    walk = Walk(page)
+    assert not {"script", "link", "img", "iframe", "object"} & {tag for tag, _ in walk.tags}
+    for _, attributes in walk.tags:
+        for name in ("src", "href", "xlink:href", "srcset", "action"):
+            assert (attributes.get(name) or "#").startswith("#")
+    assert not re.search(r"https?://|@import|url\((?!#)", page)
+    assert "default-src 'none'" in page
+
+
+def test_references_inside_the_page_have_targets(page: str) -> None:
+    walk = Walk(page)
+    identifiers = {attributes.get("id") for _, attributes in walk.tags}
+    references = re.findall(r'(?:href="#|url\(#)([^")]+)', page)
+    labels = [part for _, attributes in walk.tags for part in (attributes.get("aria-labelledby") or "").split()]
+    assert references
+    assert set(references) | set(labels) <= identifiers
+
+
+def test_every_figure_has_title_description_and_page_colours(page: str) -> None:
+    drawings = re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL)
+    assert len(drawings) == 4
+    for drawing in drawings:
+        assert re.search(r"<title id=[^>]+>[^<]+</title><desc id=[^>]+>[^<]+</desc>", drawing)
+        assert 'role="img"' in drawing
+        assert "var(--accent)" in drawing
+        assert not re.search(r"#0[1-4]0[1-4]0[1-4]|DejaVu", drawing)
+        assert "<text" in drawing
+
+
+def test_shown_epsilon_is_not_below_the_certified(page: str, facts: dict[str, Any]) -> None:
+    shown = re.search(r"Certified epsilon</dt><dd>([\d.]+)", page)
+    assert shown
+    assert 0 <= Decimal(shown[1]) - Decimal(facts["claim"]["epsilon"]) < Decimal("0.0001")
+
+
+@given(st.floats(0, 1e9))
+def test_roundings_are_outward(value: float) -> None:
+    assert Decimal(rounded_down(value)) <= Decimal(value) <= Decimal(rounded_up(value))
+
+
+@given(st.floats(0, 1))
+def test_percentages_are_rounded_up(value: float) -> None:
+    assert Decimal(percent_up(value).rstrip("%")) >= Decimal(value) * 100
+
+
+def test_true_positives_match_the_closed_form() -> None:
+    assert best_true_positives(0.01, 1.0, 1e-5) == pytest.approx(math.e * 0.01 + 1e-5)
+    assert best_true_positives(0.9, 1.0, 1e-5) == pytest.approx(1 - math.exp(-1) * (0.1 - 1e-5))
+    assert best_true_positives(0.3, 0.0, 0.0) == pytest.approx(0.3)
+    assert best_true_positives(0.0, 800.0, 1e-5) == 1e-5
+    assert best_true_positives(1e-9, 800.0, 1e-5) == 1.0
+    assert best_true_positives(1.0, 1.0, 1e-5) == 1.0
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 50), st.floats(0, 50), st.floats(0, 0.5))
+def test_true_positives_grow_with_false_positives_and_epsilon(
+    a: float, b: float, epsilon: float, larger: float, delta: float
+) -> None:
+    low, high = sorted((a, b))
+    epsilon, larger = sorted((epsilon, larger))
+    best = best_true_positives(low, epsilon, delta)
+    assert low - 1e-12 <= best <= 1
+    assert best <= best_true_positives(high, epsilon, delta) + 1e-12
+    assert best <= best_true_positives(low, larger, delta) + 1e-12
+
+
+def test_posterior_from_even_odds() -> None:
+    assert posterior(0.0) == 0.5
+    assert posterior(1.0) == pytest.approx(math.e / (1 + math.e))
+    assert posterior(1000.0) == 1.0
+
+
+@pytest.mark.parametrize("phases", [4.0, [(3.0 + 0.02 * i, 1) for i in range(40)]])
+def test_curve_is_monotone_brackets_and_ends_at_the_claim(phases: Any) -> None:
+    plan = small_plan(noise_multiplier=phases)
+    facts = facts_of(plan)
+    curve = epsilon_curve(facts, plan)
+    assert (curve[-1].step, curve[-1].upper, curve[-1].lower) == (
+        40,
+        facts["claim"]["epsilon"],
+        facts["claim"]["lower"],
+    )
+    assert [point.step for point in curve] == sorted({point.step for point in curve})
+    assert curve[0].step == 1
+    for before, after in pairwise(curve):
+        assert before.upper <= after.upper
+        assert before.lower is not None
+        assert after.lower is not None
+        assert before.lower <= after.lower
+    middle = curve[len(curve) // 2]
+    exact = Plan.guarantee(plan.model_copy(update={"noise": prefix_phases(plan, middle.step)}))
+    assert exact.lower is not None
+    assert middle.lower is not None
+    assert middle.lower <= exact.epsilon
+    assert exact.lower <= middle.upper
+
+
+def prefix_phases(plan: Plan, count: int) -> tuple[Any, ...]:
+    each = [phase.model_copy(update={"steps": 1}) for phase in plan.noise for _ in range(phase.steps)]
+    return tuple(each[:count])
+
+
+def test_page_works_with_many_phases_and_an_early_end() -> None:
+    plan = small_plan(noise_multiplier=[(3.0 + 0.02 * i, 1) for i in range(40)])
+    facts = facts_of(plan)
+    facts["charged_steps"] = 12
+    walk = Walk(report_page(facts, plan))
+    assert "All 40 phases" in walk.text
+    assert "run ended" in walk.text
+    assert "although only 12 of them were charged" in " ".join(walk.text.split())
+
+
+@pytest.mark.parametrize("evaluations", [0, 1])
+def test_page_works_without_a_curve_of_evaluations(plan: Plan, evaluations: int) -> None:
+    page = report_page(facts_of(plan, evaluations), plan)
+    assert page.count("<svg") == 3
+    assert ("Test accuracy" in page) == bool(evaluations)
+    Walk(page)
+
+
+def test_page_works_without_a_lower_bound_and_for_rdp(plan: Plan) -> None:
+    claim = plan.guarantee(method="rdp")  # type: ignore[arg-type]
+    facts = facts_of(plan)
+    facts["claim"] |= {"method": "rdp", "epsilon": claim.epsilon, "lower": None}
+    page = report_page(facts, plan)
+    assert "not known" in page
+    assert "at least 0" not in page
+
+
+@pytest.mark.parametrize(("adjacency", "batch"), [("zero_out", 300), ("replace_one", 1437)])
+def test_other_adjacencies(adjacency: str, batch: int) -> None:
+    plan = small_plan(adjacency=adjacency, batch=batch, noise_multiplier=60.0)
+    assert "one row is replaced by" in report_page(facts_of(plan), plan)
+
+
+def test_a_weak_promise_is_called_weak() -> None:
+    plan = small_plan(noise_multiplier=0.3)
+    text = " ".join(Walk(report_page(facts_of(plan), plan)).text.split())
+    assert "does not exclude an attack" in text
+    assert "does not stop anyone who thought" in text
+
+
+def test_hostile_texts_stay_texts(facts: dict[str, Any], plan: Plan) -> None:
+    bad = copy.deepcopy(facts)
+    bad["assumptions"] = [HOSTILE]
+    bad["model"] |= {"private": [HOSTILE], "file": HOSTILE, "sha256": HOSTILE}
+    bad["software"][HOSTILE] = HOSTILE
+    bad["public_evaluations"][-1][HOSTILE] = 1.0
+    bad["mechanism"]["engine"] = bad["run"] = bad["format"] = HOSTILE
+    walk = Walk(report_page(bad, plan))
+    assert walk.all("script") == []
+    assert not any("onload" in attributes for _, attributes in walk.tags)
+    assert walk.text.count(HOSTILE) >= 8
+
+
+def test_nothing_but_facts_is_shown_and_equal_input_gives_equal_text(
+    facts: dict[str, Any], plan: Plan, page: str
+) -> None:
+    assert report_page(facts, plan) == page
+    assert report_page(facts | {"training_loss": 0.123456789, "ledger": "/secret/path"}, plan) == page
+
+
+def test_refuses_another_plan_estimates_and_infinity(facts: dict[str, Any], plan: Plan) -> None:
+    with pytest.raises(InputError, match="another plan"):
+        report_page(facts, small_plan(steps=41))
+    for change in ({"kind": "estimate"}, {"epsilon": math.inf}, {"epsilon": math.nan}, {"epsilon": None}):
+        with pytest.raises(InputError):
+            report_page(facts | {"claim": facts["claim"] | change}, plan)
+
+
+def test_released_lists_the_events_in_order() -> None:
+    plan = small_plan(noise_multiplier=[(4.0, 10), (4.0, 5), (5.0, 25)])
+    rows = released(to_json(plan.event()))
+    assert [(row["first"], row["last"], row["noise"]) for row in rows] == [(1, 15, 4.0), (16, 40, 5.0)]
+    other = {"event": "poisson", "rate": 0.5, "of": {"event": "compose", "of": [to_json(plan.event())]}}
+    assert released(other)[0]["noise"] is None
+
+
+def test_drawing_leaves_matplotlib_as_it_was() -> None:
+    import matplotlib as mpl
+
+    with mpl.rc_context({"font.size": 31, "axes.facecolor": "red"}):
+        before = dict(mpl.rcParams)
+        drawing = figures.noise_chart([(1.0, 5)])
+        assert dict(mpl.rcParams) == before
+    assert drawing == figures.noise_chart([(1.0, 5)])
+
+
+def test_importing_the_report_does_not_load_matplotlib() -> None:
+    code = "import sys, discreet.publication.report; sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
