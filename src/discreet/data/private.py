@@ -39,14 +39,20 @@ class PrivateData:
             raise InputError("inputs and targets must be tensors (or numbers and arrays that become tensors)")
         return inputs, targets
 
-    def check(self, classes: int | None) -> None:
+    def check(self, classes: int | None, at_most: int) -> None:
         """Look at every example once, before anything is charged, for values that cannot be trained on.
 
-        `classes`: the number of classes, if targets are class indices. The message names the row; it goes to
+        `classes`: the number of classes, if targets are class indices. `at_most`: how many rows the declared
+        population allows. The message names the row; it goes to
         the holder of the data and is not part of what is published.
         """
         if len(self) == 0:
             raise InputError("the data set is empty; give at least one example")
+        if len(self) > at_most:
+            raise InputError(
+                f"the data has {len(self)} rows, more than the {at_most} that the declared population allows; "
+                "declare a population that is public and large enough"
+            )
         for start in range(0, len(self), _CHECKED_AT_ONCE):
             indices = torch.arange(start, min(start + _CHECKED_AT_ONCE, len(self))).numpy()
             inputs, targets = self.fetch(indices)

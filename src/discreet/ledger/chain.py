@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from discreet.core.errors import LedgerError
@@ -55,8 +55,8 @@ def next_entry(
     position: int = 0,
     steps: int = 0,
 ) -> Entry:
-    """The entry that follows `last`. A clock that went back is a `LedgerError`, and so is a last entry that was edited."""
-    now = datetime.now(timezone.utc)
+    """The entry that follows `last`. A clock that went back, or an edited last entry, is a `LedgerError`."""
+    now = datetime.now(UTC)
     if last is not None:
         check_seal(last)
         if now < datetime.fromisoformat(last.at) - CLOCK_TOLERANCE:
@@ -94,6 +94,20 @@ def check_chain(entries: Iterable[Entry]) -> tuple[int, str]:
     return expected, previous
 
 
-def digest_of(entries: Iterable[Entry]) -> str:
-    """One hash over the seals of some entries, in order: what a certificate cites of its run."""
-    return hashlib.sha256("\n".join(entry.hash for entry in entries).encode()).hexdigest()
+def public_record(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """What a certificate may say of a run's entries: everything but times, which depend on private batch sizes."""
+    return [
+        {
+            "kind": entry.kind,
+            "attempt": entry.attempt,
+            "position": entry.position,
+            "steps": entry.steps,
+            "body": entry.content,
+        }
+        for entry in entries
+    ]
+
+
+def record_digest(record: list[dict[str, Any]]) -> str:
+    """SHA-256 of the canonical JSON of a public record."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

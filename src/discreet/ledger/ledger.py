@@ -80,7 +80,7 @@ class Ledger:
         return run
 
     def start_attempt(self, run: str, plan_fingerprint: str) -> int:
-        """Enter a new start of `run` and return its number, from 0. The plan must be the one the run was opened with."""
+        """Enter a new start of `run` and return its number, from 0. Its plan must be the one it was opened with."""
         with self._store.transaction() as connection:
             opened = store.find(connection, run=run, kind="run")
             if not opened:

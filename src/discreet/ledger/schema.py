@@ -30,8 +30,9 @@ entries = Table(
 | run         | plan fingerprint, epsilon, delta, adjacency, unit | dataset, run              |
 | attempt     | {}                                                | run, attempt              |
 | reservation | the event of the block                            | run, attempt, position, steps |
-| release     | {}                                                | run, attempt, position: every step before it was released |
+| release     | {}                                                | run, attempt, position    |
 
-Numbers count from 0 without gaps; `previous` is the hash of the row before, 64 zeros for the first. Unused text
-columns are empty, unused numbers 0. The same schema serves SQLite and PostgreSQL.
+The position of a release is the first step not yet released. Numbers count from 0 without gaps; `previous` is the
+hash of the row before, 64 zeros for the first. Unused text columns are empty, unused numbers 0. The same schema serves
+SQLite and PostgreSQL.
 """

@@ -57,7 +57,9 @@ class Store:
     def _explained(self, error: SQLAlchemyError) -> LedgerError:
         cause = " ".join(str(getattr(error, "orig", None) or error).split())
         hint = next((hint for sign, hint in _HINTS.items() if sign in cause.lower()), "see the message")
-        return LedgerError(f"cannot use the ledger {self._shown}: {cause}; {hint}; nothing was released without a charge")
+        return LedgerError(
+            f"cannot use the ledger {self._shown}: {cause}; {hint}; nothing was released without a charge"
+        )
 
     @property
     def _shown(self) -> str:

@@ -14,8 +14,9 @@ from discreet.clipping.admission import private_parameters
 from discreet.core.errors import PrivacyViolation
 from discreet.core.events import to_json
 from discreet.core.guarantee import Guarantee
+from discreet.ledger import Entry, public_record, record_digest
+from discreet.mechanism import GRID_BITS
 from discreet.plan import Plan
-from discreet.randomness import ASSUMPTION as NOISE_ASSUMPTION
 
 FORMAT = "discreet-certificate/1"
 
@@ -24,10 +25,8 @@ SYSTEM_RANDOMNESS = "system"
 ASSUMPTIONS = (
     "The state that training starts from (plan.initial_state) and every figure of the plan are public.",
     "Each row of the data set is one unit.",
-    NOISE_ASSUMPTION,
-    "Sums and noise are computed in float64; what their last digits may tell is not accounted for.",
 )
-"""What the claim rests on beside its theorem."""
+"""What every claim rests on beside its theorem; engine and noise sampler add theirs."""
 
 
 class PublicEvaluation(Protocol):
@@ -39,6 +38,19 @@ class PublicEvaluation(Protocol):
     def metrics(self) -> Mapping[str, float]: ...
 
 
+class Mechanism(Protocol):
+    """Names of engine, noise sampler and kind of randomness, with what they assume."""
+
+    @property
+    def engine(self) -> str: ...
+    @property
+    def noise(self) -> str: ...
+    @property
+    def randomness(self) -> str: ...
+    @property
+    def assumptions(self) -> Sequence[str]: ...
+
+
 class TrainedRun(Protocol):
     """What publishing needs to know of a finished run (`discreet.training.Trained` is one)."""
 
@@ -47,15 +59,13 @@ class TrainedRun(Protocol):
     @property
     def plan(self) -> Plan: ...
     @property
-    def run(self) -> str: ...
+    def entries(self) -> Sequence[Entry]: ...
     @property
     def charged_steps(self) -> int: ...
     @property
-    def key(self) -> Path: ...
+    def mechanism(self) -> Mechanism: ...
     @property
-    def stream(self) -> str: ...
-    @property
-    def engine(self) -> str: ...
+    def secrets(self) -> Sequence[Path]: ...
     @property
     def initial(self) -> Mapping[str, str]: ...
     @property
@@ -67,14 +77,15 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
 
     The claim is that of the whole plan, also for a run that was stopped early.
     """
-    if trained.stream != SYSTEM_RANDOMNESS:
+    mechanism = trained.mechanism
+    if mechanism.randomness != SYSTEM_RANDOMNESS:
         raise PrivacyViolation(
-            f"the noise came from {trained.stream!r} randomness, which anyone can repeat; "
+            f"the noise came from {mechanism.randomness!r} randomness, which anyone can repeat; "
             "train without the argument `stream` to get a certificate"
         )
     if not guarantee.is_finite:
         raise PrivacyViolation("the plan has no finite epsilon, so there is nothing to certify; use more noise")
-    plan = trained.plan
+    plan, record = trained.plan, public_record(trained.entries)
     return {
         "format": FORMAT,
         "claim": {
@@ -90,13 +101,15 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         "plan_fingerprint": plan.fingerprint(),
         "events": to_json(plan.event()),
         "charged_steps": trained.charged_steps,
-        "run": trained.run,
+        "ledger": {"entries": record, "digest": record_digest(record)},
         "mechanism": {
             "sampler": plan.sampling.kind,
-            "engine": trained.engine,
-            "randomness": trained.stream,
+            "engine": mechanism.engine,
+            "noise": mechanism.noise,
+            "grid_bits": GRID_BITS,
+            "randomness": mechanism.randomness,
         },
-        "assumptions": list(ASSUMPTIONS),
+        "assumptions": [*ASSUMPTIONS, *mechanism.assumptions],
         "model": {
             "file": "model.safetensors",
             "sha256": model_digest,

@@ -33,7 +33,8 @@ def publish(trained: TrainedRun, folder: str | Path) -> Guarantee:
     | README.md         | model card |
 
     Before anything is written, every tensor that is not a private parameter is compared with its declared
-    initial value. The folder appears complete or not at all; afterwards the key of the noise is destroyed.
+    initial value. The folder appears complete or not at all; afterwards the key of the noise and the
+    checkpoint are destroyed.
     """
     target = Path(folder)
     check_target(target)
@@ -49,8 +50,17 @@ def publish(trained: TrainedRun, folder: str | Path) -> Guarantee:
         "README.md": model_card(facts).encode(),
     }
     _write_together(files, target)
-    destroy_key(trained.key)
+    for secret in trained.secrets:
+        _destroy(secret)
     return guarantee
+
+
+def _destroy(secret: Path) -> None:
+    """Remove a private file; the key is overwritten first."""
+    if secret.name == "key":
+        destroy_key(secret)
+    else:
+        secret.unlink(missing_ok=True)
 
 
 def check_target(target: Path) -> None:

@@ -24,6 +24,8 @@ from discreet.publication.tensorfile import tensor_digests
 
 FORMAT = "discreet-certificate/1"
 
+_MOST_STEPS = 10**8
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -55,7 +57,7 @@ class Verification:
 def verify(folder: str | Path) -> Verification:
     """Check a published folder. Unreadable files are an `InputError`; a claim that fails is a failed check."""
     folder = Path(folder)
-    facts = _read_certificate(folder)
+    facts = read_certificate(folder)
     checks = []
     for name, question in _QUESTIONS:
         try:
@@ -75,9 +77,13 @@ def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     return claim["kind"] == "guarantee" and claim["unit"] == "example", f"a {claim['kind']} about one {claim['unit']}"
 
 
-def _randomness(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
-    kind = facts["mechanism"]["randomness"]
-    return kind == "system", f"noise and sampling from {kind!r} randomness"
+def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    mechanism = facts["mechanism"]
+    known = mechanism["noise"] in ("fast", "exact") and mechanism["engine"] in ("vmap", "reference", "exact")
+    known = known and mechanism["grid_bits"] >= 20
+    return known and mechanism["randomness"] == "system", (
+        f"{mechanism['randomness']!r} randomness, {mechanism['noise']!r} noise, {mechanism['engine']!r} engine"
+    )
 
 
 def _model(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
@@ -121,7 +127,7 @@ def _plan(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
 
 
 def _events(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
-    """The events are those that the plan produces, step by step, and no more were charged."""
+    """The events are those that the plan produces, step by step."""
     plan = facts["plan"]
     if plan["sampling"]["kind"] != "poisson" or facts["mechanism"]["sampler"] != "poisson":
         return False, f"the sampler {plan['sampling']['kind']!r} is not known to this verifier"
@@ -129,11 +135,38 @@ def _events(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     stated = list(_sampled_gaussians(facts["events"]))
     if planned != stated:
         return False, "the events are not those of the plan"
-    steps = sum(count for _, _, count in planned)
-    charged = facts["charged_steps"]
-    if isinstance(charged, bool) or not isinstance(charged, int) or not 0 <= charged <= steps:
-        return False, f"{charged} steps were charged, but the plan has {steps}"
-    return True, f"{charged} of {steps} steps charged; the claim covers all {steps}"
+    return True, f"those of the plan, {sum(count for _, _, count in planned)} steps"
+
+
+def _ledger(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    """The blocks that were charged follow each other, and are the first steps of the plan."""
+    record = facts["ledger"]["entries"]
+    canonical = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    if facts["ledger"]["digest"] != hashlib.sha256(canonical.encode()).hexdigest():
+        return False, "the digest is not that of the entries"
+    opened = [entry for entry in record if entry["kind"] == "run"]
+    if len(opened) != 1 or record[0] != opened[0] or opened[0]["body"]["plan"] != facts["plan_fingerprint"]:
+        return False, "the ledger does not begin with one run of this plan"
+    charged: list[tuple[float, float, int]] = []
+    position = 0
+    for entry in record:
+        if entry["kind"] == "reservation":
+            block = list(_sampled_gaussians(entry["body"]))
+            if entry["position"] != position or entry["steps"] != sum(count for _, _, count in block):
+                return False, f"the block at step {entry['position']} does not follow the {position} steps before it"
+            position += entry["steps"]
+            charged += block
+    steps = _unrolled(list(_sampled_gaussians(facts["events"])))
+    if _unrolled(charged) != steps[:position] or facts["charged_steps"] != position:
+        return False, "what was charged is not the beginning of the plan"
+    return True, f"{position} of {len(steps)} steps charged, in the order of the plan; the claim covers all"
+
+
+def _unrolled(parts: list[tuple[float, float, int]]) -> list[tuple[float, float]]:
+    """One (rate, multiplier) per step."""
+    if sum(count for _, _, count in parts) > _MOST_STEPS:
+        raise InputError(f"more than {_MOST_STEPS} steps")
+    return [(rate, multiplier) for rate, multiplier, count in parts for _ in range(count)]
 
 
 def _epsilon(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
@@ -145,11 +178,12 @@ def _epsilon(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 _QUESTIONS: tuple[tuple[str, Callable[[dict[str, Any], Path], tuple[bool, str]]], ...] = (
     ("certificate", _format),
     ("claim", _kind),
-    ("randomness", _randomness),
+    ("mechanism", _mechanism),
     ("model", _model),
     ("public tensors", _public_tensors),
     ("plan", _plan),
     ("events", _events),
+    ("ledger", _ledger),
     ("epsilon", _epsilon),
 )
 
@@ -179,10 +213,12 @@ def _summary(facts: dict[str, Any], accepted: bool) -> str:
     )
 
 
-def _read_certificate(folder: Path) -> dict[str, Any]:
+def read_certificate(folder: Path) -> dict[str, Any]:
+    """The content of certificate.json, unchecked."""
     path = folder / "certificate.json"
+    content = _read(path)
     try:
-        facts = json.loads(_read(path))
+        facts = json.loads(content)
     except ValueError:
         raise InputError(f"{path} is not JSON; ask for the folder again") from None
     if not isinstance(facts, dict):

@@ -1,17 +1,25 @@
-"""Randomness as an argument: the keyed stream, its test double, normals drawn from it, and the run key's file."""
+"""Randomness as an argument: the keyed stream and its test double, normals and grid noise, the run key's file."""
 
+from discreet.randomness.exact import EXACT_ASSUMPTION, exact_rounded_normals
 from discreet.randomness.keyfile import destroy_key, load_key, new_run_key, save_key
 from discreet.randomness.normal import ASSUMPTION, normals
+from discreet.randomness.rounded import FAST_ASSUMPTION, NOISE_SAMPLERS, RoundedSampler, fast_rounded_normals
 from discreet.randomness.stream import Purpose, Stream, Substream, SystemStream, TestStream
 
 __all__ = [
     "ASSUMPTION",
+    "EXACT_ASSUMPTION",
+    "FAST_ASSUMPTION",
+    "NOISE_SAMPLERS",
     "Purpose",
+    "RoundedSampler",
     "Stream",
     "Substream",
     "SystemStream",
     "TestStream",
     "destroy_key",
+    "exact_rounded_normals",
+    "fast_rounded_normals",
     "load_key",
     "new_run_key",
     "normals",

@@ -14,10 +14,13 @@ no float takes part. So the law is exact if the words are uniform bits.
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from functools import cache
+from math import ceil, floor
 
 DIGIT_BITS = 64
 SIGN_BIT = 1 << (DIGIT_BITS - 1)
+_GUARD_BITS = 64
 
 NextWord = Callable[[], int]
 """Gives independent words, uniform on 0 .. 2^64 - 1."""
@@ -25,6 +28,8 @@ NextWord = Callable[[], int]
 
 class LazyUniform:
     """A number uniform on [0, 1), known so far to lie in [head, head + 1) / 2^bits."""
+
+    __slots__ = ("_next_word", "bits", "head")
 
     def __init__(self, next_word: NextWord) -> None:
         self._next_word = next_word
@@ -80,16 +85,16 @@ def trial(next_word: NextWord, k: int, x: LazyUniform) -> bool:
 def below(factor: int, a: LazyUniform, offset: int, b: LazyUniform) -> bool:
     """Decide whether factor a < offset + b, expanding both numbers until it is certain."""
     while True:
+        while a.bits < b.bits:
+            a.expand()
+        while b.bits < a.bits:
+            b.expand()
         left, right = factor * a.head, (offset << b.bits) + b.head
-        if left + factor <= right:
+        if left + factor <= right:  # the numbers are in [left, left + factor) and in [right, right + 1)
             return True
         if left >= right + 1:
             return False
         a.expand()
-        while b.bits < a.bits:
-            b.expand()
-        while a.bits < b.bits:
-            a.expand()
 
 
 def rounded_product(scale: int, x: LazyUniform) -> int:
@@ -105,27 +110,36 @@ def rounded_product(scale: int, x: LazyUniform) -> int:
 
 @cache
 def cumulative(bits: int) -> tuple[list[int], list[int]]:
-    """Return (lower, upper) with lower[k] <= 2^bits P(integer part <= k) <= upper[k], as close as integers can be
-    (nearly always 1 apart). Past the end of the lists, the probability is above 1 - 2^-bits.
+    """Return (lower, upper) with lower[k] <= 2^bits P(integer part <= k) <= upper[k].
 
-    By integer arithmetic rounded outward, with 64 guard bits, from exp(-k^2 / 2) = q^(k^2), q = exp(-1/2).
+    By integers rounded outward, with guard bits, so that the two are nearly always one apart. Where the lists
+    end, the probability exceeds 1 - 2^-bits. Source of the weights: exp(-k^2 / 2) = q^(k^2) with q = exp(-1/2).
     """
-    guarded = bits + DIGIT_BITS
+    guarded = bits + _GUARD_BITS
     low, high = _exp_minus_half(guarded)
     lower_sums, upper_sums = [1 << guarded], [1 << guarded]
-    k = 0
-    while upper_weight := -(-(high ** ((k + 1) ** 2)) >> guarded * (((k + 1) ** 2) - 1)):
-        k += 1
-        lower_sums.append(lower_sums[-1] + (low ** (k * k) >> guarded * (k * k - 1)))
-        upper_sums.append(upper_sums[-1] + upper_weight)
-        if upper_weight == 1:  # the weights that are left sum to less than this one: each is less than half the last
-            break
-    least_total, greatest_total = lower_sums[-1], upper_sums[-1] + 1
-    lower = [(s << bits) // greatest_total for s in lower_sums]
-    upper = [-((-s << bits) // least_total) for s in upper_sums]
-    return lower, upper
+    weight, square = 2, 0
+    while weight > 1:  # the weights after one of at most 1 sum to less than 1: each is less than half the last
+        square = len(upper_sums) ** 2
+        shift = guarded * (square - 1)
+        weight = _shifted_up(high**square, shift)
+        lower_sums.append(lower_sums[-1] + (low**square >> shift))
+        upper_sums.append(upper_sums[-1] + weight)
+    least, most = lower_sums[-1], upper_sums[-1] + 1  # around the sum of all weights
+    return [(s << bits) // most for s in lower_sums], [-((-s << bits) // least) for s in upper_sums]
 
 
 def _exp_minus_half(bits: int) -> tuple[int, int]:
-    """Return integers around 2^bits exp(-1/2), from its alternating series, whose partial sums enclose it."""
-    raise NotImplementedError
+    """Return integers around 2^bits exp(-1/2): partial sums of its alternating series lie on both sides of it."""
+    term, total, previous, j = Fraction(1), Fraction(1), Fraction(0), 0
+    while abs(term) * 2**bits > 1:
+        j += 1
+        term *= Fraction(-1, 2 * j)
+        previous, total = total, total + term
+    low, high = sorted((previous, total))
+    return floor(low * 2**bits), ceil(high * 2**bits)
+
+
+def _shifted_up(number: int, shift: int) -> int:
+    """Return number / 2^shift, rounded up."""
+    return -(-number >> shift)

@@ -6,19 +6,20 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import Accumulator, Criterion, Engine, private_parameters
+from discreet.clipping import Accumulator, Clip, Criterion, Engine, private_parameters
 from discreet.clipping.state import check_unchanged
+from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
 from discreet.ledger import Ledger
-from discreet.mechanism import gaussian_release
+from discreet.mechanism import gaussian_release, grid_for
 from discreet.plan import Plan
-from discreet.randomness import Stream
+from discreet.randomness import RoundedSampler, Stream
+from discreet.sampling import largest_batch
 from discreet.training.apply import apply
 
 Chunk = tuple[Tensor, Tensor]
@@ -27,11 +28,12 @@ Chunk = tuple[Tensor, Tensor]
 class Step:
     """One batch, in physical chunks. Each chunk must be added exactly once before the step ends."""
 
-    def __init__(self, session: Session, batch: list[np.ndarray]) -> None:
+    def __init__(self, session: Session, batch: list[IntArray], clip: Clip) -> None:
         self._session = session
         self._batch = batch
         self._handed_out = 0
         self._open = False
+        self.clip = clip
         self.sum = Accumulator(session.parameters)
 
     @property
@@ -41,7 +43,8 @@ class Step:
             raise InputError("step.chunks was already iterated; keep what you need from the first pass")
         for rows in self._batch:
             self._handed_out, self._open = self._handed_out + 1, True
-            yield tuple(tensor.to(self._session.device) for tensor in self._session.data.fetch(rows))  # type: ignore[misc]
+            inputs, targets = self._session.data.fetch(rows)
+            yield inputs.to(self._session.device), targets.to(self._session.device)
 
     def add(self, criterion: Criterion, chunk: Chunk) -> None:
         """Clip every example's gradient of `criterion(model(input), target)` and add it to the batch's sum.
@@ -57,7 +60,7 @@ class Step:
         if len(inputs) != len(rows) or len(targets) != len(rows):
             raise InputError(f"the chunk has {len(inputs)} examples, but {len(rows)} were drawn; add it as it came")
         session = self._session
-        self.sum.add(session.engine(session.model, criterion, inputs, targets, session.plan.clipping.norm))
+        self.sum.add(session.engine.clipped_sum(session.model, criterion, inputs, targets, self.clip))
 
     def close(self) -> None:
         """Refuse a step in which a chunk was left out."""
@@ -66,7 +69,10 @@ class Step:
 
 
 class Session:
-    """A run in progress. Steps are charged in blocks, before any data is read for them."""
+    """A run in progress. Steps are charged in blocks, before any data is read for them.
+
+    `position` counts the charged steps of the plan that are over, drawn or lost.
+    """
 
     def __init__(
         self,
@@ -76,6 +82,7 @@ class Session:
         data: PrivateData,
         *,
         engine: Engine,
+        noise: RoundedSampler,
         ledger: Ledger,
         run: str,
         attempt: int,
@@ -85,19 +92,23 @@ class Session:
         debug: bool,
     ) -> None:
         self.plan, self.model, self.optimizer, self.data = plan, model, optimizer, data
-        self.engine, self.parameters = engine, private_parameters(model)
+        self.engine, self.noise, self.parameters = engine, noise, private_parameters(model)
         self.device = next(iter(self.parameters.values())).device
-        self.steps_done = 0
-        self.run, self.stream = run, stream
-        self._ledger, self._attempt = ledger, attempt
-        self._physical_batch, self._initial, self._debug = physical_batch, initial, debug
+        self.run, self.stream, self.ledger = run, stream, ledger
+        self.position = ledger.charged_steps(run)
+        self._attempt, self._physical_batch, self._initial, self._debug = attempt, physical_batch, initial, debug
+        self._largest_batch = largest_batch(plan.sampling.rate, plan.population)
         self._receipts: deque[Receipt] = deque()
-        self._charged = ledger.charged_steps(run)
 
     @property
     def finished(self) -> bool:
-        """Whether every step of the plan is charged and taken."""
-        return not self._receipts and self._charged >= self.plan.steps
+        """Whether every step of the plan is over."""
+        return self.position >= self.plan.steps
+
+    @property
+    def between_blocks(self) -> bool:
+        """Whether no charged step is left to draw: the time to write a checkpoint."""
+        return not self._receipts
 
     @contextmanager
     def step(self) -> Iterator[Step]:
@@ -108,26 +119,28 @@ class Session:
         """
         receipt = self._next_receipt()
         drawn = self.plan.sampling.sampler().draw(receipt.position, len(self.data), self.stream)
-        step = Step(self, [drawn[i : i + self._physical_batch] for i in range(0, len(drawn), self._physical_batch)])
+        chunks = [drawn[i : i + self._physical_batch] for i in range(0, len(drawn), self._physical_batch)]
+        clip = Clip(self.plan.clipping.norm, grid_for(receipt.event, self.plan.clipping.sensitivity))
+        step = Step(self, chunks, clip)
         yield step
         step.close()
         self._refuse_foreign_gradients()
 
-        total = step.sum.total(self.plan.clipping.sensitivity)
-        release = gaussian_release(total, receipt, self.stream)
+        total = step.sum.total(self.engine, clip, self._largest_batch)
+        release = gaussian_release(total, receipt, self.stream, self.noise)
         apply(release, self.parameters, self.optimizer, self.plan.expected_batch)
 
-        self.steps_done += 1
-        if not self._receipts:
-            self._ledger.commit(receipt)
+        if self.between_blocks:
+            self.ledger.commit(receipt)
         if self._debug:
             check_unchanged(self.model, self._initial)
 
     def _next_receipt(self) -> Receipt:
-        if not self._receipts:
-            self._receipts.extend(self._ledger.reserve(self.run, self._attempt, self.plan.next_block))
-            self._charged = self._receipts[-1].position + 1
-        return self._receipts.popleft()
+        if self.between_blocks:
+            self._receipts.extend(self.ledger.reserve(self.run, self._attempt, self.plan.next_block))
+        receipt = self._receipts.popleft()
+        self.position = receipt.position + 1
+        return receipt
 
     def _refuse_foreign_gradients(self) -> None:
         for name, parameter in self.parameters.items():

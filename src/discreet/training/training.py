@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,15 +16,21 @@ from torch.optim.lr_scheduler import LRScheduler
 from discreet.clipping import ENGINES, Criterion, admit_model, admit_optimizer, private_parameters
 from discreet.clipping.state import check_unchanged, combined_digest, state_digests
 from discreet.core import checks
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, Interrupted, LedgerError
 from discreet.data import PrivateData, as_private
 from discreet.ledger import Ledger
 from discreet.plan import Plan
-from discreet.randomness import Stream, SystemStream, new_run_key, save_key
+from discreet.randomness import NOISE_SAMPLERS, Stream, SystemStream
+from discreet.sampling import ROOM
+from discreet.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from discreet.training.evaluation import evaluate
 from discreet.training.progress import progress_bar
+from discreet.training.run_folder import RunFolder
 from discreet.training.session import Session
-from discreet.training.trained import Evaluation, Trained
+from discreet.training.stopping import stop_requests
+from discreet.training.trained import Evaluation, Mechanism, Trained
+
+T = TypeVar("T")
 
 _GRADIENT_MEMORY = 2**28
 """Bytes that the per-example gradients of one physical chunk may take."""
@@ -35,10 +43,15 @@ class Training:
     - `optimizer`: any of torch.optim but LBFGS, over exactly the parameters that require a gradient.
     - `data`: a pair of tensors or a map-style data set of (input, target) pairs. Private.
     - `public_test`: a pair of tensors declared public; metrics on it are shown and published.
-    - `run_dir`: a new folder for the ledger and the key of the noise; nothing in it is meant to be published.
-    - `engine`: "vmap", or "reference" for models that vmap cannot run.
-    - `physical_batch`: examples per chunk, for memory only; results do not depend on it.
+    - `run_dir`: a new folder for the key of the noise, checkpoints and the ledger; nothing in it is for publishing.
+    - `resume`: go on with the run in `run_dir`, in a new attempt with randomness of its own.
+    - `ledger`, `dataset_id`: a ledger (path or postgresql://...) shared by all runs on a data set, and the data set's
+      name in it; if it has a budget there, the run must fit. By default the run has a ledger of its own.
+    - `engine`: "vmap"; "exact", slower, whose sums need no assumption on rounding; "reference" for debugging.
+    - `noise`: "fast", or "exact", slower, which assumes nothing but random bits.
+    - `physical_batch`: examples per chunk, for memory only.
     - `scheduler`: stepped after every step.
+    - `on_open`: called once the run folder of a new run is there, to put something beside the run.
     - `debug`: after each step, check that nothing but private parameters changed.
 
     Everything is checked here, so a mistake costs no privacy: nothing is charged before the first step.
@@ -54,49 +67,60 @@ class Training:
         *,
         public_test: tuple[Tensor, Tensor] | None = None,
         run_dir: str | Path | None = None,
+        resume: bool = False,
+        ledger: str | Path | None = None,
+        dataset_id: str = "",
         engine: str = "vmap",
+        noise: str = "fast",
         physical_batch: int | None = None,
         scheduler: LRScheduler | None = None,
         debug: bool = False,
         stream: Stream | None = None,
+        on_open: Callable[[], None] | None = None,
     ) -> None:
-        if engine not in ENGINES:
-            raise InputError(f"unknown engine {engine!r}; known: {', '.join(ENGINES)}")
+        self.engine, self.noise = _entry("engine", engine, ENGINES), _entry("noise", noise, NOISE_SAMPLERS)
         admit_model(model)
         admit_optimizer(optimizer, model)
-        self.model, self.criterion, self.optimizer = model, criterion, optimizer
+        self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
         self.data = as_private(data)
-        self.data.check(_class_count(model, criterion, self.data))
+        self.data.check(_class_count(model, criterion, self.data), at_most=int(ROOM * plan.population))
         self.initial = state_digests(model)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
-        self.public_test = public_test
-        self.run_dir = Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}")
-        self.engine, self.scheduler, self.debug, self._stream = engine, scheduler, debug, stream
-        self._physical_batch = _chunk_size(model) if physical_batch is None else physical_batch
-        checks.count("physical_batch", self._physical_batch)
+        self.public_test, self.debug, self._stream = public_test, debug, stream
+        if resume and run_dir is None:
+            raise InputError("resume=True needs the run_dir of the run to go on with")
+        self.folder = RunFolder(Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}"))
+        self._resume, self._ledger, self._dataset_id = resume, ledger, dataset_id
+        self._on_open = on_open
+        if dataset_id and ledger is None and not resume:
+            raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
+        self._physical_batch = checks.count("physical_batch", physical_batch or _chunk_size(model))
+        self.evaluations: list[Evaluation] = []
 
     @contextmanager
     def session(self) -> Iterator[Session]:
         """Open the run for a loop of your own; `Session.step` is the primitive.
 
-        with training.session() as session:
-            while not session.finished:
-                with session.step() as step:
-                    for chunk in step.chunks:
-                        step.add(criterion, chunk)
-        trained = training.result(session)
+            with training.session() as session:
+                while not session.finished:
+                    with session.step() as step:
+                        for chunk in step.chunks:
+                            step.add(criterion, chunk)
+            trained = training.result(session)
+
+        Call `training.save(session)` when `session.between_blocks` if the run shall survive a crash.
         """
-        ledger, key = self._open_folder()
-        run = ledger.open_run(self.plan.fingerprint())
-        attempt = ledger.start_attempt(run)
-        self.model.train()
+        key, run, ledger = self._resumed() if self._resume else self._opened()
         try:
+            attempt = ledger.start_attempt(run, self.plan.fingerprint())
+            self.model.train()
             yield Session(
                 self.plan,
                 self.model,
                 self.optimizer,
                 self.data,
-                engine=ENGINES[self.engine],
+                engine=self.engine,
+                noise=self.noise,
                 ledger=ledger,
                 run=run,
                 attempt=attempt,
@@ -113,53 +137,110 @@ class Training:
 
         `evaluate_every`: steps between evaluations on the public test data; by default about twenty in all.
         `progress`: show a bar; by default if standard error is a terminal.
+
+        Ctrl-C and SIGTERM stop the run between two steps, with a checkpoint, as `Interrupted`.
         """
         steps = self.plan.steps
         every = checks.count("evaluate_every", evaluate_every) if evaluate_every else max(1, steps // 20)
-        evaluations: list[Evaluation] = []
         epsilon = self.plan.guarantee().epsilon
-        with self.session() as session, progress_bar(steps, epsilon, show=progress) as advance:
+        with (
+            self.session() as session,
+            stop_requests() as stop,
+            progress_bar(steps, epsilon, show=progress) as advance,
+        ):
             while not session.finished:
                 with session.step() as step:
                     for chunk in step.chunks:
                         step.add(self.criterion, chunk)
                 if self.scheduler is not None:
                     self.scheduler.step()
-                if self.public_test is not None and (session.steps_done % every == 0 or session.finished):
+                if self.public_test is not None and (session.position % every == 0 or session.finished):
                     metrics = evaluate(self.model, self.criterion, *self.public_test)
-                    evaluations.append(Evaluation(session.steps_done, metrics))
-                advance(session.steps_done, evaluations[-1] if evaluations else None)
-        return self.result(session, evaluations)
+                    self.evaluations.append(Evaluation(session.position, metrics))
+                advance(session.position, self.evaluations[-1] if self.evaluations else None)
+                signal = stop()
+                if session.between_blocks or signal is not None:
+                    self.save(session)
+                if signal is not None and not session.finished:
+                    raise Interrupted(self._stopped(session), signal)
+            return self.result(session)
 
-    def result(self, session: Session, evaluations: list[Evaluation] | None = None) -> Trained:
+    def save(self, session: Session) -> None:
+        """Write a checkpoint of what was released so far."""
+        scheduler = None if self.scheduler is None else self.scheduler.state_dict()
+        save_checkpoint(
+            self.folder.checkpoint,
+            Checkpoint(
+                session.run,
+                session.position,
+                self.model.state_dict(),
+                self.optimizer.state_dict(),
+                scheduler,
+                tuple(self.evaluations),
+            ),
+        )
+
+    def result(self, session: Session) -> Trained:
         """What a session has trained, ready for `publish`; also before all steps are taken."""
         check_unchanged(self.model, self.initial)
-        ledger = Ledger(self.run_dir / "ledger.sqlite")
-        charged = ledger.charged_steps(session.run)
-        ledger.close()
+        ledger = Ledger(session.ledger.where)
+        try:
+            entries = tuple(ledger.entries(session.run))
+        finally:
+            ledger.close()
+        assumptions = (self.noise.assumption, self.engine.assumption)
         return Trained(
             model=self.model.eval(),
             plan=self.plan,
-            run=session.run,
-            charged_steps=charged,
-            ledger=ledger.path,
-            key=self.run_dir / "key",
-            stream=session.stream.kind,
-            engine=self.engine,
+            entries=entries,
+            mechanism=Mechanism(self.engine.name, self.noise.name, session.stream.kind, assumptions),
             initial=self.initial,
-            evaluations=tuple(evaluations or ()),
+            secrets=(self.folder.key, self.folder.checkpoint),
+            evaluations=tuple(self.evaluations),
         )
 
-    def _open_folder(self) -> tuple[Ledger, bytes]:
+    def _opened(self) -> tuple[bytes, str, Ledger]:
+        """A new run: its folder, its key, its place in the ledger."""
+        key = self.folder.create()
+        if self._on_open is not None:
+            self._on_open()
         try:
-            self.run_dir.mkdir(parents=True)
-        except FileExistsError:
-            raise InputError(f"the run folder {self.run_dir} exists already; name another one") from None
-        except OSError as error:
-            raise InputError(f"cannot make the run folder {self.run_dir}: {error.strerror}") from None
-        key = new_run_key()
-        save_key(self.run_dir / "key", key)
-        return Ledger(self.run_dir / "ledger.sqlite"), key
+            ledger = Ledger(self._ledger or self.folder.ledger)
+            run = ledger.open_run(self.plan.fingerprint(), self.plan.guarantee(), self._dataset_id)
+        except BaseException:
+            shutil.rmtree(self.folder.path)  # nothing was charged, so nothing in it is worth keeping
+            raise
+        self.folder.remember(run, ledger.where)
+        return key, run, ledger
+
+    def _resumed(self) -> tuple[bytes, str, Ledger]:
+        """The run in the folder, with the state of its last checkpoint."""
+        key, run, where = self.folder.recall()
+        ledger = Ledger(where)
+        ledger.verify()
+        checkpoint = load_checkpoint(self.folder.checkpoint)
+        if checkpoint is not None:
+            charged = ledger.charged_steps(run)
+            if checkpoint.run != run or checkpoint.position > charged:
+                raise LedgerError(
+                    f"the checkpoint has {checkpoint.position} steps but the ledger {where} charged {charged} for the "
+                    "run: the ledger is an older copy; restore the newest one, nothing was released"
+                )
+            checkpoint.restore(self.model, self.optimizer, self.scheduler)
+            self.evaluations = list(checkpoint.evaluations)
+        return key, run, ledger
+
+    def _stopped(self, session: Session) -> str:
+        return (
+            f"stopped after step {session.position} of {self.plan.steps}; go on with --resume {self.folder.path}, or "
+            f"publish what there is with --resume {self.folder.path} --finish"
+        )
+
+
+def _entry(what: str, name: str, table: Mapping[str, T]) -> T:
+    if name not in table:
+        raise InputError(f"unknown {what} {name!r}; known: {', '.join(table)}")
+    return table[name]
 
 
 def _class_count(model: nn.Module, criterion: Criterion, data: PrivateData) -> int | None:

@@ -1,0 +1,202 @@
+"""Rounded normals with exactly their law, many at a time.
+
+Candidates run in lanes, all at once, in 64-bit integer arithmetic. A lane reads its own words in the order in
+which `candidate` would read them, and does what `candidate` would do, as long as the first 64 bits of every
+number decide. Where they do not, the lane is marked, whatever it does next does not matter, and in the end
+`candidate` is run on the words of that lane, then on new words. So in all cases the outcome of a lane is that
+of `candidate` on a sequence of uniform words, and has its law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from math import isqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.core import checks
+from discreet.core.errors import InputError
+from discreet.randomness.blocks import fill_in_blocks
+from discreet.randomness.candidate import DIGIT_BITS, SIGN_BIT, candidate, cumulative
+from discreet.randomness.stream import Substream, Words
+
+EXACT_ASSUMPTION = (
+    "exact sampler: noise has exactly the law of a normal rounded to the grid, if the words of the AES-256-CTR "
+    "stream are independent and uniform; it is computed in integers, and no floating-point rounding takes part."
+)
+"""What a certificate cites where noise came from `exact_rounded_normals`."""
+
+LARGEST_SCALE = 2**50
+
+Integers = npt.NDArray[np.int64]
+_Flags = npt.NDArray[np.bool_]
+_Lanes = npt.NDArray[np.intp]
+
+_BLOCK_WORDS = 2**40  # about 9 words are used per number; a block that ran out would fail, not repeat
+_SPARE_BITS = np.uint64(8)  # room above a product by 2 k + 2, where k < _MOST_K
+_MOST_K = 2**7 - 1
+_LOW_HALF, _HALF_BITS = np.uint64(2**32 - 1), np.uint64(32)
+
+
+def exact_rounded_normals(substream: Substream, n: int, scale: int) -> Integers:
+    """Return `n` independent integers with P(K = k) = Phi((k + 1/2) / scale) - Phi((k - 1/2) / scale); shape (n,).
+
+    That is a normal of standard deviation `scale`, rounded to the nearest integer. The only assumption is that
+    the words are uniform bits. The values depend on the address and on `n`, never on the number of threads, and
+    are not a prefix of those for a larger `n`; `substream` goes on after all words that are set aside for them.
+
+    `InputError` if `n` is not a whole number of at least 0 or `scale` not one in 1 .. 2^50. `OverflowError` if
+    a value exceeds 63 bits, beyond 8,000 standard deviations. Source: Karney 2016 (see candidate.py).
+    """
+    values = np.empty(checks.count("n", n, least=0), np.int64)
+    filler = partial(ExactNormals, checked_scale(scale))
+    fill_in_blocks(substream, values, filler, words=lambda _: _BLOCK_WORDS)
+    return values
+
+
+def checked_scale(scale: object) -> int:
+    """Return `scale` if it is a whole number in 1 .. 2^50, for which no sampler leaves 64-bit integers."""
+    result = checks.count("scale", scale)
+    if not result <= LARGEST_SCALE:
+        raise InputError(f"scale must be at most 2^50, got {result}; use a coarser grid")
+    return result
+
+
+class ExactNormals:
+    """Fills blocks with exact rounded normals."""
+
+    def __init__(self, scale: int, _size: int) -> None:
+        self._scale = scale
+
+    def fill(self, substream: Substream, out: Integers) -> None:
+        """Overwrite `out` with the first accepted candidates of a sequence."""
+        done = 0
+        while (missing := len(out) - done) > 0:
+            number = missing + 2 * missing // 5 + 4 * isqrt(missing) + 16  # 0.715 of them are accepted
+            found = candidates(Tapes(substream, number), self._scale)[:missing]
+            out[done : done + len(found)] = found
+            done += len(found)
+
+
+class Tapes:
+    """The words of each lane, in the order in which the lane drew them, and which lanes are undecided."""
+
+    def __init__(self, substream: Substream, lanes: int) -> None:
+        self.lanes = lanes
+        self._substream = substream
+        self._draws: list[tuple[_Lanes, Words]] = []
+        self._undecided = np.zeros(lanes, np.bool_)
+
+    def draw(self, lanes: _Lanes) -> Words:
+        """Return the next word of each of `lanes`, which are in ascending order."""
+        words = self._substream.words(len(lanes))
+        self._draws.append((lanes, words))
+        return words
+
+    def mark(self, lanes: _Lanes, undecided: _Flags) -> None:
+        """Mark those of `lanes` whose words so far do not decide a comparison."""
+        if undecided.any():
+            self._undecided[lanes[undecided]] = True
+
+    def marked(self) -> list[int]:
+        """Return the lanes that were marked."""
+        return [int(lane) for lane in np.flatnonzero(self._undecided)]
+
+    def replay(self, lane: int) -> Iterator[int]:
+        """Yield the words that `lane` drew, then new ones."""
+        for lanes, words in self._draws:
+            at = np.searchsorted(lanes, lane)
+            if at < len(lanes) and lanes[at] == lane:
+                yield int(words[at])
+        while True:
+            yield int(self._substream.words(1)[0])
+
+
+def candidates(tapes: Tapes, scale: int) -> Integers:
+    """Return the values of the candidates that are accepted, of one in each lane, in order."""
+    every = np.arange(tapes.lanes)
+    k = _integer_parts(tapes, every)
+    x = tapes.draw(every)
+    accepted = _accepted(tapes, k, x)
+
+    lanes = np.flatnonzero(accepted)
+    negative = tapes.draw(lanes) < SIGN_BIT
+    sizes, undecided = _sizes(k[lanes], x[lanes], scale)
+    tapes.mark(lanes, undecided)
+
+    values = np.empty(tapes.lanes, np.int64)
+    values[lanes] = np.where(negative, -sizes, sizes)
+    for lane in tapes.marked():
+        value = candidate(tapes.replay(lane).__next__, scale)
+        accepted[lane] = value is not None
+        values[lane] = value or 0
+    return values[accepted]
+
+
+def _integer_parts(tapes: Tapes, lanes: _Lanes) -> Words:
+    """Step 1: the k whose interval of the cumulative sums contains a uniform number. `candidate.integer_part`."""
+    u = tapes.draw(lanes)
+    lower, upper = cumulative(DIGIT_BITS)
+    bounds = [bound for bound in upper if bound < 2**DIGIT_BITS]  # a word cannot reach the others
+    below_next = np.array(lower[: len(bounds) + 1], np.uint64)
+    k = np.zeros(len(u), np.uint64)
+    for bound in bounds:
+        k += u >= np.uint64(bound)
+    tapes.mark(lanes, u >= below_next[k])
+    return k
+
+
+def _accepted(tapes: Tapes, k: Words, x: Words) -> _Flags:
+    """Step 3: which lanes succeed in k + 1 trials. A lane stops at its first failure."""
+    accepted = np.ones(len(k), np.bool_)
+    lanes = np.arange(len(k))
+    for passed in range(_MOST_K):
+        success = _trials(tapes, lanes, k[lanes], x[lanes])
+        accepted[lanes[~success]] = False
+        lanes = lanes[success]
+        lanes = lanes[k[lanes] > passed]
+        if not len(lanes):
+            break
+    return accepted
+
+
+def _trials(tapes: Tapes, lanes: _Lanes, k: Words, x: Words) -> _Flags:
+    """Return the outcome of one trial in each lane. `candidate.trial`."""
+    even = np.ones(len(lanes), np.bool_)
+    running = np.arange(len(lanes))
+    y, factor = x, 2 * k + 2
+    right = ((2 * k) << (DIGIT_BITS - _SPARE_BITS)) + (x >> _SPARE_BITS)
+    while len(running):
+        z = tapes.draw(lanes[running])
+        tapes.mark(lanes[running], z == y)
+        lower = z < y
+        running, z = running[lower], z[lower]
+        coin = tapes.draw(lanes[running]) >> _SPARE_BITS
+        left = coin * factor[running]
+        heads, tails = left + factor[running] <= right[running], left > right[running]
+        tapes.mark(lanes[running], ~(heads | tails))
+        running, y = running[heads], z[heads]
+        even[running] ^= True
+    return even
+
+
+def _sizes(k: Words, x: Words, scale: int) -> tuple[Integers, _Flags]:
+    """Return scale x (k + x) rounded, and where the first 64 bits of x do not decide it. `candidate.rounded_product`.
+
+    With X = 2^64 x, scale X = high 2^64 + low is computed from 32-bit halves, none of whose sums passes 2^64.
+    The product is in [low, low + scale) / 2^64 above `high`, so it is undecided if 1/2 is inside.
+    """
+    top, bottom = np.uint64(scale >> 32), np.uint64(scale & (2**32 - 1))
+    x_top, x_bottom = x >> _HALF_BITS, x & _LOW_HALF
+    ends = bottom * x_bottom
+    middle = bottom * x_top + (ends >> _HALF_BITS)
+    cross = top * x_bottom + (middle & _LOW_HALF)
+    high = top * x_top + (middle >> _HALF_BITS) + (cross >> _HALF_BITS)
+    low = (cross << _HALF_BITS) | (ends & _LOW_HALF)
+
+    half = np.uint64(SIGN_BIT)
+    rounds_up = low >= half
+    undecided = ~rounds_up & (low > half - np.uint64(scale))
+    return (k * np.uint64(scale) + high + rounds_up).view(np.int64), undecided

@@ -1,0 +1,75 @@
+"""Samplers of grid noise: a normal rounded to an integer lattice, by name, each with what it assumes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+
+import numpy as np
+
+from discreet.core import checks
+from discreet.randomness.blocks import fill_in_blocks
+from discreet.randomness.exact import EXACT_ASSUMPTION, Integers, checked_scale, exact_rounded_normals
+from discreet.randomness.normal import ASSUMPTION, BoxMuller
+from discreet.randomness.stream import Substream
+
+FAST_ASSUMPTION = (
+    f"{ASSUMPTION} The product of scale and value is rounded to float64 once more (less than 2^-53 of it), and "
+    "then to the nearest integer."
+)
+"""What a certificate cites where noise came from `fast_rounded_normals`."""
+
+
+@dataclass(frozen=True)
+class RoundedSampler:
+    """A way to draw rounded normals."""
+
+    name: str
+    """What plans and certificates call it."""
+    draw: Callable[[Substream, int, int], Integers]
+    """`draw(substream, n, scale)` returns `n` integers K with K / scale nearly normal; shape (n,)."""
+    assumption: str
+    """What must be true for the law to be that of a rounded normal."""
+
+
+def fast_rounded_normals(substream: Substream, n: int, scale: int) -> Integers:
+    """Return the next `n` normals of `substream`, times `scale`, each rounded to the nearest integer; shape (n,).
+
+    P(K = k) = Phi((k + 1/2) / scale) - Phi((k - 1/2) / scale) up to what `FAST_ASSUMPTION` names: it is within
+    scale x 2^-45 + 1/2 of an ideal value, so with a scale above 2^40 the last bits are those of float64. Words
+    are consumed as by `normals`. `InputError` as `exact_rounded_normals`.
+    """
+    count = checks.count("n", n, least=0)
+    values = np.empty(count + count % 2, np.int64)
+    fill_in_blocks(substream, values, partial(_FastNormals, checked_scale(scale)), words=int)
+    return values[:count]
+
+
+class _FastNormals:
+    """Fills blocks with rounded Box-Muller normals. Holds scratch space, so one for each thread."""
+
+    def __init__(self, scale: int, size: int) -> None:
+        self._scale = scale
+        self._normals, self._box_muller = np.empty(size), BoxMuller(size)
+
+    def fill(self, substream: Substream, out: Integers) -> None:
+        """Overwrite `out`, of even length."""
+        values = self._normals[: len(out)]
+        self._box_muller.fill(substream, values)
+        np.multiply(values, float(self._scale), out=values)
+        np.rint(values, out=values)
+        np.copyto(out, values, casting="unsafe")  # exact: |value| < 9.42 x 2^50
+
+
+NOISE_SAMPLERS: Mapping[str, RoundedSampler] = MappingProxyType(
+    {
+        sampler.name: sampler
+        for sampler in (
+            RoundedSampler("fast", fast_rounded_normals, FAST_ASSUMPTION),
+            RoundedSampler("exact", exact_rounded_normals, EXACT_ASSUMPTION),
+        )
+    }
+)
+"""The samplers, by name."""
