@@ -38,8 +38,8 @@ class Engine:
     """A way to compute clipped sums, and what has to be assumed of its floating-point arithmetic.
 
     `clipped_sum(model, criterion, inputs, targets, clip)` returns float64 sums by parameter name; examples lie along
-    axis 0, and there is at least one. `error` bounds, relative to the clip norm, how far one example's clipped
-    gradient may depend on the other examples in its chunk; None means that sums are exact multiples of the grid.
+    axis 0, and there is at least one. `error` bounds, relative to the clip norm and per example on average, how far
+    clipped gradients depend on how the batch is cut; None means that sums are exact multiples of the grid.
     """
 
     name: str
@@ -107,9 +107,9 @@ def _add(rows: Iterator[Gradients]) -> Gradients:
 
 
 _CHUNK_ASSUMPTION = (
-    "Floating point: one example's clipped gradient, as computed, depends on the others in its chunk by at most "
-    "2^-20 of the clip norm; the sensitivity is enlarged by twice that for every example of the largest batch. "
-    "The engine 'exact' does not need this."
+    "Floating point: how a batch is cut into chunks changes its clipped gradients, as computed, by at most 2^-20 of the "
+    "clip norm per example on average; the sensitivity is enlarged by twice that for every example of the largest "
+    "batch. The engine 'exact' does not need this."
 )
 
 ENGINES: dict[str, Engine] = {
