@@ -78,8 +78,21 @@ def admit_run(budget: Budget, charges: Sequence[tuple[float, float]], run: Guara
         )
 
 
+def check_alike(budget: Budget, earlier: Sequence[tuple[str, str]], dataset: str) -> None:
+    """Refuse a budget for a data set with runs of another (adjacency, unit): their epsilons mean something else."""
+    other = next((kind for kind in earlier if kind != (budget.adjacency.value, budget.unit.value)), None)
+    if other is not None:
+        raise InputError(
+            f"data set {dataset!r} was charged for runs under {other[0]}, unit {other[1]}, which do not add up with a "
+            f"budget for {budget.adjacency.value}, unit {budget.unit.value}; use a budget of the same kind"
+        )
+
+
 def _sum_up(values: Sequence[float]) -> float:
-    """A sum rounded up, exact where it is exact."""
-    total = math.fsum(values)
-    exact = len(values) < 2 or math.fsum([*values, -total]) <= 0
+    """A sum rounded up, exact where it is exact, infinite where it is not finite."""
+    try:
+        total = math.fsum(values)
+        exact = len(values) < 2 or math.fsum([*values, -total]) <= 0
+    except (OverflowError, ValueError):
+        return math.inf
     return total if exact else math.nextafter(total, math.inf)

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func
 
 from discreet.core.errors import InputError, LedgerError
 from discreet.core.events import Compose, Event, Repeat, from_json, to_json
 from discreet.core.guarantee import Guarantee
 from discreet.core.release import Receipt
 from discreet.ledger import store
-from discreet.ledger.budget import Budget, Spent, admit_run, spent_by
+from discreet.ledger.budget import Budget, Spent, admit_run, check_alike, spent_by
 from discreet.ledger.chain import Entry, check_chain, check_seal, next_entry
 from discreet.ledger.schema import entries
 
 Admission = Callable[[int], Sequence[Event]]
 """Given how many steps are charged, the events to charge next; raises `BudgetExhausted` to refuse."""
+
+
+_LONGEST_NAME = 200
+
+_CUT = "the ledger is cut: entries are missing; restore it from a copy that `discreet ledger verify` accepts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +44,25 @@ class Ledger:
     transaction, so any number of processes may share a ledger.
     """
 
-    def __init__(self, where: str | Path) -> None:
-        self._store = store.Store(where)
+    def __init__(self, where: str | Path, *, create: bool = True) -> None:
+        self._store = store.Store(where, create=create)
 
     @property
     def where(self) -> str:
-        """The path or address that the ledger was opened with."""
+        """The absolute path, or the address with its password, to open the ledger again with."""
         return self._store.where
+
+    @property
+    def shown(self) -> str:
+        """The same for messages: without the password."""
+        return self._store.shown
 
     def set_budget(self, dataset: str, budget: Budget) -> None:
         """Fix, or from now on replace, what all runs on `dataset` may spend together."""
-        if not dataset:
+        if not _checked_name(dataset):
             raise InputError("a budget belongs to a data set; give its name with --dataset-id")
         with self._store.transaction() as connection:
+            check_alike(budget, _kinds(connection, dataset), dataset)
             store.append(connection, next_entry(store.last(connection), "budget", budget.as_dict(), dataset=dataset))
 
     def budget(self, dataset: str) -> tuple[Budget | None, Spent]:
@@ -73,25 +84,37 @@ class Ledger:
             "unit": guarantee.unit.value,
         }
         with self._store.transaction() as connection:
-            budget = _budget(connection, dataset) if dataset else None
+            budget = _budget(connection, dataset) if _checked_name(dataset) else None
             if budget is not None:
+                _check_uncut(connection)
+                check_alike(budget, _kinds(connection, dataset), dataset)
                 admit_run(budget, _charges(connection, dataset), guarantee, dataset)
             store.append(connection, next_entry(store.last(connection), "run", body, dataset=dataset, run=run))
         return run
 
-    def start_attempt(self, run: str, plan_fingerprint: str) -> int:
-        """Enter a new start of `run` and return its number, from 0. Its plan must be the one it was opened with."""
+    def start_attempt(self, run: str, plan_fingerprint: str, mechanism: Mapping[str, str] | None = None) -> int:
+        """Enter a new start of `run` and return its number, from 0.
+
+        Its plan must be the one it was opened with, and its `mechanism` (engine, noise, randomness: what the
+        certificate will say of all its releases) that of its first attempt.
+        """
         with self._store.transaction() as connection:
             opened = store.find(connection, run=run, kind="run")
             if not opened:
-                raise LedgerError(f"the ledger {self.where} knows no run {run}; it is another ledger, or was cut")
+                raise LedgerError(f"the ledger {self.shown} knows no run {run}; it is another ledger, or was cut")
+            _check_uncut(connection)
             if opened[0].content["plan"] != plan_fingerprint:
                 raise InputError(
                     "the plan or the initial model differs from those the run was started with; "
                     "resume with the same, or start a new run"
                 )
-            number = len(store.find(connection, run=run, kind="attempt"))
-            store.append(connection, next_entry(store.last(connection), "attempt", {}, run=run, attempt=number))
+            body = dict(mechanism or {})
+            earlier = store.find(connection, run=run, kind="attempt")
+            if earlier and earlier[0].content != body:
+                first = ", ".join(f"{name} {value!r}" for name, value in earlier[0].content.items())
+                raise InputError(f"the run was started with {first}; resume with the same, or start a new run")
+            number = len(earlier)
+            store.append(connection, next_entry(store.last(connection), "attempt", body, run=run, attempt=number))
         return number
 
     def reserve(self, run: str, attempt: int, admission: Admission) -> tuple[Receipt, ...]:
@@ -101,8 +124,12 @@ class Ledger:
         processes can be granted the same steps. If it refuses, nothing is written.
         """
         with self._store.transaction() as connection:
+            if not store.find(connection, run=run, kind="run"):
+                raise LedgerError(f"the ledger {self.shown} knows no run {run}; it is another ledger, or was cut")
             position = _charged(connection, run)
             block = tuple(admission(position))
+            if not block:
+                raise LedgerError("the admission granted no step and refused none; nothing was charged")
             entry = next_entry(
                 store.last(connection),
                 "reservation",
@@ -157,7 +184,35 @@ class Ledger:
 
 
 def _charged(connection: Connection, run: str) -> int:
-    return store.total(connection, "steps", entries.c.run == run, entries.c.kind == "reservation")
+    """The steps of all blocks, which must end where the last one ends."""
+    ours = entries.c.run == run, entries.c.kind == "reservation"
+    total, end = store.figures(
+        connection, func.sum(entries.c.steps), func.max(entries.c.position + entries.c.steps), *ours
+    )
+    if total != end:
+        raise LedgerError(_CUT)
+    return total
+
+
+def _check_uncut(connection: Connection) -> None:
+    """Refuse a ledger in which a row other than the last ones is missing: entries count from 0 without gaps."""
+    count, top = store.figures(connection, func.count(), func.max(entries.c.number) + 1)
+    if count != top:
+        raise LedgerError(_CUT)
+
+
+def _checked_name(dataset: str) -> str:
+    if not (dataset == dataset.strip() and len(dataset) <= _LONGEST_NAME and (dataset.isprintable())):
+        raise InputError(f"a data set's name must be printable and at most {_LONGEST_NAME} characters: {dataset!r:.80}")
+    return dataset
+
+
+def _kinds(connection: Connection, dataset: str) -> list[tuple[str, str]]:
+    """(adjacency, unit) of the runs that were charged to a data set."""
+    return [
+        (entry.content["adjacency"], entry.content["unit"])
+        for entry in store.find(connection, dataset=dataset, kind="run")
+    ]
 
 
 def _budget(connection: Connection, dataset: str) -> Budget | None:

@@ -28,7 +28,7 @@ entries = Table(
 |-------------|---------------------------------------------------|---------------------------|
 | budget      | epsilon, delta, adjacency, unit                   | dataset                   |
 | run         | plan fingerprint, epsilon, delta, adjacency, unit | dataset, run              |
-| attempt     | {}                                                | run, attempt              |
+| attempt     | engine, noise, randomness                         | run, attempt              |
 | reservation | the event of the block                            | run, attempt, position, steps |
 | release     | {}                                                | run, attempt, position    |
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, create_engine, event, func, insert, select, text
+from sqlalchemy import URL, ColumnElement, Connection, Engine, create_engine, event, insert, select
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from discreet.core.errors import LedgerError
@@ -21,11 +22,14 @@ _HINTS = {
     "readonly": "make the folder and the file writable",
     "unable to open": "check that the folder exists and can be written",
     "disk is full": "free some space and start again",
+    "no space left": "free some space and start again",
     "disk i/o": "check the disk; a full one is reported so too",
     "locked": "another process holds it; stop that process, or wait and start again",
     "lock timeout": "another process holds it; stop that process, or wait and start again",
     "not a database": "the file is not a ledger; name another one",
     "malformed": "the file is damaged; restore it from a copy",
+    "unique": "the ledger was edited; restore it from a copy that `discreet ledger verify` accepts",
+    "permission denied": "ask for the right to create, read and insert into the table",
     "connection": "check that the server runs and the address is right",
 }
 
@@ -33,22 +37,48 @@ _HINTS = {
 class Store:
     """Transactions over the table of entries. Every database error becomes a `LedgerError` with a hint."""
 
-    def __init__(self, where: str | Path) -> None:
-        self.where = str(where)
+    def __init__(self, where: str | Path, *, create: bool = True) -> None:
+        self.where = str(where) if "://" in str(where) else str(Path(where).absolute())
+        self._process = os.getpid()
         self._engine = _engine(self.where)
-        with self.transaction() as connection:
+        self._postgres = self._engine.dialect.name == "postgresql"
+        if not create and not self._exists():
+            raise LedgerError(
+                f"there is no ledger at {self.shown}; restore it, or name the one that the run began with"
+            )
+        with self._begin() as connection:
+            if self._postgres:
+                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233910461)")  # two may not create at once
             metadata.create_all(connection)
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """A write transaction that excludes every other; durable when it ends, undone if it fails."""
+        with self._begin() as connection:
+            if self._postgres:
+                connection.exec_driver_sql(f"LOCK TABLE {entries.name} IN EXCLUSIVE MODE")
+            yield connection
+
+    @contextmanager
+    def _begin(self) -> Iterator[Connection]:
+        if os.getpid() != self._process:
+            raise LedgerError("the ledger was opened before this process was forked; open it again here")
         try:
             with self._engine.begin() as connection:
-                if self._engine.dialect.name == "postgresql" and _has_table(connection):
-                    connection.execute(text(f"LOCK TABLE {entries.name} IN EXCLUSIVE MODE"))
+                if self._postgres:
+                    connection.exec_driver_sql(
+                        f"SELECT set_config('lock_timeout', '{_PATIENCE_SECONDS}s', true),"
+                        " set_config('synchronous_commit', 'on', true)"
+                    )
                 yield connection
         except SQLAlchemyError as error:
             raise self._explained(error) from error
+
+    def _exists(self) -> bool:
+        if not self._postgres:
+            return Path(self.where).exists()
+        with self._begin() as connection:
+            return connection.dialect.has_table(connection, entries.name)
 
     def close(self) -> None:
         """Release files and connections."""
@@ -58,12 +88,13 @@ class Store:
         cause = " ".join(str(getattr(error, "orig", None) or error).split())
         hint = next((hint for sign, hint in _HINTS.items() if sign in cause.lower()), "see the message")
         return LedgerError(
-            f"cannot use the ledger {self._shown}: {cause}; {hint}; nothing was released without a charge"
+            f"cannot use the ledger {self.shown}: {cause}; {hint}; nothing was released without a charge"
         )
 
     @property
-    def _shown(self) -> str:
-        return self._engine.url.render_as_string(hide_password=True)
+    def shown(self) -> str:
+        """The address without its password, for messages."""
+        return self._engine.url.render_as_string(hide_password=True) if self._postgres else self.where
 
 
 def append(connection: Connection, entry: Entry) -> None:
@@ -85,26 +116,24 @@ def find(connection: Connection, **columns: str) -> Sequence[Entry]:
     return [Entry(*row) for row in connection.execute(query)]
 
 
-def total(connection: Connection, column: str, *where: ColumnElement[bool]) -> int:
-    """The sum of a column of numbers over the entries that meet all conditions."""
-    return int(connection.execute(select(func.sum(entries.c[column])).where(*where)).scalar() or 0)
-
-
-def _has_table(connection: Connection) -> bool:
-    return connection.dialect.has_table(connection, entries.name)
+def figures(
+    connection: Connection, first: ColumnElement[int], second: ColumnElement[int], *where: ColumnElement[bool]
+) -> tuple[int, int]:
+    """Two aggregates over the entries that meet all conditions; 0 over none."""
+    row = connection.execute(select(first, second).select_from(entries).where(*where)).one()
+    return int(row[0] or 0), int(row[1] or 0)
 
 
 def _engine(where: str) -> Engine:
     try:
         if "://" not in where:
-            engine = create_engine(f"sqlite:///{where}")
+            engine = create_engine(URL.create("sqlite", database=where))
             event.listen(engine, "connect", _configure_sqlite)
             event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
             return engine
         if where.startswith(("postgresql://", "postgresql+psycopg://")):
             url = where.replace("postgresql://", "postgresql+psycopg://", 1)
-            options = f"-c lock_timeout={_PATIENCE_SECONDS * 1000} -c synchronous_commit=on"
-            return create_engine(url, connect_args={"options": options})
+            return create_engine(url, isolation_level="READ COMMITTED")  # what the lock waited for must be seen
     except ModuleNotFoundError as error:
         raise LedgerError(f"PostgreSQL needs {error.name}; install discreet[postgres]") from None
     except (ArgumentError, NoSuchModuleError) as error:
@@ -118,5 +147,5 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout = {_PATIENCE_SECONDS * 1000}")
     cursor.execute("PRAGMA journal_mode = WAL")
-    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.execute("PRAGMA synchronous = EXTRA")  # FULL, and durable also where the disk has no write-ahead log
     cursor.close()

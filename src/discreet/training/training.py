@@ -112,7 +112,9 @@ class Training:
         """
         key, run, ledger = self._resumed() if self._resume else self._opened()
         try:
-            attempt = ledger.start_attempt(run, self.plan.fingerprint())
+            stream = self._stream.kind if self._stream else SYSTEM
+            mechanism = {"engine": self.engine.name, "noise": self.noise.name, "randomness": stream}
+            attempt = ledger.start_attempt(run, self.plan.fingerprint(), mechanism)
             self.model.train()
             yield Session(
                 self.plan,
@@ -216,18 +218,22 @@ class Training:
     def _resumed(self) -> tuple[bytes, str, Ledger]:
         """The run in the folder, with the state of its last checkpoint."""
         key, run, where = self.folder.recall()
-        ledger = Ledger(where)
-        ledger.verify()
-        checkpoint = load_checkpoint(self.folder.checkpoint)
-        if checkpoint is not None:
-            charged = ledger.charged_steps(run)
-            if checkpoint.run != run or checkpoint.position > charged:
-                raise LedgerError(
-                    f"the checkpoint has {checkpoint.position} steps but the ledger {where} charged {charged} for the "
-                    "run: the ledger is an older copy; restore the newest one, nothing was released"
-                )
-            checkpoint.restore(self.model, self.optimizer, self.scheduler)
-            self.evaluations = list(checkpoint.evaluations)
+        ledger = Ledger(where, create=False)
+        try:
+            ledger.verify()
+            checkpoint = load_checkpoint(self.folder.checkpoint)
+            if checkpoint is not None:
+                charged = ledger.charged_steps(run)
+                if checkpoint.run != run or checkpoint.position > charged:
+                    raise LedgerError(
+                        f"the checkpoint has {checkpoint.position} steps but the ledger {ledger.shown} charged "
+                        f"{charged} for the run: the ledger is an older copy; restore the newest one, nothing was released"
+                    )
+                checkpoint.restore(self.model, self.optimizer, self.scheduler)
+                self.evaluations = list(checkpoint.evaluations)
+        except BaseException:
+            ledger.close()
+            raise
         return key, run, ledger
 
     def _stopped(self, session: Session) -> str:
