@@ -43,7 +43,7 @@ def test_norms_within_one_example_are_admitted(norm: nn.Module) -> None:
 
 def test_a_lazy_module_is_refused_until_it_has_parameters() -> None:
     model = nn.Sequential(nn.LazyLinear(3))
-    with pytest.raises(UnsupportedModel, match="'0' .*lazy"):
+    with pytest.raises(UnsupportedModel, match=r"'0' .*lazy"):
         admit_model(model)
     model(torch.zeros(1, 4))
     admit_model(model)

@@ -70,6 +70,12 @@ def test_factor_times_norm_never_exceeds_the_clip_norm(norm: float, clip_norm: f
     assert factor(norm, clip_norm) * norm <= clip_norm
 
 
+@pytest.mark.parametrize("clip_norm", [1e-8, 0.01, 1.0])
+def test_norms_at_the_end_of_the_range_are_brought_inside(clip_norm: float) -> None:
+    norms = torch.logspace(268, 308, 100_001, dtype=torch.float64)  # some factors are subnormal: few digits
+    assert bool((clip_factor(norms, clip_norm) * norms <= clip_norm).all())
+
+
 def norm_of(sums: Gradients) -> float:
     return math.hypot(*(float(value) for tensor in sums.values() for value in tensor.flatten()))
 

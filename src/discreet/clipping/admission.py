@@ -16,6 +16,12 @@ def private_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
+def private_names(model: nn.Module) -> set[str]:
+    """The names under which the state dictionary holds private parameters; a shared one has several."""
+    parameters = model.named_parameters(remove_duplicate=False)
+    return {name for name, parameter in parameters if parameter.requires_grad}
+
+
 def admit_model(model: nn.Module) -> None:
     """Refuse a model whose examples would influence each other, or whose state private data would enter."""
     for name, module in model.named_modules():

@@ -107,8 +107,8 @@ def _add(rows: Iterator[Gradients]) -> Gradients:
 
 
 _CHUNK_ASSUMPTION = (
-    "Floating point: how a batch is cut into chunks changes its clipped gradients, as computed, by at most 2^-20 of the "
-    "clip norm per example on average; the sensitivity is enlarged by twice that for every example of the largest "
+    "Floating point: how a batch is cut into chunks changes its clipped gradients, as computed, by at most 2^-20 of "
+    "the clip norm per example on average; the sensitivity is enlarged by twice that for every example of the largest "
     "batch. The engine 'exact' does not need this."
 )
 

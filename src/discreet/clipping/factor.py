@@ -23,7 +23,9 @@ def clip_factor(norms: Tensor, clip_norm: float, terms: int = 1) -> Tensor:
     """
     norms = norms.double()
     limit = clip_norm * (1 - (terms + 16) * 2.0**-52)
-    scaled = limit * (1 - 2.0**-51) / norms.clamp(min=torch.finfo(torch.float64).tiny)
+    tiny = torch.finfo(torch.float64).tiny
+    scaled = limit * (1 - 2.0**-51) / norms.clamp(min=tiny)
+    scaled = torch.where(scaled < tiny, 0.0, scaled)  # a subnormal factor has too few digits to be rounded down
     factor = torch.where(norms <= limit, torch.ones_like(norms), scaled)
     return torch.where(torch.isfinite(norms), factor, torch.zeros_like(norms))
 
@@ -34,7 +36,7 @@ def clipped(gradients: dict[str, Tensor], clip_norm: float) -> dict[str, Tensor]
     `gradients[name]`: shape (batch, *parameter shape). Returns float64 of the same shapes, with a joint L2 norm of at
     most `clip_norm` per example. An example with any non-finite value becomes zero.
     """
-    rows = {name: gradient.double().flatten(1) for name, gradient in gradients.items()}
+    rows = {name: gradient.double().reshape(len(gradient), -1) for name, gradient in gradients.items()}
     norms = torch.stack([row.square().sum(1) for row in rows.values()]).sum(0).sqrt()
     terms = sum(math.prod(gradient.shape[1:]) for gradient in gradients.values())
     factor = clip_factor(norms, clip_norm, terms).unsqueeze(1)

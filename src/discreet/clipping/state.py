@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping.admission import private_parameters
+from discreet.clipping.admission import private_names
 from discreet.core.errors import PrivacyViolation, UnsupportedModel
 
 _TYPE_NAMES = {
@@ -41,19 +41,30 @@ def state_digests(model: nn.Module) -> dict[str, str]:
     return {name: tensor_digest(tensor) for name, tensor in model.state_dict().items()}
 
 
+def hidden_digests(model: nn.Module) -> dict[str, str]:
+    """The digest of every buffer that is not published, but through which examples could influence each other."""
+    published = set(model.state_dict())
+    hidden = {name: buffer for name, buffer in model.named_buffers() if name not in published}
+    return {
+        name: tensor_digest(torch.view_as_real(buffer.resolve_conj()) if buffer.is_complex() else buffer)
+        for name, buffer in hidden.items()
+    }
+
+
 def combined_digest(digests: Mapping[str, str]) -> str:
     """One digest for a whole state."""
     text = "\n".join(f"{name} {digests[name]}" for name in sorted(digests))
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def check_unchanged(model: nn.Module, initial: Mapping[str, str]) -> None:
+def check_unchanged(model: nn.Module, initial: Mapping[str, str], hidden: Mapping[str, str] | None = None) -> None:
     """Refuse a state in which anything but a private parameter differs from the declared initial state.
 
     What is published is either a private parameter, which only releases have touched, or public by
-    declaration. A buffer that moved holds private data that nobody paid for.
+    declaration. A buffer that moved holds private data that nobody paid for. `hidden` are the initial digests of
+    the buffers that are not published, where they are known.
     """
-    private = set(private_parameters(model))
+    private = private_names(model)
     state = model.state_dict()
     if set(state) != set(initial):
         changed = sorted(set(state) ^ set(initial))
@@ -64,3 +75,8 @@ def check_unchanged(model: nn.Module, initial: Mapping[str, str]) -> None:
                 f"tensor {name!r} is not a private parameter but changed during training, so it may hold private "
                 "data; nothing is published"
             )
+    if hidden is not None and hidden_digests(model) != hidden:
+        raise PrivacyViolation(
+            "a buffer outside the state dictionary changed during training, so examples may have influenced each "
+            "other; nothing is published"
+        )

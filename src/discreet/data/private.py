@@ -27,7 +27,7 @@ class PrivateData:
 
     def fetch(self, indices: IntArray) -> tuple[Tensor, Tensor]:
         """Inputs and targets of the given examples, stacked along axis 0; there is at least one."""
-        if isinstance(self.dataset, TensorDataset):
+        if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
             rows = torch.from_numpy(indices)
             inputs, targets = (tensor[rows] for tensor in self.dataset.tensors)
         else:
@@ -77,7 +77,7 @@ def as_private(data: object) -> PrivateData:
         if len(data[0]) != len(data[1]):
             raise InputError(f"data has {len(data[0])} inputs but {len(data[1])} targets; they must pair up")
         return PrivateData(TensorDataset(*data))
-    if isinstance(data, Dataset):
+    if isinstance(data, Dataset) and isinstance(data, Sized):
         return PrivateData(data)
     raise InputError(f"data must be a pair of tensors or a map-style torch Dataset, got {type(data).__name__}")
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, ValidationError
 
-from discreet.accounting.account import Method, guarantee
+from discreet.accounting.account import Method, guarantee, parse
 from discreet.accounting.calibrate import calibrate_noise
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit
@@ -107,10 +107,12 @@ class Plan(Frozen):
         budget, leave it out and call `calibrate`, which scales it.
         """
         phases = noise_multiplier if isinstance(noise_multiplier, Sequence) else [(noise_multiplier, steps)]
+        if any(not isinstance(phase, Sequence) or len(phase) != 2 for phase in phases):
+            raise InputError("plan: noise_multiplier must be a number or a list of (multiplier, steps)")
         rate = checks.positive("batch", batch) / checks.positive("population", population)
         try:
             plan = cls(
-                adjacency=Adjacency(adjacency),
+                adjacency=parse(Adjacency, "adjacency", adjacency),
                 sampling=PoissonSampling(rate=rate),
                 population=population,
                 clipping=FlatClipping(norm=clip_norm),

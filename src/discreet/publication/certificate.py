@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from torch import nn
 
-from discreet.clipping.admission import private_parameters
+from discreet.clipping.admission import private_names
 from discreet.core.errors import PrivacyViolation
 from discreet.core.events import to_json
 from discreet.core.guarantee import Guarantee
@@ -113,7 +113,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         "model": {
             "file": "model.safetensors",
             "sha256": model_digest,
-            "private": sorted(private_parameters(trained.model)),
+            "private": sorted(private_names(trained.model)),
             "initial": dict(sorted(trained.initial.items())),
         },
         "public_evaluations": [

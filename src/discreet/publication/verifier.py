@@ -26,6 +26,11 @@ FORMAT = "discreet-certificate/1"
 
 _MOST_STEPS = 10**8
 
+METHODS = ("pld", "rdp", "gaussian")
+"""Names of theorems; what only estimates has another name."""
+
+FILES = ("certificate.json", "model.safetensors", "plan.yaml")
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -57,12 +62,22 @@ class Verification:
 def verify(folder: str | Path) -> Verification:
     """Check a published folder. Unreadable files are an `InputError`; a claim that fails is a failed check."""
     folder = Path(folder)
+    for name in FILES:
+        _read(folder / name)
     facts = read_certificate(folder)
     checks = []
     for name, question in _QUESTIONS:
         try:
             checks.append(Check(name, *question(facts, folder)))
-        except (DiscreetError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except (
+            DiscreetError,
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+        ) as error:
             checks.append(Check(name, False, f"cannot be followed here: {type(error).__name__} {error}"))
     accepted = all(check.passed for check in checks)
     return Verification(tuple(checks), _summary(facts, accepted))
@@ -74,7 +89,8 @@ def _format(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 
 def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     claim = facts["claim"]
-    return claim["kind"] == "guarantee" and claim["unit"] == "example", f"a {claim['kind']} about one {claim['unit']}"
+    proved = claim["kind"] == "guarantee" and claim["method"] in METHODS
+    return proved and claim["unit"] == "example", f"a {claim['kind']} ({claim['method']}) about one {claim['unit']}"
 
 
 def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
@@ -219,7 +235,7 @@ def read_certificate(folder: Path) -> dict[str, Any]:
     content = _read(path)
     try:
         facts = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError(f"{path} is not JSON; ask for the folder again") from None
     if not isinstance(facts, dict):
         raise InputError(f"{path} is not a certificate; ask for the folder again")

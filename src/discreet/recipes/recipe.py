@@ -39,8 +39,9 @@ class Named(Frozen):
         """Call the entry `name` of `table` with these arguments."""
         try:
             return table[self.name](*first, **(self.model_extra or {}))
-        except (TypeError, ValueError) as error:
-            raise InputError(f"recipe: {self.name} cannot take these arguments: {error}") from None
+        except (TypeError, ValueError, RuntimeError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"recipe: {self.name} cannot take these arguments: {reason}") from None
 
 
 class Recipe(Frozen):
@@ -139,7 +140,10 @@ def _set(data: dict[str, Any], setting: str) -> None:
         data = data.setdefault(part, {})
         if not isinstance(data, dict):
             raise InputError(f"--set {setting}: {part!r} has no keys below it")
-    data[last] = yaml.safe_load(text)
+    try:
+        data[last] = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise InputError(f"--set {setting}: the value is not valid YAML; quote it") from None
 
 
 def _known(name: str, table: Mapping[str, object]) -> str:

@@ -12,12 +12,13 @@ _AT_ONCE = 1024
 
 def evaluate(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> dict[str, float]:
     """Mean loss per example, and accuracy where targets are class indices, with the model in evaluation mode."""
-    was_training = model.training
+    was_training, device = model.training, next(model.parameters()).device
     model.eval()
     loss, correct = 0.0, 0
     classes = not targets.is_floating_point() and targets.dim() == 1
     with torch.no_grad():
         for x, y in zip(torch.split(inputs, _AT_ONCE), torch.split(targets, _AT_ONCE), strict=True):
+            x, y = x.to(device), y.to(device)
             output = model(x)
             loss += sum(float(criterion(output[i : i + 1], y[i : i + 1]).sum()) for i in range(len(y)))
             if classes:

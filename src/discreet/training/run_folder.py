@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,14 +53,22 @@ class RunFolder:
         return key
 
     def remember(self, run: str, ledger: str) -> None:
-        """Note which run this is."""
-        self.identity.write_text(json.dumps({"run": run, "ledger": ledger}) + "\n")
+        """Note which run this is, durably: a charged run whose name is lost cannot be resumed."""
+        draft = self.identity.with_suffix(".draft")
+        with draft.open("w") as file:
+            file.write(json.dumps({"run": run, "ledger": ledger}) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, self.identity)
 
     def recall(self) -> tuple[bytes, str, str]:
         """(key, run, ledger) of a run that was started here."""
         try:
             facts = json.loads(self.identity.read_text())
-            return load_key(self.key), str(facts["run"]), str(facts["ledger"])
+            key = load_key(self.key)
+            if not any(key):
+                raise ValueError("a key that was overwritten, but not removed yet")
+            return key, str(facts["run"]), str(facts["ledger"])
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(
                 f"{self.path} holds no run that can be resumed (it was never started, or is published); start a new one"

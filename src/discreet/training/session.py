@@ -25,6 +25,9 @@ from discreet.training.apply import apply
 Chunk = tuple[Tensor, Tensor]
 
 
+_LEFT_OUT = "a chunk of the step was not added; call step.add for every chunk of step.chunks"
+
+
 class Step:
     """One batch, in physical chunks. Each chunk must be added exactly once before the step ends."""
 
@@ -32,7 +35,7 @@ class Step:
         self._session = session
         self._batch = batch
         self._handed_out = 0
-        self._open = False
+        self._open: Chunk | None = None
         self.clip = clip
         self.sum = Accumulator(session.parameters)
 
@@ -42,9 +45,11 @@ class Step:
         if self._handed_out:
             raise InputError("step.chunks was already iterated; keep what you need from the first pass")
         for rows in self._batch:
-            self._handed_out, self._open = self._handed_out + 1, True
+            self._refuse_open_chunk()
             inputs, targets = self._session.data.fetch(rows)
-            yield inputs.to(self._session.device), targets.to(self._session.device)
+            self._handed_out += 1
+            self._open = inputs.to(self._session.device), targets.to(self._session.device)
+            yield self._open
 
     def add(self, criterion: Criterion, chunk: Chunk) -> None:
         """Clip every example's gradient of `criterion(model(input), target)` and add it to the batch's sum.
@@ -52,20 +57,24 @@ class Step:
         `criterion` sees one example at a time, so its reduction does not matter. The engine runs the
         backward pass; calling `backward` yourself inside a step is refused.
         """
-        if not self._open:
+        if self._open is None:
             raise InputError("step.add needs the current chunk of step.chunks, once; this one was added already")
-        self._open = False
         inputs, targets = chunk
-        rows = self._batch[self._handed_out - 1]
-        if len(inputs) != len(rows) or len(targets) != len(rows):
-            raise InputError(f"the chunk has {len(inputs)} examples, but {len(rows)} were drawn; add it as it came")
+        if inputs is not self._open[0] or targets is not self._open[1]:
+            raise InputError("step.add needs the current chunk of step.chunks; add its tensors as they came")
         session = self._session
         self.sum.add(session.engine.clipped_sum(session.model, criterion, inputs, targets, self.clip))
+        self._open = None
 
     def close(self) -> None:
         """Refuse a step in which a chunk was left out."""
-        if self._open or self._handed_out < len(self._batch):
-            raise InputError("a chunk of the step was not added; call step.add for every chunk of step.chunks")
+        self._refuse_open_chunk()
+        if self._handed_out < len(self._batch):
+            raise InputError(_LEFT_OUT)
+
+    def _refuse_open_chunk(self) -> None:
+        if self._open is not None:
+            raise InputError(_LEFT_OUT)
 
 
 class Session:
@@ -89,6 +98,7 @@ class Session:
         stream: Stream,
         physical_batch: int,
         initial: Mapping[str, str],
+        hidden: Mapping[str, str],
         debug: bool,
     ) -> None:
         self.plan, self.model, self.optimizer, self.data = plan, model, optimizer, data
@@ -96,7 +106,8 @@ class Session:
         self.device = next(iter(self.parameters.values())).device
         self.run, self.stream, self.ledger = run, stream, ledger
         self.position = ledger.charged_steps(run)
-        self._attempt, self._physical_batch, self._initial, self._debug = attempt, physical_batch, initial, debug
+        self._attempt, self._physical_batch = attempt, physical_batch
+        self._initial, self._hidden, self._debug = initial, hidden, debug
         self._largest_batch = largest_batch(plan.sampling.rate, plan.population)
         self._receipts: deque[Receipt] = deque()
 
@@ -122,9 +133,12 @@ class Session:
         chunks = [drawn[i : i + self._physical_batch] for i in range(0, len(drawn), self._physical_batch)]
         clip = Clip(self.plan.clipping.norm, grid_for(receipt.event, self.plan.clipping.sensitivity))
         step = Step(self, chunks, clip)
+        versions = self._versions()
         yield step
         step.close()
         self._refuse_foreign_gradients()
+        if self._versions() != versions:
+            raise PrivacyViolation("a parameter was changed inside a step, by something that is not a release")
 
         total = step.sum.total(self.engine, clip, self._largest_batch)
         release = gaussian_release(total, receipt, self.stream, self.noise)
@@ -133,7 +147,7 @@ class Session:
         if self.between_blocks:
             self.ledger.commit(receipt)
         if self._debug:
-            check_unchanged(self.model, self._initial)
+            check_unchanged(self.model, self._initial, self._hidden)
 
     def _next_receipt(self) -> Receipt:
         if self.between_blocks:
@@ -141,6 +155,10 @@ class Session:
         receipt = self._receipts.popleft()
         self.position = receipt.position + 1
         return receipt
+
+    def _versions(self) -> list[int]:
+        """How often each parameter was written to; torch counts."""
+        return [parameter._version for parameter in self.parameters.values()]
 
     def _refuse_foreign_gradients(self) -> None:
         for name, parameter in self.parameters.items():

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from discreet.clipping import ENGINES, Criterion, admit_model, admit_optimizer, private_parameters
-from discreet.clipping.state import check_unchanged, combined_digest, state_digests
+from discreet.clipping.state import check_unchanged, combined_digest, hidden_digests, state_digests
 from discreet.core import checks
-from discreet.core.errors import InputError, Interrupted, LedgerError
+from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
 from discreet.data import PrivateData, as_private
 from discreet.ledger import Ledger
 from discreet.plan import Plan
@@ -83,8 +83,12 @@ class Training:
         admit_optimizer(optimizer, model)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
         self.data = as_private(data)
-        self.data.check(_class_count(model, criterion, self.data), at_most=int(ROOM * plan.population))
-        self.initial = state_digests(model)
+        self.initial, self._hidden = state_digests(model), hidden_digests(model)
+        classes = _class_count(model, criterion, self.data)
+        self._refuse_changed_model("changed when it was called; initialise it on public input first")
+        self.data.check(classes, at_most=int(ROOM * plan.population))
+        if public_test is not None:
+            _check_public(public_test, classes)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
         self.public_test, self.debug, self._stream = public_test, debug, stream
         if resume and run_dir is None:
@@ -110,10 +114,11 @@ class Training:
 
         Call `training.save(session)` when `session.between_blocks` if the run shall survive a crash.
         """
+        self._refuse_changed_model("was changed since this Training was made; make a new one")
         key, run, ledger = self._resumed() if self._resume else self._opened()
         try:
-            stream = self._stream.kind if self._stream else SYSTEM
-            mechanism = {"engine": self.engine.name, "noise": self.noise.name, "randomness": stream}
+            randomness = self._stream.kind if self._stream else "system"
+            mechanism = {"engine": self.engine.name, "noise": self.noise.name, "randomness": randomness}
             attempt = ledger.start_attempt(run, self.plan.fingerprint(), mechanism)
             self.model.train()
             yield Session(
@@ -129,6 +134,7 @@ class Training:
                 stream=self._stream or SystemStream.start(key, attempt),
                 physical_batch=self._physical_batch,
                 initial=self.initial,
+                hidden=self._hidden,
                 debug=self.debug,
             )
         finally:
@@ -184,7 +190,7 @@ class Training:
 
     def result(self, session: Session) -> Trained:
         """What a session has trained, ready for `publish`; also before all steps are taken."""
-        check_unchanged(self.model, self.initial)
+        check_unchanged(self.model, self.initial, self._hidden)
         ledger = Ledger(session.ledger.where)
         try:
             entries = tuple(ledger.entries(session.run))
@@ -200,6 +206,11 @@ class Training:
             secrets=(self.folder.key, self.folder.checkpoint),
             evaluations=tuple(self.evaluations),
         )
+
+    def _refuse_changed_model(self, why: str) -> None:
+        """The state a run starts from is declared public, so it must be the one that was looked at first."""
+        if (state_digests(self.model), hidden_digests(self.model)) != (self.initial, self._hidden):
+            raise PrivacyViolation(f"the model {why}")
 
     def _opened(self) -> tuple[bytes, str, Ledger]:
         """A new run: its folder, its key, its place in the ledger."""
@@ -223,18 +234,21 @@ class Training:
             ledger.verify()
             checkpoint = load_checkpoint(self.folder.checkpoint)
             if checkpoint is not None:
-                charged = ledger.charged_steps(run)
-                if checkpoint.run != run or checkpoint.position > charged:
-                    raise LedgerError(
-                        f"the checkpoint has {checkpoint.position} steps but the ledger {ledger.shown} charged "
-                        f"{charged} for the run: the ledger is an older copy; restore the newest one, nothing was released"
-                    )
-                checkpoint.restore(self.model, self.optimizer, self.scheduler)
-                self.evaluations = list(checkpoint.evaluations)
+                self._restore(checkpoint, run, ledger)
         except BaseException:
             ledger.close()
             raise
         return key, run, ledger
+
+    def _restore(self, checkpoint: Checkpoint, run: str, ledger: Ledger) -> None:
+        charged = ledger.charged_steps(run)
+        if checkpoint.run != run or checkpoint.position > charged:
+            raise LedgerError(
+                f"the checkpoint has {checkpoint.position} steps but the ledger {ledger.shown} charged {charged} for the "
+                "run: the ledger is an older copy; restore the newest one, nothing was released"
+            )
+        checkpoint.restore(self.model, self.optimizer, self.scheduler)
+        self.evaluations = list(checkpoint.evaluations)
 
     def _stopped(self, session: Session) -> str:
         return (
@@ -251,15 +265,29 @@ def _entry(what: str, name: str, table: Mapping[str, T]) -> T:
 
 def _class_count(model: nn.Module, criterion: Criterion, data: PrivateData) -> int | None:
     """The number of classes that labels may name, where the criterion takes class indices."""
-    if not isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss) or len(data) == 0:
+    if len(data) == 0:
         return None
     device = next(iter(private_parameters(model).values())).device
     inputs, _ = data.fetch(torch.zeros(1, dtype=torch.int64).numpy())
     was_training = model.training
-    with torch.no_grad():
-        output = model.eval()(inputs.to(device))
-    model.train(was_training)
-    return int(output.shape[1]) if output.dim() > 1 else None
+    try:
+        with torch.no_grad():
+            output = model.eval()(inputs.to(device))
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"the model cannot take an example of shape {tuple(inputs.shape[1:])}: {reason}") from error
+    finally:
+        model.train(was_training)
+    named_by_index = isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss)
+    return int(output.shape[1]) if named_by_index and output.dim() > 1 else None
+
+
+def _check_public(public_test: tuple[Tensor, Tensor], classes: int | None) -> None:
+    try:
+        public = as_private(public_test)
+        public.check(classes, at_most=len(public))
+    except InputError as error:
+        raise InputError(f"public_test: {error}") from None
 
 
 def _chunk_size(model: nn.Module) -> int:

@@ -1,0 +1,290 @@
+"""`discreet train` and `discreet verify`, as people and scripts use them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from discreet.cli.app import run
+
+FAST = ["--set", "steps=3", "--set", "evaluate_every=3"]
+RECIPE: dict[str, Any] = {
+    "data": "npz",
+    "model": {"name": "linear", "inputs": 4, "outputs": 3},
+    "optimizer": {"name": "sgd", "lr": 0.1},
+    "population": 30,
+    "rate": 0.5,
+    "steps": 3,
+    "clip_norm": 1.0,
+    "epsilon": 3.0,
+    "delta": 1e-4,
+}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def arrays(**changes: Any) -> dict[str, Any]:
+    generator = np.random.Generator(np.random.PCG64(0))
+    x, y = generator.normal(size=(30, 4)), np.arange(30) % 3
+    return {"x_train": x, "y_train": y, "x_test": x[:6], "y_test": y[:6]} | changes
+
+
+def with_row(row: int, value: float) -> np.ndarray:
+    x = arrays()["x_train"]
+    x[row, 2] = value
+    return x
+
+
+def write(recipe: dict[str, Any] | None = None, **changes: Any) -> list[str]:
+    """Write mine.yaml and mine.npz; the arguments that train on them."""
+    Path("mine.yaml").write_text(yaml.safe_dump(RECIPE | (recipe or {})))
+    np.savez("mine.npz", **{name: array for name, array in arrays(**changes).items() if array is not None})
+    return ["train", "mine.yaml", "--data", "mine.npz"]
+
+
+def test_digits_end_to_end(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "digits", *FAST]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.startswith("digits-private: certified epsilon 1.0000 at delta 0.0001, public test accuracy ")
+    assert out.count("\n") == 1
+    assert {path.name for path in Path("digits-private").iterdir()} == {
+        "model.safetensors",
+        "certificate.json",
+        "plan.yaml",
+        "report.html",
+        "README.md",
+    }
+    assert not Path("digits-private.run/key").exists()
+    assert run(["verify", "digits-private"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "ACCEPTED" in out
+    assert "FAILED" not in out
+    # A second run must not overwrite the first.
+    assert run(["train", "digits", *FAST]) == 2
+    out, err = capsys.readouterr()
+    assert "digits-private exists already" in err
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*write(), "--out", "deep/model", "--epsilon", "2", "--delta", "1e-3", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    facts = json.loads(out)
+    assert facts["folder"] == "deep/model"
+    assert 1.9 < facts["epsilon"] <= 2.0
+    assert facts["delta"] == 1e-3
+    assert facts["steps"] == 3
+    assert set(facts["public_test"]) == {"loss", "accuracy"}
+    assert run(["verify", "deep/model", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accepted"] is True
+
+
+def test_without_public_data_no_metric_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*write(x_test=None, y_test=None), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["public_test"] == {}
+
+
+def test_regression_on_real_targets(capsys: pytest.CaptureFixture[str]) -> None:
+    targets = np.zeros((30, 3))
+    assert run([*write(y_train=targets, x_test=None, y_test=None)]) == 0
+    assert "accuracy" not in capsys.readouterr().out
+
+
+def test_population_may_differ_from_the_length_of_the_data() -> None:
+    assert run([*write(), "--population", "1000"]) == 0
+    assert yaml.safe_load(Path("mine-private/plan.yaml").read_text())["population"] == 1000
+
+
+def test_a_dry_run_charges_and_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "digits", "--dry-run"]) == 0
+    assert json.loads(capsys.readouterr().out)["noise"][0]["steps"] == 40
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "check"), [("model.safetensors", "model"), ("certificate.json", "epsilon"), ("plan.yaml", "plan")]
+)
+def test_a_tampered_folder_exits_with_one(name: str, check: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(write()) == 0
+    path = Path("mine-private", name)
+    if name == "model.safetensors":
+        path.write_bytes(path.read_bytes()[:-1] + b"\x55")
+    elif name == "plan.yaml":
+        path.write_text(path.read_text().replace("add_remove", "zero_out"))
+    else:
+        facts = json.loads(path.read_text())
+        facts["claim"]["epsilon"] *= 0.9
+        path.write_text(json.dumps(facts))
+    capsys.readouterr()
+    assert run(["verify", "mine-private"]) == 1
+    out = capsys.readouterr().out
+    assert f"FAILED  {check}:" in out
+    assert "REJECTED" in out
+    assert run(["verify", "mine-private", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["accepted"] is False
+
+
+def refused(arguments: list[str], words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, one line on standard error that says what and where, and nothing charged."""
+    assert run(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("discreet: ")
+    assert err.count("\n") == 1
+    for word in words:
+        assert word in err
+    assert not list(Path().rglob("ledger.sqlite*"))
+    assert not list(Path().rglob("certificate.json"))
+    assert not list(Path().rglob("key"))
+
+
+BAD_USAGE: dict[str, tuple[list[str], list[str]]] = {
+    "unknown recipe": (["train", "sonnets"], ["sonnets", "digits", ".yaml"]),
+    "missing recipe file": (["train", "nowhere.yaml"], ["nowhere.yaml", "check the path"]),
+    "epsilon 0": (["train", "--epsilon", "0"], ["epsilon", "greater than 0"]),
+    "epsilon negative": (["train", "--epsilon=-1"], ["epsilon", "greater than 0"]),
+    "epsilon NaN": (["train", "--epsilon", "nan"], ["epsilon", "finite"]),
+    "epsilon infinite": (["train", "--epsilon", "inf"], ["epsilon", "finite"]),
+    "epsilon a word": (["train", "--epsilon", "small"], ["--epsilon", "number"]),
+    "delta 1": (["train", "--delta", "1"], ["delta", "less than 1"]),
+    "delta 0": (["train", "--delta", "0"], ["delta", "greater than 0"]),
+    "delta NaN": (["train", "--delta", "nan"], ["delta", "finite"]),
+    "population 0": (["train", "--population", "0"], ["population", "greater than 0"]),
+    "unknown key": (["train", "--set", "stepz=3"], ["stepz", "known:", "steps"]),
+    "--set without =": (["train", "--set", "steps"], ["--set", "key=value", "steps"]),
+    "--set without a key": (["train", "--set", "=3"], ["--set", "key=value"]),
+    "--set of broken YAML": (["train", "--set", "steps=[3"], ["--set", "steps=[3", "YAML"]),
+    "--set below a number": (["train", "--set", "steps.more=3"], ["--set", "steps"]),
+    "steps 0": (["train", "--set", "steps=0"], ["steps", "1"]),
+    "rate above 1": (["train", "--set", "rate=1.5"], ["rate", "less than or equal to 1"]),
+    "unknown optimizer": (["train", "--set", "optimizer.name=magic"], ["optimizer", "sgd"]),
+    "unknown model": (["train", "--set", "model.name=magic"], ["model", "linear"]),
+    "unknown data": (["train", "--set", "data=magic"], ["data", "digits"]),
+    "argument of the optimizer": (["train", "--set", "optimizer.speed=1"], ["sgd", "speed"]),
+    "negative learning rate": (["train", "--set", "optimizer.lr=-1"], ["sgd", "learning rate"]),
+    "unknown option": (["train", "--frobnicate"], ["--frobnicate"]),
+    "replace_one": (["train", "--set", "adjacency=replace_one"], ["replace_one", "add_remove"]),
+    "folder to verify is missing": (["verify", "nowhere"], ["nowhere"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_USAGE)
+def test_bad_usage(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    refused(*BAD_USAGE[case], capsys)
+
+
+BAD_DATA: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "NaN feature": ({"x_train": with_row(17, np.nan)}, ["feature", "row 17", "repair"]),
+    "infinite feature": ({"x_train": with_row(0, np.inf)}, ["feature", "row 0"]),
+    "too large for float32": ({"x_train": with_row(3, 1e300)}, ["feature", "row 3"]),
+    "label too large": ({"y_train": np.full(30, 3)}, ["label 3", "row 0", "3 classes"]),
+    "label negative": ({"y_train": np.arange(30) % 3 - 1}, ["label -1", "row 0"]),
+    "lengths differ": ({"y_train": np.arange(29) % 3}, ["30 inputs", "29 targets"]),
+    "no rows": ({"x_train": np.zeros((0, 4)), "y_train": np.zeros(0, int)}, ["empty"]),
+    "wrong width": ({"x_train": np.zeros((30, 5))}, ["shape (5,)"]),
+    "wrong width, regression": (
+        {"x_train": np.zeros((30, 5)), "y_train": np.zeros((30, 3)), "x_test": None, "y_test": None},
+        ["shape (5,)"],
+    ),
+    "missing array": ({"y_train": None}, ["y_train", "x_train"]),
+    "words": ({"x_train": np.full((30, 4), "a")}, ["x_train", "numbers"]),
+    "objects": ({"x_train": np.full((30, 4), None)}, ["mine.npz", "plain arrays"]),
+    "public label too large": ({"y_test": np.full(6, 9)}, ["public_test", "label 9"]),
+    "public rows missing": ({"x_test": np.zeros((0, 4)), "y_test": np.zeros(0, int)}, ["public_test", "empty"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_DATA)
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+def test_bad_data(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    changes, words = BAD_DATA[case]
+    refused(write(**changes), words, capsys)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_target_that_is_not_finite(value: float, capsys: pytest.CaptureFixture[str]) -> None:
+    targets = np.zeros((30, 3))
+    targets[21, 1] = value
+    refused(write(y_train=targets, x_test=None, y_test=None), ["target", "row 21"], capsys)
+
+
+def as_is() -> None:
+    write()
+
+
+def no_npz() -> None:
+    write()
+    Path("mine.npz").unlink()
+
+
+def text_as_npz() -> None:
+    write()
+    Path("mine.npz").write_text("x,y\n1,2\n")
+
+
+def folder_as_npz() -> None:
+    no_npz()
+    Path("mine.npz").mkdir()
+
+
+def broken_yaml() -> None:
+    write()
+    Path("mine.yaml").write_text("{[")
+
+
+def list_as_recipe() -> None:
+    write()
+    Path("mine.yaml").write_text("- 1\n")
+
+
+def negative_width() -> None:
+    write({"model": {"name": "linear", "inputs": -4, "outputs": 3}})
+
+
+def existing_run_folder() -> None:
+    write()
+    Path("mine-private.run").mkdir()
+
+
+def existing_folder() -> None:
+    write()
+    Path("mine-private").mkdir()
+    Path("mine-private/notes").write_text("mine")
+
+
+BAD_FILES: list[tuple[Callable[[], None], list[str], list[str]]] = [
+    (as_is, [], ["--data FILE.npz"]),
+    (no_npz, ["--data", "mine.npz"], ["mine.npz", "cannot read"]),
+    (text_as_npz, ["--data", "mine.npz"], ["mine.npz", "numpy.savez"]),
+    (folder_as_npz, ["--data", "mine.npz"], ["mine.npz"]),
+    (broken_yaml, ["--data", "mine.npz"], ["mine.yaml", "not valid YAML"]),
+    (list_as_recipe, ["--data", "mine.npz"], ["mine.yaml", "mapping"]),
+    (negative_width, ["--data", "mine.npz"], ["linear", "arguments"]),
+    (existing_run_folder, ["--data", "mine.npz"], ["mine-private.run", "exists"]),
+    (existing_folder, ["--data", "mine.npz"], ["mine-private", "not empty", "another"]),
+]
+
+
+@pytest.mark.parametrize(("prepare", "options", "words"), BAD_FILES, ids=[case[0].__name__ for case in BAD_FILES])
+def test_bad_files(
+    prepare: Callable[[], None], options: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare()
+    refused(["train", "mine.yaml", *options], words, capsys)
+
+
+def test_an_unwritable_parent_is_refused_before_training(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = write()
+    Path("file").write_text("x")
+    refused([*arguments, "--out", "file/model"], ["file/model"], capsys)

@@ -1,0 +1,200 @@
+"""Each promise is checked by a function that passes on the real code and fails when the fault is planted.
+
+| fault                                         | found by |
+|-----------------------------------------------|----------|
+| gradients are not clipped                     | no_example_moves_the_sum_..., one_step_is_... |
+| noise at 0.9 of what was paid                 | noise_has_the_paid_scale, one_step_is_... |
+| divided by the realised batch                 | one_step_is_what_the_plan_says |
+| rate taken from the length of the data        | draws_do_not_depend_on_the_length |
+| one step not charged                          | every_step_is_charged |
+| the last partial block not charged            | the_whole_plan_is_charged |
+| the same Poisson draws in every epoch         | draws_differ_between_steps |
+| an empty batch skipped                        | empty_batches_release_noise_and_count |
+| a byte of the model flipped                   | a_published_folder_is_accepted |
+| epsilon lowered in the certificate            | a_published_folder_is_accepted |
+| a running buffer, the trainer's check cut out | a_published_folder_is_accepted |
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import promises
+import pytest
+import torch
+from problems import RunningMean
+
+from discreet.clipping import engines
+from discreet.core.events import Event
+from discreet.core.release import ClippedSum, Receipt, Release
+from discreet.ledger import Ledger
+from discreet.mechanism import gaussian
+from discreet.publication import folder as folder_module
+from discreet.randomness import Stream
+from discreet.sampling import PoissonSampler
+from discreet.training import session as session_module
+from discreet.training import training as training_module
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+Check = Callable[[Path], None]
+
+
+def clip_skipped(patch: pytest.MonkeyPatch) -> None:
+    def plain_sum(gradients: Mapping[str, torch.Tensor], _clip_norm: float) -> dict[str, torch.Tensor]:
+        return {name: gradient.double().sum(0) for name, gradient in gradients.items()}
+
+    patch.setattr(engines, "clipped_sum", plain_sum)
+
+
+def noise_too_small(patch: pytest.MonkeyPatch) -> None:
+    real = gaussian.normals
+    patch.setattr(gaussian, "normals", lambda substream, count: 0.9 * real(substream, count))
+
+
+def noise_too_small_in_the_step(patch: pytest.MonkeyPatch) -> None:
+    real = session_module.gaussian_release
+
+    def weaker(total: ClippedSum, receipt: Receipt, stream: Stream) -> Release:
+        release = real(total, receipt, stream)
+        tensors = {name: total.tensors[name] + 0.9 * (t - total.tensors[name]) for name, t in release.tensors.items()}
+        return dataclasses.replace(release, tensors=tensors)
+
+    patch.setattr(session_module, "gaussian_release", weaker)
+
+
+def divided_by_the_realised_batch(patch: pytest.MonkeyPatch) -> None:
+    real_draw, real_apply = PoissonSampler.draw, session_module.apply
+    drawn: list[int] = []
+
+    def draw(self: PoissonSampler, step: int, size: int, stream: Stream) -> Any:
+        rows = real_draw(self, step, size, stream)
+        drawn.append(len(rows))
+        return rows
+
+    def apply(release: Release, parameters: Any, optimizer: Any, _divisor: float) -> None:
+        real_apply(release, parameters, optimizer, max(1, drawn[-1]))
+
+    patch.setattr(PoissonSampler, "draw", draw)
+    patch.setattr(session_module, "apply", apply)
+
+
+def rate_from_the_length(patch: pytest.MonkeyPatch) -> None:
+    real = PoissonSampler.draw
+
+    def draw(_self: PoissonSampler, step: int, size: int, stream: Stream) -> Any:
+        return real(PoissonSampler(12 / size), step, size, stream)
+
+    patch.setattr(PoissonSampler, "draw", draw)
+
+
+def one_step_not_charged(patch: pytest.MonkeyPatch) -> None:
+    real = session_module.Session._next_receipt
+
+    def next_receipt(self: Any) -> Receipt:
+        if self.steps_done == 3:
+            paid = real(self)
+            self._receipts.append(dataclasses.replace(paid, position=99))  # a receipt that nobody paid for
+            return paid
+        return real(self)
+
+    patch.setattr(session_module.Session, "_next_receipt", next_receipt)
+
+
+def partial_block_not_charged(patch: pytest.MonkeyPatch) -> None:
+    real = Ledger.reserve
+
+    def reserve(self: Ledger, run: str, attempt: int, admission: Callable[[int], Sequence[Event]]) -> Any:
+        position = self.charged_steps(run)
+        events = admission(position)
+        if len(events) < 3:
+            return tuple(Receipt(run, attempt, position + i, one) for i, one in enumerate(events))
+        return real(self, run, attempt, admission)
+
+    patch.setattr(Ledger, "reserve", reserve)
+
+
+def the_same_epoch_again(patch: pytest.MonkeyPatch) -> None:
+    real = PoissonSampler.draw
+    seen: dict[int, Any] = {}
+
+    def draw(self: PoissonSampler, step: int, size: int, stream: Stream) -> Any:
+        if step % 4 not in seen:
+            seen[step % 4] = real(self, step, size, stream)
+        return seen[step % 4]
+
+    patch.setattr(PoissonSampler, "draw", draw)
+
+
+def empty_batch_skipped(patch: pytest.MonkeyPatch) -> None:
+    real_release, real_apply = session_module.gaussian_release, session_module.apply
+    empty: list[bool] = []
+
+    def release(total: ClippedSum, receipt: Receipt, stream: Stream) -> Release:
+        empty.append(not any(tensor.any() for tensor in total.tensors.values()))
+        return real_release(total, receipt, stream)
+
+    def apply(release: Release, parameters: Any, optimizer: Any, divisor: float) -> None:
+        if not empty[-1]:
+            real_apply(release, parameters, optimizer, divisor)
+
+    patch.setattr(session_module, "gaussian_release", release)
+    patch.setattr(session_module, "apply", apply)
+
+
+FAULTS: list[tuple[Plant, Check]] = [
+    (clip_skipped, promises.no_example_moves_the_sum_by_more_than_the_clip_norm),
+    (clip_skipped, promises.one_step_is_what_the_plan_says),
+    (noise_too_small, promises.noise_has_the_paid_scale),
+    (noise_too_small_in_the_step, promises.one_step_is_what_the_plan_says),
+    (divided_by_the_realised_batch, promises.one_step_is_what_the_plan_says),
+    (rate_from_the_length, promises.draws_do_not_depend_on_the_length),
+    (one_step_not_charged, promises.every_step_is_charged),
+    (partial_block_not_charged, promises.the_whole_plan_is_charged),
+    (the_same_epoch_again, promises.draws_differ_between_steps),
+    (empty_batch_skipped, promises.empty_batches_release_noise_and_count),
+]
+
+
+@pytest.mark.parametrize(
+    ("plant", "check"), FAULTS, ids=[f"{plant.__name__}-{check.__name__}" for plant, check in FAULTS]
+)
+def test_a_planted_fault_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Plant, check: Check) -> None:
+    check(tmp_path / "real")
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        check(tmp_path / "planted")
+
+
+def flip_a_byte(folder: Path) -> None:
+    content = bytearray((folder / "model.safetensors").read_bytes())
+    content[-1] ^= 0x80
+    (folder / "model.safetensors").write_bytes(content)
+
+
+def lower_epsilon(folder: Path) -> None:
+    facts = json.loads((folder / "certificate.json").read_text())
+    facts["claim"]["epsilon"] *= 0.98
+    (folder / "certificate.json").write_text(json.dumps(facts))
+
+
+@pytest.mark.parametrize(("tamper", "by"), [(flip_a_byte, "model"), (lower_epsilon, "epsilon")])
+def test_a_tampered_folder_is_found(tmp_path: Path, tamper: Callable[[Path], None], by: str) -> None:
+    folder = promises.published_folder(tmp_path)
+    promises.a_published_folder_is_accepted(folder)
+    tamper(folder)
+    with pytest.raises(AssertionError, match=f"rejected by .*'{by}'"):
+        promises.a_published_folder_is_accepted(folder)
+
+
+def test_a_leaking_buffer_is_found_by_the_verifier_when_the_trainer_does_not_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (training_module, session_module, folder_module):
+        monkeypatch.setattr(module, "check_unchanged", lambda *_: None)
+    folder = promises.published_folder(tmp_path, RunningMean(), engine="reference")
+    with pytest.raises(AssertionError, match=r"rejected by \['public tensors'\]"):
+        promises.a_published_folder_is_accepted(folder)

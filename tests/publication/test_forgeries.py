@@ -1,0 +1,318 @@
+"""Forgeries: each is a change to a good folder, with the name of the check that must find it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from problems import WithPublicTensors, linear
+from promises import published_folder
+from safetensors.torch import load, save
+
+from discreet import InputError, verify
+from discreet.publication import verifier
+
+Facts = dict[str, Any]
+Change = Callable[[Facts], object]
+Forge = Callable[[Path], None]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    return published_folder(tmp_path_factory.mktemp("original"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _recompute_once() -> Iterator[None]:
+    """Most forgeries leave the events alone: the same question about epsilon is answered once."""
+    answers: dict[str, Any] = {}
+    real = verifier.decide
+
+    def decide(*question: Any) -> Any:
+        key = repr(question)
+        if key not in answers:
+            answers[key] = real(*question)
+        return answers[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verifier, "decide", decide)
+        yield
+
+
+@pytest.fixture
+def folder(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(original, tmp_path / "copy"))
+
+
+def edit(*changes: Change) -> Forge:
+    """Change certificate.json only."""
+
+    def forge(folder: Path) -> None:
+        facts = json.loads((folder / "certificate.json").read_text())
+        for change in changes:
+            change(facts)
+        (folder / "certificate.json").write_text(json.dumps(facts))
+
+    return forge
+
+
+def edit_consistently(*changes: Change) -> Forge:
+    """Change the certificate, then recompute the fingerprint and write plan.yaml anew."""
+
+    def agree(facts: Facts) -> None:
+        canonical = json.dumps(facts["plan"], sort_keys=True, separators=(",", ":"))
+        facts["plan_fingerprint"] = "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
+
+    def forge(folder: Path) -> None:
+        edit(*changes, agree)(folder)
+        plan = json.loads((folder / "certificate.json").read_text())["plan"]
+        (folder / "plan.yaml").write_text(yaml.safe_dump(plan))
+
+    return forge
+
+
+def put(*path: Any, value: Any) -> Change:
+    """Set one entry of the certificate; a function as value gets the old one."""
+
+    def change(facts: Facts) -> None:
+        inner: Any = facts
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = value(inner[path[-1]]) if callable(value) else value
+
+    return change
+
+
+def times(factor: float) -> Callable[[float], float]:
+    return lambda old: old * factor
+
+
+def multiplier_of_events(factor: float) -> Change:
+    return put("events", "of", 0, "of", "of", "noise_multiplier", value=times(factor))
+
+
+def multiplier_of_plan(factor: float) -> Change:
+    return put("plan", "noise", 0, "multiplier", value=times(factor))
+
+
+def rate_of_events(factor: float) -> Change:
+    return put("events", "of", 0, "of", "rate", value=times(factor))
+
+
+def rate_of_plan(factor: float) -> Change:
+    return put("plan", "sampling", "rate", value=times(factor))
+
+
+def claim(name: str, value: Any) -> Change:
+    return put("claim", name, value=value)
+
+
+def replace_model(folder: Path, content: bytes, *, rehash: bool) -> None:
+    (folder / "model.safetensors").write_bytes(content)
+    if rehash:
+        edit(put("model", "sha256", value=hashlib.sha256(content).hexdigest()))(folder)
+
+
+def state(folder: Path) -> dict[str, torch.Tensor]:
+    return load((folder / "model.safetensors").read_bytes())
+
+
+def flip_a_byte(folder: Path) -> None:
+    content = bytearray((folder / "model.safetensors").read_bytes())
+    content[-5] ^= 1
+    replace_model(folder, bytes(content), rehash=False)
+
+
+def change_public_tensor(folder: Path) -> None:
+    tensors = state(folder)
+    replace_model(folder, save(tensors | {"shift": tensors["shift"] + 1e-3}), rehash=True)
+
+
+def change_public_tensor_and_its_digest(folder: Path) -> None:
+    change_public_tensor(folder)
+    digest = hashlib.sha256(b"F32[4]" + state(folder)["shift"].numpy().tobytes()).hexdigest()
+    edit(put("model", "initial", "shift", value=digest))(folder)
+
+
+def add_a_tensor(folder: Path) -> None:
+    replace_model(folder, save(state(folder) | {"stowaway": torch.ones(2)}), rehash=True)
+
+
+def swap_the_model(folder: Path) -> None:
+    replace_model(folder, save(WithPublicTensors().state_dict()), rehash=False)
+
+
+def swap_the_model_and_rehash(folder: Path) -> None:
+    replace_model(folder, save(linear().state_dict()), rehash=True)
+
+
+def garble_the_model_and_rehash(folder: Path) -> None:
+    replace_model(folder, b"\xff" * 7, rehash=True)
+
+
+def edit_plan_yaml(folder: Path) -> None:
+    plan = yaml.safe_load((folder / "plan.yaml").read_text())
+    plan["clipping"]["norm"] *= 2
+    (folder / "plan.yaml").write_text(yaml.safe_dump(plan))
+
+
+def break_plan_yaml(folder: Path) -> None:
+    (folder / "plan.yaml").write_text("{[")
+
+
+FORGERIES: dict[str, tuple[str, Forge]] = {
+    "flipped byte of the model": ("model", flip_a_byte),
+    "swapped model": ("model", swap_the_model),
+    "swapped model, rehashed": ("public tensors", swap_the_model_and_rehash),
+    "garbled model, rehashed": ("public tensors", garble_the_model_and_rehash),
+    "public tensor changed, rehashed": ("public tensors", change_public_tensor),
+    "public tensor and its digest changed": ("public tensors", change_public_tensor_and_its_digest),
+    "tensor added, rehashed": ("public tensors", add_a_tensor),
+    "initial state changed": ("public tensors", edit_consistently(put("plan", "initial_state", value="sha256:00"))),
+    "epsilon lowered by 2 %": ("epsilon", edit(claim("epsilon", times(0.98)))),
+    "epsilon 0": ("epsilon", edit(claim("epsilon", 0.0))),
+    "epsilon NaN": ("epsilon", edit(claim("epsilon", math.nan))),
+    "epsilon infinite": ("epsilon", edit(claim("epsilon", math.inf))),
+    "epsilon negative": ("epsilon", edit(claim("epsilon", -1.0))),
+    "epsilon a string": ("epsilon", edit(claim("epsilon", "9"))),
+    "epsilon true": ("epsilon", edit(claim("epsilon", True))),
+    "epsilon null": ("epsilon", edit(claim("epsilon", None))),
+    "multiplier lowered in events": ("events", edit(multiplier_of_events(0.9))),
+    "multiplier raised in events": ("events", edit(multiplier_of_events(1.1))),
+    "multiplier lowered in plan": ("plan", edit(multiplier_of_plan(0.9))),
+    "multiplier lowered in plan, fingerprint too": ("events", edit_consistently(multiplier_of_plan(0.9))),
+    "multiplier lowered in both": ("plan", edit(multiplier_of_events(0.9), multiplier_of_plan(0.9))),
+    "multiplier lowered in both, fingerprint too": (
+        "epsilon",
+        edit_consistently(multiplier_of_events(0.9), multiplier_of_plan(0.9)),
+    ),
+    "event removed": ("events", edit(lambda facts: facts["events"]["of"].pop())),
+    "event count lowered": ("events", edit(put("events", "of", 0, "count", value=3))),
+    "event of another query": ("events", edit(put("events", "of", 0, "of", "of", "query", value="count"))),
+    "events an empty list": ("events", edit(put("events", value=[]))),
+    "rate changed in events": ("events", edit(rate_of_events(0.5))),
+    "rate changed in plan": ("events", edit_consistently(rate_of_plan(0.5))),
+    "rate raised in both": ("epsilon", edit_consistently(rate_of_events(1.2), rate_of_plan(1.2))),
+    "adjacency changed in the claim": ("plan", edit(claim("adjacency", "zero_out"))),
+    "adjacency replace_one everywhere": (
+        "epsilon",
+        edit_consistently(claim("adjacency", "replace_one"), put("plan", "adjacency", value="replace_one")),
+    ),
+    "delta lowered in the claim": ("plan", edit(claim("delta", 1e-6))),
+    "delta lowered everywhere": ("epsilon", edit_consistently(claim("delta", 1e-6), put("plan", "delta", value=1e-6))),
+    "delta 1 everywhere": ("epsilon", edit_consistently(claim("delta", 1.0), put("plan", "delta", value=1.0))),
+    "kind estimate": ("claim", edit(claim("kind", "estimate"))),
+    "kind ex-post": ("claim", edit(claim("kind", "ex_post"))),
+    "method of an estimate": ("claim", edit(claim("method", "moments"))),
+    "method missing": ("claim", edit(lambda facts: facts["claim"].pop("method"))),
+    "unit changed": ("claim", edit(claim("unit", "user"))),
+    "randomness of a test": ("randomness", edit(put("mechanism", "randomness", value="test"))),
+    "another sampler": ("events", edit(put("mechanism", "sampler", value="shuffle"))),
+    "more steps charged than planned": ("events", edit(put("charged_steps", value=8))),
+    "negative steps charged": ("events", edit(put("charged_steps", value=-1))),
+    "steps charged NaN": ("events", edit(put("charged_steps", value=math.nan))),
+    "edited plan.yaml": ("plan", edit_plan_yaml),
+    "broken plan.yaml": ("plan", break_plan_yaml),
+    "another format": ("certificate", edit(put("format", value="discreet-certificate/2"))),
+    "no claim": ("claim", edit(lambda facts: facts.pop("claim"))),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forgery_is_rejected_by_the_check_meant_for_it(folder: Path, forgery: str) -> None:
+    check, forge = FORGERIES[forgery]
+    forge(folder)
+    verification = verify(folder)
+    assert not verification.accepted
+    assert "REJECTED" in verification.summary
+    failed = {one.name: one.detail for one in verification.checks if not one.passed}
+    assert check in failed
+    assert all("\n" not in detail for detail in failed.values())
+    json.dumps(verification.as_dict())
+
+
+@pytest.mark.parametrize("forgery", ["swapped model", "epsilon lowered by 2 %", "edited plan.yaml"])
+def test_a_small_forgery_fails_its_own_check_only(folder: Path, forgery: str) -> None:
+    check, forge = FORGERIES[forgery]
+    forge(folder)
+    assert [one.name for one in verify(folder).checks if not one.passed] == [check]
+
+
+@pytest.mark.parametrize("name", ["certificate.json", "model.safetensors", "plan.yaml"])
+def test_a_missing_file_is_an_input_error(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    with pytest.raises(InputError, match=re.escape(name)):
+        verify(folder)
+
+
+def test_a_missing_folder_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nowhere"):
+        verify(tmp_path / "nowhere")
+
+
+NOT_CERTIFICATES = {
+    "empty": b"",
+    "cut": b"{",
+    "list": b"[]",
+    "null": b"null",
+    "number": b"7",
+    "zero byte": b"\0",
+    "not text": b"\xff\xfe\xfa",
+    "nested too deeply": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("case", NOT_CERTIFICATES)
+def test_a_certificate_that_cannot_be_read_is_an_input_error(folder: Path, case: str) -> None:
+    (folder / "certificate.json").write_bytes(NOT_CERTIFICATES[case])
+    with pytest.raises(InputError, match=r"certificate\.json"):
+        verify(folder)
+
+
+def test_a_plan_nested_too_deeply_is_rejected(folder: Path) -> None:
+    (folder / "plan.yaml").write_text("[" * 5_000)
+    assert not verify(folder).accepted
+
+
+def paths_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        yield (*path, key)
+        yield from paths_in(one, (*path, key))
+
+
+BESIDE_THE_CLAIM = {
+    ("run",),
+    ("software",),
+    ("assumptions",),
+    ("public_evaluations",),
+    ("claim", "lower"),
+    ("mechanism", "engine"),
+    ("model", "file"),
+}
+"""Statements from which nothing about privacy follows; the verifier does not look at them."""
+
+STRANGE = [None, "x", -1, 10**400, 1e308, math.nan, [], {}, [[]], {"event": "compose", "of": []}, "\ud800"]
+
+
+def test_no_strange_value_anywhere_makes_the_verifier_crash_or_accept(folder: Path) -> None:
+    facts = json.loads((folder / "certificate.json").read_text())
+    for number, path in enumerate(paths_in(facts)):
+        for value in (STRANGE[number % len(STRANGE)], STRANGE[(number * 3 + 5) % len(STRANGE)]):
+            forged = json.loads(json.dumps(facts))
+            put(*path, value=value)(forged)
+            (folder / "certificate.json").write_text(json.dumps(forged))
+            verification = verify(folder)
+            json.dumps(verification.as_dict())
+            if verification.accepted:
+                assert path[:1] in BESIDE_THE_CLAIM or path[:2] in BESIDE_THE_CLAIM, (path, value)

@@ -1,0 +1,179 @@
+"""Publishing: a folder that is whole or not there, and that its verifier accepts."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from problems import RunningMean, certified_run, tiny_plan, tiny_training
+from promises import a_published_folder_is_accepted, published_folder
+from safetensors.torch import load_file
+from torch import nn
+
+from discreet import InputError, PrivacyViolation, publish, verify
+
+FIVE = {"model.safetensors", "certificate.json", "plan.yaml", "report.html", "README.md"}
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    return published_folder(tmp_path_factory.mktemp("original"))
+
+
+def test_five_files_that_are_accepted(original: Path) -> None:
+    assert {path.name for path in original.iterdir()} == FIVE
+    a_published_folder_is_accepted(original)
+    assert "ACCEPTED" in verify(original).summary
+
+
+def test_the_summary_never_shows_less_than_the_certified_epsilon(original: Path) -> None:
+    facts = json.loads((original / "certificate.json").read_text())
+    shown = re.search(r"epsilon ([0-9.]+)", verify(original).summary)
+    assert shown is not None
+    assert float(shown[1]) >= facts["claim"]["epsilon"]
+
+
+def test_the_published_model_is_the_trained_one(tmp_path: Path) -> None:
+    trained = certified_run(tmp_path)
+    guarantee = publish(trained, tmp_path / "out")
+    loaded = load_file(tmp_path / "out" / "model.safetensors")
+    assert loaded.keys() == trained.model.state_dict().keys()
+    assert all(torch.equal(loaded[name], tensor) for name, tensor in trained.model.state_dict().items())
+    assert guarantee == trained.plan.guarantee()
+
+
+def test_a_model_with_shared_weights_is_published(tmp_path: Path) -> None:
+    first, second = nn.Linear(4, 4), nn.Linear(4, 4)
+    second.weight = first.weight
+    a_published_folder_is_accepted(published_folder(tmp_path, nn.Sequential(first, nn.Tanh(), second)))
+
+
+def test_the_key_is_private_while_there_and_gone_afterwards(tmp_path: Path) -> None:
+    trained = certified_run(tmp_path)
+    assert trained.key.stat().st_mode & 0o777 == 0o600
+    publish(trained, tmp_path / "out")
+    assert not os.path.lexists(trained.key)
+
+
+def test_a_run_on_a_test_stream_is_refused(tmp_path: Path) -> None:
+    trained = tiny_training(tmp_path).run()
+    with pytest.raises(PrivacyViolation, match="test"):
+        publish(trained, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_target_that_is_not_empty_is_refused(tmp_path: Path) -> None:
+    trained = certified_run(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("precious")
+    with pytest.raises(InputError, match="not empty"):
+        publish(trained, tmp_path / "out")
+    assert (tmp_path / "out" / "mine.txt").read_text() == "precious"
+    assert trained.key.exists()
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="exists already"):
+        publish(trained, tmp_path / "file")
+
+
+def test_an_empty_target_is_filled(tmp_path: Path) -> None:
+    trained = certified_run(tmp_path)
+    (tmp_path / "out").mkdir()
+    publish(trained, tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FIVE
+
+
+@pytest.mark.parametrize("name", sorted(FIVE))
+def test_no_half_of_a_folder_is_left_when_writing_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    trained = certified_run(tmp_path)
+    real = Path.write_bytes
+
+    def full_disk(self: Path, data: bytes) -> int:
+        if self.name == name:
+            raise OSError(28, "No space left on device")
+        return real(self, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full_disk)
+    with pytest.raises(InputError, match="No space left"):
+        publish(trained, tmp_path / "deep" / "out")
+    assert list((tmp_path / "deep").iterdir()) == []
+    assert trained.key.exists()  # so that it can be tried again
+    monkeypatch.undo()
+    publish(trained, tmp_path / "deep" / "out")
+    a_published_folder_is_accepted(tmp_path / "deep" / "out")
+
+
+def test_a_parent_that_is_a_file_is_an_input_error(tmp_path: Path) -> None:
+    trained = certified_run(tmp_path)
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="cannot write"):
+        publish(trained, tmp_path / "file" / "out")
+
+
+def test_a_public_tensor_that_changed_after_training_is_refused(tmp_path: Path) -> None:
+    trained = certified_run(tmp_path)
+    trained.model.get_buffer("shift").add_(1.0)
+    with pytest.raises(PrivacyViolation, match="'shift'"):
+        publish(trained, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_leaking_buffer_is_never_published(tmp_path: Path) -> None:
+    with pytest.raises(PrivacyViolation):
+        published_folder(tmp_path, RunningMean(), engine="reference")
+    assert not (tmp_path / "out").exists()
+
+
+def keys_of(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from keys_of(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from keys_of(inner)
+
+
+def test_the_certificate_holds_no_figure_of_the_private_data(original: Path) -> None:
+    facts = json.loads((original / "certificate.json").read_text())
+    keys = set(keys_of({name: part for name, part in facts.items() if name != "public_evaluations"}))
+    assert {key for key in keys if re.search(r"loss|accura|train|rows|length|size|batches|norms", key, re.I)} == set()
+    assert set(facts["public_evaluations"][0]) == {"step", "loss", "accuracy"}
+
+
+def test_certificate_and_plan_are_strict_json_and_yaml(original: Path) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    facts = json.loads((original / "certificate.json").read_text(), parse_constant=refuse)
+    assert yaml.safe_load((original / "plan.yaml").read_text()) == facts["plan"]
+
+
+def test_a_run_that_stopped_early_claims_the_whole_plan(tmp_path: Path) -> None:
+    training = tiny_training(tmp_path, stream=None)
+    with training.session() as session, session.step() as step:
+        for chunk in step.chunks:
+            step.add(training.criterion, chunk)
+    guarantee = publish(training.result(session), tmp_path / "out")
+    assert guarantee == tiny_plan().guarantee()
+    a_published_folder_is_accepted(tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "certificate.json").read_text())["charged_steps"] == 3
+
+
+def test_verifying_twice_gives_the_same(original: Path) -> None:
+    assert verify(original) == verify(str(original))
+
+
+def test_verifying_does_not_load_torch(original: Path) -> None:
+    code = "import sys, discreet; assert discreet.verify(sys.argv[1]).accepted; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, str(original)], check=True)

@@ -1,0 +1,319 @@
+"""`Training`: what it refuses before anything is charged, and what it shows and keeps."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from problems import FEATURES, Recorded, WithPublicTensors, blobs, linear, tiny_plan, tiny_training
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+from discreet import InputError, PrivacyViolation
+from discreet.randomness import TestStream
+from discreet.training import Trained, Training
+from discreet.training import training as training_module
+
+
+class Endless(IterableDataset[tuple[Tensor, Tensor]]):
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        while True:
+            yield torch.zeros(FEATURES), torch.tensor(0)
+
+
+class Lengthless(Dataset[tuple[Tensor, Tensor]]):
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return torch.zeros(FEATURES), torch.tensor(0)
+
+
+def with_value(part: int, row: int, value: float) -> tuple[Tensor, Tensor]:
+    inputs, targets = blobs()
+    if part == 0:
+        inputs[row, 1] = value
+    else:
+        targets[row] = int(value)
+    return inputs, targets
+
+
+def regression(row: int, value: float) -> tuple[Tensor, Tensor]:
+    inputs, _ = blobs()
+    targets = torch.zeros(len(inputs), 3)
+    targets[row, 2] = value
+    return inputs, targets
+
+
+BAD_DATA: dict[str, tuple[Any, str]] = {
+    "loader": (DataLoader(TensorDataset(*blobs())), "DataLoader"),
+    "iterable": (Endless(), "IterableDataset"),
+    "without a length": (Lengthless(), "map-style"),
+    "list": ([1, 2], "list"),
+    "unequal": ((torch.zeros(3, FEATURES), torch.zeros(2)), "3 inputs but 2 targets"),
+    "three tensors": (TensorDataset(torch.zeros(3, FEATURES), torch.zeros(3), torch.zeros(3)), "pair"),
+    "one tensor": (TensorDataset(torch.zeros(3, FEATURES)), "pair"),
+    "empty": ((torch.zeros(0, FEATURES), torch.zeros(0, dtype=torch.int64)), "empty"),
+    "NaN feature": (with_value(0, 17, math.nan), "feature in row 17"),
+    "infinite feature": (with_value(0, 0, math.inf), "feature in row 0"),
+    "label too large": (with_value(1, 5, 3), "label 3 in row 5"),
+    "label below zero": (with_value(1, 23, -1), "label -1 in row 23"),
+    "wrong width": ((torch.zeros(5, FEATURES + 1), torch.zeros(5, dtype=torch.int64)), r"shape \(5,\)"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_DATA)
+def test_bad_data_is_refused_before_anything_is_charged(tmp_path: Path, case: str) -> None:
+    data, words = BAD_DATA[case]
+    with pytest.raises(InputError, match=words) as refusal:
+        tiny_training(tmp_path, data=data).run()
+    assert "\n" not in str(refusal.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_target_that_is_not_finite_is_refused(tmp_path: Path, value: float) -> None:
+    with pytest.raises(InputError, match="target in row 9"):
+        tiny_training(tmp_path, data=regression(9, value), criterion=nn.MSELoss()).run()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_late_row_of_much_data_is_named_correctly(tmp_path: Path) -> None:
+    inputs, targets = blobs(9000)
+    targets[8191] = 7
+    with pytest.raises(InputError, match="label 7 in row 8191"):
+        tiny_training(tmp_path, data=(inputs, targets))
+
+
+@pytest.mark.parametrize(
+    ("public", "words"),
+    [
+        ((torch.zeros(0, FEATURES), torch.zeros(0, dtype=torch.int64)), "public_test: .*empty"),
+        ((torch.zeros(2, FEATURES), torch.tensor([0, 3])), "public_test: .*label 3"),
+        ((torch.full((2, FEATURES), math.nan), torch.tensor([0, 1])), "public_test: .*NaN"),
+    ],
+)
+def test_bad_public_data_is_refused_before_anything_is_charged(
+    tmp_path: Path, public: tuple[Tensor, Tensor], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        tiny_training(tmp_path, public_test=public).run()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"engine": "magic"}, "engine 'magic'"),
+        ({"physical_batch": 0}, "physical_batch"),
+        ({"physical_batch": 2.5}, "physical_batch"),
+        ({"model": nn.Sequential(nn.Linear(FEATURES, 3), nn.BatchNorm1d(3))}, "GroupNorm"),
+        ({"optimizer": torch.optim.SGD(linear().parameters(), lr=0.1)}, "optimizer lacks"),
+    ],
+)
+def test_bad_settings_are_refused_before_anything_is_charged(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        tiny_training(tmp_path, **changes).run()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_without_a_theorem_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="replace_one"):
+        tiny_training(tmp_path, plan=tiny_plan(adjacency="replace_one")).run()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_folder_that_exists_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with pytest.raises(InputError, match="exists already"):
+        tiny_training(tmp_path).run()
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+class ActNorm(nn.Module):
+    """Sets its scale from the first input it sees, as normalising flows do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.scale = linear(), nn.Parameter(torch.zeros(FEATURES))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.scale.any():
+            with torch.no_grad():
+                self.scale.copy_(x.detach().abs().mean(0))
+        return self.head(x / self.scale)
+
+
+class LastSeen(nn.Module):
+    """Keeps the first input it sees in a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = linear()
+        self.register_buffer("first", torch.zeros(FEATURES))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.first.any():
+            self.first.copy_(x[0])
+        return self.head(x)
+
+
+@pytest.mark.parametrize("model", [ActNorm(), LastSeen()], ids=["parameter", "buffer"])
+def test_a_model_that_takes_its_initial_state_from_private_data_is_refused(tmp_path: Path, model: nn.Module) -> None:
+    with pytest.raises(PrivacyViolation, match="initialise it on public input"):
+        tiny_training(tmp_path, model=model, engine="reference").run()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_that_was_trained_meanwhile_is_refused(tmp_path: Path) -> None:
+    # The second certificate would declare a public initial state that is the first run's release.
+    model = linear()
+    first = tiny_training(tmp_path / "a", model=model)
+    second = tiny_training(tmp_path / "b", model=model, stream=TestStream(8))
+    first.run()
+    with pytest.raises(PrivacyViolation, match="make a new one"):
+        second.run()
+    assert not (tmp_path / "b").exists()
+
+
+class Doubled(TensorDataset):
+    """A TensorDataset whose own __getitem__ must be respected."""
+
+    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
+        inputs, targets = super().__getitem__(index)
+        return 2 * inputs, targets
+
+
+def test_a_subclass_of_tensor_dataset_is_read_through_its_own_method(tmp_path: Path) -> None:
+    training = tiny_training(tmp_path, data=Doubled(*blobs()))
+    inputs, _ = training.data.fetch(torch.arange(3).numpy())
+    assert torch.equal(inputs, 2 * blobs()[0][:3])
+
+
+def test_nothing_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny_training(tmp_path, public_test=blobs(9, seed=1)).run()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_bar_shows_public_figures_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    tiny_training(tmp_path, public_test=blobs(9, seed=1)).run(progress=True)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "plan epsilon" in shown.err
+    assert "public test accuracy" in shown.err
+    assert "loss" not in shown.err
+
+
+def test_evaluations_are_of_the_public_data_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    public = blobs(9, seed=1)
+    calls: list[tuple[Tensor, Tensor]] = []
+    real = training_module.evaluate
+
+    def spy(model: nn.Module, criterion: Any, inputs: Tensor, targets: Tensor) -> dict[str, float]:
+        calls.append((inputs, targets))
+        return real(model, criterion, inputs, targets)
+
+    monkeypatch.setattr(training_module, "evaluate", spy)
+    trained = tiny_training(tmp_path, public_test=public).run(evaluate_every=3)
+    assert [evaluation.step for evaluation in trained.evaluations] == [3, 6, 7]
+    assert all(inputs is public[0] and targets is public[1] for inputs, targets in calls)
+
+
+def test_without_public_data_nothing_is_evaluated_and_nothing_private_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training_module, "evaluate", lambda *_: pytest.fail("private data was evaluated"))
+    trained = tiny_training(tmp_path).run()
+    assert trained.evaluations == ()
+    fields = {field.name for field in dataclasses.fields(Trained)}
+    assert not {name for name in fields if "loss" in name or "data" in name or "accuracy" in name}
+
+
+def test_metrics_are_right(tmp_path: Path) -> None:
+    inputs, targets = blobs(1030, seed=1)  # more than are evaluated at once
+    trained = tiny_training(tmp_path, public_test=(inputs, targets)).run(evaluate_every=7)
+    output = trained.model(inputs).detach()
+    metrics = trained.evaluations[-1].metrics
+    assert metrics["accuracy"] == pytest.approx(float((output.argmax(1) == targets).float().mean()))
+    assert metrics["loss"] == pytest.approx(float(nn.CrossEntropyLoss()(output, targets)), rel=1e-5)
+
+
+def test_the_run_folder_holds_the_ledger_and_the_key_only(tmp_path: Path) -> None:
+    trained = tiny_training(tmp_path).run()
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert {"key", "ledger.sqlite"} <= names <= {"key", "ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"}
+    assert trained.key.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_plan_declares_the_initial_state(tmp_path: Path) -> None:
+    trained = tiny_training(tmp_path).run()
+    other = tiny_training(tmp_path / "other", model=linear(seed=5))
+    assert trained.plan.initial_state is not None
+    assert other.plan.initial_state != trained.plan.initial_state
+    assert trained.plan.model_copy(update={"initial_state": None}) == tiny_plan()
+
+
+def test_a_scheduler_steps_after_every_step(tmp_path: Path) -> None:
+    model = linear()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    tiny_training(tmp_path, model=model, optimizer=optimizer, scheduler=scheduler).run()
+    assert scheduler.get_last_lr() == [pytest.approx(0.5**7)]
+
+
+def test_frozen_parameters_and_buffers_stay(tmp_path: Path) -> None:
+    model = WithPublicTensors()
+    tiny_training(tmp_path, model=model, debug=True).run()
+    assert torch.equal(model.scale, torch.ones(FEATURES))
+    assert torch.equal(model.shift, torch.full((FEATURES,), 0.5))
+
+
+@pytest.mark.parametrize(
+    "optimizer", [torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagrad, torch.optim.RMSprop, torch.optim.SGD]
+)
+def test_ordinary_optimizers_train(tmp_path: Path, optimizer: type[torch.optim.Optimizer]) -> None:
+    model = linear()
+    before = model.weight.detach().clone()
+    trained = tiny_training(tmp_path, model=model, optimizer=optimizer(model.parameters(), lr=0.01)).run()
+    assert trained.charged_steps == 7
+    assert not torch.equal(model.weight, before)
+    assert all(bool(torch.isfinite(parameter).all()) for parameter in model.parameters())
+
+
+def test_training_learns_something(tmp_path: Path) -> None:
+    plan = tiny_plan(population=300, batch=150, steps=20, noise_multiplier=0.5)
+    model = linear()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    trained = tiny_training(
+        tmp_path, plan=plan, model=model, optimizer=optimizer, data=blobs(300), public_test=blobs(99, seed=4)
+    ).run()
+    assert trained.evaluations[-1].metrics["accuracy"] > 0.8
+
+
+def test_the_data_is_read_once_before_the_first_charge_and_by_index_later(tmp_path: Path) -> None:
+    data = Recorded()
+    training = tiny_training(tmp_path, data=data)
+    data.on_read = lambda _index: None
+    training.run()
+    assert 0 < len(data.reads) <= 7 * 24
+    assert json.dumps(sorted(set(data.reads)))  # plain integers
+
+
+def test_the_model_is_handed_over_in_evaluation_mode(tmp_path: Path) -> None:
+    training = Training(
+        tiny_plan(),
+        model := nn.Sequential(linear(), nn.Dropout(0.5)),
+        nn.CrossEntropyLoss(),
+        torch.optim.SGD(model.parameters(), lr=0.1),
+        blobs(),
+        run_dir=tmp_path / "run",
+        stream=TestStream(0),
+    )
+    assert not training.run().model.training
