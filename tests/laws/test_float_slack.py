@@ -12,7 +12,9 @@ CLIP = Clip(1.0, 2.0**-30)
 CHUNKS = (1, 5, 16, 48)
 
 
-def sums(engine: str, model: nn.Module, inputs: Tensor, targets: Tensor, chunk: int, criterion: nn.Module) -> np.ndarray:
+def sums(
+    engine: str, model: nn.Module, inputs: Tensor, targets: Tensor, chunk: int, criterion: nn.Module
+) -> np.ndarray:
     """The sum over the batch, before rounding, cut into chunks of the given size."""
     accumulator = Accumulator(private_parameters(model))
     for x, y in zip(torch.split(inputs, chunk), torch.split(targets, chunk), strict=True):
@@ -25,7 +27,10 @@ def network(seed: int) -> tuple[nn.Module, Tensor]:
     torch.manual_seed(seed)
     models = [
         (nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 10)), (48, 64)),
-        (nn.Sequential(nn.Conv2d(2, 8, 3), nn.GroupNorm(2, 8), nn.Tanh(), nn.Flatten(), nn.Linear(288, 10)), (48, 2, 8, 8)),
+        (
+            nn.Sequential(nn.Conv2d(2, 8, 3), nn.GroupNorm(2, 8), nn.Tanh(), nn.Flatten(), nn.Linear(288, 10)),
+            (48, 2, 8, 8),
+        ),
         (nn.Sequential(nn.LayerNorm(32), nn.Linear(32, 10)), (48, 32)),
     ]
     model, shape = models[seed % len(models)]

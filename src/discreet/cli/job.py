@@ -15,7 +15,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.plan.validation import validate
 from discreet.publication.folder import check_target, publish
 from discreet.recipes import Recipe, load_recipe
-from discreet.training import Training
+from discreet.training import Trained, Training
 
 _FILE = "job.json"
 
@@ -54,8 +54,8 @@ class Job:
         check_target(target)
         return cls(validate(Recipe, recipe, str(folder / _FILE)), data, target, folder, resume=True)
 
-    def run(self, *, ledger: str | None, dataset_id: str, finish: bool) -> tuple[Guarantee, Mapping[str, float]]:
-        """Train (unless `finish`), publish, and return the guarantee and the last public metrics."""
+    def run(self, *, ledger: str | None, dataset_id: str, finish: bool) -> tuple[Guarantee, Trained]:
+        """Train (unless `finish`), publish, and return the guarantee with the run."""
         split = self.recipe.load_data(self.data)
         model = self.recipe.build_model()
         training = Training(
@@ -78,8 +78,7 @@ class Job:
                 trained = training.result(session)
         else:
             trained = training.run(evaluate_every=self.recipe.evaluate_every)
-        guarantee = publish(trained, self.target)
-        return guarantee, trained.evaluations[-1].metrics if trained.evaluations else {}
+        return publish(trained, self.target), trained
 
     def _remember(self) -> None:
         facts = {

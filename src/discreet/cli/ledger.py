@@ -96,7 +96,12 @@ def _find_run(opened: Ledger, folder: Path) -> str:
     from discreet.ledger import public_record
     from discreet.publication.verifier import read_certificate
 
-    record = read_certificate(folder)["ledger"]["entries"]
+    try:
+        record = read_certificate(folder)["ledger"]["entries"]
+    except (KeyError, TypeError):
+        raise InputError(f"{folder} has a certificate without a record of its run; ask for the folder again") from None
+    if not record:
+        raise VerificationFailed(f"the record that {folder} states is empty")
     for run in {entry.run for entry in opened.entries() if entry.kind == "run"}:
         found = public_record(opened.entries(run))
         if found[: len(record)] == record:

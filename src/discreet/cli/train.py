@@ -39,23 +39,24 @@ def train(
     """Train on private data, publish the model, and hand over a proof of what it gives away."""
     from discreet.cli.job import Job
 
+    given = {"epsilon": epsilon, "delta": delta, "population": population}
+    overrides = {key: value for key, value in given.items() if value is not None}
     if resume is None:
         if finish:
             raise InputError("--finish publishes an interrupted run; name it with --resume DIR")
-        given = {"epsilon": epsilon, "delta": delta, "population": population}
-        overrides = {key: value for key, value in given.items() if value is not None}
         job = Job.new(recipe or "digits", data, out, settings or [], overrides)
     else:
-        if recipe or data or out or settings or dataset_id or epsilon or delta or population:
+        if recipe or data or out or settings or dataset_id or overrides:
             raise InputError("--resume goes on with the run as it was started; leave out recipe, data and settings")
         job = Job.resumed(resume)
     if dry_run:
         typer.echo(job.recipe.plan().model_dump_json(indent=2))
         return
-    guarantee, metrics = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish)
+    guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish)
+    metrics = trained.evaluations[-1].metrics if trained.evaluations else {}
     if as_json:
         facts = {"folder": str(job.target), "epsilon": guarantee.epsilon, "delta": guarantee.delta}
-        typer.echo(json.dumps({**facts, "public_test": dict(metrics)}))
+        typer.echo(json.dumps({**facts, "steps": trained.charged_steps, "public_test": dict(metrics)}))
         return
     accuracy = f", public test accuracy {metrics['accuracy']:.1%}" if "accuracy" in metrics else ""
     typer.echo(f"{job.target}: certified epsilon {_up(guarantee.epsilon)} at delta {guarantee.delta:g}{accuracy}")

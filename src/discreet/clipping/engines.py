@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from discreet.clipping.admission import private_parameters
-from discreet.clipping.factor import clipped
+from discreet.clipping.factor import clipped, clipped_sum
 from discreet.core.errors import UnsupportedModel
 
 Criterion = Callable[[Any, Tensor], Tensor]
@@ -95,7 +95,7 @@ def vectorised(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: 
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise UnsupportedModel(f"the engine 'vmap' cannot run this model ({reason}); use engine='reference'") from error
-    return {name: rows.sum(0) for name, rows in clipped(gradients, clip.norm).items()}
+    return clipped_sum(gradients, clip.norm)
 
 
 def _add(rows: Iterator[Gradients]) -> Gradients:

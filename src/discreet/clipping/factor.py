@@ -36,9 +36,22 @@ def clipped(gradients: dict[str, Tensor], clip_norm: float) -> dict[str, Tensor]
     `gradients[name]`: shape (batch, *parameter shape). Returns float64 of the same shapes, with a joint L2 norm of at
     most `clip_norm` per example. An example with any non-finite value becomes zero.
     """
+    rows, factor = _usable_rows(gradients, clip_norm)
+    return {name: (row * factor.unsqueeze(1)).view_as(gradients[name]) for name, row in rows.items()}
+
+
+def clipped_sum(gradients: dict[str, Tensor], clip_norm: float) -> dict[str, Tensor]:
+    """The sum of `clipped` over the examples, without forming its terms: float64, shape (*parameter shape)."""
+    rows, factor = _usable_rows(gradients, clip_norm)
+    return {name: (factor @ row).view(gradients[name].shape[1:]) for name, row in rows.items()}
+
+
+def _usable_rows(gradients: dict[str, Tensor], clip_norm: float) -> tuple[dict[str, Tensor], Tensor]:
+    """Gradients as float64 rows, those with non-finite values zeroed, and the factor of each example."""
     rows = {name: gradient.double().reshape(len(gradient), -1) for name, gradient in gradients.items()}
-    norms = torch.stack([row.square().sum(1) for row in rows.values()]).sum(0).sqrt()
+    norms = torch.stack([torch.linalg.vector_norm(row, dim=1).square() for row in rows.values()]).sum(0).sqrt()
     terms = sum(math.prod(gradient.shape[1:]) for gradient in gradients.values())
-    factor = clip_factor(norms, clip_norm, terms).unsqueeze(1)
-    unusable = ~torch.isfinite(norms).unsqueeze(1)
-    return {name: (row.masked_fill(unusable, 0.0) * factor).view_as(gradients[name]) for name, row in rows.items()}
+    unusable = ~torch.isfinite(norms)
+    if bool(unusable.any()):
+        rows = {name: row.masked_fill(unusable.unsqueeze(1), 0.0) for name, row in rows.items()}
+    return rows, clip_factor(norms, clip_norm, terms)

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, func
 
@@ -62,13 +63,13 @@ class Ledger:
         if not _checked_name(dataset):
             raise InputError("a budget belongs to a data set; give its name with --dataset-id")
         with self._store.transaction() as connection:
-            check_alike(budget, _kinds(connection, dataset), dataset)
+            check_alike(budget, _kinds(_runs(connection, dataset)), dataset)
             store.append(connection, next_entry(store.last(connection), "budget", budget.as_dict(), dataset=dataset))
 
     def budget(self, dataset: str) -> tuple[Budget | None, Spent]:
         """The budget of a data set, if it has one, and what its runs were charged."""
         with self._store.transaction() as connection:
-            return _budget(connection, dataset), spent_by(_charges(connection, dataset))
+            return _budget(connection, dataset), spent_by(_charges(_runs(connection, dataset)))
 
     def open_run(self, plan_fingerprint: str, guarantee: Guarantee, dataset: str = "") -> str:
         """Charge a new run whole to the budget of its data set, and return the identifier of the run.
@@ -87,8 +88,9 @@ class Ledger:
             budget = _budget(connection, dataset) if _checked_name(dataset) else None
             if budget is not None:
                 _check_uncut(connection)
-                check_alike(budget, _kinds(connection, dataset), dataset)
-                admit_run(budget, _charges(connection, dataset), guarantee, dataset)
+                earlier = _runs(connection, dataset)
+                check_alike(budget, _kinds(earlier), dataset)
+                admit_run(budget, _charges(earlier), guarantee, dataset)
             store.append(connection, next_entry(store.last(connection), "run", body, dataset=dataset, run=run))
         return run
 
@@ -207,14 +209,6 @@ def _checked_name(dataset: str) -> str:
     return dataset
 
 
-def _kinds(connection: Connection, dataset: str) -> list[tuple[str, str]]:
-    """(adjacency, unit) of the runs that were charged to a data set."""
-    return [
-        (entry.content["adjacency"], entry.content["unit"])
-        for entry in store.find(connection, dataset=dataset, kind="run")
-    ]
-
-
 def _budget(connection: Connection, dataset: str) -> Budget | None:
     found = store.find(connection, dataset=dataset, kind="budget")
     if not found:
@@ -223,11 +217,20 @@ def _budget(connection: Connection, dataset: str) -> Budget | None:
     return Budget.from_dict(found[-1].content)
 
 
-def _charges(connection: Connection, dataset: str) -> list[tuple[float, float]]:
+def _runs(connection: Connection, dataset: str) -> list[dict[str, Any]]:
+    """What the runs on a data set were opened with."""
     found = store.find(connection, dataset=dataset, kind="run")
     for entry in found:
         check_seal(entry)
-    return [(entry.content["epsilon"], entry.content["delta"]) for entry in found]
+    return [entry.content for entry in found]
+
+
+def _charges(runs: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
+    return [(run["epsilon"], run["delta"]) for run in runs]
+
+
+def _kinds(runs: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(run["adjacency"], run["unit"]) for run in runs]
 
 
 def _grouped(block: Sequence[Event]) -> Event:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
+import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +20,8 @@ from discreet.ledger.schema import entries, metadata
 
 _PATIENCE_SECONDS = 120
 """How long a writer waits for its turn before it gives up."""
+
+_NAP_SECONDS = 0.0005, 0.003
 
 _HINTS = {
     "readonly": "make the folder and the file writable",
@@ -42,14 +47,11 @@ class Store:
         self._process = os.getpid()
         self._engine = _engine(self.where)
         self._postgres = self._engine.dialect.name == "postgresql"
-        if not create and not self._exists():
-            raise LedgerError(
-                f"there is no ledger at {self.shown}; restore it, or name the one that the run began with"
-            )
-        with self._begin() as connection:
-            if self._postgres:
-                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233910461)")  # two may not create at once
-            metadata.create_all(connection)
+        try:
+            self._prepare(create)
+        except BaseException:
+            self.close()
+            raise
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -71,8 +73,18 @@ class Store:
                         " set_config('synchronous_commit', 'on', true)"
                     )
                 yield connection
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, sqlite3.Error) as error:
             raise self._explained(error) from error
+
+    def _prepare(self, create: bool) -> None:
+        if not create and not self._exists():
+            raise LedgerError(
+                f"there is no ledger at {self.shown}; restore it, or name the one that the run began with"
+            )
+        with self._begin() as connection:
+            if self._postgres:
+                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233910461)")  # two may not create at once
+            metadata.create_all(connection)
 
     def _exists(self) -> bool:
         if not self._postgres:
@@ -84,7 +96,7 @@ class Store:
         """Release files and connections."""
         self._engine.dispose()
 
-    def _explained(self, error: SQLAlchemyError) -> LedgerError:
+    def _explained(self, error: Exception) -> LedgerError:
         cause = " ".join(str(getattr(error, "orig", None) or error).split())
         hint = next((hint for sign, hint in _HINTS.items() if sign in cause.lower()), "see the message")
         return LedgerError(
@@ -129,23 +141,39 @@ def _engine(where: str) -> Engine:
         if "://" not in where:
             engine = create_engine(URL.create("sqlite", database=where))
             event.listen(engine, "connect", _configure_sqlite)
-            event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+            event.listen(engine, "begin", _take_turn)
             return engine
         if where.startswith(("postgresql://", "postgresql+psycopg://")):
             url = where.replace("postgresql://", "postgresql+psycopg://", 1)
             return create_engine(url, isolation_level="READ COMMITTED")  # what the lock waited for must be seen
     except ModuleNotFoundError as error:
         raise LedgerError(f"PostgreSQL needs {error.name}; install discreet[postgres]") from None
-    except (ArgumentError, NoSuchModuleError) as error:
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
         raise LedgerError(f"cannot use the ledger address: {error}; give a path or postgresql://...") from None
     raise LedgerError("a ledger is a file (give a path) or a PostgreSQL database (postgresql://...)")
+
+
+def _take_turn(connection: Connection) -> None:
+    """Take the write lock of SQLite. Asking often keeps it fair: SQLite's own wait naps for longer and longer."""
+    patient_until = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            connection.connection.cursor().execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or not time.monotonic() < patient_until:
+                raise
+            time.sleep(random.uniform(*_NAP_SECONDS))
 
 
 def _configure_sqlite(connection: Any, _record: object) -> None:
     """Let `begin` take the write lock itself, and make every commit reach the disk."""
     connection.isolation_level = None
-    cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout = {_PATIENCE_SECONDS * 1000}")
-    cursor.execute("PRAGMA journal_mode = WAL")
-    cursor.execute("PRAGMA synchronous = EXTRA")  # FULL, and durable also where the disk has no write-ahead log
-    cursor.close()
+    try:
+        connection.execute(f"PRAGMA busy_timeout = {int(_PATIENCE_SECONDS * 1000)}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = EXTRA")  # FULL, and durable also where WAL is not to be had
+        connection.execute("PRAGMA busy_timeout = 0")  # from here on `_take_turn` waits
+    except BaseException:
+        connection.close()  # nobody else would
+        raise

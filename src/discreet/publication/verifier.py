@@ -26,6 +26,9 @@ FORMAT = "discreet-certificate/1"
 
 _MOST_STEPS = 10**8
 
+_GRID_BITS = range(20, 51)
+"""How many bits the grid may lie below the noise: rounding is nothing beside it, and no sum leaves 64-bit integers."""
+
 METHODS = ("pld", "rdp", "gaussian")
 """Names of theorems; what only estimates has another name."""
 
@@ -96,7 +99,7 @@ def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     mechanism = facts["mechanism"]
     known = mechanism["noise"] in ("fast", "exact") and mechanism["engine"] in ("vmap", "reference", "exact")
-    known = known and mechanism["grid_bits"] >= 20
+    known = known and mechanism["grid_bits"] in _GRID_BITS
     return known and mechanism["randomness"] == "system", (
         f"{mechanism['randomness']!r} randomness, {mechanism['noise']!r} noise, {mechanism['engine']!r} engine"
     )
@@ -163,6 +166,10 @@ def _ledger(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     opened = [entry for entry in record if entry["kind"] == "run"]
     if len(opened) != 1 or record[0] != opened[0] or opened[0]["body"]["plan"] != facts["plan_fingerprint"]:
         return False, "the ledger does not begin with one run of this plan"
+    mechanism = {name: facts["mechanism"][name] for name in ("engine", "noise", "randomness")}
+    attempts = [entry for entry in record if entry["kind"] == "attempt"]
+    if not attempts or any(entry["body"] != mechanism for entry in attempts):
+        return False, "the run was started with another engine, noise or randomness than the certificate says"
     charged: list[tuple[float, float, int]] = []
     position = 0
     for entry in record:

@@ -98,7 +98,9 @@ class Training:
         self._on_open = on_open
         if dataset_id and ledger is None and not resume:
             raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
-        self._physical_batch = checks.count("physical_batch", physical_batch or _chunk_size(model))
+        self._physical_batch = checks.count(
+            "physical_batch", _chunk_size(model) if physical_batch is None else physical_batch
+        )
         self.evaluations: list[Evaluation] = []
 
     @contextmanager
@@ -149,7 +151,7 @@ class Training:
         Ctrl-C and SIGTERM stop the run between two steps, with a checkpoint, as `Interrupted`.
         """
         steps = self.plan.steps
-        every = checks.count("evaluate_every", evaluate_every) if evaluate_every else max(1, steps // 20)
+        every = max(1, steps // 20) if evaluate_every is None else checks.count("evaluate_every", evaluate_every)
         epsilon = self.plan.guarantee().epsilon
         with (
             self.session() as session,
@@ -215,9 +217,9 @@ class Training:
     def _opened(self) -> tuple[bytes, str, Ledger]:
         """A new run: its folder, its key, its place in the ledger."""
         key = self.folder.create()
-        if self._on_open is not None:
-            self._on_open()
         try:
+            if self._on_open is not None:
+                self._on_open()
             ledger = Ledger(self._ledger or self.folder.ledger)
             run = ledger.open_run(self.plan.fingerprint(), self.plan.guarantee(), self._dataset_id)
         except BaseException:
@@ -244,8 +246,8 @@ class Training:
         charged = ledger.charged_steps(run)
         if checkpoint.run != run or checkpoint.position > charged:
             raise LedgerError(
-                f"the checkpoint has {checkpoint.position} steps but the ledger {ledger.shown} charged {charged} for the "
-                "run: the ledger is an older copy; restore the newest one, nothing was released"
+                f"the checkpoint has {checkpoint.position} steps but the ledger {ledger.shown} charged {charged} for "
+                "the run: the ledger is an older copy; restore the newest one, nothing was released"
             )
         checkpoint.restore(self.model, self.optimizer, self.scheduler)
         self.evaluations = list(checkpoint.evaluations)
@@ -292,4 +294,4 @@ def _check_public(public_test: tuple[Tensor, Tensor], classes: int | None) -> No
 
 def _chunk_size(model: nn.Module) -> int:
     numbers = sum(parameter.numel() for parameter in private_parameters(model).values())
-    return int(min(1024, max(1, _GRADIENT_MEMORY // (8 * numbers))))
+    return int(min(256, max(1, _GRADIENT_MEMORY // (8 * numbers))))
