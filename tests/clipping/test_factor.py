@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from promises import exactly, squared_norm
 from torch import Tensor
 
-from discreet.clipping.factor import clip_factor, clipped
+from discreet.clipping.factor import clip_factor, clipped, clipped_sum
 
 C = 0.75
 LIMIT = C * (1 - 17 * 2.0**-52)
@@ -109,10 +109,6 @@ def norm_of(sums: Gradients) -> float:
     return math.hypot(*(float(value) for tensor in sums.values() for value in tensor.flatten()))
 
 
-def clipped_sum(gradients: Gradients, clip_norm: float) -> Gradients:
-    return {name: rows.sum(0) for name, rows in clipped(gradients, clip_norm).items()}
-
-
 def without(gradients: Gradients, row: int) -> Gradients:
     keep = [i for i in range(len(next(iter(gradients.values())))) if i != row]
     return {name: tensor[keep] for name, tensor in gradients.items()}
@@ -160,6 +156,18 @@ def test_no_example_moves_the_sum_by_more_than_the_clip_norm(case: str, clip_nor
         assert moved <= clip_norm * (1 + 1e-12)
         alone = clipped({name: tensor[row : row + 1] for name, tensor in gradients.items()}, clip_norm)
         assert squared_norm(alone) <= exactly(clip_norm) ** 2
+
+
+@pytest.mark.parametrize("case", adversarial())
+def test_the_sum_is_the_sum_of_what_was_clipped(case: str) -> None:
+    gradients = adversarial()[case]
+    sums, rows = clipped_sum(gradients, 0.5), clipped(gradients, 0.5)
+    for name, tensor in sums.items():
+        assert tensor.shape == gradients[name].shape[1:]
+        torch.testing.assert_close(tensor, rows[name].sum(0), rtol=1e-13, atol=1e-15)
+    for row in range(6):
+        alone = {name: tensor[row : row + 1] for name, tensor in gradients.items()}
+        assert squared_norm(clipped_sum(alone, 0.5)) <= exactly(0.5) ** 2
 
 
 @pytest.mark.parametrize("case", adversarial())

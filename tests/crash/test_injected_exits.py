@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,19 @@ def test_the_charge_of_a_crashed_start_stays_in_the_budget(server: Server, tmp_p
     assert ledger.budget("patients")[1].runs == 1
     ledger.verify()
     ledger.close()
+
+
+@pytest.mark.parametrize("place", ["reserve: before commit", "reserve: after commit", "noise: after"])
+def test_crashes_with_a_ledger_in_postgresql(
+    server: Server, tmp_path: Path, postgres: Callable[[], str], place: str
+) -> None:
+    address = postgres()
+    code, said = server(tmp_path, fault=(place, 2), ledger=address)
+    assert code == CRASH, said
+    assert findings(tmp_path, address=address).faults == {}
+    code, said = server(tmp_path, resume=True, publish=True)
+    assert (code, said) == (0, f"done, {STEPS} charged")
+    found = findings(tmp_path, address=address)
+    assert found.faults == {}
+    assert found.charged - found.released == {"reserve: after commit": 3, "noise: after": 1}.get(place, 0)
+    assert verify(tmp_path / "out").accepted

@@ -112,7 +112,9 @@ def problem(name: str, rows: int) -> tuple[nn.Module, Tensor, Tensor]:
 @pytest.mark.parametrize("name", MODELS)
 def test_engines_agree(name: str, rows: int) -> None:
     model, inputs, targets = problem(name, rows)
-    sums = {key: engine.clipped_sum(model, nn.CrossEntropyLoss(), inputs, targets, CLIP) for key, engine in ENGINES.items()}
+    sums = {
+        key: engine.clipped_sum(model, nn.CrossEntropyLoss(), inputs, targets, CLIP) for key, engine in ENGINES.items()
+    }
     for one, other in itertools.pairwise(sums.values()):
         assert list(one) == list(other) == list(private_parameters(model))
         for parameter in one:

@@ -61,7 +61,7 @@ def test_chunks_do_not_move_an_exact_sum_at_all(seed: int) -> None:
 
 
 class Cancelling(nn.Module):
-    """Adds and subtracts large products, so that what is left of the gradient is rounding, then magnified by clipping."""
+    """Adds and subtracts large products; what is left of the gradient is rounding, then magnified by clipping."""
 
     def __init__(self) -> None:
         super().__init__()

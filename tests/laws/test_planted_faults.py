@@ -55,7 +55,11 @@ def clip_skipped(patch: pytest.MonkeyPatch) -> None:
     def as_they_are(gradients: Mapping[str, torch.Tensor], _clip_norm: float) -> dict[str, torch.Tensor]:
         return {name: gradient.double() for name, gradient in gradients.items()}
 
+    def plain_sum(gradients: Mapping[str, torch.Tensor], _clip_norm: float) -> dict[str, torch.Tensor]:
+        return {name: gradient.double().sum(0) for name, gradient in gradients.items()}
+
     patch.setattr(engines, "clipped", as_they_are)
+    patch.setattr(engines, "clipped_sum", plain_sum)
 
 
 def not_cut_to_the_grid(patch: pytest.MonkeyPatch) -> None:
@@ -160,7 +164,9 @@ def one_step_not_charged(patch: pytest.MonkeyPatch) -> None:
     def next_receipt(self: Any) -> Receipt:
         if self.position == 3:
             paid = real(self)
-            self._receipts.append(dataclasses.replace(paid, position=paid.position + 1))  # a receipt that nobody paid for
+            self._receipts.append(
+                dataclasses.replace(paid, position=paid.position + 1)
+            )  # a receipt that nobody paid for
             return paid
         return real(self)
 

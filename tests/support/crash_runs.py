@@ -80,12 +80,12 @@ def journal(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def findings(folder: Path, planned: Plan | None = None) -> Findings:
-    """Walk the ledger's chain and compare."""
-    where = folder / "run" / "ledger.sqlite"
+def findings(folder: Path, planned: Plan | None = None, address: str = "") -> Findings:
+    """Walk the chain of the run's own ledger, or of the one at `address`, and compare."""
+    where = address or folder / "run" / "ledger.sqlite"
     events = steps_of((planned or plan()).event())
     charged: list[Event] = []
-    if where.exists():
+    if address or Path(where).exists():
         ledger = Ledger(where)
         ledger.verify()
         for entry in ledger.entries():
@@ -196,6 +196,7 @@ def _child(request: dict[str, Any]) -> str:
     | phases, block, delta | another plan |
     | seed, rate, rows     | another initial model, learning rate, data |
     | engine, noise, test_stream | another mechanism |
+    | ledger, dataset_id         | a shared ledger |
     | kill_after | seconds until the server sends SIGKILL |
     """
     import torch

@@ -228,12 +228,17 @@ def every_step_is_charged(folder: Path) -> None:
 def the_whole_plan_is_charged(folder: Path) -> None:
     """Seven steps in blocks of three: the ledger holds all seven, with their events."""
     training = tiny_training(folder, plan=tiny_plan(noise_multiplier=[(2.0, 4), (1.0, 3)], block=3))
-    trained = training.run()
+    with training.session() as session:
+        while not session.finished:
+            with session.step() as step:
+                for chunk in step.chunks:
+                    step.add(LOSS, chunk)
     ledger = Ledger(training.folder.ledger)
-    (run,) = {entry.run for entry in ledger.entries()}
-    spent = ledger.spent(run)
-    assert tuple(ledger.entries(run)) == trained.entries
+    spent, entries = ledger.spent(session.run), tuple(ledger.entries(session.run))
+    assert ledger.charged_steps(session.run) == 7, "not every step of the plan was charged"
     ledger.close()
+    trained = training.result(session)
+    assert trained.entries == entries
     assert trained.charged_steps == 7, "not every step of the plan was charged"
     assert tally(spent) == tally(trained.plan.event()), "what was charged is not the plan"
 

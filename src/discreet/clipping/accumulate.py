@@ -39,5 +39,5 @@ class Accumulator:
         dimension = sum(total.size for total in self._totals.values())
         slack = 2 * engine.error * clip.norm * largest_batch
         sensitivity = (clip.norm + slack + clip.grid * math.sqrt(dimension)) * (1 + 2.0**-50)
-        rounded = {name: np.rint(total / clip.grid) * clip.grid for name, total in self._totals.items()}
+        rounded = {name: np.asarray(np.rint(total / clip.grid) * clip.grid) for name, total in self._totals.items()}
         return ClippedSum(rounded, sensitivity, clip.grid)

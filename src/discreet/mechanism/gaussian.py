@@ -49,9 +49,9 @@ def gaussian_release(total: ClippedSum, receipt: Receipt, stream: Stream, sample
     substream = stream.substream(Purpose.NOISE, receipt.position)
     noisy: dict[str, Array] = {}
     for name in sorted(total.tensors):
-        units = total.tensors[name] / total.grid
+        units = np.asarray(total.tensors[name] / total.grid)
         if not (np.isfinite(units).all() and (np.abs(units) < _LARGEST).all() and (units == np.rint(units)).all()):
             raise PrivacyViolation(f"the clipped sum of {name} is not on its grid; nothing was released for this step")
         noise = sampler.draw(substream, units.size, scale).reshape(units.shape)
-        noisy[name] = (units.astype(np.int64) + noise) * total.grid
+        noisy[name] = np.asarray((units.astype(np.int64) + noise) * total.grid)
     return Release(noisy, receipt.event, receipt)

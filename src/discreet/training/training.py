@@ -193,9 +193,11 @@ class Training:
     def result(self, session: Session) -> Trained:
         """What a session has trained, ready for `publish`; also before all steps are taken."""
         check_unchanged(self.model, self.initial, self._hidden)
-        ledger = Ledger(session.ledger.where)
+        ledger = Ledger(session.ledger.where, create=False)
         try:
             entries = tuple(ledger.entries(session.run))
+            if not ledger.charged_steps(session.run) >= session.position:
+                raise LedgerError(f"the ledger {ledger.shown} has lost charges of this run; restore the newest copy")
         finally:
             ledger.close()
         assumptions = (self.noise.assumption, self.engine.assumption)
@@ -221,7 +223,11 @@ class Training:
             if self._on_open is not None:
                 self._on_open()
             ledger = Ledger(self._ledger or self.folder.ledger)
-            run = ledger.open_run(self.plan.fingerprint(), self.plan.guarantee(), self._dataset_id)
+            try:
+                run = ledger.open_run(self.plan.fingerprint(), self.plan.guarantee(), self._dataset_id)
+            except BaseException:
+                ledger.close()
+                raise
         except BaseException:
             shutil.rmtree(self.folder.path)  # nothing was charged, so nothing in it is worth keeping
             raise
