@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -98,19 +100,25 @@ def test_an_empty_target_is_filled(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "out").iterdir()} == FIVE
 
 
+class HalfWritten(io.FileIO):
+    """A file on a disk that is full after half of what is written."""
+
+    def write(self, content: Any, /) -> int:
+        super().write(content[: len(content) // 2])
+        raise OSError(28, "No space left on device")
+
+
 @pytest.mark.parametrize("name", sorted(FIVE))
 def test_no_half_of_a_folder_is_left_when_writing_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     trained = certified_run(tmp_path)
-    real = Path.write_bytes
+    real = Path.open
 
-    def full_disk(self: Path, data: bytes) -> int:
-        if self.name == name:
-            raise OSError(28, "No space left on device")
-        return real(self, data)
+    def full_disk(self: Path, mode: str = "r", *rest: Any, **options: Any) -> Any:
+        return HalfWritten(self, "wb") if (self.name, mode) == (name, "wb") else real(self, mode, *rest, **options)
 
-    monkeypatch.setattr(Path, "write_bytes", full_disk)
+    monkeypatch.setattr(Path, "open", full_disk)
     with pytest.raises(InputError, match="No space left"):
         publish(trained, tmp_path / "deep" / "out")
     assert list((tmp_path / "deep").iterdir()) == []

@@ -70,19 +70,39 @@ def check_target(target: Path) -> None:
 
 
 def _write_together(files: dict[str, bytes], target: Path) -> None:
-    """Write beside the target, then rename, so that no half of a folder is ever seen."""
+    """Write beside the target, then rename, so that no half of a folder is ever seen; durable on return."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
             for name, content in files.items():
-                (draft / name).write_bytes(content)
+                _write_durably(draft / name, content)
             draft.chmod(0o755)
+            _sync_folder(draft)
             if target.exists():
                 target.rmdir()
             os.replace(draft, target)
+            _sync_folder(target.parent)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror}; choose a folder that can be written") from error
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable. (Windows cannot open folders, and needs no such call.)"""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -170,6 +170,9 @@ def _ledger(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     attempts = [entry for entry in record if entry["kind"] == "attempt"]
     if not attempts or any(entry["body"] != mechanism for entry in attempts):
         return False, "the run was started with another engine, noise or randomness than the certificate says"
+    mechanism = {name: facts["mechanism"][name] for name in ("engine", "noise", "randomness")}
+    if any(entry["kind"] == "attempt" and entry["body"] != mechanism for entry in record):
+        return False, "an attempt of the run used another engine, noise or randomness than the certificate says"
     charged: list[tuple[float, float, int]] = []
     position = 0
     for entry in record:
