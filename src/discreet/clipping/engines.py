@@ -17,6 +17,7 @@ from torch.func import functional_call, grad, vmap
 
 from discreet.clipping.admission import private_parameters
 from discreet.clipping.factor import clipped, clipped_sum
+from discreet.core import assumptions
 from discreet.core.errors import UnsupportedModel
 
 Criterion = Callable[[Any, Tensor], Tensor]
@@ -52,7 +53,7 @@ def _per_example(model: nn.Module, criterion: Criterion, inputs: Tensor, targets
     """One backward pass per example; each gradient has a leading axis of length one."""
     parameters = private_parameters(model)
     for i in range(len(inputs)):
-        loss = criterion(model(inputs[i : i + 1]), targets[i : i + 1]).sum()
+        loss = criterion(model(inputs[i : i + 1].clone()), targets[i : i + 1].clone()).sum()
         row = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
         yield {
             name: (torch.zeros_like(parameter) if gradient is None else gradient).unsqueeze(0)
@@ -106,19 +107,8 @@ def _add(rows: Iterator[Gradients]) -> Gradients:
     return {name: tensor.squeeze(0) for name, tensor in total.items()}
 
 
-_CHUNK_ASSUMPTION = (
-    "Floating point: how a batch is cut into chunks changes its clipped gradients, as computed, by at most 2^-20 of "
-    "the clip norm per example on average; the sensitivity is enlarged by twice that for every example of the largest "
-    "batch. The engine 'exact' does not need this."
-)
-
 ENGINES: dict[str, Engine] = {
-    "vmap": Engine("vmap", vectorised, 2.0**-20, _CHUNK_ASSUMPTION),
-    "reference": Engine("reference", reference, 2.0**-20, _CHUNK_ASSUMPTION),
-    "exact": Engine(
-        "exact",
-        exact,
-        None,
-        "Floating point: the gradient of a single example, computed alone, is the same on every call; sums are exact.",
-    ),
+    "vmap": Engine("vmap", vectorised, 2.0**-20, assumptions.ENGINES["vmap"]),
+    "reference": Engine("reference", reference, 2.0**-20, assumptions.ENGINES["reference"]),
+    "exact": Engine("exact", exact, None, assumptions.ENGINES["exact"]),
 }

@@ -21,7 +21,7 @@ from discreet.randomness import Purpose, RoundedSampler, Stream
 GRID_BITS = 30
 """The grid lies this many bits below the noise (at least 20, so that rounding is nothing beside it)."""
 
-_LARGEST = 2.0**52
+LARGEST_MULTIPLE = 2.0**52
 """Multiples of the grid up to here are exact in float64, also after the noise is added."""
 
 
@@ -50,7 +50,9 @@ def gaussian_release(total: ClippedSum, receipt: Receipt, stream: Stream, sample
     noisy: dict[str, Array] = {}
     for name in sorted(total.tensors):
         units = np.asarray(total.tensors[name] / total.grid)
-        if not (np.isfinite(units).all() and (np.abs(units) < _LARGEST).all() and (units == np.rint(units)).all()):
+        if not (
+            np.isfinite(units).all() and (np.abs(units) < LARGEST_MULTIPLE).all() and (units == np.rint(units)).all()
+        ):
             raise PrivacyViolation(f"the clipped sum of {name} is not on its grid; nothing was released for this step")
         noise = sampler.draw(substream, units.size, scale).reshape(units.shape)
         noisy[name] = np.asarray((units.astype(np.int64) + noise) * total.grid)

@@ -46,7 +46,7 @@ class FlatClipping(Frozen):
     """One example's gradient, all parameters together, is scaled down to L2 norm at most `norm`."""
 
     kind: Literal["flat"] = "flat"
-    norm: Positive
+    norm: Annotated[float, Field(ge=1e-30, le=1e30)]
 
     @property
     def sensitivity(self) -> float:
@@ -172,9 +172,10 @@ class Plan(Frozen):
         delta = self.delta if delta is None else delta
         reserve = _SET_ASIDE * checks.open_unit("delta", delta)
         found = guarantee(self.event(), delta - reserve, self.adjacency, method)
+        lower = guarantee(self.event(), delta, self.adjacency, method).lower
         log_overflow = math.log(self.steps * OVERFLOW) + np.logaddexp(0.0, found.epsilon)
         epsilon = found.epsilon if log_overflow <= math.log(reserve) else math.inf
-        return replace(found, epsilon=epsilon, delta=delta)
+        return replace(found, epsilon=epsilon, delta=delta, lower=lower)
 
     def calibrate(self, epsilon: float, delta: float | None = None) -> Plan:
         """A new plan whose noise is scaled to the smallest that meets (epsilon, delta), on the safe side."""

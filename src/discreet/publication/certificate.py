@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from torch import nn
 
 from discreet.clipping.admission import private_names
+from discreet.core import assumptions
 from discreet.core.errors import PrivacyViolation
 from discreet.core.events import to_json
 from discreet.core.guarantee import Guarantee
@@ -21,12 +22,6 @@ from discreet.plan import Plan
 FORMAT = "discreet-certificate/1"
 
 SYSTEM_RANDOMNESS = "system"
-
-ASSUMPTIONS = (
-    "The state that training starts from (plan.initial_state) and every figure of the plan are public.",
-    "Each row of the data set is one unit.",
-)
-"""What every claim rests on beside its theorem; engine and noise sampler add theirs."""
 
 
 class PublicEvaluation(Protocol):
@@ -67,6 +62,8 @@ class TrainedRun(Protocol):
     @property
     def secrets(self) -> Sequence[Path]: ...
     @property
+    def final(self) -> Mapping[str, str]: ...
+    @property
     def initial(self) -> Mapping[str, str]: ...
     @property
     def evaluations(self) -> Sequence[PublicEvaluation]: ...
@@ -83,6 +80,8 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
             f"the noise came from {mechanism.randomness!r} randomness, which anyone can repeat; "
             "train without the argument `stream` to get a certificate"
         )
+    if trained.charged_steps == 0:
+        raise PrivacyViolation("no step was taken, so there is nothing to certify")
     if not guarantee.is_finite:
         raise PrivacyViolation("the plan has no finite epsilon, so there is nothing to certify; use more noise")
     plan, record = trained.plan, public_record(trained.entries)
@@ -91,7 +90,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         "claim": {
             "kind": guarantee.kind,
             "epsilon": guarantee.epsilon,
-            "lower": guarantee.lower,
+            "lower": guarantee.lower if trained.charged_steps == trained.plan.steps else None,
             "delta": guarantee.delta,
             "adjacency": guarantee.adjacency.value,
             "unit": guarantee.unit.value,
@@ -109,7 +108,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
             "grid_bits": GRID_BITS,
             "randomness": mechanism.randomness,
         },
-        "assumptions": [*ASSUMPTIONS, *mechanism.assumptions],
+        "assumptions": [*assumptions.GENERAL, *mechanism.assumptions],
         "model": {
             "file": "model.safetensors",
             "sha256": model_digest,

@@ -12,8 +12,8 @@ from pathlib import Path
 import yaml
 from safetensors.torch import save
 
-from discreet.clipping.state import check_unchanged
-from discreet.core.errors import InputError
+from discreet.clipping.state import check_unchanged, state_digests
+from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.guarantee import Guarantee
 from discreet.publication.card import model_card
 from discreet.publication.certificate import TrainedRun, certificate
@@ -39,15 +39,21 @@ def publish(trained: TrainedRun, folder: str | Path) -> Guarantee:
     target = Path(folder)
     check_target(target)
     check_unchanged(trained.model, trained.initial)
+    if state_digests(trained.model) != trained.final:
+        raise PrivacyViolation("the model was changed after training; publish what training returned, as it was")
     guarantee = trained.plan.guarantee()
     model = save({name: tensor.detach().cpu().clone() for name, tensor in trained.model.state_dict().items()})
     facts = certificate(trained, guarantee, hashlib.sha256(model).hexdigest())
+    pages = {
+        "report.html": report_page(facts, trained.plan).encode(),
+        "README.md": model_card(facts).encode(),
+    }
+    facts["pages"] = {name: hashlib.sha256(page).hexdigest() for name, page in pages.items()}
     files = {
         "model.safetensors": model,
         "certificate.json": (json.dumps(facts, indent=2) + "\n").encode(),
         "plan.yaml": yaml.safe_dump(facts["plan"], sort_keys=False).encode(),
-        "report.html": report_page(facts, trained.plan).encode(),
-        "README.md": model_card(facts).encode(),
+        **pages,
     }
     _write_together(files, target)
     for secret in trained.secrets:

@@ -18,9 +18,11 @@ from typing import Any
 
 import yaml
 
+from discreet.core import assumptions
 from discreet.core.errors import DiscreetError, InputError
 from discreet.publication.recompute import decide
 from discreet.publication.tensorfile import tensor_digests
+from discreet.randomness import NOISE_SAMPLERS
 
 FORMAT = "discreet-certificate/1"
 
@@ -32,7 +34,9 @@ _GRID_BITS = range(20, 51)
 METHODS = ("pld", "rdp", "gaussian")
 """Names of theorems; what only estimates has another name."""
 
-FILES = ("certificate.json", "model.safetensors", "plan.yaml")
+PAGES = ("report.html", "README.md")
+
+FILES = ("certificate.json", "model.safetensors", "plan.yaml", *PAGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +104,22 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     mechanism = facts["mechanism"]
     known = mechanism["noise"] in ("fast", "exact") and mechanism["engine"] in ("vmap", "reference", "exact")
     known = known and mechanism["grid_bits"] in _GRID_BITS
+    known = known and facts["assumptions"] == [
+        *assumptions.GENERAL,
+        NOISE_SAMPLERS[mechanism["noise"]].assumption,
+        assumptions.ENGINES[mechanism["engine"]],
+    ]
     return known and mechanism["randomness"] == "system", (
         f"{mechanism['randomness']!r} randomness, {mechanism['noise']!r} noise, {mechanism['engine']!r} engine"
     )
+
+
+def _pages(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
+    """What people read is what was written with the certificate."""
+    for name in PAGES:
+        if hashlib.sha256(_read(folder / name)).hexdigest() != facts["pages"][name]:
+            return False, f"{name} was changed after publishing"
+    return True, "report.html and README.md are as published"
 
 
 def _model(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
@@ -185,6 +202,11 @@ def _ledger(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     steps = _unrolled(list(_sampled_gaussians(facts["events"])))
     if _unrolled(charged) != steps[:position] or facts["charged_steps"] != position:
         return False, "what was charged is not the beginning of the plan"
+    if position == 0:
+        return False, "no step was charged, so there is nothing to certify"
+    claim = facts["claim"]
+    if any(opened[0]["body"][name] != claim[name] for name in ("epsilon", "delta", "adjacency", "unit")):
+        return False, "the ledger charged the run with another guarantee than the claim"
     return True, f"{position} of {len(steps)} steps charged, in the order of the plan; the claim covers all"
 
 
@@ -198,6 +220,9 @@ def _unrolled(parts: list[tuple[float, float, int]]) -> list[tuple[float, float]
 def _epsilon(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     claim = facts["claim"]
     decision = decide(facts["events"], claim["delta"], claim["adjacency"], claim["epsilon"])
+    lower = claim["lower"]
+    if lower is not None and not 0 <= lower <= decision.bounds.upper:
+        return False, f"the stated lower bound {lower} exceeds the recomputed upper bound"
     return decision.accepted, decision.reason
 
 
@@ -206,6 +231,7 @@ _QUESTIONS: tuple[tuple[str, Callable[[dict[str, Any], Path], tuple[bool, str]]]
     ("claim", _kind),
     ("mechanism", _mechanism),
     ("model", _model),
+    ("pages", _pages),
     ("public tensors", _public_tensors),
     ("plan", _plan),
     ("events", _events),

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Accumulator, Clip, Criterion, Engine, private_parameters
-from discreet.clipping.state import check_unchanged
 from discreet.core.arrays import IntArray
-from discreet.core.errors import InputError, PrivacyViolation
+from discreet.core.errors import InputError
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
 from discreet.ledger import Ledger
@@ -21,6 +20,7 @@ from discreet.plan import Plan
 from discreet.randomness import RoundedSampler, Stream
 from discreet.sampling import largest_batch
 from discreet.training.apply import apply
+from discreet.training.guard import Guard, model_randomness
 
 Chunk = tuple[Tensor, Tensor]
 
@@ -97,17 +97,14 @@ class Session:
         attempt: int,
         stream: Stream,
         physical_batch: int,
-        initial: Mapping[str, str],
-        hidden: Mapping[str, str],
-        debug: bool,
+        guard: Guard,
     ) -> None:
         self.plan, self.model, self.optimizer, self.data = plan, model, optimizer, data
         self.engine, self.noise, self.parameters = engine, noise, private_parameters(model)
         self.device = next(iter(self.parameters.values())).device
         self.run, self.stream, self.ledger = run, stream, ledger
         self.position = ledger.charged_steps(run)
-        self._attempt, self._physical_batch = attempt, physical_batch
-        self._initial, self._hidden, self._debug = initial, hidden, debug
+        self._attempt, self._physical_batch, self._guard = attempt, physical_batch, guard
         self._largest_batch = largest_batch(plan.sampling.rate, plan.population)
         self._receipts: deque[Receipt] = deque()
 
@@ -128,26 +125,23 @@ class Session:
         Raises `BudgetExhausted` before any data is read when the plan has no step left. An exception inside
         ends the step without a release; what was charged for it stays charged.
         """
+        self._guard.check()
         receipt = self._next_receipt()
         drawn = self.plan.sampling.sampler().draw(receipt.position, len(self.data), self.stream)
         chunks = [drawn[i : i + self._physical_batch] for i in range(0, len(drawn), self._physical_batch)]
         clip = Clip(self.plan.clipping.norm, grid_for(receipt.event, self.plan.clipping.sensitivity))
         step = Step(self, chunks, clip)
-        versions = self._versions()
-        yield step
+        with model_randomness(self.stream, receipt.position):
+            yield step
         step.close()
-        self._refuse_foreign_gradients()
-        if self._versions() != versions:
-            raise PrivacyViolation("a parameter was changed inside a step, by something that is not a release")
+        self._guard.check()
 
         total = step.sum.total(self.engine, clip, self._largest_batch)
         release = gaussian_release(total, receipt, self.stream, self.noise)
         apply(release, self.parameters, self.optimizer, self.plan.expected_batch)
-
+        self._guard.note()
         if self.between_blocks:
             self.ledger.commit(receipt)
-        if self._debug:
-            check_unchanged(self.model, self._initial, self._hidden)
 
     def _next_receipt(self) -> Receipt:
         if self.between_blocks:
@@ -155,15 +149,3 @@ class Session:
         receipt = self._receipts.popleft()
         self.position = receipt.position + 1
         return receipt
-
-    def _versions(self) -> list[int]:
-        """How often each parameter was written to; torch counts."""
-        return [parameter._version for parameter in self.parameters.values()]
-
-    def _refuse_foreign_gradients(self) -> None:
-        for name, parameter in self.parameters.items():
-            if parameter.grad is not None:
-                raise PrivacyViolation(
-                    f"parameter {name!r} got a gradient that was not released; "
-                    "remove .backward() from the step, step.add does it"
-                )

@@ -34,8 +34,8 @@ class Mechanism:
 class Trained:
     """A trained model with all that its certificate will say. `publish` takes it from here.
 
-    `entries` is what the ledger holds of the run, drawn or not. `initial` are the digests of the state the run
-    started from. `secrets` are files to destroy once the model is published.
+    `entries` is what the ledger holds of the run, drawn or not. `initial` and `final` are the digests of
+    the state the run started from and ended with. `secrets` are files to destroy once the model is published.
     """
 
     model: nn.Module
@@ -43,6 +43,7 @@ class Trained:
     entries: tuple[Entry, ...]
     mechanism: Mechanism
     initial: Mapping[str, str]
+    final: Mapping[str, str]
     secrets: tuple[Path, ...]
     evaluations: tuple[Evaluation, ...] = ()
 

@@ -17,18 +17,22 @@ from discreet.clipping import ENGINES, Criterion, admit_model, admit_optimizer, 
 from discreet.clipping.state import check_unchanged, combined_digest, hidden_digests, state_digests
 from discreet.core import checks
 from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
-from discreet.data import PrivateData, as_private
+from discreet.core.events import flatten
+from discreet.data import as_private
 from discreet.ledger import Ledger
+from discreet.mechanism import LARGEST_MULTIPLE, grid_for
 from discreet.plan import Plan
 from discreet.randomness import NOISE_SAMPLERS, Stream, SystemStream
-from discreet.sampling import ROOM
+from discreet.sampling import ROOM, largest_batch
 from discreet.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from discreet.training.evaluation import evaluate
+from discreet.training.guard import Guard
 from discreet.training.progress import progress_bar
 from discreet.training.run_folder import RunFolder
 from discreet.training.session import Session
 from discreet.training.stopping import stop_requests
 from discreet.training.trained import Evaluation, Mechanism, Trained
+from discreet.training.trial import check_public, try_every_row
 
 T = TypeVar("T")
 
@@ -52,7 +56,6 @@ class Training:
     - `physical_batch`: examples per chunk, for memory only.
     - `scheduler`: stepped after every step.
     - `on_open`: called once the run folder of a new run is there, to put something beside the run.
-    - `debug`: after each step, check that nothing but private parameters changed.
 
     Everything is checked here, so a mistake costs no privacy: nothing is charged before the first step.
     """
@@ -74,7 +77,6 @@ class Training:
         noise: str = "fast",
         physical_batch: int | None = None,
         scheduler: LRScheduler | None = None,
-        debug: bool = False,
         stream: Stream | None = None,
         on_open: Callable[[], None] | None = None,
     ) -> None:
@@ -83,14 +85,17 @@ class Training:
         admit_optimizer(optimizer, model)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
         self.data = as_private(data)
+        self.data.check_size(int(ROOM * plan.population))
+        if optimizer.state:
+            raise InputError("the optimizer was used before and remembers gradients; make a new one for the run")
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
-        classes = _class_count(model, criterion, self.data)
+        classes = try_every_row(model, criterion, self.data)
         self._refuse_changed_model("changed when it was called; initialise it on public input first")
-        self.data.check(classes, at_most=int(ROOM * plan.population))
         if public_test is not None:
-            _check_public(public_test, classes)
+            check_public(public_test, classes, data)
+        _check_grid(plan)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
-        self.public_test, self.debug, self._stream = public_test, debug, stream
+        self.public_test, self._stream = public_test, stream
         if resume and run_dir is None:
             raise InputError("resume=True needs the run_dir of the run to go on with")
         self.folder = RunFolder(Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}"))
@@ -119,7 +124,7 @@ class Training:
         self._refuse_changed_model("was changed since this Training was made; make a new one")
         key, run, ledger = self._resumed() if self._resume else self._opened()
         try:
-            randomness = self._stream.kind if self._stream else "system"
+            randomness = _kind(self._stream)
             mechanism = {"engine": self.engine.name, "noise": self.noise.name, "randomness": randomness}
             attempt = ledger.start_attempt(run, self.plan.fingerprint(), mechanism)
             self.model.train()
@@ -135,9 +140,7 @@ class Training:
                 attempt=attempt,
                 stream=self._stream or SystemStream.start(key, attempt),
                 physical_batch=self._physical_batch,
-                initial=self.initial,
-                hidden=self._hidden,
-                debug=self.debug,
+                guard=Guard(self.model, self.initial, self._hidden),
             )
         finally:
             ledger.close()
@@ -205,8 +208,9 @@ class Training:
             model=self.model.eval(),
             plan=self.plan,
             entries=entries,
-            mechanism=Mechanism(self.engine.name, self.noise.name, session.stream.kind, assumptions),
+            mechanism=Mechanism(self.engine.name, self.noise.name, _kind(self._stream), assumptions),
             initial=self.initial,
+            final=state_digests(self.model),
             secrets=(self.folder.key, self.folder.checkpoint),
             evaluations=tuple(self.evaluations),
         )
@@ -271,31 +275,20 @@ def _entry(what: str, name: str, table: Mapping[str, T]) -> T:
     return table[name]
 
 
-def _class_count(model: nn.Module, criterion: Criterion, data: PrivateData) -> int | None:
-    """The number of classes that labels may name, where the criterion takes class indices."""
-    if len(data) == 0:
-        return None
-    device = next(iter(private_parameters(model).values())).device
-    inputs, _ = data.fetch(torch.zeros(1, dtype=torch.int64).numpy())
-    was_training = model.training
-    try:
-        with torch.no_grad():
-            output = model.eval()(inputs.to(device))
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"the model cannot take an example of shape {tuple(inputs.shape[1:])}: {reason}") from error
-    finally:
-        model.train(was_training)
-    named_by_index = isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss)
-    return int(output.shape[1]) if named_by_index and output.dim() > 1 else None
+def _kind(stream: Stream | None) -> str:
+    """What a certificate may call the randomness: nothing but the library's own keyed stream is "system"."""
+    return "system" if stream is None or type(stream) is SystemStream else "test"
 
 
-def _check_public(public_test: tuple[Tensor, Tensor], classes: int | None) -> None:
-    try:
-        public = as_private(public_test)
-        public.check(classes, at_most=len(public))
-    except InputError as error:
-        raise InputError(f"public_test: {error}") from None
+def _check_grid(plan: Plan) -> None:
+    """Refuse a plan whose sums might not fit their grid: whether one does would depend on the data."""
+    rows = largest_batch(plan.sampling.rate, plan.population)
+    for event in {step for step, _ in flatten(plan.event())}:
+        if rows * plan.clipping.norm / grid_for(event, plan.clipping.norm) >= LARGEST_MULTIPLE:
+            raise InputError(
+                f"batches of up to {rows} rows are too large for so little noise; raise the noise multiplier or "
+                "take smaller batches"
+            )
 
 
 def _chunk_size(model: nn.Module) -> int:
