@@ -44,6 +44,7 @@ from discreet.mechanism import gaussian
 from discreet.publication import folder as folder_module
 from discreet.randomness import NOISE_SAMPLERS, Purpose, RoundedSampler, Stream, normals
 from discreet.sampling import PoissonSampler
+from discreet.training import guard as guard_module
 from discreet.training import session as session_module
 from discreet.training import training as training_module
 
@@ -287,7 +288,7 @@ def test_a_tampered_folder_is_found(tmp_path: Path, tamper: Callable[[Path], Non
 def test_a_leaking_buffer_is_found_by_the_verifier_when_the_trainer_does_not_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (training_module, session_module, folder_module):
+    for module in (training_module, guard_module, folder_module):
         monkeypatch.setattr(module, "check_unchanged", lambda *_: None)
     folder = promises.published_folder(tmp_path, RunningMean(), engine="reference")
     with pytest.raises(AssertionError, match=r"rejected by \['public tensors'\]"):

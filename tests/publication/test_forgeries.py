@@ -233,7 +233,15 @@ FORGERIES: dict[str, tuple[str, Forge]] = {
     "public tensor and its digest changed": ("public tensors", change_public_tensor_and_its_digest),
     "tensor added, rehashed": ("public tensors", add_a_tensor),
     "initial state changed": ("public tensors", edit_consistently(put("plan", "initial_state", value="sha256:00"))),
-    "epsilon lowered by 2 %": ("epsilon", edit(claim("epsilon", times(0.98)))),
+    "epsilon lowered by 2 %": (
+        "epsilon",
+        edit(
+            claim("epsilon", times(0.98)),
+            put("ledger", "entries", 0, "body", "epsilon", value=times(0.98)),
+            resealed,
+        ),
+    ),
+    "epsilon lowered by 2 % in the claim only": ("ledger", edit(claim("epsilon", times(0.98)))),
     "epsilon 0": ("epsilon", edit(claim("epsilon", 0.0))),
     "epsilon NaN": ("epsilon", edit(claim("epsilon", math.nan))),
     "epsilon infinite": ("epsilon", edit(claim("epsilon", math.inf))),

@@ -408,8 +408,8 @@ def test_what_is_spent_is_the_prefix_of_the_plan_after_an_early_stop(tmp_path: P
     assert training.result(session).charged_steps == 6
 
 
-def test_a_buffer_that_changes_is_caught_at_the_step_in_debug(tmp_path: Path) -> None:
-    training = tiny_training(tmp_path, model=RunningMean(), engine="reference", debug=True)
+def test_a_buffer_that_changes_is_caught_at_the_step(tmp_path: Path) -> None:
+    training = tiny_training(tmp_path, model=RunningMean(), engine="reference")
     with training.session() as session, pytest.raises(PrivacyViolation, match="'mean'"):
         take(session)
     assert session.position == 1
@@ -421,9 +421,8 @@ def test_a_buffer_that_changes_is_caught_at_the_end(tmp_path: Path) -> None:
         training.run()
 
 
-@pytest.mark.parametrize("debug", [True, False])
-def test_a_buffer_outside_the_state_dictionary_is_caught_too(tmp_path: Path, debug: bool) -> None:
-    training = tiny_training(tmp_path, model=RunningMean(persistent=False), engine="reference", debug=debug)
+def test_a_buffer_outside_the_state_dictionary_is_caught_too(tmp_path: Path) -> None:
+    training = tiny_training(tmp_path, model=RunningMean(persistent=False), engine="reference")
     with pytest.raises(PrivacyViolation, match="outside the state dictionary"):
         training.run()
 
@@ -436,14 +435,14 @@ def test_a_buffer_that_would_change_under_vmap_does_not(tmp_path: Path) -> None:
 def test_a_buffer_outside_the_state_dictionary_may_stay(tmp_path: Path) -> None:
     model = linear()
     model.register_buffer("phases", torch.ones(2, dtype=torch.complex64), persistent=False)
-    tiny_training(tmp_path, model=model, debug=True).run()
+    tiny_training(tmp_path, model=model).run()
 
 
 def test_a_shared_weight_is_private_under_all_its_names(tmp_path: Path) -> None:
     first, second = nn.Linear(4, 4), nn.Linear(4, 4)
     second.weight = first.weight
     model = nn.Sequential(first, nn.Tanh(), second)
-    tiny_training(tmp_path, model=model, debug=True).run()
+    tiny_training(tmp_path, model=model).run()
 
 
 class Pairs(Dataset[tuple[Any, Any]]):

@@ -401,7 +401,7 @@ def test_a_scheduler_steps_after_every_step(tmp_path: Path) -> None:
 
 def test_frozen_parameters_and_buffers_stay(tmp_path: Path) -> None:
     model = WithPublicTensors()
-    tiny_training(tmp_path, model=model, debug=True).run()
+    tiny_training(tmp_path, model=model).run()
     assert torch.equal(model.scale, torch.ones(FEATURES))
     assert torch.equal(model.shift, torch.full((FEATURES,), 0.5))
 

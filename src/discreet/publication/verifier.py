@@ -180,16 +180,9 @@ def _ledger(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     canonical = json.dumps(record, sort_keys=True, separators=(",", ":"))
     if facts["ledger"]["digest"] != hashlib.sha256(canonical.encode()).hexdigest():
         return False, "the digest is not that of the entries"
-    opened = [entry for entry in record if entry["kind"] == "run"]
-    if len(opened) != 1 or record[0] != opened[0] or opened[0]["body"]["plan"] != facts["plan_fingerprint"]:
-        return False, "the ledger does not begin with one run of this plan"
-    mechanism = {name: facts["mechanism"][name] for name in ("engine", "noise", "randomness")}
-    attempts = [entry for entry in record if entry["kind"] == "attempt"]
-    if not attempts or any(entry["body"] != mechanism for entry in attempts):
-        return False, "the run was started with another engine, noise or randomness than the certificate says"
-    mechanism = {name: facts["mechanism"][name] for name in ("engine", "noise", "randomness")}
-    if any(entry["kind"] == "attempt" and entry["body"] != mechanism for entry in record):
-        return False, "an attempt of the run used another engine, noise or randomness than the certificate says"
+    fault = _run_fault(facts, record)
+    if fault is not None:
+        return False, fault
     charged: list[tuple[float, float, int]] = []
     position = 0
     for entry in record:
@@ -204,10 +197,21 @@ def _ledger(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
         return False, "what was charged is not the beginning of the plan"
     if position == 0:
         return False, "no step was charged, so there is nothing to certify"
-    claim = facts["claim"]
-    if any(opened[0]["body"][name] != claim[name] for name in ("epsilon", "delta", "adjacency", "unit")):
-        return False, "the ledger charged the run with another guarantee than the claim"
     return True, f"{position} of {len(steps)} steps charged, in the order of the plan; the claim covers all"
+
+
+def _run_fault(facts: dict[str, Any], record: list[dict[str, Any]]) -> str | None:
+    """What is wrong with the run that the record opens, and with its attempts, if anything is."""
+    opened = [entry for entry in record if entry["kind"] == "run"]
+    if len(opened) != 1 or record[0] != opened[0] or opened[0]["body"]["plan"] != facts["plan_fingerprint"]:
+        return "the ledger does not begin with one run of this plan"
+    if any(opened[0]["body"][name] != facts["claim"][name] for name in ("epsilon", "delta", "adjacency", "unit")):
+        return "the ledger charged the run with another guarantee than the claim"
+    mechanism = {name: facts["mechanism"][name] for name in ("engine", "noise", "randomness")}
+    attempts = [entry for entry in record if entry["kind"] == "attempt"]
+    if not attempts or any(entry["body"] != mechanism for entry in attempts):
+        return "the run was started with another engine, noise or randomness than the certificate says"
+    return None
 
 
 def _unrolled(parts: list[tuple[float, float, int]]) -> list[tuple[float, float]]:

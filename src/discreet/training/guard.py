@@ -40,7 +40,9 @@ class Guard:
                     "remove .backward() from the loop, step.add does it"
                 )
         if _writes(private_parameters(self._model)) != self._private:
-            raise PrivacyViolation("a parameter was changed by something that is not a release")
+            raise PrivacyViolation(
+                "a parameter was changed by something that is not a release, inside a step or between two"
+            )
         if self._writes_elsewhere() != self._other:
             check_unchanged(self._model, self._initial, self._hidden)
             self._other = self._writes_elsewhere()

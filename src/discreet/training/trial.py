@@ -49,12 +49,16 @@ def _try_rows(
     where = f"rows {rows[0]} to {rows[-1]} of the data"
     try:
         inputs, targets = data.fetch(rows)
-        check_rows(inputs, targets, int(rows[0]), None)
-        output = model(inputs.to(device))
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{where}: the model cannot take them: {_first_line(error)}") from error
+        raise InputError(f"{where}: they cannot be put together: {_first_line(error)}") from error
+    check_rows(inputs, targets, int(rows[0]), None)
+    try:
+        output = model(inputs.to(device))
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        shape = tuple(inputs.shape[1:])
+        raise InputError(f"{where}: the model cannot take examples of shape {shape}: {_first_line(error)}") from error
     named_by_index = isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss)
     classes = int(output.shape[1]) if named_by_index and output.dim() > 1 else None
     check_rows(inputs, targets, int(rows[0]), classes)
