@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,9 @@ import pytest
 import yaml
 
 from discreet.cli.app import run
+from discreet.ledger import Budget, Ledger
+from discreet.plan import Plan
+from discreet.training import training as training_module
 
 FAST = ["--set", "steps=3", "--set", "evaluate_every=3"]
 RECIPE: dict[str, Any] = {
@@ -30,6 +36,7 @@ RECIPE: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DISCREET_LEDGER", raising=False)
 
 
 def arrays(**changes: Any) -> dict[str, Any]:
@@ -65,6 +72,7 @@ def test_digits_end_to_end(capsys: pytest.CaptureFixture[str]) -> None:
         "README.md",
     }
     assert not Path("digits-private.run/key").exists()
+    assert not Path("digits-private.run/checkpoint.pt").exists()
     assert run(["verify", "digits-private"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
@@ -81,6 +89,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     assert err == ""
     facts = json.loads(out)
+    assert set(facts) == {"folder", "epsilon", "delta", "steps", "public_test"}
     assert facts["folder"] == "deep/model"
     assert 1.9 < facts["epsilon"] <= 2.0
     assert facts["delta"] == 1e-3
@@ -173,6 +182,25 @@ BAD_USAGE: dict[str, tuple[list[str], list[str]]] = {
     "unknown data": (["train", "--set", "data=magic"], ["data", "digits"]),
     "argument of the optimizer": (["train", "--set", "optimizer.speed=1"], ["sgd", "speed"]),
     "negative learning rate": (["train", "--set", "optimizer.lr=-1"], ["sgd", "learning rate"]),
+    "unknown engine": (["train", "--set", "engine=magic"], ["engine", "magic", "vmap", "exact"]),
+    "unknown noise": (["train", "--set", "noise=pink"], ["noise", "pink", "fast", "exact"]),
+    "--finish without --resume": (["train", "digits", "--finish"], ["--finish", "--resume DIR"]),
+    "--dataset-id without a ledger": (["train", "digits", "--dataset-id", "patients"], ["--ledger"]),
+    "--dataset-id that cannot be printed": (
+        ["train", "digits", *FAST, "--dataset-id", "a\nb", "--ledger", "shared.sqlite"],
+        ["printable"],
+    ),
+    "ledger at an address that is not served": (
+        ["train", "digits", *FAST, "--ledger", "http://example.org/ledger"],
+        ["postgresql://"],
+    ),
+    "population far below the rows": (["train", "digits", "--population", "1000"], ["1437 rows", "population"]),
+    "--resume of nothing": (["train", "--resume", "nowhere"], ["nowhere", "OUT.run"]),
+    "--resume with a recipe": (["train", "digits", "--resume", "nowhere"], ["--resume", "leave out"]),
+    "--resume with --epsilon 0": (["train", "--resume", "nowhere", "--epsilon", "0"], ["--resume", "leave out"]),
+    "--resume with --set": (["train", "--resume", "nowhere", "--set", "steps=9"], ["--resume", "leave out"]),
+    "--resume with --out": (["train", "--resume", "nowhere", "--out", "x"], ["--resume", "leave out"]),
+    "--resume with --dataset-id": (["train", "--resume", "nowhere", "--dataset-id", "x"], ["--resume", "leave out"]),
     "unknown option": (["train", "--frobnicate"], ["--frobnicate"]),
     "replace_one": (["train", "--set", "adjacency=replace_one"], ["replace_one", "add_remove"]),
     "folder to verify is missing": (["verify", "nowhere"], ["nowhere"]),
@@ -288,3 +316,215 @@ def test_an_unwritable_parent_is_refused_before_training(capsys: pytest.CaptureF
     arguments = write()
     Path("file").write_text("x")
     refused([*arguments, "--out", "file/model"], ["file/model"], capsys)
+
+
+# Engines, noise, shared ledgers ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["digits", "mine"])
+def test_exact_engine_and_noise_end_to_end(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = {"engine": "exact", "noise": "exact", "steps": 2}
+    if name == "digits":
+        arguments = ["train", "digits", *(word for key, value in keys.items() for word in ("--set", f"{key}={value}"))]
+    else:
+        arguments = write(keys)
+    assert run([*arguments, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["steps"] == 2
+    certificate = json.loads(Path(facts["folder"], "certificate.json").read_text())
+    assert certificate["mechanism"]["engine"] == certificate["mechanism"]["noise"] == "exact"
+    assert certificate["plan"]["noise"][0]["steps"] == 2
+    assert not any("Box-Muller" in assumption or "2^-20" in assumption for assumption in certificate["assumptions"])
+    assert run(["verify", facts["folder"]]) == 0
+    assert run(["ledger", "verify", "--ledger", f"{facts['folder']}.run/ledger.sqlite", facts["folder"]]) == 0
+
+
+def budget(epsilon: float, delta: float = 1e-3) -> None:
+    ledger = Ledger("shared.sqlite")
+    ledger.set_budget("patients", Budget(epsilon, delta))
+    ledger.close()
+
+
+SHARED = ["--ledger", "shared.sqlite", "--dataset-id", "patients"]
+
+
+def test_a_budget_that_is_exceeded_exits_with_three_and_leaves_no_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    budget(4.0)  # one run of epsilon 3, not two
+    assert run([*write(), *SHARED, "--out", "first"]) == 0
+    capsys.readouterr()
+    before = Ledger("shared.sqlite").verify()
+    assert run([*write(), *SHARED, "--out", "second"]) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("discreet: ")
+    assert err.count("\n") == 1
+    assert "patients" in err
+    assert not Path("second").exists()
+    assert not Path("second.run").exists()
+    assert Ledger("shared.sqlite").verify() == before
+    assert run([*write(), *SHARED, "--out", "second", "--epsilon", "0.5"]) == 0  # and what is left can be spent
+
+
+def test_a_budget_counts_the_whole_run_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    budget(2.9)
+    assert run([*write(), *SHARED]) == 3
+    assert list(Path().glob("mine-private*")) == []
+
+
+def test_the_shared_ledger_may_come_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    budget(4.0)
+    monkeypatch.setenv("DISCREET_LEDGER", "shared.sqlite")
+    assert run([*write(), "--dataset-id", "patients"]) == 0
+    assert not Path("mine-private.run/ledger.sqlite").exists()
+    assert run([*write(), "--dataset-id", "patients", "--out", "again"]) == 3
+
+
+# Interrupted runs -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def stopping_after(steps: int) -> Iterator[None]:
+    """Runs of `discreet train` are asked to stop, as by Ctrl-C, once they have taken so many steps."""
+
+    @contextmanager
+    def stop_requests() -> Iterator[Callable[[], int | None]]:
+        taken = itertools.count(1)
+        yield lambda: signal.SIGINT if next(taken) >= steps else None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_module, "stop_requests", stop_requests)
+        yield
+
+
+def interrupted(capsys: pytest.CaptureFixture[str], *options: str) -> None:
+    """A run of 60 steps, charged in blocks of 50, that was stopped after ten of them."""
+    with stopping_after(10):
+        assert run([*write({"steps": 60, "evaluate_every": 5}), "--out", "out", *options]) == 128 + signal.SIGINT
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("discreet: stopped after step 10 of 60; ")
+    assert err.count("\n") == 1
+    assert "--resume out.run --finish" in err
+    assert not Path("out").exists()
+    assert Path("out.run/checkpoint.pt").exists()
+
+
+def charged(ledger: str = "out.run/ledger.sqlite") -> int:
+    opened = Ledger(ledger)
+    try:
+        opened.verify()
+        return sum(entry.steps for entry in opened.entries())
+    finally:
+        opened.close()
+
+
+@pytest.mark.parametrize("folder", ["out.run", "out"])
+def test_resume_goes_on_to_the_end(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    interrupted(capsys)
+    assert run(["train", "--resume", folder, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["steps"] == charged() == 60
+    certificate = json.loads(Path("out/certificate.json").read_text())
+    steps = [evaluation["step"] for evaluation in certificate["public_evaluations"]]
+    assert steps == [5, 10, 55, 60]  # 11 to 50 were charged and are lost
+    assert [one["attempt"] for one in certificate["ledger"]["entries"] if one["kind"] == "attempt"] == [0, 1]
+    assert run(["verify", "out"]) == 0
+
+
+def test_finish_publishes_what_there_is_under_the_whole_guarantee(capsys: pytest.CaptureFixture[str]) -> None:
+    interrupted(capsys)
+    assert charged() == 50
+    assert run(["train", "--resume", "out.run", "--finish", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["steps"] == charged() == 50
+    certificate = json.loads(Path("out/certificate.json").read_text())
+    plan = Plan.model_validate(certificate["plan"])
+    assert facts["epsilon"] == certificate["claim"]["epsilon"] == plan.guarantee().epsilon
+    assert plan.steps == 60
+    assert certificate["charged_steps"] == 50
+    assert [evaluation["step"] for evaluation in certificate["public_evaluations"]] == [5, 10]
+    assert facts["public_test"].keys() == {"loss", "accuracy"}
+    assert run(["verify", "out"]) == 0
+    assert not Path("out.run/key").exists()
+    assert not Path("out.run/checkpoint.pt").exists()
+    capsys.readouterr()
+    for options in ([], ["--finish"]):
+        assert run(["train", "--resume", "out.run", *options]) == 2
+        assert "exists already" in capsys.readouterr().err
+    Path("out").rename("elsewhere")
+    assert run(["train", "--resume", "out.run"]) == 2
+    assert "is published" in capsys.readouterr().err
+
+
+def test_a_run_may_be_stopped_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    interrupted(capsys)
+    with stopping_after(4):
+        assert run(["train", "--resume", "out.run"]) == 130
+    assert "stopped after step 54 of 60" in capsys.readouterr().err
+    assert run(["train", "--resume", "out.run"]) == 0
+    assert charged() == 60
+
+
+def test_resuming_with_a_shared_ledger_is_charged_to_the_budget_once(capsys: pytest.CaptureFixture[str]) -> None:
+    budget(4.0)
+    interrupted(capsys, *SHARED)
+    assert run(["train", "--resume", "out.run"]) == 0
+    assert charged("shared.sqlite") == 60
+    opened = Ledger("shared.sqlite")
+    assert opened.budget("patients")[1].runs == 1
+    opened.close()
+
+
+def no_job() -> None:
+    Path("out.run").mkdir()
+
+
+def job_of(text: str) -> Callable[[], None]:
+    def prepare() -> None:
+        Path("out.run").mkdir()
+        Path("out.run/job.json").write_text(text)
+
+    return prepare
+
+
+WHOLE = {"recipe": RECIPE, "data": "mine.npz", "target": "out"}
+NONSENSE: dict[str, tuple[Callable[[], None], list[str]]] = {
+    "no folder": (as_is, ["out.run", "not the folder of a run"]),
+    "empty folder": (no_job, ["out.run", "not the folder of a run"]),
+    "not JSON": (job_of("{["), ["out.run", "not the folder of a run"]),
+    "list": (job_of("[]"), ["out.run", "not the folder of a run"]),
+    "no target": (job_of(json.dumps({"recipe": RECIPE, "data": None})), ["out.run", "not the folder of a run"]),
+    "strange recipe": (job_of(json.dumps(WHOLE | {"recipe": RECIPE | {"steps": -1}})), ["job.json", "steps"]),
+    "never started": (job_of(json.dumps(WHOLE)), ["out.run", "no run that can be resumed"]),
+}
+
+
+@pytest.mark.parametrize("case", NONSENSE)
+@pytest.mark.parametrize("options", [[], ["--finish"]], ids=["", "finish"])
+def test_nonsense_cannot_be_resumed(case: str, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    prepare, words = NONSENSE[case]
+    write()
+    prepare()
+    refused(["train", "--resume", "out.run", *options], words, capsys)
+
+
+def test_a_resumed_run_whose_checkpoint_is_garbage_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    interrupted(capsys)
+    Path("out.run/checkpoint.pt").write_bytes(b"garbage")
+    assert run(["train", "--resume", "out.run"]) == 2
+    err = capsys.readouterr().err
+    assert "checkpoint" in err
+    assert err.count("\n") == 1
+    assert charged() == 50
+
+
+def test_a_resumed_run_with_another_recipe_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    interrupted(capsys)
+    job = json.loads(Path("out.run/job.json").read_text())
+    job["recipe"]["steps"] = 61
+    Path("out.run/job.json").write_text(json.dumps(job))
+    assert run(["train", "--resume", "out.run"]) == 2
+    assert "differs" in capsys.readouterr().err
+    assert charged() == 50

@@ -1,21 +1,26 @@
-"""The clip factor, and that no example moves the sum by more than the clip norm."""
+"""The clip factor, and that no clipped example is longer than the clip norm, in exact arithmetic."""
 
 import math
+from fractions import Fraction
 
 import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
+from promises import exactly, squared_norm
 from torch import Tensor
 
-from discreet.clipping.factor import clip_factor, clipped_sum
+from discreet.clipping.factor import clip_factor, clipped, clipped_sum
 
 C = 0.75
+LIMIT = C * (1 - 17 * 2.0**-52)
+"""For one term: so far below the clip norm that the rounding of the norm itself does no harm."""
+
 Gradients = dict[str, Tensor]
 
 
-def factor(norm: float, clip_norm: float = C) -> float:
-    result = clip_factor(torch.tensor([norm], dtype=torch.float64), clip_norm)
+def factor(norm: float, clip_norm: float = C, terms: int = 1) -> float:
+    result = clip_factor(torch.tensor([norm], dtype=torch.float64), clip_norm, terms)
     assert result.dtype == torch.float64
     assert result.shape == (1,)
     return float(result)
@@ -25,12 +30,23 @@ def test_a_zero_gradient_keeps_factor_one() -> None:
     assert factor(0.0) == 1.0
 
 
-def test_below_the_clip_norm_nothing_changes() -> None:
-    assert factor(math.nextafter(C, 0)) == 1.0
+def test_below_the_limit_nothing_changes() -> None:
+    assert factor(math.nextafter(LIMIT, 0)) == 1.0
 
 
-def test_exactly_at_the_clip_norm_nothing_changes() -> None:
-    assert factor(C) == 1.0
+def test_exactly_at_the_limit_nothing_changes() -> None:
+    assert factor(LIMIT) == 1.0
+
+
+@pytest.mark.parametrize("norm", [math.nextafter(LIMIT, 1), math.nextafter(C, 0), C])
+def test_between_the_limit_and_the_clip_norm_next_to_nothing_changes(norm: float) -> None:
+    assert 1 - 1e-14 < factor(norm) < 1
+    assert exactly(factor(norm)) * exactly(norm) <= exactly(LIMIT)
+
+
+def test_the_limit_falls_with_the_number_of_terms() -> None:
+    assert factor(C, terms=10**6) < factor(C, terms=1)
+    assert factor(C, terms=10**9) > 1 - 1e-6
 
 
 def test_above_the_clip_norm_the_factor_is_rounded_down() -> None:
@@ -62,12 +78,25 @@ def test_a_huge_norm_is_still_brought_inside() -> None:
 @given(
     norm=st.floats(min_value=0, allow_nan=False, allow_infinity=False),
     clip_norm=st.floats(min_value=1e-100, max_value=1e100),
+    terms=st.integers(1, 10**9),
 )
-@example(norm=1.7e308, clip_norm=0.01)  # the factor is subnormal, so it has few digits
-@example(norm=1.3e154, clip_norm=1e-100)
-def test_factor_times_norm_never_exceeds_the_clip_norm(norm: float, clip_norm: float) -> None:
-    assert 0 <= factor(norm, clip_norm) <= 1
-    assert factor(norm, clip_norm) * norm <= clip_norm
+@example(norm=1.7e308, clip_norm=0.01, terms=1)  # the factor is subnormal, so it has few digits
+@example(norm=1.3e154, clip_norm=1e-100, terms=1)
+def test_factor_times_norm_never_exceeds_the_clip_norm(norm: float, clip_norm: float, terms: int) -> None:
+    """Not even if the norm was computed too small by as many roundings as it has terms."""
+    assert 0 <= factor(norm, clip_norm, terms) <= 1
+    largest = exactly(norm) * (1 + Fraction(terms, 2**52))
+    assert exactly(factor(norm, clip_norm, terms)) * largest <= exactly(clip_norm)
+
+
+def test_many_terms_whose_squares_all_round_down_stay_inside() -> None:
+    """A norm of a hundred thousand terms, computed in float64, is a little off; what is clipped by it is not."""
+    generator = torch.Generator().manual_seed(8)
+    for scale in (1.0, 1e-3, 1e5):
+        row = torch.randn(1, 100_000, generator=generator, dtype=torch.float64) * scale
+        ratios = (value.as_integer_ratio() for value in clipped({"w": row}, C)["w"].flatten().tolist())
+        steps = sum((numerator * (2**300 // denominator)) ** 2 for numerator, denominator in ratios)
+        assert Fraction(steps, 2**600) <= exactly(C) ** 2
 
 
 @pytest.mark.parametrize("clip_norm", [1e-8, 0.01, 1.0])
@@ -125,8 +154,31 @@ def test_no_example_moves_the_sum_by_more_than_the_clip_norm(case: str, clip_nor
         rest = clipped_sum(without(gradients, row), clip_norm)
         moved = norm_of({name: whole[name] - rest[name] for name in whole})
         assert moved <= clip_norm * (1 + 1e-12)
-        alone = clipped_sum({name: tensor[row : row + 1] for name, tensor in gradients.items()}, clip_norm)
-        assert norm_of(alone) <= clip_norm * (1 + 1e-14)
+        alone = clipped({name: tensor[row : row + 1] for name, tensor in gradients.items()}, clip_norm)
+        assert squared_norm(alone) <= exactly(clip_norm) ** 2
+
+
+@pytest.mark.parametrize("case", adversarial())
+def test_the_sum_is_the_sum_of_what_was_clipped(case: str) -> None:
+    gradients = adversarial()[case]
+    sums, rows = clipped_sum(gradients, 0.5), clipped(gradients, 0.5)
+    for name, tensor in sums.items():
+        assert tensor.shape == gradients[name].shape[1:]
+        torch.testing.assert_close(tensor, rows[name].sum(0), rtol=1e-13, atol=1e-15)
+    for row in range(6):
+        alone = {name: tensor[row : row + 1] for name, tensor in gradients.items()}
+        assert squared_norm(clipped_sum(alone, 0.5)) <= exactly(0.5) ** 2
+
+
+@pytest.mark.parametrize("case", adversarial())
+def test_an_example_is_clipped_alone_as_in_company(case: str) -> None:
+    gradients = adversarial()[case]
+    together = clipped(gradients, 0.5)
+    assert {name: tensor.shape for name, tensor in together.items()} == {n: t.shape for n, t in gradients.items()}
+    for row in range(6):
+        alone = clipped({name: tensor[row : row + 1] for name, tensor in gradients.items()}, 0.5)
+        for name, tensor in alone.items():
+            torch.testing.assert_close(tensor[0], together[name][row], rtol=1e-14, atol=0)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

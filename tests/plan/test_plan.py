@@ -9,10 +9,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet import Adjacency, BudgetExhausted, Compose, InputError, Plan
+from discreet import Adjacency, BudgetExhausted, Compose, InputError, Plan, guarantee
 from discreet.core.events import Event, Gaussian, Poisson, flatten, tally
 from discreet.plan import FlatClipping, NoisePhase, PoissonSampling
 from discreet.plan.validation import validate
+from discreet.sampling import OVERFLOW
 
 GOOD: dict[str, Any] = {
     "population": 1000,
@@ -229,3 +230,27 @@ def test_a_guarantee_at_a_larger_delta_is_smaller() -> None:
     plan = make()
     assert plan.guarantee(1e-3).epsilon < plan.guarantee().epsilon
     assert plan.guarantee(1e-3).delta == 1e-3
+
+
+def test_a_billionth_of_delta_is_set_aside_for_batches_that_are_too_large() -> None:
+    plan = make()
+    found = plan.guarantee()
+    assert found.delta == plan.delta
+    assert found.epsilon == guarantee(plan.event(), plan.delta - 1e-9 * plan.delta, plan.adjacency).epsilon
+    assert found.epsilon >= guarantee(plan.event(), plan.delta, plan.adjacency).epsilon
+    assert plan.steps * (1 + math.exp(found.epsilon)) * OVERFLOW <= 1e-9 * plan.delta
+
+
+@pytest.mark.parametrize(
+    "changes", [{"delta": 1e-95}, {"noise_multiplier": 0.03, "batch": 1000}], ids=["delta", "epsilon"]
+)
+def test_where_what_is_set_aside_is_too_little_epsilon_is_infinite(changes: dict[str, Any]) -> None:
+    plan = make(**changes)
+    assert math.isfinite(guarantee(plan.event(), plan.delta, plan.adjacency).epsilon)
+    assert plan.guarantee().epsilon == math.inf
+
+
+@given(epsilon=st.floats(0.1, 8), delta=st.floats(1e-12, 1e-3))
+@settings(max_examples=10)
+def test_calibration_leaves_room_for_what_is_set_aside(epsilon: float, delta: float) -> None:
+    assert make(delta=delta).calibrate(epsilon).guarantee().epsilon <= epsilon

@@ -34,8 +34,14 @@ def make_facts(noise: Any = 4.0) -> dict[str, Any]:
         "plan_fingerprint": plan.fingerprint(),
         "events": to_json(plan.event()),
         "charged_steps": 40,
-        "run": "0f3c",
-        "mechanism": {"sampler": "poisson", "engine": "vmap", "randomness": "system"},
+        "ledger": {"digest": "cd" * 32, "entries": []},
+        "mechanism": {
+            "sampler": "poisson",
+            "engine": "vmap",
+            "noise": "fast",
+            "grid_bits": 30,
+            "randomness": "system",
+        },
         "assumptions": ["Each row of the data set is one unit."],
         "model": {
             "file": "model.safetensors",

@@ -117,6 +117,60 @@ def claim(name: str, value: Any) -> Change:
     return put("claim", name, value=value)
 
 
+def entry(kind: str, name: str, value: Any, which: int = 0) -> Change:
+    """Change a field of one entry of the ledger's record."""
+
+    def change(facts: Facts) -> None:
+        found = [one for one in facts["ledger"]["entries"] if one["kind"] == kind]
+        put(name, value=value)(found[which])
+
+    return change
+
+
+def without_entry(kind: str, which: int = 0) -> Change:
+    """Leave out one entry of the ledger's record."""
+
+    def change(facts: Facts) -> None:
+        record = facts["ledger"]["entries"]
+        record.remove([one for one in record if one["kind"] == kind][which])
+
+    return change
+
+
+def resealed(facts: Facts) -> None:
+    """Make the digest that of the entries."""
+    canonical = json.dumps(facts["ledger"]["entries"], sort_keys=True, separators=(",", ":"))
+    facts["ledger"]["digest"] = hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def last_block_left_out(facts: Facts) -> None:
+    """The last block and its release, with the count of charged steps: a shorter run, told consistently."""
+    without_entry("reservation", -1)(facts)
+    facts["charged_steps"] = 6
+
+
+def block_multiplier(factor: float) -> Change:
+    def change(facts: Facts) -> None:
+        for one in facts["ledger"]["entries"]:
+            if one["kind"] == "reservation":
+                put("body", "of", 0, "of", "of", "noise_multiplier", value=times(factor))(one)
+
+    return change
+
+
+def block_swap(facts: Facts) -> None:
+    """The first two blocks in the other order."""
+    record = facts["ledger"]["entries"]
+    first, second = [i for i, one in enumerate(record) if one["kind"] == "reservation"][:2]
+    record[first], record[second] = record[second], record[first]
+
+
+def twice(facts: Facts) -> None:
+    """A block that is there twice, for steps that were charged again."""
+    record = facts["ledger"]["entries"]
+    record.append(next(one for one in record if one["kind"] == "reservation"))
+
+
 def replace_model(folder: Path, content: bytes, *, rehash: bool) -> None:
     (folder / "model.safetensors").write_bytes(content)
     if rehash:
@@ -179,7 +233,15 @@ FORGERIES: dict[str, tuple[str, Forge]] = {
     "public tensor and its digest changed": ("public tensors", change_public_tensor_and_its_digest),
     "tensor added, rehashed": ("public tensors", add_a_tensor),
     "initial state changed": ("public tensors", edit_consistently(put("plan", "initial_state", value="sha256:00"))),
-    "epsilon lowered by 2 %": ("epsilon", edit(claim("epsilon", times(0.98)))),
+    "epsilon lowered by 2 %": (
+        "epsilon",
+        edit(
+            claim("epsilon", times(0.98)),
+            put("ledger", "entries", 0, "body", "epsilon", value=times(0.98)),
+            resealed,
+        ),
+    ),
+    "epsilon lowered by 2 % in the claim only": ("ledger", edit(claim("epsilon", times(0.98)))),
     "epsilon 0": ("epsilon", edit(claim("epsilon", 0.0))),
     "epsilon NaN": ("epsilon", edit(claim("epsilon", math.nan))),
     "epsilon infinite": ("epsilon", edit(claim("epsilon", math.inf))),
@@ -216,11 +278,52 @@ FORGERIES: dict[str, tuple[str, Forge]] = {
     "method of an estimate": ("claim", edit(claim("method", "moments"))),
     "method missing": ("claim", edit(lambda facts: facts["claim"].pop("method"))),
     "unit changed": ("claim", edit(claim("unit", "user"))),
-    "randomness of a test": ("randomness", edit(put("mechanism", "randomness", value="test"))),
+    "noise of an unknown sampler": ("mechanism", edit(put("mechanism", "noise", value="pink"))),
+    "noise of another sampler": ("ledger", edit(put("mechanism", "noise", value="exact"))),
+    "noise of another sampler, also in the ledger": (
+        "ledger",
+        edit(put("mechanism", "noise", value="exact"), entry("attempt", "body", {"noise": "exact"})),
+    ),
+    "unknown engine": ("mechanism", edit(put("mechanism", "engine", value="magic"))),
+    "another engine": ("ledger", edit(put("mechanism", "engine", value="exact"))),
+    "grid of 10 bits": ("mechanism", edit(put("mechanism", "grid_bits", value=10))),
+    "grid of a million bits": ("mechanism", edit(put("mechanism", "grid_bits", value=10**6))),
+    "grid of no bits": ("mechanism", edit(lambda facts: facts["mechanism"].pop("grid_bits"))),
+    "no mechanism": ("mechanism", edit(lambda facts: facts.pop("mechanism"))),
+    "test generator in the ledger only": (
+        "ledger",
+        edit(
+            entry("attempt", "body", {"engine": "vmap", "noise": "fast", "randomness": "test"}),
+            resealed,
+        ),
+    ),
+    "randomness of a test": ("mechanism", edit(put("mechanism", "randomness", value="test"))),
     "another sampler": ("events", edit(put("mechanism", "sampler", value="shuffle"))),
-    "more steps charged than planned": ("events", edit(put("charged_steps", value=8))),
-    "negative steps charged": ("events", edit(put("charged_steps", value=-1))),
-    "steps charged NaN": ("events", edit(put("charged_steps", value=math.nan))),
+    "digest of the ledger edited": ("ledger", edit(put("ledger", "digest", value="0" * 64))),
+    "digest of the ledger missing": ("ledger", edit(lambda facts: facts["ledger"].pop("digest"))),
+    "no ledger": ("ledger", edit(lambda facts: facts.pop("ledger"))),
+    "no entries": ("ledger", edit(put("ledger", "entries", value=[]), resealed)),
+    "steps of an entry edited": ("ledger", edit(entry("reservation", "steps", 2))),
+    "steps of an entry edited, resealed": ("ledger", edit(entry("reservation", "steps", 2), resealed)),
+    "position of an entry edited": ("ledger", edit(entry("reservation", "position", 1))),
+    "position of an entry edited, resealed": ("ledger", edit(entry("reservation", "position", 4, 1), resealed)),
+    "body of an entry edited": ("ledger", edit(block_multiplier(1.1))),
+    "body of an entry edited, resealed": ("ledger", edit(block_multiplier(1.1), resealed)),
+    "less noise charged than planned": ("ledger", edit(block_multiplier(0.9), resealed)),
+    "first block dropped": ("ledger", edit(without_entry("reservation"))),
+    "first block dropped, resealed": ("ledger", edit(without_entry("reservation"), resealed)),
+    "middle block dropped, resealed": ("ledger", edit(without_entry("reservation", 1), resealed)),
+    "last block dropped, resealed": ("ledger", edit(without_entry("reservation", -1), resealed)),
+    "last block dropped, digest left": ("ledger", edit(last_block_left_out)),
+    "blocks swapped, resealed": ("ledger", edit(block_swap, resealed)),
+    "block twice, resealed": ("ledger", edit(twice, resealed)),
+    "run of another plan, resealed": ("ledger", edit(entry("run", "body", {"plan": "sha256:00"}), resealed)),
+    "run missing, resealed": ("ledger", edit(without_entry("run"), resealed)),
+    "attempts missing, resealed": ("ledger", edit(without_entry("attempt"), resealed)),
+    "fewer steps charged than the ledger holds": ("ledger", edit(put("charged_steps", value=3))),
+    "more steps charged than planned": ("ledger", edit(put("charged_steps", value=8))),
+    "negative steps charged": ("ledger", edit(put("charged_steps", value=-1))),
+    "steps charged NaN": ("ledger", edit(put("charged_steps", value=math.nan))),
     "edited plan.yaml": ("plan", edit_plan_yaml),
     "broken plan.yaml": ("plan", break_plan_yaml),
     "another format": ("certificate", edit(put("format", value="discreet-certificate/2"))),
@@ -241,7 +344,19 @@ def test_a_forgery_is_rejected_by_the_check_meant_for_it(folder: Path, forgery: 
     json.dumps(verification.as_dict())
 
 
-@pytest.mark.parametrize("forgery", ["swapped model", "epsilon lowered by 2 %", "edited plan.yaml"])
+@pytest.mark.parametrize(
+    "forgery",
+    [
+        "swapped model",
+        "epsilon lowered by 2 %",
+        "edited plan.yaml",
+        "grid of 10 bits",
+        "digest of the ledger edited",
+        "first block dropped, resealed",
+        "fewer steps charged than the ledger holds",
+        "test generator in the ledger only",
+    ],
+)
 def test_a_small_forgery_fails_its_own_check_only(folder: Path, forgery: str) -> None:
     check, forge = FORGERIES[forgery]
     forge(folder)
@@ -292,17 +407,26 @@ def paths_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 
 
 BESIDE_THE_CLAIM = {
-    ("run",),
     ("software",),
     ("assumptions",),
     ("public_evaluations",),
     ("claim", "lower"),
-    ("mechanism", "engine"),
     ("model", "file"),
 }
 """Statements from which nothing about privacy follows; the verifier does not look at them."""
 
 STRANGE = [None, "x", -1, 10**400, 1e308, math.nan, [], {}, [[]], {"event": "compose", "of": []}, "\ud800"]
+
+
+def test_a_shorter_run_told_consistently_is_accepted_and_claims_the_whole_plan(folder: Path) -> None:
+    """Not a forgery of the claim: it covers all steps of the plan, however few of them are said to be charged."""
+    epsilon = json.loads((folder / "certificate.json").read_text())["claim"]["epsilon"]
+    edit(last_block_left_out, resealed)(folder)
+    verification = verify(folder)
+    assert verification.accepted
+    facts = json.loads((folder / "certificate.json").read_text())
+    assert facts["claim"]["epsilon"] == epsilon
+    assert sum(part["count"] for part in facts["events"]["of"]) == 7
 
 
 def test_no_strange_value_anywhere_makes_the_verifier_crash_or_accept(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,6 +21,9 @@ from safetensors.torch import load_file
 from torch import nn
 
 from discreet import InputError, PrivacyViolation, publish, verify
+from discreet.clipping import ENGINES
+from discreet.ledger import public_record, record_digest
+from discreet.randomness import NOISE_SAMPLERS
 
 FIVE = {"model.safetensors", "certificate.json", "plan.yaml", "report.html", "README.md"}
 
@@ -59,9 +64,13 @@ def test_a_model_with_shared_weights_is_published(tmp_path: Path) -> None:
 
 def test_the_key_is_private_while_there_and_gone_afterwards(tmp_path: Path) -> None:
     trained = certified_run(tmp_path)
-    assert trained.key.stat().st_mode & 0o777 == 0o600
+    key, checkpoint = trained.secrets
+    assert (key.name, checkpoint.name) == ("key", "checkpoint.pt")
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert checkpoint.exists()
     publish(trained, tmp_path / "out")
-    assert not os.path.lexists(trained.key)
+    assert not os.path.lexists(key)
+    assert not os.path.lexists(checkpoint)
 
 
 def test_a_run_on_a_test_stream_is_refused(tmp_path: Path) -> None:
@@ -78,7 +87,7 @@ def test_a_target_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not empty"):
         publish(trained, tmp_path / "out")
     assert (tmp_path / "out" / "mine.txt").read_text() == "precious"
-    assert trained.key.exists()
+    assert all(secret.exists() for secret in trained.secrets)
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="exists already"):
         publish(trained, tmp_path / "file")
@@ -91,23 +100,29 @@ def test_an_empty_target_is_filled(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "out").iterdir()} == FIVE
 
 
+class HalfWritten(io.FileIO):
+    """A file on a disk that is full after half of what is written."""
+
+    def write(self, content: Any, /) -> int:
+        super().write(content[: len(content) // 2])
+        raise OSError(28, "No space left on device")
+
+
 @pytest.mark.parametrize("name", sorted(FIVE))
 def test_no_half_of_a_folder_is_left_when_writing_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     trained = certified_run(tmp_path)
-    real = Path.write_bytes
+    real = Path.open
 
-    def full_disk(self: Path, data: bytes) -> int:
-        if self.name == name:
-            raise OSError(28, "No space left on device")
-        return real(self, data)
+    def full_disk(self: Path, mode: str = "r", *rest: Any, **options: Any) -> Any:
+        return HalfWritten(self, "wb") if (self.name, mode) == (name, "wb") else real(self, mode, *rest, **options)
 
-    monkeypatch.setattr(Path, "write_bytes", full_disk)
+    monkeypatch.setattr(Path, "open", full_disk)
     with pytest.raises(InputError, match="No space left"):
         publish(trained, tmp_path / "deep" / "out")
     assert list((tmp_path / "deep").iterdir()) == []
-    assert trained.key.exists()  # so that it can be tried again
+    assert all(secret.exists() for secret in trained.secrets)  # so that it can be tried again
     monkeypatch.undo()
     publish(trained, tmp_path / "deep" / "out")
     a_published_folder_is_accepted(tmp_path / "deep" / "out")
@@ -149,6 +164,38 @@ def test_the_certificate_holds_no_figure_of_the_private_data(original: Path) -> 
     keys = set(keys_of({name: part for name, part in facts.items() if name != "public_evaluations"}))
     assert {key for key in keys if re.search(r"loss|accura|train|rows|length|size|batches|norms", key, re.I)} == set()
     assert set(facts["public_evaluations"][0]) == {"step", "loss", "accuracy"}
+    assert not keys & {"at", "hash", "previous", "dataset", "clock"}  # times depend on the sizes of private batches
+
+
+@pytest.mark.parametrize(("engine", "noise"), [("exact", "exact"), ("reference", "fast"), ("vmap", "exact")])
+def test_the_certificate_names_the_mechanism_and_its_assumptions(tmp_path: Path, engine: str, noise: str) -> None:
+    publish(certified_run(tmp_path, engine=engine, noise=noise), tmp_path / "out")
+    a_published_folder_is_accepted(tmp_path / "out")
+    facts = json.loads((tmp_path / "out" / "certificate.json").read_text())
+    assert facts["mechanism"] == {
+        "sampler": "poisson",
+        "engine": engine,
+        "noise": noise,
+        "grid_bits": 30,
+        "randomness": "system",
+    }
+    assert facts["assumptions"][-2:] == [NOISE_SAMPLERS[noise].assumption, ENGINES[engine].assumption]
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert ("2^-20 of the clip norm" in page) == (engine != "exact")
+    assert ("Box-Muller" in page) == (noise == "fast")
+
+
+def test_the_certificate_repeats_the_ledger_of_the_run(tmp_path: Path) -> None:
+    trained = certified_run(tmp_path)
+    publish(trained, tmp_path / "out")
+    record = json.loads((tmp_path / "out" / "certificate.json").read_text())["ledger"]
+    assert record["entries"] == json.loads(json.dumps(public_record(trained.entries)))
+    assert record["digest"] == record_digest(record["entries"])
+    assert [(entry["position"], entry["steps"]) for entry in record["entries"] if entry["kind"] == "reservation"] == [
+        (0, 3),
+        (3, 3),
+        (6, 1),
+    ]
 
 
 def test_certificate_and_plan_are_strict_json_and_yaml(original: Path) -> None:

@@ -50,8 +50,14 @@ def facts_of(plan: Plan, evaluations: int = 4) -> dict[str, Any]:
         "plan_fingerprint": plan.fingerprint(),
         "events": to_json(plan.event()),
         "charged_steps": plan.steps,
-        "run": "0f3c",
-        "mechanism": {"sampler": "poisson", "engine": "vmap", "randomness": "system"},
+        "ledger": {"digest": "cd" * 32, "entries": []},
+        "mechanism": {
+            "sampler": "poisson",
+            "engine": "vmap",
+            "noise": "fast",
+            "grid_bits": 30,
+            "randomness": "system",
+        },
         "assumptions": ["Each row of the data set is one unit.", "Sums are computed in float64."],
         "model": {
             "file": "model.safetensors",
@@ -272,18 +278,22 @@ def test_hostile_texts_stay_texts(facts: dict[str, Any], plan: Plan) -> None:
     bad["model"] |= {"private": [HOSTILE], "file": HOSTILE, "sha256": HOSTILE}
     bad["software"][HOSTILE] = HOSTILE
     bad["public_evaluations"][-1][HOSTILE] = 1.0
-    bad["mechanism"]["engine"] = bad["run"] = bad["format"] = HOSTILE
+    bad["mechanism"] = dict.fromkeys(bad["mechanism"], HOSTILE)
+    bad["ledger"]["digest"] = bad["format"] = HOSTILE
     walk = Walk(report_page(bad, plan))
     assert walk.all("script") == []
     assert not any("onload" in attributes for _, attributes in walk.tags)
-    assert walk.text.count(HOSTILE) >= 8
+    assert walk.text.count(HOSTILE) >= 12
 
 
 def test_nothing_but_facts_is_shown_and_equal_input_gives_equal_text(
     facts: dict[str, Any], plan: Plan, page: str
 ) -> None:
     assert report_page(facts, plan) == page
-    assert report_page(facts | {"training_loss": 0.123456789, "ledger": "/secret/path"}, plan) == page
+    assert (
+        report_page(facts | {"training_loss": 0.123456789, "ledger": facts["ledger"] | {"path": "/secret/path"}}, plan)
+        == page
+    )
 
 
 def test_refuses_another_plan_estimates_and_infinity(facts: dict[str, Any], plan: Plan) -> None:

@@ -14,15 +14,17 @@ from promises import (
     empty_batches_release_noise_and_count,
     every_step_is_charged,
     one_step_is_what_the_plan_says,
+    releases_are_on_the_grid,
     the_whole_plan_is_charged,
 )
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from discreet import BudgetExhausted, InputError, PrivacyViolation
+from discreet import BudgetExhausted, InputError, PrivacyViolation, publish
+from discreet.clipping import ENGINES
 from discreet.core.events import tally
 from discreet.ledger import Ledger
-from discreet.randomness import TestStream
+from discreet.randomness import NOISE_SAMPLERS, TestStream
 from discreet.training import Session, Step, Training
 from discreet.training import session as session_module
 
@@ -31,9 +33,18 @@ LOSS = nn.CrossEntropyLoss()
 
 def charged(training: Training, run: str) -> int:
     """What another process sees in the ledger."""
-    ledger = Ledger(training.run_dir / "ledger.sqlite")
+    ledger = Ledger(training.folder.ledger)
     try:
         return ledger.charged_steps(run)
+    finally:
+        ledger.close()
+
+
+def released(training: Training, run: str) -> int:
+    """How far the ledger says that releases got."""
+    ledger = Ledger(training.folder.ledger)
+    try:
+        return max((entry.position for entry in ledger.entries(run) if entry.kind == "release"), default=0)
     finally:
         ledger.close()
 
@@ -54,11 +65,11 @@ def test_a_step_is_charged_before_its_data_is_read(tmp_path: Path) -> None:
     training = tiny_training(tmp_path, data=data, physical_batch=4)
     with training.session() as session:
         seen: list[tuple[int, int]] = []
-        data.on_read = lambda _index: seen.append((session.steps_done, charged(training, session.run)))
+        data.on_read = lambda _index: seen.append((session.position, charged(training, session.run)))
         while not session.finished:
             take(session)
     assert len(seen) > 20
-    assert all(paid > done for done, paid in seen)
+    assert all(paid >= position > 0 for position, paid in seen)  # the step that reads is counted in the position
 
 
 def test_a_refused_step_reads_nothing_and_changes_nothing(tmp_path: Path) -> None:
@@ -71,7 +82,7 @@ def test_a_refused_step_reads_nothing_and_changes_nothing(tmp_path: Path) -> Non
         data.on_read = lambda _index: pytest.fail("a refused step read the data")
         with pytest.raises(BudgetExhausted), session.step():
             pytest.fail("a refused step was entered")
-        assert charged(training, session.run) == session.steps_done == 7
+        assert charged(training, session.run) == session.position == 7
     assert torch.equal(weights(training), before)
 
 
@@ -197,11 +208,12 @@ def test_an_incomplete_or_repeated_batch_is_refused_and_not_released(
     with training.session() as session:
         with pytest.raises(InputError, match="chunk"), session.step() as step:
             misuse(step)
-        assert session.steps_done == 0
+        assert session.position == 1  # over, without a release; its charge stays
         assert torch.equal(weights(training), before)
         assert charged(training, session.run) == 3
         take(session)  # the next step goes on with the next receipt
-        assert session.steps_done == 1
+        assert session.position == 2
+        assert not torch.equal(weights(training), before)
 
 
 def test_a_step_that_was_closed_takes_no_more(tmp_path: Path) -> None:
@@ -220,7 +232,7 @@ def test_backward_inside_a_step_is_refused(tmp_path: Path) -> None:
     with training.session() as session:
         with pytest.raises(PrivacyViolation, match="backward"):
             take(session, before_add=lambda chunk: LOSS(training.model(chunk[0]), chunk[1]).backward())
-        assert session.steps_done == 0
+        assert session.position == 1
     assert torch.equal(weights(training), before)
 
 
@@ -235,7 +247,8 @@ def test_an_optimizer_step_inside_a_step_is_refused(tmp_path: Path) -> None:
     with training.session() as session:
         with pytest.raises(PrivacyViolation, match="inside a step"):
             take(session, before_add=train_on_the_quiet)
-        assert session.steps_done == 0
+        assert session.position == 1
+        assert released(training, session.run) == 0
 
 
 class InitialisedByData(nn.Module):
@@ -278,12 +291,15 @@ def test_an_exception_inside_a_step_leaves_the_charge(tmp_path: Path) -> None:
     with training.session() as session:
         with pytest.raises(Broken):
             take(session, before_add=fail)
-        assert session.steps_done == 0
+        assert session.position == 1
         assert torch.equal(weights(training), before)
         assert charged(training, session.run) == 3
+        taken = 0
         while not session.finished:
             take(session)
-        assert session.steps_done == 6  # one step early, as it was lost
+            taken += 1
+        assert taken == 6  # one step early, as it was lost
+        assert session.position == 7  # the lost step counts: its charge stays
         assert charged(training, session.run) == 7
 
 
@@ -311,6 +327,39 @@ def test_an_own_loop_equals_run_bit_for_bit(tmp_path: Path) -> None:
     assert trained.charged_steps == 7
 
 
+@pytest.mark.parametrize("noise", NOISE_SAMPLERS)
+def test_with_exact_sums_the_physical_batch_does_not_change_one_bit(tmp_path: Path, noise: str) -> None:
+    results = []
+    for size in (1, 5, 24):
+        training = tiny_training(tmp_path / str(size), physical_batch=size, engine="exact", noise=noise)
+        training.run()
+        results.append(weights(training))
+    assert all(torch.equal(result, results[0]) for result in results)
+
+
+class Temperature(nn.Module):
+    """A parameter without dimensions, beside one without elements."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.scale, self.none = linear(), nn.Parameter(torch.tensor(1.5)), nn.Parameter(torch.zeros(0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * self.head(x)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_parameter_without_dimensions_trains(tmp_path: Path, engine: str) -> None:
+    training = tiny_training(tmp_path, model=Temperature(), engine=engine, stream=None)
+    publish(training.run(), tmp_path / "out")
+    assert training.model.scale.shape == ()
+    assert float(training.model.scale.detach()) != 1.5
+
+
+def test_what_reaches_the_optimizer_is_on_the_grid(tmp_path: Path) -> None:
+    releases_are_on_the_grid(tmp_path)
+
+
 @pytest.mark.parametrize("engine", ["vmap", "reference"])
 def test_the_physical_batch_does_not_change_the_result(tmp_path: Path, engine: str) -> None:
     results = []
@@ -324,11 +373,12 @@ def test_the_physical_batch_does_not_change_the_result(tmp_path: Path, engine: s
 
 def test_engines_train_the_same_model(tmp_path: Path) -> None:
     results = []
-    for engine in ("vmap", "reference"):
+    for engine in ENGINES:
         training = tiny_training(tmp_path / engine, engine=engine)
         training.run()
         results.append(weights(training))
-    torch.testing.assert_close(results[0], results[1], rtol=1e-5, atol=1e-5)
+    for result in results[1:]:
+        torch.testing.assert_close(result, results[0], rtol=1e-5, atol=1e-5)
 
 
 def test_the_divisor_is_the_public_expected_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,17 +402,17 @@ def test_what_is_spent_is_the_prefix_of_the_plan_after_an_early_stop(tmp_path: P
         take(session)
         take(session)
     assert not session.finished
-    ledger = Ledger(training.run_dir / "ledger.sqlite")
+    ledger = Ledger(training.folder.ledger)
     assert tally(ledger.spent(session.run)) == tally(plan.first_steps(6))
     ledger.close()
     assert training.result(session).charged_steps == 6
 
 
-def test_a_buffer_that_changes_is_caught_at_the_step_in_debug(tmp_path: Path) -> None:
-    training = tiny_training(tmp_path, model=RunningMean(), engine="reference", debug=True)
+def test_a_buffer_that_changes_is_caught_at_the_step(tmp_path: Path) -> None:
+    training = tiny_training(tmp_path, model=RunningMean(), engine="reference")
     with training.session() as session, pytest.raises(PrivacyViolation, match="'mean'"):
         take(session)
-    assert session.steps_done == 1
+    assert session.position == 1
 
 
 def test_a_buffer_that_changes_is_caught_at_the_end(tmp_path: Path) -> None:
@@ -371,9 +421,8 @@ def test_a_buffer_that_changes_is_caught_at_the_end(tmp_path: Path) -> None:
         training.run()
 
 
-@pytest.mark.parametrize("debug", [True, False])
-def test_a_buffer_outside_the_state_dictionary_is_caught_too(tmp_path: Path, debug: bool) -> None:
-    training = tiny_training(tmp_path, model=RunningMean(persistent=False), engine="reference", debug=debug)
+def test_a_buffer_outside_the_state_dictionary_is_caught_too(tmp_path: Path) -> None:
+    training = tiny_training(tmp_path, model=RunningMean(persistent=False), engine="reference")
     with pytest.raises(PrivacyViolation, match="outside the state dictionary"):
         training.run()
 
@@ -386,14 +435,14 @@ def test_a_buffer_that_would_change_under_vmap_does_not(tmp_path: Path) -> None:
 def test_a_buffer_outside_the_state_dictionary_may_stay(tmp_path: Path) -> None:
     model = linear()
     model.register_buffer("phases", torch.ones(2, dtype=torch.complex64), persistent=False)
-    tiny_training(tmp_path, model=model, debug=True).run()
+    tiny_training(tmp_path, model=model).run()
 
 
 def test_a_shared_weight_is_private_under_all_its_names(tmp_path: Path) -> None:
     first, second = nn.Linear(4, 4), nn.Linear(4, 4)
     second.weight = first.weight
     model = nn.Sequential(first, nn.Tanh(), second)
-    tiny_training(tmp_path, model=model, debug=True).run()
+    tiny_training(tmp_path, model=model).run()
 
 
 class Pairs(Dataset[tuple[Any, Any]]):

@@ -1,9 +1,12 @@
 """`Training`: what it refuses before anything is charged, and what it shows and keeps."""
 
 import dataclasses
+import itertools
 import json
 import math
+import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,11 @@ from problems import FEATURES, Recorded, WithPublicTensors, blobs, linear, tiny_
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
-from discreet import InputError, PrivacyViolation
-from discreet.randomness import TestStream
+from discreet import BudgetExhausted, InputError, PrivacyViolation
+from discreet.clipping import ENGINES
+from discreet.core.errors import Interrupted, LedgerError
+from discreet.ledger import Budget, Ledger
+from discreet.randomness import NOISE_SAMPLERS, TestStream
 from discreet.training import Trained, Training
 from discreet.training import training as training_module
 
@@ -72,6 +78,17 @@ def test_bad_data_is_refused_before_anything_is_charged(tmp_path: Path, case: st
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("every", [0, -3, 2.5])
+def test_a_bad_evaluation_interval_is_refused_before_anything_is_charged(tmp_path: Path, every: float) -> None:
+    with pytest.raises(InputError, match="evaluate_every"):
+        tiny_training(tmp_path).run(evaluate_every=every)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_quarter_more_rows_than_declared_are_admitted(tmp_path: Path) -> None:
+    assert tiny_training(tmp_path, plan=tiny_plan(population=20, batch=12)).run().charged_steps == 7  # 24 <= 25
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_target_that_is_not_finite_is_refused(tmp_path: Path, value: float) -> None:
     with pytest.raises(InputError, match="target in row 9"):
@@ -83,7 +100,7 @@ def test_a_late_row_of_much_data_is_named_correctly(tmp_path: Path) -> None:
     inputs, targets = blobs(9000)
     targets[8191] = 7
     with pytest.raises(InputError, match="label 7 in row 8191"):
-        tiny_training(tmp_path, data=(inputs, targets))
+        tiny_training(tmp_path, data=(inputs, targets), plan=tiny_plan(population=9000))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +122,11 @@ def test_bad_public_data_is_refused_before_anything_is_charged(
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"engine": "magic"}, "engine 'magic'"),
+        ({"engine": "magic"}, "engine 'magic'; known: vmap, reference, exact"),
+        ({"noise": "pink"}, "noise 'pink'; known: fast, exact"),
+        ({"resume": True, "run_dir": None}, "run_dir"),
+        ({"dataset_id": "patients"}, "--ledger"),
+        ({"plan": tiny_plan(population=19)}, "24 rows, more than the 23 that the declared population allows"),
         ({"physical_batch": 0}, "physical_batch"),
         ({"physical_batch": 2.5}, "physical_batch"),
         ({"model": nn.Sequential(nn.Linear(FEATURES, 3), nn.BatchNorm1d(3))}, "GroupNorm"),
@@ -245,11 +266,121 @@ def test_metrics_are_right(tmp_path: Path) -> None:
     assert metrics["loss"] == pytest.approx(float(nn.CrossEntropyLoss()(output, targets)), rel=1e-5)
 
 
-def test_the_run_folder_holds_the_ledger_and_the_key_only(tmp_path: Path) -> None:
+def test_the_run_folder_holds_key_identity_ledger_and_checkpoint_only(tmp_path: Path) -> None:
     trained = tiny_training(tmp_path).run()
-    names = {path.name for path in (tmp_path / "run").iterdir()}
-    assert {"key", "ledger.sqlite"} <= names <= {"key", "ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"}
-    assert trained.key.stat().st_mode & 0o777 == 0o600
+    run = tmp_path / "run"
+    names = {path.name for path in run.iterdir()}
+    needed = {"key", "run.json", "checkpoint.pt", "ledger.sqlite"}
+    assert needed <= names <= needed | {"ledger.sqlite-wal", "ledger.sqlite-shm"}
+    assert run.stat().st_mode & 0o777 == 0o700
+    assert (run / "key").stat().st_mode & 0o777 == 0o600
+    assert trained.secrets == (run / "key", run / "checkpoint.pt")
+    facts = json.loads((run / "run.json").read_text())
+    assert facts == {"run": trained.entries[0].run, "ledger": str((run / "ledger.sqlite").resolve())}
+
+
+def test_a_checkpoint_holds_nothing_but_what_releases_made(tmp_path: Path) -> None:
+    trained = tiny_training(tmp_path, model=WithPublicTensors(), public_test=blobs(9, seed=1)).run()
+    content = torch.load(tmp_path / "run" / "checkpoint.pt", weights_only=True)
+    assert content.keys() == {"format", "run", "position", "model", "optimizer", "scheduler", "evaluations"}
+    assert content["position"] == 7
+    state = trained.model.state_dict()
+    assert content["model"].keys() == state.keys()
+    assert all(torch.equal(tensor, state[name]) for name, tensor in content["model"].items())
+    assert content["optimizer"].keys() == {"state", "param_groups"}
+    assert [set(metrics) for _, metrics in content["evaluations"]] == [{"loss", "accuracy"}] * len(trained.evaluations)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("noise", NOISE_SAMPLERS)
+def test_the_mechanism_is_named_with_its_assumptions_and_in_the_ledger(tmp_path: Path, engine: str, noise: str) -> None:
+    trained = tiny_training(tmp_path, engine=engine, noise=noise).run()
+    names = {"engine": engine, "noise": noise, "randomness": "test"}
+    assert {name: getattr(trained.mechanism, name) for name in names} == names
+    assert trained.mechanism.assumptions == (NOISE_SAMPLERS[noise].assumption, ENGINES[engine].assumption)
+    assert [entry.content for entry in trained.entries if entry.kind == "attempt"] == [names]
+
+
+def interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """Ask the run to stop as Ctrl-C would, after that many steps."""
+
+    @contextmanager
+    def stop_requests() -> Iterator[Any]:
+        calls = itertools.count(1)
+        yield lambda: signal.SIGINT if next(calls) >= steps else None
+
+    monkeypatch.setattr(training_module, "stop_requests", stop_requests)
+
+
+@pytest.mark.parametrize(("stopped", "lost"), [(3, 0), (4, 2), (1, 2)])
+def test_an_interrupted_run_goes_on_after_its_charges(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: int, lost: int
+) -> None:
+    """Blocks of three: steps that were charged and not taken are lost, and the plan is never exceeded."""
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, stopped)
+        with pytest.raises(Interrupted, match=f"stopped after step {stopped} of 7") as interruption:
+            tiny_training(tmp_path, public_test=blobs(9, seed=1)).run(evaluate_every=1)
+    assert interruption.value.signal == signal.SIGINT
+    again = tiny_training(tmp_path, public_test=blobs(9, seed=1), stream=TestStream(9), resume=True)
+    trained = again.run(evaluate_every=1)
+    assert trained.charged_steps == 7
+    steps = [evaluation.step for evaluation in trained.evaluations]
+    assert steps == [*range(1, stopped + 1), *range(stopped + lost + 1, 8)]
+    assert [(entry.position, entry.steps) for entry in trained.entries if entry.kind == "reservation"] == [
+        (0, 3),
+        (3, 3),
+        (6, 1),
+    ]
+    assert [entry.attempt for entry in trained.entries if entry.kind == "attempt"] == [0, 1]
+
+
+def test_a_stop_at_the_last_step_is_a_finished_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt_after(monkeypatch, 7)
+    assert tiny_training(tmp_path).run().charged_steps == 7
+
+
+def test_resuming_uses_other_noise(tmp_path: Path) -> None:
+    """The same attempt number or the same key never gives the same stream twice."""
+    deltas = []
+    for name in ("a", "b"):
+        training = tiny_training(tmp_path / "run-of", stream=None, run_dir=tmp_path / "run", resume=name == "b")
+        before = training.model.weight.detach().clone()
+        with training.session() as session:
+            assert session.position == (3 if name == "b" else 0)
+            with session.step() as step:
+                for chunk in step.chunks:
+                    step.add(training.criterion, chunk)
+        deltas.append(training.model.weight.detach() - before)
+    assert not torch.equal(deltas[0], deltas[1])
+
+
+def test_a_shared_ledger_whose_budget_is_spent_refuses_the_run_without_a_trace(tmp_path: Path) -> None:
+    where, epsilon = tmp_path / "shared.sqlite", tiny_plan().guarantee().epsilon
+    ledger = Ledger(where)
+    ledger.set_budget("patients", Budget(1.5 * epsilon, 1e-3))
+    tiny_training(tmp_path / "a", ledger=where, dataset_id="patients").run()
+    with pytest.raises(BudgetExhausted):
+        tiny_training(tmp_path / "b", ledger=where, dataset_id="patients").run()
+    assert not (tmp_path / "b" / "run").exists()
+    assert ledger.budget("patients")[1].runs == 1
+    ledger.close()
+
+
+@pytest.mark.parametrize("where", ["missing/ledger.sqlite", "http://example.org/ledger"])
+def test_a_ledger_that_cannot_be_opened_leaves_no_run_folder(tmp_path: Path, where: str) -> None:
+    with pytest.raises(LedgerError):
+        tiny_training(tmp_path, ledger=where if "://" in where else tmp_path / where).run()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failing_on_open_leaves_no_run_folder(tmp_path: Path) -> None:
+    def fail() -> None:
+        raise InputError("the disk is full")
+
+    with pytest.raises(InputError, match="full"):
+        tiny_training(tmp_path, on_open=fail).run()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_plan_declares_the_initial_state(tmp_path: Path) -> None:
@@ -270,7 +401,7 @@ def test_a_scheduler_steps_after_every_step(tmp_path: Path) -> None:
 
 def test_frozen_parameters_and_buffers_stay(tmp_path: Path) -> None:
     model = WithPublicTensors()
-    tiny_training(tmp_path, model=model, debug=True).run()
+    tiny_training(tmp_path, model=model).run()
     assert torch.equal(model.scale, torch.ones(FEATURES))
     assert torch.equal(model.shift, torch.full((FEATURES,), 0.5))
 

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 import typer
 
-from discreet.cli import calibrate, compare, epsilon, train, verify
-from discreet.core.errors import BudgetExhausted, DiscreetError, VerificationFailed
+from discreet.cli import calibrate, compare, epsilon, ledger, train, verify
+from discreet.core.errors import BudgetExhausted, DiscreetError, Interrupted, VerificationFailed
 
 app = typer.Typer(
     help="Train a neural network on people's data, publish it, and prove what it gives away.",
@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 app.command("train")(train.train)
 app.command("verify")(verify.verify)
+app.add_typer(ledger.app, name="ledger")
 app.command("epsilon")(epsilon.epsilon)
 app.command("compare")(compare.compare_methods)
 app.command("calibrate")(calibrate.calibrate)
@@ -52,6 +53,8 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(str(error), 3)
     except VerificationFailed as error:
         return _fail(str(error), 1)
+    except Interrupted as error:
+        return _fail(str(error), 128 + error.signal)
     except DiscreetError as error:
         return _fail(str(error), 2)
     return result if isinstance(result, int) else 0

@@ -2,11 +2,12 @@
 
 from discreet.clipping.accumulate import Accumulator
 from discreet.clipping.admission import admit_model, admit_optimizer, private_parameters
-from discreet.clipping.engines import ENGINES, Criterion, Engine
+from discreet.clipping.engines import ENGINES, Clip, Criterion, Engine
 
 __all__ = [
     "ENGINES",
     "Accumulator",
+    "Clip",
     "Criterion",
     "Engine",
     "admit_model",

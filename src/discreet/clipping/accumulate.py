@@ -1,12 +1,14 @@
-"""Adding up the chunks of a batch."""
+"""Adding up the chunks of a batch, and the bound on what one unit can change in the result."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 from torch import Tensor
 
+from discreet.clipping.engines import Clip, Engine
 from discreet.core.arrays import Array
 from discreet.core.release import ClippedSum
 
@@ -24,6 +26,18 @@ class Accumulator:
         for name, total in self._totals.items():
             total += sums[name].detach().cpu().double().numpy()
 
-    def total(self, sensitivity: float) -> ClippedSum:
-        """The sum, with the bound on one unit's contribution that the chunks were clipped to."""
-        return ClippedSum(self._totals, sensitivity)
+    def total(self, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
+        """The sum, rounded to the grid once, with its sensitivity in exact arithmetic.
+
+        `exact`: the sum is on the grid already, and one unit moves it by at most C. Other engines: two neighbouring
+        sums, as computed, differ by at most C + slack, where slack = 2 x error x C x `largest_batch` (both err, for
+        every example whose chunk moved), and rounding each coordinate to the grid adds at most one grid step, so
+        grid x sqrt(d) to the norm of d coordinates.
+        """
+        if engine.error is None:
+            return ClippedSum(self._totals, clip.norm, clip.grid)
+        dimension = sum(total.size for total in self._totals.values())
+        slack = 2 * engine.error * clip.norm * largest_batch
+        sensitivity = (clip.norm + slack + clip.grid * math.sqrt(dimension)) * (1 + 2.0**-50)
+        rounded = {name: np.asarray(np.rint(total / clip.grid) * clip.grid) for name, total in self._totals.items()}
+        return ClippedSum(rounded, sensitivity, clip.grid)

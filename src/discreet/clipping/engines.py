@@ -1,12 +1,14 @@
 """Engines: different ways to the same clipped sum.
 
-Both process every example as a batch of one, so no module can mix examples. `reference` is slow and obvious;
-`vmap` is the same function, vectorised by torch.func. Tests hold one to the other.
+All process every example as a batch of one, so no module can mix examples. `reference` is slow and obvious; `vmap` is
+the same function, vectorised by torch.func; `exact` is `reference` on the grid, so that its sums have no rounding at
+all. Tests hold each to the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,36 +16,69 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from discreet.clipping.admission import private_parameters
-from discreet.clipping.factor import clipped_sum
+from discreet.clipping.factor import clipped, clipped_sum
+from discreet.core import assumptions
 from discreet.core.errors import UnsupportedModel
 
 Criterion = Callable[[Any, Tensor], Tensor]
 """A loss of (model output, target), as in torch.nn; it is called with one example at a time."""
 
-Engine = Callable[[nn.Module, Criterion, Tensor, Tensor, float], dict[str, Tensor]]
-"""(model, criterion, inputs, targets, clip_norm) -> float64 sums of clipped gradients by parameter name.
-
-`inputs` and `targets` have the examples along axis 0; there is at least one.
-"""
+Gradients = dict[str, Tensor]
 
 
-def reference(
-    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip_norm: float
-) -> dict[str, Tensor]:
-    """One backward pass per example."""
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """How each example is clipped: to the L2 norm `norm`; noise and sums live on multiples of `grid`."""
+
+    norm: float
+    grid: float
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A way to compute clipped sums, and what has to be assumed of its floating-point arithmetic.
+
+    `clipped_sum(model, criterion, inputs, targets, clip)` returns float64 sums by parameter name; examples lie along
+    axis 0, and there is at least one. `error` bounds, relative to the clip norm and per example on average, how far
+    clipped gradients depend on how the batch is cut; None means that sums are exact multiples of the grid.
+    """
+
+    name: str
+    clipped_sum: Callable[[nn.Module, Criterion, Tensor, Tensor, Clip], Gradients]
+    error: float | None
+    assumption: str
+
+
+def _per_example(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> Iterator[Gradients]:
+    """One backward pass per example; each gradient has a leading axis of length one."""
     parameters = private_parameters(model)
-    rows = []
     for i in range(len(inputs)):
-        loss = criterion(model(inputs[i : i + 1]), targets[i : i + 1]).sum()
+        loss = criterion(model(inputs[i : i + 1].clone()), targets[i : i + 1].clone()).sum()
         row = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
-        rows.append([torch.zeros_like(p) if g is None else g for g, p in zip(row, parameters.values(), strict=True)])
-    gradients = {name: torch.stack([row[k] for row in rows]) for k, name in enumerate(parameters)}
-    return clipped_sum(gradients, clip_norm)
+        yield {
+            name: (torch.zeros_like(parameter) if gradient is None else gradient).unsqueeze(0)
+            for (name, parameter), gradient in zip(parameters.items(), row, strict=True)
+        }
 
 
-def vectorised(
-    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip_norm: float
-) -> dict[str, Tensor]:
+def reference(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip) -> Gradients:
+    """One backward pass per example, added up in float64."""
+    return _add(clipped(one, clip.norm) for one in _per_example(model, criterion, inputs, targets))
+
+
+def exact(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip) -> Gradients:
+    """One backward pass per example, its clipped gradient cut to the grid.
+
+    Cutting toward zero cannot raise the norm, and sums of multiples of the grid are exact in float64 (the mechanism
+    refuses sums beyond 2^52 multiples), so the order and the chunks of a batch make no difference.
+    """
+    return _add(
+        {name: torch.trunc(row / clip.grid) * clip.grid for name, row in clipped(one, clip.norm).items()}
+        for one in _per_example(model, criterion, inputs, targets)
+    )
+
+
+def vectorised(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip) -> Gradients:
     """All examples of the chunk at once, through torch.func.vmap; memory grows with the chunk."""
     trainable = {name: parameter.detach() for name, parameter in private_parameters(model).items()}
     fixed = {
@@ -52,7 +87,7 @@ def vectorised(
         if name not in trainable
     }
 
-    def loss(parameters: dict[str, Tensor], example: Tensor, target: Tensor) -> Tensor:
+    def loss(parameters: Gradients, example: Tensor, target: Tensor) -> Tensor:
         output = functional_call(model, {**parameters, **fixed}, (example.unsqueeze(0),))
         return criterion(output, target.unsqueeze(0)).sum()
 
@@ -61,7 +96,19 @@ def vectorised(
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise UnsupportedModel(f"the engine 'vmap' cannot run this model ({reason}); use engine='reference'") from error
-    return clipped_sum(gradients, clip_norm)
+    return clipped_sum(gradients, clip.norm)
 
 
-ENGINES: dict[str, Engine] = {"reference": reference, "vmap": vectorised}
+def _add(rows: Iterator[Gradients]) -> Gradients:
+    total = next(rows)
+    for row in rows:
+        for name, tensor in row.items():
+            total[name] = total[name] + tensor
+    return {name: tensor.squeeze(0) for name, tensor in total.items()}
+
+
+ENGINES: dict[str, Engine] = {
+    "vmap": Engine("vmap", vectorised, 2.0**-20, assumptions.ENGINES["vmap"]),
+    "reference": Engine("reference", reference, 2.0**-20, assumptions.ENGINES["reference"]),
+    "exact": Engine("exact", exact, None, assumptions.ENGINES["exact"]),
+}

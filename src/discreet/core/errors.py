@@ -8,6 +8,7 @@ DiscreetError
 ├── LedgerError           the ledger cannot be read, written or trusted
 ├── RandomnessReuse       a random sub-stream was asked for twice
 ├── PrivacyViolation      an invariant that privacy rests on does not hold; the run stops
+├── Interrupted           the run was asked to stop, and did so between two steps (exit code 130 or 143)
 └── VerificationFailed    a published folder does not support its claim (exit code 1)
 """
 
@@ -44,6 +45,14 @@ class RandomnessReuse(DiscreetError):
 
 class PrivacyViolation(DiscreetError):
     """An invariant that the guarantee rests on does not hold, so the run stops without publishing."""
+
+
+class Interrupted(DiscreetError):
+    """A run was asked to stop and did so between two steps. It can be resumed, or published as it is."""
+
+    def __init__(self, message: str, signal: int) -> None:
+        super().__init__(message)
+        self.signal = signal
 
 
 class VerificationFailed(DiscreetError):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from discreet.core import checks
 from discreet.core.arrays import Array
+from discreet.core.errors import InputError
 from discreet.core.events import Event
 
 
@@ -14,14 +16,19 @@ from discreet.core.events import Event
 class ClippedSum:
     """A sum over units, one float64 array per name, with the bound that one unit's contribution obeys.
 
-    `sensitivity` bounds the joint L2 norm over all tensors of what any one unit adds, NaN input included.
+    Every value is a multiple of `grid`, a public power of two. `sensitivity` bounds the joint L2 norm over all
+    tensors of what any one unit changes, NaN input, rounding to the grid and float slack included.
     """
 
     tensors: Mapping[str, Array]
     sensitivity: float
+    grid: float
 
     def __post_init__(self) -> None:
         checks.positive("sensitivity", self.sensitivity)
+        checks.positive("grid", self.grid)
+        if math.frexp(self.grid)[0] != 0.5:
+            raise InputError(f"grid must be a power of two, got {self.grid!r}")
 
 
 @dataclass(frozen=True, slots=True)

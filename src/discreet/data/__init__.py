@@ -6,10 +6,10 @@ from pathlib import Path
 from discreet.data.arrays import npz
 from discreet.data.digits import digits
 from discreet.data.mnist import mnist
-from discreet.data.private import PrivateData, as_private
+from discreet.data.private import PrivateData, as_private, check_rows
 from discreet.data.splits import Split
 
 DATASETS: dict[str, Callable[[Path | None], Split]] = {"digits": digits, "mnist": mnist, "npz": npz}
 """Data sets by the name that recipes give them; each takes the path of `--data`."""
 
-__all__ = ["DATASETS", "PrivateData", "Split", "as_private"]
+__all__ = ["DATASETS", "PrivateData", "Split", "as_private", "check_rows"]

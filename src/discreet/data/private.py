@@ -39,21 +39,34 @@ class PrivateData:
             raise InputError("inputs and targets must be tensors (or numbers and arrays that become tensors)")
         return inputs, targets
 
-    def check(self, classes: int | None) -> None:
-        """Look at every example once, before anything is charged, for values that cannot be trained on.
-
-        `classes`: the number of classes, if targets are class indices. The message names the row; it goes to
-        the holder of the data and is not part of what is published.
-        """
-        if len(self) == 0:
-            raise InputError("the data set is empty; give at least one example")
+    def check(self, classes: int | None, at_most: int) -> None:
+        """`check_size` and `check_rows` for all of it."""
+        self.check_size(at_most)
         for start in range(0, len(self), _CHECKED_AT_ONCE):
             indices = torch.arange(start, min(start + _CHECKED_AT_ONCE, len(self))).numpy()
-            inputs, targets = self.fetch(indices)
-            _check_finite("feature", inputs, start)
-            _check_finite("target", targets, start)
-            if classes is not None:
-                _check_labels(targets, classes, start)
+            check_rows(*self.fetch(indices), start, classes)
+
+    def check_size(self, at_most: int) -> None:
+        """Refuse no rows, and more than the declared population allows. Like all checks before a run's first step,
+        this tells the holder of the data, and is not part of what is published."""
+        if len(self) == 0:
+            raise InputError("the data set is empty; give at least one example")
+        if len(self) > at_most:
+            raise InputError(
+                f"the data has {len(self)} rows, more than the {at_most} that the declared population allows; "
+                "declare a population that is public and large enough"
+            )
+
+
+def check_rows(inputs: Tensor, targets: Tensor, start: int, classes: int | None) -> None:
+    """Refuse values that cannot be trained on, naming the row (`start` is the number of the first).
+
+    `classes`: the number of classes, if targets are class indices.
+    """
+    _check_finite("feature", inputs, start)
+    _check_finite("target", targets, start)
+    if classes is not None:
+        _check_labels(targets, classes, start)
 
 
 def as_private(data: object) -> PrivateData:

@@ -1,5 +1,7 @@
 """The ledger: what was spent, durable before anything is drawn."""
 
-from discreet.ledger.ledger import Ledger
+from discreet.ledger.budget import Budget, Spent
+from discreet.ledger.chain import Entry, public_record, record_digest
+from discreet.ledger.ledger import Head, Ledger
 
-__all__ = ["Ledger"]
+__all__ = ["Budget", "Entry", "Head", "Ledger", "Spent", "public_record", "record_digest"]

@@ -3,55 +3,120 @@
 from __future__ import annotations
 
 import itertools
-import json
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, create_engine, event, func, select, update
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Connection, func
 
-from discreet.core.errors import LedgerError
+from discreet.core.errors import InputError, LedgerError
 from discreet.core.events import Compose, Event, Repeat, from_json, to_json
+from discreet.core.guarantee import Guarantee
 from discreet.core.release import Receipt
-from discreet.ledger.schema import attempts, metadata, reservations, runs
+from discreet.ledger import store
+from discreet.ledger.budget import Budget, Spent, admit_run, check_alike, spent_by
+from discreet.ledger.chain import Entry, check_chain, check_seal, next_entry
+from discreet.ledger.schema import entries
 
 Admission = Callable[[int], Sequence[Event]]
 """Given how many steps are charged, the events to charge next; raises `BudgetExhausted` to refuse."""
 
 
-class Ledger:
-    """What runs have spent, in one SQLite file.
+_LONGEST_NAME = 200
 
-    A charge is durable (write-ahead log, full synchronisation) when `reserve` returns, and is never taken
-    back: neither a crash nor an undrawn step lowers it.
+_CUT = "the ledger is cut: entries are missing; restore it from a copy that `discreet ledger verify` accepts"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """How long the chain is and the hash of its last entry."""
+
+    entries: int
+    hash: str
+
+
+class Ledger:
+    """What runs have spent, in an SQLite file or a PostgreSQL database (`postgresql://...`).
+
+    A charge is durable when `reserve` returns (SQLite: write-ahead log, full synchronisation), and is never
+    taken back: neither a crash nor an undrawn step lowers it. Filters are evaluated inside the write
+    transaction, so any number of processes may share a ledger.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = Path(path)
-        self._engine = create_engine(URL.create("sqlite", database=str(self.path)))
-        event.listen(self._engine, "connect", _configure)
-        event.listen(self._engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
-        with self._transaction() as connection:
-            metadata.create_all(connection)
+    def __init__(self, where: str | Path, *, create: bool = True) -> None:
+        self._store = store.Store(where, create=create)
 
-    def open_run(self, plan_fingerprint: str) -> str:
-        """Enter a new run of a plan and return its identifier."""
+    @property
+    def where(self) -> str:
+        """The absolute path, or the address with its password, to open the ledger again with."""
+        return self._store.where
+
+    @property
+    def shown(self) -> str:
+        """The same for messages: without the password."""
+        return self._store.shown
+
+    def set_budget(self, dataset: str, budget: Budget) -> None:
+        """Fix, or from now on replace, what all runs on `dataset` may spend together."""
+        if not _checked_name(dataset):
+            raise InputError("a budget belongs to a data set; give its name with --dataset-id")
+        with self._store.transaction() as connection:
+            check_alike(budget, _kinds(_runs(connection, dataset)), dataset)
+            store.append(connection, next_entry(store.last(connection), "budget", budget.as_dict(), dataset=dataset))
+
+    def budget(self, dataset: str) -> tuple[Budget | None, Spent]:
+        """The budget of a data set, if it has one, and what its runs were charged."""
+        with self._store.transaction() as connection:
+            return _budget(connection, dataset), spent_by(_charges(_runs(connection, dataset)))
+
+    def open_run(self, plan_fingerprint: str, guarantee: Guarantee, dataset: str = "") -> str:
+        """Charge a new run whole to the budget of its data set, and return the identifier of the run.
+
+        Raises `BudgetExhausted`, and writes nothing, if it does not fit. A data set without a budget has no limit.
+        """
         run = secrets.token_hex(16)
-        with self._transaction() as connection:
-            connection.execute(runs.insert().values(id=run, plan_fingerprint=plan_fingerprint))
+        body = {
+            "plan": plan_fingerprint,
+            "epsilon": guarantee.epsilon,
+            "delta": guarantee.delta,
+            "adjacency": guarantee.adjacency.value,
+            "unit": guarantee.unit.value,
+        }
+        with self._store.transaction() as connection:
+            budget = _budget(connection, dataset) if _checked_name(dataset) else None
+            if budget is not None:
+                _check_uncut(connection)
+                earlier = _runs(connection, dataset)
+                check_alike(budget, _kinds(earlier), dataset)
+                admit_run(budget, _charges(earlier), guarantee, dataset)
+            store.append(connection, next_entry(store.last(connection), "run", body, dataset=dataset, run=run))
         return run
 
-    def start_attempt(self, run: str) -> int:
-        """Enter a new start of `run` and return its number, from 0."""
-        with self._transaction() as connection:
-            if connection.execute(select(runs.c.id).where(runs.c.id == run)).first() is None:
-                raise LedgerError(f"the ledger {self.path} knows no run {run}")
-            last = connection.execute(select(func.max(attempts.c.number)).where(attempts.c.run == run)).scalar()
-            number = 0 if last is None else int(last) + 1
-            connection.execute(attempts.insert().values(run=run, number=number))
+    def start_attempt(self, run: str, plan_fingerprint: str, mechanism: Mapping[str, str] | None = None) -> int:
+        """Enter a new start of `run` and return its number, from 0.
+
+        Its plan must be the one it was opened with, and its `mechanism` (engine, noise, randomness: what the
+        certificate will say of all its releases) that of its first attempt.
+        """
+        with self._store.transaction() as connection:
+            opened = store.find(connection, run=run, kind="run")
+            if not opened:
+                raise LedgerError(f"the ledger {self.shown} knows no run {run}; it is another ledger, or was cut")
+            _check_uncut(connection)
+            if opened[0].content["plan"] != plan_fingerprint:
+                raise InputError(
+                    "the plan or the initial model differs from those the run was started with; "
+                    "resume with the same, or start a new run"
+                )
+            body = dict(mechanism or {})
+            earlier = store.find(connection, run=run, kind="attempt")
+            if earlier and earlier[0].content != body:
+                first = ", ".join(f"{name} {value!r}" for name, value in earlier[0].content.items())
+                raise InputError(f"the run was started with {first}; resume with the same, or start a new run")
+            number = len(earlier)
+            store.append(connection, next_entry(store.last(connection), "attempt", body, run=run, attempt=number))
         return number
 
     def reserve(self, run: str, attempt: int, admission: Admission) -> tuple[Receipt, ...]:
@@ -60,78 +125,114 @@ class Ledger:
         `admission` is called inside the write transaction with the number of steps charged so far, so no two
         processes can be granted the same steps. If it refuses, nothing is written.
         """
-        with self._transaction() as connection:
+        with self._store.transaction() as connection:
+            if not store.find(connection, run=run, kind="run"):
+                raise LedgerError(f"the ledger {self.shown} knows no run {run}; it is another ledger, or was cut")
             position = _charged(connection, run)
-            events = tuple(admission(position))
-            if not events:
-                raise LedgerError(f"nothing was asked for at position {position}; a charge needs at least one event")
-            connection.execute(
-                reservations.insert().values(
-                    run=run,
-                    attempt=attempt,
-                    position=position,
-                    steps=len(events),
-                    event=json.dumps(to_json(_grouped(events))),
-                    released=0,
-                )
+            block = tuple(admission(position))
+            if not block:
+                raise LedgerError("the admission granted no step and refused none; nothing was charged")
+            entry = next_entry(
+                store.last(connection),
+                "reservation",
+                to_json(_grouped(block)),
+                run=run,
+                attempt=attempt,
+                position=position,
+                steps=len(block),
             )
-        return tuple(Receipt(run, attempt, position + i, one) for i, one in enumerate(events))
+            store.append(connection, entry)
+        return tuple(Receipt(run, attempt, position + i, event) for i, event in enumerate(block))
 
     def commit(self, receipt: Receipt) -> None:
         """Note that every step up to that of `receipt` was released. The charge does not depend on it."""
-        table = reservations
-        holds = (table.c.position <= receipt.position) & (table.c.position + table.c.steps > receipt.position)
-        with self._transaction() as connection:
-            connection.execute(
-                update(table)
-                .where((table.c.run == receipt.run) & holds)
-                .values(released=receipt.position + 1 - table.c.position)
+        with self._store.transaction() as connection:
+            entry = next_entry(
+                store.last(connection),
+                "release",
+                {},
+                run=receipt.run,
+                attempt=receipt.attempt,
+                position=receipt.position + 1,
             )
+            store.append(connection, entry)
 
     def charged_steps(self, run: str) -> int:
         """How many steps of `run` are charged, drawn or not."""
-        with self._transaction() as connection:
+        with self._store.transaction() as connection:
             return _charged(connection, run)
 
     def spent(self, run: str) -> Event:
         """Everything charged to `run`, as one event."""
-        query = select(reservations.c.event).where(reservations.c.run == run).order_by(reservations.c.position)
-        with self._transaction() as connection:
-            rows = connection.execute(query).scalars().all()
-        return Compose(tuple(from_json(json.loads(row)) for row in rows))
+        return Compose(tuple(from_json(entry.content) for entry in self.entries(run) if entry.kind == "reservation"))
+
+    def entries(self, run: str | None = None) -> Sequence[Entry]:
+        """All entries, or those of one run, oldest first; an edited one is a `LedgerError`."""
+        with self._store.transaction() as connection:
+            found = store.find(connection, **({} if run is None else {"run": run}))
+        for entry in found:
+            check_seal(entry)
+        return found
+
+    def verify(self) -> Head:
+        """Walk the whole chain; a cut or an edit is a `LedgerError` that names the entry."""
+        with self._store.transaction() as connection:
+            found = store.find(connection)
+        return Head(*check_chain(found))
 
     def close(self) -> None:
-        """Release the file."""
-        self._engine.dispose()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        try:
-            with self._engine.begin() as connection:
-                yield connection
-        except SQLAlchemyError as error:
-            cause = getattr(error, "orig", None) or error
-            raise LedgerError(
-                f"cannot use the ledger {self.path}: {cause}; nothing was released without a charge"
-            ) from error
-
-
-def _configure(connection: Any, _record: object) -> None:
-    """Let `begin` take the write lock itself, and make every commit reach the disk."""
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA busy_timeout = 30000")
-    cursor.execute("PRAGMA journal_mode = WAL")
-    cursor.execute("PRAGMA synchronous = FULL")
-    cursor.execute("PRAGMA foreign_keys = ON")
-    cursor.close()
+        """Release the file or the connection."""
+        self._store.close()
 
 
 def _charged(connection: Connection, run: str) -> int:
-    total = connection.execute(select(func.sum(reservations.c.steps)).where(reservations.c.run == run)).scalar()
-    return int(total or 0)
+    """The steps of all blocks, which must end where the last one ends."""
+    ours = entries.c.run == run, entries.c.kind == "reservation"
+    total, end = store.figures(
+        connection, func.sum(entries.c.steps), func.max(entries.c.position + entries.c.steps), *ours
+    )
+    if total != end:
+        raise LedgerError(_CUT)
+    return total
 
 
-def _grouped(events: Sequence[Event]) -> Event:
-    runs_of_equal = ((one, len(list(group))) for one, group in itertools.groupby(events))
-    return Compose(tuple(Repeat(one, count) for one, count in runs_of_equal))
+def _check_uncut(connection: Connection) -> None:
+    """Refuse a ledger in which a row other than the last ones is missing: entries count from 0 without gaps."""
+    count, top = store.figures(connection, func.count(), func.max(entries.c.number) + 1)
+    if count != top:
+        raise LedgerError(_CUT)
+
+
+def _checked_name(dataset: str) -> str:
+    if not (dataset == dataset.strip() and len(dataset) <= _LONGEST_NAME and (dataset.isprintable())):
+        raise InputError(f"a data set's name must be printable and at most {_LONGEST_NAME} characters: {dataset!r:.80}")
+    return dataset
+
+
+def _budget(connection: Connection, dataset: str) -> Budget | None:
+    found = store.find(connection, dataset=dataset, kind="budget")
+    if not found:
+        return None
+    check_seal(found[-1])
+    return Budget.from_dict(found[-1].content)
+
+
+def _runs(connection: Connection, dataset: str) -> list[dict[str, Any]]:
+    """What the runs on a data set were opened with."""
+    found = store.find(connection, dataset=dataset, kind="run")
+    for entry in found:
+        check_seal(entry)
+    return [entry.content for entry in found]
+
+
+def _charges(runs: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
+    return [(run["epsilon"], run["delta"]) for run in runs]
+
+
+def _kinds(runs: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(run["adjacency"], run["unit"]) for run in runs]
+
+
+def _grouped(block: Sequence[Event]) -> Event:
+    runs_of_equal = ((event, len(list(group))) for event, group in itertools.groupby(block))
+    return Compose(tuple(Repeat(event, count) for event, count in runs_of_equal))

@@ -1,37 +1,38 @@
-"""The tables of the ledger."""
+"""The one table of the ledger. Rows are only ever appended."""
 
 from __future__ import annotations
 
-from sqlalchemy import Column, ForeignKey, Integer, MetaData, String, Table, Text, UniqueConstraint
+from sqlalchemy import Column, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
 
 metadata = MetaData()
 
-runs = Table(
-    "runs",
+entries = Table(
+    "discreet_entries",
     metadata,
-    Column("id", String(64), primary_key=True),
-    Column("plan_fingerprint", String(80), nullable=False),
-)
-"""One row per run; its plan never changes."""
-
-attempts = Table(
-    "attempts",
-    metadata,
-    Column("run", ForeignKey("runs.id"), primary_key=True),
-    Column("number", Integer, primary_key=True),
-)
-"""One row per start of a run; each has randomness of its own."""
-
-reservations = Table(
-    "reservations",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("run", ForeignKey("runs.id"), nullable=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("kind", String(16), nullable=False),
+    Column("dataset", String(200), nullable=False),
+    Column("run", String(64), nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("position", Integer, nullable=False),
     Column("steps", Integer, nullable=False),
-    Column("event", Text, nullable=False),
-    Column("released", Integer, nullable=False, default=0),
-    UniqueConstraint("run", "position"),
+    Column("body", Text, nullable=False),
+    Column("at", String(40), nullable=False),
+    Column("previous", String(64), nullable=False),
+    Column("hash", String(64), nullable=False),
+    UniqueConstraint("previous"),
+    Index("discreet_entries_of_run", "run", "kind"),
 )
-"""One row per block of steps: charged when the row is there, whatever was drawn (`released` counts steps)."""
+"""
+| kind        | body                                              | other columns used        |
+|-------------|---------------------------------------------------|---------------------------|
+| budget      | epsilon, delta, adjacency, unit                   | dataset                   |
+| run         | plan fingerprint, epsilon, delta, adjacency, unit | dataset, run              |
+| attempt     | engine, noise, randomness                         | run, attempt              |
+| reservation | the event of the block                            | run, attempt, position, steps |
+| release     | {}                                                | run, attempt, position    |
+
+The position of a release is the first step not yet released. Numbers count from 0 without gaps; `previous` is the
+hash of the row before, 64 zeros for the first. Unused text columns are empty, unused numbers 0. The same schema serves
+SQLite and PostgreSQL.
+"""

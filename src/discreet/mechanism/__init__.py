@@ -1,5 +1,5 @@
 """Mechanisms: from a bounded sum to a release that was paid for."""
 
-from discreet.mechanism.gaussian import gaussian_release
+from discreet.mechanism.gaussian import GRID_BITS, LARGEST_MULTIPLE, gaussian_release, grid_for
 
-__all__ = ["gaussian_release"]
+__all__ = ["GRID_BITS", "LARGEST_MULTIPLE", "gaussian_release", "grid_for"]

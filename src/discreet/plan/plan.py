@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import Field, ValidationError
 
 from discreet.accounting.account import Method, guarantee, parse
@@ -17,7 +20,10 @@ from discreet.core.errors import BudgetExhausted, InputError
 from discreet.core.events import Compose, Event, Gaussian, Repeat
 from discreet.core.guarantee import Guarantee
 from discreet.plan.validation import Frozen, explain
-from discreet.sampling import PoissonSampler
+from discreet.sampling import OVERFLOW, PoissonSampler
+
+_SET_ASIDE = 1e-9
+"""The share of delta that is kept for batches beyond `largest_batch`."""
 
 Positive = Annotated[float, Field(gt=0)]
 Rate = Annotated[float, Field(gt=0, le=1)]
@@ -40,7 +46,7 @@ class FlatClipping(Frozen):
     """One example's gradient, all parameters together, is scaled down to L2 norm at most `norm`."""
 
     kind: Literal["flat"] = "flat"
-    norm: Positive
+    norm: Annotated[float, Field(ge=1e-30, le=1e30)]
 
     @property
     def sensitivity(self) -> float:
@@ -158,13 +164,24 @@ class Plan(Frozen):
         return tuple(events)
 
     def guarantee(self, delta: float | None = None, method: Method = Method.PLD) -> Guarantee:
-        """The guarantee of the whole plan; it also holds if the run is stopped early by what it released."""
-        return guarantee(self.event(), self.delta if delta is None else delta, self.adjacency, method)
+        """The guarantee of the whole plan; it also holds if the run is stopped early by what it released.
+
+        A billionth of delta is set aside for batches larger than `largest_batch`, for which the sums of fast
+        engines have no float slack: T steps add at most (1 + e^epsilon) T `OVERFLOW` to delta.
+        """
+        delta = self.delta if delta is None else delta
+        reserve = _SET_ASIDE * checks.open_unit("delta", delta)
+        found = guarantee(self.event(), delta - reserve, self.adjacency, method)
+        lower = guarantee(self.event(), delta, self.adjacency, method).lower
+        log_overflow = math.log(self.steps * OVERFLOW) + np.logaddexp(0.0, found.epsilon)
+        epsilon = found.epsilon if log_overflow <= math.log(reserve) else math.inf
+        return replace(found, epsilon=epsilon, delta=delta, lower=lower)
 
     def calibrate(self, epsilon: float, delta: float | None = None) -> Plan:
         """A new plan whose noise is scaled to the smallest that meets (epsilon, delta), on the safe side."""
         plan = self if delta is None else self.model_copy(update={"delta": checks.open_unit("delta", delta)})
-        scale, _ = calibrate_noise(lambda s: plan._scaled(s).event(), epsilon, plan.delta, plan.adjacency)
+        delta = plan.delta * (1 - 2 * _SET_ASIDE)
+        scale, _ = calibrate_noise(lambda s: plan._scaled(s).event(), epsilon, delta, plan.adjacency)
         return plan._scaled(scale)
 
     def with_initial_state(self, digest: str) -> Plan:

@@ -11,23 +11,17 @@ from typing import Any, Protocol
 from torch import nn
 
 from discreet.clipping.admission import private_names
+from discreet.core import assumptions
 from discreet.core.errors import PrivacyViolation
 from discreet.core.events import to_json
 from discreet.core.guarantee import Guarantee
+from discreet.ledger import Entry, public_record, record_digest
+from discreet.mechanism import GRID_BITS
 from discreet.plan import Plan
-from discreet.randomness import ASSUMPTION as NOISE_ASSUMPTION
 
 FORMAT = "discreet-certificate/1"
 
 SYSTEM_RANDOMNESS = "system"
-
-ASSUMPTIONS = (
-    "The state that training starts from (plan.initial_state) and every figure of the plan are public.",
-    "Each row of the data set is one unit.",
-    NOISE_ASSUMPTION,
-    "Sums and noise are computed in float64; what their last digits may tell is not accounted for.",
-)
-"""What the claim rests on beside its theorem."""
 
 
 class PublicEvaluation(Protocol):
@@ -39,6 +33,19 @@ class PublicEvaluation(Protocol):
     def metrics(self) -> Mapping[str, float]: ...
 
 
+class Mechanism(Protocol):
+    """Names of engine, noise sampler and kind of randomness, with what they assume."""
+
+    @property
+    def engine(self) -> str: ...
+    @property
+    def noise(self) -> str: ...
+    @property
+    def randomness(self) -> str: ...
+    @property
+    def assumptions(self) -> Sequence[str]: ...
+
+
 class TrainedRun(Protocol):
     """What publishing needs to know of a finished run (`discreet.training.Trained` is one)."""
 
@@ -47,15 +54,15 @@ class TrainedRun(Protocol):
     @property
     def plan(self) -> Plan: ...
     @property
-    def run(self) -> str: ...
+    def entries(self) -> Sequence[Entry]: ...
     @property
     def charged_steps(self) -> int: ...
     @property
-    def key(self) -> Path: ...
+    def mechanism(self) -> Mechanism: ...
     @property
-    def stream(self) -> str: ...
+    def secrets(self) -> Sequence[Path]: ...
     @property
-    def engine(self) -> str: ...
+    def final(self) -> Mapping[str, str]: ...
     @property
     def initial(self) -> Mapping[str, str]: ...
     @property
@@ -67,20 +74,23 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
 
     The claim is that of the whole plan, also for a run that was stopped early.
     """
-    if trained.stream != SYSTEM_RANDOMNESS:
+    mechanism = trained.mechanism
+    if mechanism.randomness != SYSTEM_RANDOMNESS:
         raise PrivacyViolation(
-            f"the noise came from {trained.stream!r} randomness, which anyone can repeat; "
+            f"the noise came from {mechanism.randomness!r} randomness, which anyone can repeat; "
             "train without the argument `stream` to get a certificate"
         )
+    if trained.charged_steps == 0:
+        raise PrivacyViolation("no step was taken, so there is nothing to certify")
     if not guarantee.is_finite:
         raise PrivacyViolation("the plan has no finite epsilon, so there is nothing to certify; use more noise")
-    plan = trained.plan
+    plan, record = trained.plan, public_record(trained.entries)
     return {
         "format": FORMAT,
         "claim": {
             "kind": guarantee.kind,
             "epsilon": guarantee.epsilon,
-            "lower": guarantee.lower,
+            "lower": guarantee.lower if trained.charged_steps == trained.plan.steps else None,
             "delta": guarantee.delta,
             "adjacency": guarantee.adjacency.value,
             "unit": guarantee.unit.value,
@@ -90,13 +100,15 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         "plan_fingerprint": plan.fingerprint(),
         "events": to_json(plan.event()),
         "charged_steps": trained.charged_steps,
-        "run": trained.run,
+        "ledger": {"entries": record, "digest": record_digest(record)},
         "mechanism": {
             "sampler": plan.sampling.kind,
-            "engine": trained.engine,
-            "randomness": trained.stream,
+            "engine": mechanism.engine,
+            "noise": mechanism.noise,
+            "grid_bits": GRID_BITS,
+            "randomness": mechanism.randomness,
         },
-        "assumptions": list(ASSUMPTIONS),
+        "assumptions": [*assumptions.GENERAL, *mechanism.assumptions],
         "model": {
             "file": "model.safetensors",
             "sha256": model_digest,

@@ -12,8 +12,8 @@ from pathlib import Path
 import yaml
 from safetensors.torch import save
 
-from discreet.clipping.state import check_unchanged
-from discreet.core.errors import InputError
+from discreet.clipping.state import check_unchanged, state_digests
+from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.guarantee import Guarantee
 from discreet.publication.card import model_card
 from discreet.publication.certificate import TrainedRun, certificate
@@ -33,24 +33,40 @@ def publish(trained: TrainedRun, folder: str | Path) -> Guarantee:
     | README.md         | model card |
 
     Before anything is written, every tensor that is not a private parameter is compared with its declared
-    initial value. The folder appears complete or not at all; afterwards the key of the noise is destroyed.
+    initial value. The folder appears complete or not at all; afterwards the key of the noise and the
+    checkpoint are destroyed.
     """
     target = Path(folder)
     check_target(target)
     check_unchanged(trained.model, trained.initial)
+    if state_digests(trained.model) != trained.final:
+        raise PrivacyViolation("the model was changed after training; publish what training returned, as it was")
     guarantee = trained.plan.guarantee()
     model = save({name: tensor.detach().cpu().clone() for name, tensor in trained.model.state_dict().items()})
     facts = certificate(trained, guarantee, hashlib.sha256(model).hexdigest())
+    pages = {
+        "report.html": report_page(facts, trained.plan).encode(),
+        "README.md": model_card(facts).encode(),
+    }
+    facts["pages"] = {name: hashlib.sha256(page).hexdigest() for name, page in pages.items()}
     files = {
         "model.safetensors": model,
         "certificate.json": (json.dumps(facts, indent=2) + "\n").encode(),
         "plan.yaml": yaml.safe_dump(facts["plan"], sort_keys=False).encode(),
-        "report.html": report_page(facts, trained.plan).encode(),
-        "README.md": model_card(facts).encode(),
+        **pages,
     }
     _write_together(files, target)
-    destroy_key(trained.key)
+    for secret in trained.secrets:
+        _destroy(secret)
     return guarantee
+
+
+def _destroy(secret: Path) -> None:
+    """Remove a private file; the key is overwritten first."""
+    if secret.name == "key":
+        destroy_key(secret)
+    else:
+        secret.unlink(missing_ok=True)
 
 
 def check_target(target: Path) -> None:
@@ -60,19 +76,39 @@ def check_target(target: Path) -> None:
 
 
 def _write_together(files: dict[str, bytes], target: Path) -> None:
-    """Write beside the target, then rename, so that no half of a folder is ever seen."""
+    """Write beside the target, then rename, so that no half of a folder is ever seen; durable on return."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
             for name, content in files.items():
-                (draft / name).write_bytes(content)
+                _write_durably(draft / name, content)
             draft.chmod(0o755)
+            _sync_folder(draft)
             if target.exists():
                 target.rmdir()
             os.replace(draft, target)
+            _sync_folder(target.parent)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror}; choose a folder that can be written") from error
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable. (Windows cannot open folders, and needs no such call.)"""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -18,16 +18,25 @@ from typing import Any
 
 import yaml
 
+from discreet.core import assumptions
 from discreet.core.errors import DiscreetError, InputError
 from discreet.publication.recompute import decide
 from discreet.publication.tensorfile import tensor_digests
+from discreet.randomness import NOISE_SAMPLERS
 
 FORMAT = "discreet-certificate/1"
+
+_MOST_STEPS = 10**8
+
+_GRID_BITS = range(20, 51)
+"""How many bits the grid may lie below the noise: rounding is nothing beside it, and no sum leaves 64-bit integers."""
 
 METHODS = ("pld", "rdp", "gaussian")
 """Names of theorems; what only estimates has another name."""
 
-FILES = ("certificate.json", "model.safetensors", "plan.yaml")
+PAGES = ("report.html", "README.md")
+
+FILES = ("certificate.json", "model.safetensors", "plan.yaml", *PAGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +71,7 @@ def verify(folder: str | Path) -> Verification:
     folder = Path(folder)
     for name in FILES:
         _read(folder / name)
-    facts = _read_certificate(folder)
+    facts = read_certificate(folder)
     checks = []
     for name, question in _QUESTIONS:
         try:
@@ -91,9 +100,26 @@ def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     return proved and claim["unit"] == "example", f"a {claim['kind']} ({claim['method']}) about one {claim['unit']}"
 
 
-def _randomness(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
-    kind = facts["mechanism"]["randomness"]
-    return kind == "system", f"noise and sampling from {kind!r} randomness"
+def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    mechanism = facts["mechanism"]
+    known = mechanism["noise"] in ("fast", "exact") and mechanism["engine"] in ("vmap", "reference", "exact")
+    known = known and mechanism["grid_bits"] in _GRID_BITS
+    known = known and facts["assumptions"] == [
+        *assumptions.GENERAL,
+        NOISE_SAMPLERS[mechanism["noise"]].assumption,
+        assumptions.ENGINES[mechanism["engine"]],
+    ]
+    return known and mechanism["randomness"] == "system", (
+        f"{mechanism['randomness']!r} randomness, {mechanism['noise']!r} noise, {mechanism['engine']!r} engine"
+    )
+
+
+def _pages(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
+    """What people read is what was written with the certificate."""
+    for name in PAGES:
+        if hashlib.sha256(_read(folder / name)).hexdigest() != facts["pages"][name]:
+            return False, f"{name} was changed after publishing"
+    return True, "report.html and README.md are as published"
 
 
 def _model(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
@@ -137,7 +163,7 @@ def _plan(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
 
 
 def _events(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
-    """The events are those that the plan produces, step by step, and no more were charged."""
+    """The events are those that the plan produces, step by step."""
     plan = facts["plan"]
     if plan["sampling"]["kind"] != "poisson" or facts["mechanism"]["sampler"] != "poisson":
         return False, f"the sampler {plan['sampling']['kind']!r} is not known to this verifier"
@@ -145,27 +171,75 @@ def _events(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     stated = list(_sampled_gaussians(facts["events"]))
     if planned != stated:
         return False, "the events are not those of the plan"
-    steps = sum(count for _, _, count in planned)
-    charged = facts["charged_steps"]
-    if isinstance(charged, bool) or not isinstance(charged, int) or not 0 <= charged <= steps:
-        return False, f"{charged} steps were charged, but the plan has {steps}"
-    return True, f"{charged} of {steps} steps charged; the claim covers all {steps}"
+    return True, f"those of the plan, {sum(count for _, _, count in planned)} steps"
+
+
+def _ledger(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    """The blocks that were charged follow each other, and are the first steps of the plan."""
+    record = facts["ledger"]["entries"]
+    canonical = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    if facts["ledger"]["digest"] != hashlib.sha256(canonical.encode()).hexdigest():
+        return False, "the digest is not that of the entries"
+    fault = _run_fault(facts, record)
+    if fault is not None:
+        return False, fault
+    charged: list[tuple[float, float, int]] = []
+    position = 0
+    for entry in record:
+        if entry["kind"] == "reservation":
+            block = list(_sampled_gaussians(entry["body"]))
+            if entry["position"] != position or entry["steps"] != sum(count for _, _, count in block):
+                return False, f"the block at step {entry['position']} does not follow the {position} steps before it"
+            position += entry["steps"]
+            charged += block
+    steps = _unrolled(list(_sampled_gaussians(facts["events"])))
+    if _unrolled(charged) != steps[:position] or facts["charged_steps"] != position:
+        return False, "what was charged is not the beginning of the plan"
+    if position == 0:
+        return False, "no step was charged, so there is nothing to certify"
+    return True, f"{position} of {len(steps)} steps charged, in the order of the plan; the claim covers all"
+
+
+def _run_fault(facts: dict[str, Any], record: list[dict[str, Any]]) -> str | None:
+    """What is wrong with the run that the record opens, and with its attempts, if anything is."""
+    opened = [entry for entry in record if entry["kind"] == "run"]
+    if len(opened) != 1 or record[0] != opened[0] or opened[0]["body"]["plan"] != facts["plan_fingerprint"]:
+        return "the ledger does not begin with one run of this plan"
+    if any(opened[0]["body"][name] != facts["claim"][name] for name in ("epsilon", "delta", "adjacency", "unit")):
+        return "the ledger charged the run with another guarantee than the claim"
+    mechanism = {name: facts["mechanism"][name] for name in ("engine", "noise", "randomness")}
+    attempts = [entry for entry in record if entry["kind"] == "attempt"]
+    if not attempts or any(entry["body"] != mechanism for entry in attempts):
+        return "the run was started with another engine, noise or randomness than the certificate says"
+    return None
+
+
+def _unrolled(parts: list[tuple[float, float, int]]) -> list[tuple[float, float]]:
+    """One (rate, multiplier) per step."""
+    if sum(count for _, _, count in parts) > _MOST_STEPS:
+        raise InputError(f"more than {_MOST_STEPS} steps")
+    return [(rate, multiplier) for rate, multiplier, count in parts for _ in range(count)]
 
 
 def _epsilon(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     claim = facts["claim"]
     decision = decide(facts["events"], claim["delta"], claim["adjacency"], claim["epsilon"])
+    lower = claim["lower"]
+    if lower is not None and not 0 <= lower <= decision.bounds.upper:
+        return False, f"the stated lower bound {lower} exceeds the recomputed upper bound"
     return decision.accepted, decision.reason
 
 
 _QUESTIONS: tuple[tuple[str, Callable[[dict[str, Any], Path], tuple[bool, str]]], ...] = (
     ("certificate", _format),
     ("claim", _kind),
-    ("randomness", _randomness),
+    ("mechanism", _mechanism),
     ("model", _model),
+    ("pages", _pages),
     ("public tensors", _public_tensors),
     ("plan", _plan),
     ("events", _events),
+    ("ledger", _ledger),
     ("epsilon", _epsilon),
 )
 
@@ -195,10 +269,12 @@ def _summary(facts: dict[str, Any], accepted: bool) -> str:
     )
 
 
-def _read_certificate(folder: Path) -> dict[str, Any]:
+def read_certificate(folder: Path) -> dict[str, Any]:
+    """The content of certificate.json, unchecked."""
     path = folder / "certificate.json"
+    content = _read(path)
     try:
-        facts = json.loads(_read(path))
+        facts = json.loads(content)
     except (ValueError, RecursionError):
         raise InputError(f"{path} is not JSON; ask for the folder again") from None
     if not isinstance(facts, dict):

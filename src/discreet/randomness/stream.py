@@ -48,6 +48,7 @@ class Purpose(StrEnum):
     SAMPLING = "sampling"
     """Which units take part in a step."""
     NOISE = "noise"
+    MODEL = "model"
     """The noise that is added to the sums of a step."""
 
 

@@ -61,6 +61,8 @@ class Recipe(Frozen):
     epsilon: Positive
     delta: Delta
     adjacency: Adjacency = Adjacency.ADD_REMOVE
+    engine: str = "vmap"
+    noise: str = "fast"
     evaluate_every: Annotated[int | None, Field(ge=1)] = None
 
     @field_validator("data")

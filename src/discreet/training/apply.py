@@ -16,7 +16,7 @@ def apply(
     `divisor` is a public constant: the expected batch of the plan.
     """
     for name, parameter in parameters.items():
-        mean = torch.from_numpy(release.tensors[name] / divisor)
+        mean = torch.as_tensor(release.tensors[name] / divisor)
         parameter.grad = mean.to(dtype=parameter.dtype, device=parameter.device)
     optimizer.step()
     for parameter in parameters.values():

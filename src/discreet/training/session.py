@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import Accumulator, Criterion, Engine, private_parameters
-from discreet.clipping.state import check_unchanged
-from discreet.core.errors import InputError, PrivacyViolation
+from discreet.clipping import Accumulator, Clip, Criterion, Engine, private_parameters
+from discreet.core.arrays import IntArray
+from discreet.core.errors import InputError
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
 from discreet.ledger import Ledger
-from discreet.mechanism import gaussian_release
+from discreet.mechanism import gaussian_release, grid_for
 from discreet.plan import Plan
-from discreet.randomness import Stream
+from discreet.randomness import RoundedSampler, Stream
+from discreet.sampling import largest_batch
 from discreet.training.apply import apply
+from discreet.training.guard import Guard, model_randomness
 
 Chunk = tuple[Tensor, Tensor]
+
 
 _LEFT_OUT = "a chunk of the step was not added; call step.add for every chunk of step.chunks"
 
@@ -29,11 +31,12 @@ _LEFT_OUT = "a chunk of the step was not added; call step.add for every chunk of
 class Step:
     """One batch, in physical chunks. Each chunk must be added exactly once before the step ends."""
 
-    def __init__(self, session: Session, batch: list[np.ndarray]) -> None:
+    def __init__(self, session: Session, batch: list[IntArray], clip: Clip) -> None:
         self._session = session
         self._batch = batch
         self._handed_out = 0
         self._open: Chunk | None = None
+        self.clip = clip
         self.sum = Accumulator(session.parameters)
 
     @property
@@ -60,7 +63,7 @@ class Step:
         if inputs is not self._open[0] or targets is not self._open[1]:
             raise InputError("step.add needs the current chunk of step.chunks; add its tensors as they came")
         session = self._session
-        self.sum.add(session.engine(session.model, criterion, inputs, targets, session.plan.clipping.norm))
+        self.sum.add(session.engine.clipped_sum(session.model, criterion, inputs, targets, self.clip))
         self._open = None
 
     def close(self) -> None:
@@ -75,7 +78,10 @@ class Step:
 
 
 class Session:
-    """A run in progress. Steps are charged in blocks, before any data is read for them."""
+    """A run in progress. Steps are charged in blocks, before any data is read for them.
+
+    `position` counts the charged steps of the plan that are over, drawn or lost.
+    """
 
     def __init__(
         self,
@@ -85,29 +91,32 @@ class Session:
         data: PrivateData,
         *,
         engine: Engine,
+        noise: RoundedSampler,
         ledger: Ledger,
         run: str,
         attempt: int,
         stream: Stream,
         physical_batch: int,
-        initial: Mapping[str, str],
-        hidden: Mapping[str, str],
-        debug: bool,
+        guard: Guard,
     ) -> None:
         self.plan, self.model, self.optimizer, self.data = plan, model, optimizer, data
-        self.engine, self.parameters = engine, private_parameters(model)
+        self.engine, self.noise, self.parameters = engine, noise, private_parameters(model)
         self.device = next(iter(self.parameters.values())).device
-        self.steps_done = 0
-        self.run, self.stream = run, stream
-        self._ledger, self._attempt = ledger, attempt
-        self._physical_batch, self._initial, self._hidden, self._debug = physical_batch, initial, hidden, debug
+        self.run, self.stream, self.ledger = run, stream, ledger
+        self.position = ledger.charged_steps(run)
+        self._attempt, self._physical_batch, self._guard = attempt, physical_batch, guard
+        self._largest_batch = largest_batch(plan.sampling.rate, plan.population)
         self._receipts: deque[Receipt] = deque()
-        self._charged = ledger.charged_steps(run)
 
     @property
     def finished(self) -> bool:
-        """Whether every step of the plan is charged and taken."""
-        return not self._receipts and self._charged >= self.plan.steps
+        """Whether every step of the plan is over."""
+        return self.position >= self.plan.steps
+
+    @property
+    def between_blocks(self) -> bool:
+        """Whether no charged step is left to draw: the time to write a checkpoint."""
+        return not self._receipts
 
     @contextmanager
     def step(self) -> Iterator[Step]:
@@ -116,40 +125,27 @@ class Session:
         Raises `BudgetExhausted` before any data is read when the plan has no step left. An exception inside
         ends the step without a release; what was charged for it stays charged.
         """
+        self._guard.check()
         receipt = self._next_receipt()
         drawn = self.plan.sampling.sampler().draw(receipt.position, len(self.data), self.stream)
-        step = Step(self, [drawn[i : i + self._physical_batch] for i in range(0, len(drawn), self._physical_batch)])
-        versions = self._versions()
-        yield step
+        chunks = [drawn[i : i + self._physical_batch] for i in range(0, len(drawn), self._physical_batch)]
+        clip = Clip(self.plan.clipping.norm, grid_for(receipt.event, self.plan.clipping.sensitivity))
+        step = Step(self, chunks, clip)
+        with model_randomness(self.stream, receipt.position):
+            yield step
         step.close()
-        self._refuse_foreign_gradients()
-        if self._versions() != versions:
-            raise PrivacyViolation("a parameter was changed inside a step, by something that is not a release")
+        self._guard.check()
 
-        total = step.sum.total(self.plan.clipping.sensitivity)
-        release = gaussian_release(total, receipt, self.stream)
+        total = step.sum.total(self.engine, clip, self._largest_batch)
+        release = gaussian_release(total, receipt, self.stream, self.noise)
         apply(release, self.parameters, self.optimizer, self.plan.expected_batch)
-
-        self.steps_done += 1
-        if not self._receipts:
-            self._ledger.commit(receipt)
-        if self._debug:
-            check_unchanged(self.model, self._initial, self._hidden)
+        self._guard.note()
+        if self.between_blocks:
+            self.ledger.commit(receipt)
 
     def _next_receipt(self) -> Receipt:
-        if not self._receipts:
-            self._receipts.extend(self._ledger.reserve(self.run, self._attempt, self.plan.next_block))
-            self._charged = self._receipts[-1].position + 1
-        return self._receipts.popleft()
-
-    def _versions(self) -> list[int]:
-        """How often each parameter was written to; torch counts."""
-        return [parameter._version for parameter in self.parameters.values()]
-
-    def _refuse_foreign_gradients(self) -> None:
-        for name, parameter in self.parameters.items():
-            if parameter.grad is not None:
-                raise PrivacyViolation(
-                    f"parameter {name!r} got a gradient that was not released; "
-                    "remove .backward() from the step, step.add does it"
-                )
+        if self.between_blocks:
+            self._receipts.extend(self.ledger.reserve(self.run, self._attempt, self.plan.next_block))
+        receipt = self._receipts.popleft()
+        self.position = receipt.position + 1
+        return receipt

@@ -8,32 +8,46 @@ from pathlib import Path
 
 from torch import nn
 
+from discreet.ledger import Entry
 from discreet.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Metrics of the model on data declared public, after `step` steps."""
+    """Metrics of the model on data declared public, after `step` charged steps."""
 
     step: int
     metrics: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
+class Mechanism:
+    """What carried the plan out: names of the engine, the noise sampler and the kind of randomness."""
+
+    engine: str
+    noise: str
+    randomness: str
+    assumptions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Trained:
     """A trained model with all that its certificate will say. `publish` takes it from here.
 
-    `charged_steps` counts what the ledger holds, drawn or not. `initial` are the digests of the state the run
-    started from. `stream` is the kind of randomness: only "system" can be certified.
+    `entries` is what the ledger holds of the run, drawn or not. `initial` and `final` are the digests of
+    the state the run started from and ended with. `secrets` are files to destroy once the model is published.
     """
 
     model: nn.Module
     plan: Plan
-    run: str
-    charged_steps: int
-    ledger: Path
-    key: Path
-    stream: str
-    engine: str
+    entries: tuple[Entry, ...]
+    mechanism: Mechanism
     initial: Mapping[str, str]
+    final: Mapping[str, str]
+    secrets: tuple[Path, ...]
     evaluations: tuple[Evaluation, ...] = ()
+
+    @property
+    def charged_steps(self) -> int:
+        """Steps that the ledger holds, drawn or not."""
+        return sum(entry.steps for entry in self.entries if entry.kind == "reservation")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,15 +16,25 @@ from torch.optim.lr_scheduler import LRScheduler
 from discreet.clipping import ENGINES, Criterion, admit_model, admit_optimizer, private_parameters
 from discreet.clipping.state import check_unchanged, combined_digest, hidden_digests, state_digests
 from discreet.core import checks
-from discreet.core.errors import InputError, PrivacyViolation
-from discreet.data import PrivateData, as_private
+from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
+from discreet.core.events import flatten
+from discreet.data import as_private
 from discreet.ledger import Ledger
+from discreet.mechanism import LARGEST_MULTIPLE, grid_for
 from discreet.plan import Plan
-from discreet.randomness import Stream, SystemStream, new_run_key, save_key
+from discreet.randomness import NOISE_SAMPLERS, Stream, SystemStream
+from discreet.sampling import ROOM, largest_batch
+from discreet.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from discreet.training.evaluation import evaluate
+from discreet.training.guard import Guard
 from discreet.training.progress import progress_bar
+from discreet.training.run_folder import RunFolder
 from discreet.training.session import Session
-from discreet.training.trained import Evaluation, Trained
+from discreet.training.stopping import stop_requests
+from discreet.training.trained import Evaluation, Mechanism, Trained
+from discreet.training.trial import check_public, try_every_row
+
+T = TypeVar("T")
 
 _GRADIENT_MEMORY = 2**28
 """Bytes that the per-example gradients of one physical chunk may take."""
@@ -35,11 +47,15 @@ class Training:
     - `optimizer`: any of torch.optim but LBFGS, over exactly the parameters that require a gradient.
     - `data`: a pair of tensors or a map-style data set of (input, target) pairs. Private.
     - `public_test`: a pair of tensors declared public; metrics on it are shown and published.
-    - `run_dir`: a new folder for the ledger and the key of the noise; nothing in it is meant to be published.
-    - `engine`: "vmap", or "reference" for models that vmap cannot run.
-    - `physical_batch`: examples per chunk, for memory only; results do not depend on it.
+    - `run_dir`: a new folder for the key of the noise, checkpoints and the ledger; nothing in it is for publishing.
+    - `resume`: go on with the run in `run_dir`, in a new attempt with randomness of its own.
+    - `ledger`, `dataset_id`: a ledger (path or postgresql://...) shared by all runs on a data set, and the data set's
+      name in it; if it has a budget there, the run must fit. By default the run has a ledger of its own.
+    - `engine`: "vmap"; "exact", slower, whose sums need no assumption on rounding; "reference" for debugging.
+    - `noise`: "fast", or "exact", slower, which assumes nothing but random bits.
+    - `physical_batch`: examples per chunk, for memory only.
     - `scheduler`: stepped after every step.
-    - `debug`: after each step, check that nothing but private parameters changed.
+    - `on_open`: called once the run folder of a new run is there, to put something beside the run.
 
     Everything is checked here, so a mistake costs no privacy: nothing is charged before the first step.
     """
@@ -54,62 +70,77 @@ class Training:
         *,
         public_test: tuple[Tensor, Tensor] | None = None,
         run_dir: str | Path | None = None,
+        resume: bool = False,
+        ledger: str | Path | None = None,
+        dataset_id: str = "",
         engine: str = "vmap",
+        noise: str = "fast",
         physical_batch: int | None = None,
         scheduler: LRScheduler | None = None,
-        debug: bool = False,
         stream: Stream | None = None,
+        on_open: Callable[[], None] | None = None,
     ) -> None:
-        if engine not in ENGINES:
-            raise InputError(f"unknown engine {engine!r}; known: {', '.join(ENGINES)}")
+        self.engine, self.noise = _entry("engine", engine, ENGINES), _entry("noise", noise, NOISE_SAMPLERS)
         admit_model(model)
         admit_optimizer(optimizer, model)
-        self.model, self.criterion, self.optimizer = model, criterion, optimizer
+        self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
         self.data = as_private(data)
+        self.data.check_size(int(ROOM * plan.population))
+        if any(float(state.get("step", 1)) > 0 for state in optimizer.state.values()):
+            raise InputError("the optimizer was used before and remembers gradients; make a new one for the run")
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
-        classes = _class_count(model, criterion, self.data)
+        classes = try_every_row(model, criterion, self.data)
         self._refuse_changed_model("changed when it was called; initialise it on public input first")
-        self.data.check(classes)
         if public_test is not None:
-            _check_public(public_test, classes)
+            check_public(public_test, classes, data)
+        _check_grid(plan)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
-        self.public_test = public_test
-        self.run_dir = Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}")
-        self.engine, self.scheduler, self.debug, self._stream = engine, scheduler, debug, stream
-        self._physical_batch = _chunk_size(model) if physical_batch is None else physical_batch
-        checks.count("physical_batch", self._physical_batch)
+        self.public_test, self._stream = public_test, stream
+        if resume and run_dir is None:
+            raise InputError("resume=True needs the run_dir of the run to go on with")
+        self.folder = RunFolder(Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}"))
+        self._resume, self._ledger, self._dataset_id = resume, ledger, dataset_id
+        self._on_open = on_open
+        if dataset_id and ledger is None and not resume:
+            raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
+        self._physical_batch = checks.count(
+            "physical_batch", _chunk_size(model) if physical_batch is None else physical_batch
+        )
+        self.evaluations: list[Evaluation] = []
 
     @contextmanager
     def session(self) -> Iterator[Session]:
         """Open the run for a loop of your own; `Session.step` is the primitive.
 
-        with training.session() as session:
-            while not session.finished:
-                with session.step() as step:
-                    for chunk in step.chunks:
-                        step.add(criterion, chunk)
-        trained = training.result(session)
+            with training.session() as session:
+                while not session.finished:
+                    with session.step() as step:
+                        for chunk in step.chunks:
+                            step.add(criterion, chunk)
+            trained = training.result(session)
+
+        Call `training.save(session)` when `session.between_blocks` if the run shall survive a crash.
         """
         self._refuse_changed_model("was changed since this Training was made; make a new one")
-        ledger, key = self._open_folder()
-        run = ledger.open_run(self.plan.fingerprint())
-        attempt = ledger.start_attempt(run)
-        self.model.train()
+        key, run, ledger = self._resumed() if self._resume else self._opened()
         try:
+            randomness = _kind(self._stream)
+            mechanism = {"engine": self.engine.name, "noise": self.noise.name, "randomness": randomness}
+            attempt = ledger.start_attempt(run, self.plan.fingerprint(), mechanism)
+            self.model.train()
             yield Session(
                 self.plan,
                 self.model,
                 self.optimizer,
                 self.data,
-                engine=ENGINES[self.engine],
+                engine=self.engine,
+                noise=self.noise,
                 ledger=ledger,
                 run=run,
                 attempt=attempt,
                 stream=self._stream or SystemStream.start(key, attempt),
                 physical_batch=self._physical_batch,
-                initial=self.initial,
-                hidden=self._hidden,
-                debug=self.debug,
+                guard=Guard(self.model, self.initial, self._hidden),
             )
         finally:
             ledger.close()
@@ -119,41 +150,69 @@ class Training:
 
         `evaluate_every`: steps between evaluations on the public test data; by default about twenty in all.
         `progress`: show a bar; by default if standard error is a terminal.
+
+        Ctrl-C and SIGTERM stop the run between two steps, with a checkpoint, as `Interrupted`.
         """
         steps = self.plan.steps
-        every = checks.count("evaluate_every", evaluate_every) if evaluate_every else max(1, steps // 20)
-        evaluations: list[Evaluation] = []
+        every = max(1, steps // 20) if evaluate_every is None else checks.count("evaluate_every", evaluate_every)
         epsilon = self.plan.guarantee().epsilon
-        with self.session() as session, progress_bar(steps, epsilon, show=progress) as advance:
+        with (
+            self.session() as session,
+            stop_requests() as stop,
+            progress_bar(steps, epsilon, show=progress) as advance,
+        ):
             while not session.finished:
                 with session.step() as step:
                     for chunk in step.chunks:
                         step.add(self.criterion, chunk)
                 if self.scheduler is not None:
                     self.scheduler.step()
-                if self.public_test is not None and (session.steps_done % every == 0 or session.finished):
+                if self.public_test is not None and (session.position % every == 0 or session.finished):
                     metrics = evaluate(self.model, self.criterion, *self.public_test)
-                    evaluations.append(Evaluation(session.steps_done, metrics))
-                advance(session.steps_done, evaluations[-1] if evaluations else None)
-        return self.result(session, evaluations)
+                    self.evaluations.append(Evaluation(session.position, metrics))
+                advance(session.position, self.evaluations[-1] if self.evaluations else None)
+                signal = stop()
+                if session.between_blocks or signal is not None:
+                    self.save(session)
+                if signal is not None and not session.finished:
+                    raise Interrupted(self._stopped(session), signal)
+            return self.result(session)
 
-    def result(self, session: Session, evaluations: list[Evaluation] | None = None) -> Trained:
+    def save(self, session: Session) -> None:
+        """Write a checkpoint of what was released so far."""
+        scheduler = None if self.scheduler is None else self.scheduler.state_dict()
+        save_checkpoint(
+            self.folder.checkpoint,
+            Checkpoint(
+                session.run,
+                session.position,
+                self.model.state_dict(),
+                self.optimizer.state_dict(),
+                scheduler,
+                tuple(self.evaluations),
+            ),
+        )
+
+    def result(self, session: Session) -> Trained:
         """What a session has trained, ready for `publish`; also before all steps are taken."""
         check_unchanged(self.model, self.initial, self._hidden)
-        ledger = Ledger(self.run_dir / "ledger.sqlite")
-        charged = ledger.charged_steps(session.run)
-        ledger.close()
+        ledger = Ledger(session.ledger.where, create=False)
+        try:
+            entries = tuple(ledger.entries(session.run))
+            if not ledger.charged_steps(session.run) >= session.position:
+                raise LedgerError(f"the ledger {ledger.shown} has lost charges of this run; restore the newest copy")
+        finally:
+            ledger.close()
+        assumptions = (self.noise.assumption, self.engine.assumption)
         return Trained(
             model=self.model.eval(),
             plan=self.plan,
-            run=session.run,
-            charged_steps=charged,
-            ledger=ledger.path,
-            key=self.run_dir / "key",
-            stream=session.stream.kind,
-            engine=self.engine,
+            entries=entries,
+            mechanism=Mechanism(self.engine.name, self.noise.name, _kind(self._stream), assumptions),
             initial=self.initial,
-            evaluations=tuple(evaluations or ()),
+            final=state_digests(self.model),
+            secrets=(self.folder.key, self.folder.checkpoint),
+            evaluations=tuple(self.evaluations),
         )
 
     def _refuse_changed_model(self, why: str) -> None:
@@ -161,44 +220,77 @@ class Training:
         if (state_digests(self.model), hidden_digests(self.model)) != (self.initial, self._hidden):
             raise PrivacyViolation(f"the model {why}")
 
-    def _open_folder(self) -> tuple[Ledger, bytes]:
+    def _opened(self) -> tuple[bytes, str, Ledger]:
+        """A new run: its folder, its key, its place in the ledger."""
+        key = self.folder.create()
         try:
-            self.run_dir.mkdir(parents=True)
-        except FileExistsError:
-            raise InputError(f"the run folder {self.run_dir} exists already; name another one") from None
-        except OSError as error:
-            raise InputError(f"cannot make the run folder {self.run_dir}: {error.strerror}") from None
-        key = new_run_key()
-        save_key(self.run_dir / "key", key)
-        return Ledger(self.run_dir / "ledger.sqlite"), key
+            if self._on_open is not None:
+                self._on_open()
+            ledger = Ledger(self._ledger or self.folder.ledger)
+            try:
+                run = ledger.open_run(self.plan.fingerprint(), self.plan.guarantee(), self._dataset_id)
+            except BaseException:
+                ledger.close()
+                raise
+        except BaseException:
+            shutil.rmtree(self.folder.path)  # nothing was charged, so nothing in it is worth keeping
+            raise
+        self.folder.remember(run, ledger.where)
+        return key, run, ledger
+
+    def _resumed(self) -> tuple[bytes, str, Ledger]:
+        """The run in the folder, with the state of its last checkpoint."""
+        key, run, where = self.folder.recall()
+        ledger = Ledger(where, create=False)
+        try:
+            ledger.verify()
+            checkpoint = load_checkpoint(self.folder.checkpoint)
+            if checkpoint is not None:
+                self._restore(checkpoint, run, ledger)
+        except BaseException:
+            ledger.close()
+            raise
+        return key, run, ledger
+
+    def _restore(self, checkpoint: Checkpoint, run: str, ledger: Ledger) -> None:
+        charged = ledger.charged_steps(run)
+        if checkpoint.run != run or checkpoint.position > charged:
+            raise LedgerError(
+                f"the checkpoint has {checkpoint.position} steps but the ledger {ledger.shown} charged {charged} for "
+                "the run: the ledger is an older copy; restore the newest one, nothing was released"
+            )
+        checkpoint.restore(self.model, self.optimizer, self.scheduler)
+        self.evaluations = list(checkpoint.evaluations)
+
+    def _stopped(self, session: Session) -> str:
+        return (
+            f"stopped after step {session.position} of {self.plan.steps}; go on with --resume {self.folder.path}, or "
+            f"publish what there is with --resume {self.folder.path} --finish"
+        )
 
 
-def _class_count(model: nn.Module, criterion: Criterion, data: PrivateData) -> int | None:
-    """The number of classes that labels may name, where the criterion takes class indices."""
-    if len(data) == 0:
-        return None
-    device = next(iter(private_parameters(model).values())).device
-    inputs, _ = data.fetch(torch.zeros(1, dtype=torch.int64).numpy())
-    was_training = model.training
-    try:
-        with torch.no_grad():
-            output = model.eval()(inputs.to(device))
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"the model cannot take an example of shape {tuple(inputs.shape[1:])}: {reason}") from error
-    finally:
-        model.train(was_training)
-    named_by_index = isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss)
-    return int(output.shape[1]) if named_by_index and output.dim() > 1 else None
+def _entry(what: str, name: str, table: Mapping[str, T]) -> T:
+    if name not in table:
+        raise InputError(f"unknown {what} {name!r}; known: {', '.join(table)}")
+    return table[name]
 
 
-def _check_public(public_test: tuple[Tensor, Tensor], classes: int | None) -> None:
-    try:
-        as_private(public_test).check(classes)
-    except InputError as error:
-        raise InputError(f"public_test: {error}") from None
+def _kind(stream: Stream | None) -> str:
+    """What a certificate may call the randomness: nothing but the library's own keyed stream is "system"."""
+    return "system" if stream is None or type(stream) is SystemStream else "test"
+
+
+def _check_grid(plan: Plan) -> None:
+    """Refuse a plan whose sums might not fit their grid: whether one does would depend on the data."""
+    rows = largest_batch(plan.sampling.rate, plan.population)
+    for event in {step for step, _ in flatten(plan.event())}:
+        if rows * plan.clipping.norm / grid_for(event, plan.clipping.norm) >= LARGEST_MULTIPLE:
+            raise InputError(
+                f"batches of up to {rows} rows are too large for so little noise; raise the noise multiplier or "
+                "take smaller batches"
+            )
 
 
 def _chunk_size(model: nn.Module) -> int:
     numbers = sum(parameter.numel() for parameter in private_parameters(model).values())
-    return int(min(1024, max(1, _GRADIENT_MEMORY // (8 * numbers))))
+    return int(min(256, max(1, _GRADIENT_MEMORY // (8 * numbers))))

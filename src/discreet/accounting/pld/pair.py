@@ -62,7 +62,8 @@ class Pair:
         The terms of `_outcome` carry errors of a few roundings of |l|, |log q| and (through the final sum)
         of x / s^2 <= |l| + |log q| + 1 / s^2; the slope dl/dx is at most 1 / s^2, so s cancels.
         """
-        return 64 * UNIT_ROUNDOFF * (1 + largest - np.log(np.asarray(self.rate)) + np.asarray(self.noise) ** -2.0)
+        reach = 1 + largest - np.log(np.asarray(self.rate)) + np.asarray(self.noise) ** -2.0
+        return np.asarray(64 * UNIT_ROUNDOFF * reach)
 
 
 @dataclass(frozen=True, slots=True)

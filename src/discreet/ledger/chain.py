@@ -1,0 +1,118 @@
+"""The hash chain: each entry seals all entries before it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from discreet.core.errors import LedgerError
+
+GENESIS = "0" * 64
+
+CLOCK_TOLERANCE = timedelta(minutes=5)
+"""How far behind the last entry the clock may be; hosts that share a ledger differ by less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of the ledger; the columns are explained in `schema`."""
+
+    number: int
+    kind: str
+    dataset: str
+    run: str
+    attempt: int
+    position: int
+    steps: int
+    body: str
+    at: str
+    previous: str
+    hash: str
+
+    @property
+    def content(self) -> Any:
+        """The decoded body."""
+        return json.loads(self.body)
+
+    def seal(self) -> str:
+        """SHA-256 over every field but the hash itself, as unambiguous JSON."""
+        fields = [getattr(self, name) for name in self.__slots__ if name != "hash"]
+        return hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).hexdigest()
+
+
+def next_entry(
+    last: Entry | None,
+    kind: str,
+    body: object,
+    *,
+    dataset: str = "",
+    run: str = "",
+    attempt: int = 0,
+    position: int = 0,
+    steps: int = 0,
+) -> Entry:
+    """The entry that follows `last`. A clock that went back, or an edited last entry, is a `LedgerError`."""
+    now = datetime.now(UTC)
+    if last is not None:
+        check_seal(last)
+        if now < datetime.fromisoformat(last.at) - CLOCK_TOLERANCE:
+            raise LedgerError(
+                f"the clock says {now:%Y-%m-%d %H:%M:%S} UTC, before the last entry of the ledger ({last.at}); "
+                "set the clock right and start again; nothing was charged"
+            )
+    number, previous = (0, GENESIS) if last is None else (last.number + 1, last.hash)
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    draft = Entry(number, kind, dataset, run, attempt, position, steps, text, now.isoformat(), previous, "")
+    fields = {name: getattr(draft, name) for name in Entry.__slots__}
+    return Entry(**{**fields, "hash": draft.seal()})
+
+
+def check_seal(entry: Entry) -> None:
+    """Refuse an entry whose content is not what was sealed."""
+    try:
+        intact = entry.seal() == entry.hash
+    except (TypeError, ValueError):  # a column holds bytes, say, which no entry ever did
+        intact = False
+    if not intact:
+        raise LedgerError(
+            f"entry {entry.number} of the ledger was edited after it was written; "
+            "restore the ledger from a copy that `discreet ledger verify` accepts"
+        )
+
+
+def check_chain(entries: Iterable[Entry]) -> tuple[int, str]:
+    """Walk a whole chain and return (number of entries, hash of the last). A cut or an edit is a `LedgerError`."""
+    expected, previous = 0, GENESIS
+    for entry in entries:
+        if entry.number != expected or entry.previous != previous:
+            raise LedgerError(
+                f"the ledger is cut: entry {expected} is missing or does not follow the one before it; "
+                "restore the ledger from a copy that `discreet ledger verify` accepts"
+            )
+        check_seal(entry)
+        expected, previous = expected + 1, entry.hash
+    return expected, previous
+
+
+def public_record(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """What a certificate may say of a run's entries: everything but times, which depend on private batch sizes."""
+    return [
+        {
+            "run": entry.run,
+            "kind": entry.kind,
+            "attempt": entry.attempt,
+            "position": entry.position,
+            "steps": entry.steps,
+            "body": entry.content,
+        }
+        for entry in entries
+    ]
+
+
+def record_digest(record: list[dict[str, Any]]) -> str:
+    """SHA-256 of the canonical JSON of a public record."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

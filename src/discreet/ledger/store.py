@@ -1,0 +1,179 @@
+"""The database under the ledger: SQLite in a file, or PostgreSQL for a team; one writer at a time."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, ColumnElement, Connection, Engine, create_engine, event, insert, select
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+
+from discreet.core.errors import LedgerError
+from discreet.ledger.chain import Entry
+from discreet.ledger.schema import entries, metadata
+
+_PATIENCE_SECONDS = 120
+"""How long a writer waits for its turn before it gives up."""
+
+_NAP_SECONDS = 0.0005, 0.003
+
+_HINTS = {
+    "readonly": "make the folder and the file writable",
+    "unable to open": "check that the folder exists and can be written",
+    "disk is full": "free some space and start again",
+    "no space left": "free some space and start again",
+    "disk i/o": "check the disk; a full one is reported so too",
+    "locked": "another process holds it; stop that process, or wait and start again",
+    "lock timeout": "another process holds it; stop that process, or wait and start again",
+    "not a database": "the file is not a ledger; name another one",
+    "malformed": "the file is damaged; restore it from a copy",
+    "unique": "the ledger was edited; restore it from a copy that `discreet ledger verify` accepts",
+    "permission denied": "ask for the right to create, read and insert into the table",
+    "connection": "check that the server runs and the address is right",
+}
+
+
+class Store:
+    """Transactions over the table of entries. Every database error becomes a `LedgerError` with a hint."""
+
+    def __init__(self, where: str | Path, *, create: bool = True) -> None:
+        self.where = str(where) if "://" in str(where) else str(Path(where).absolute())
+        self._process = os.getpid()
+        self._engine = _engine(self.where)
+        self._postgres = self._engine.dialect.name == "postgresql"
+        try:
+            self._prepare(create)
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A write transaction that excludes every other; durable when it ends, undone if it fails."""
+        with self._begin() as connection:
+            if self._postgres:
+                connection.exec_driver_sql(f"LOCK TABLE {entries.name} IN EXCLUSIVE MODE")
+            yield connection
+
+    @contextmanager
+    def _begin(self) -> Iterator[Connection]:
+        if os.getpid() != self._process:
+            raise LedgerError("the ledger was opened before this process was forked; open it again here")
+        try:
+            with self._engine.begin() as connection:
+                if self._postgres:
+                    connection.exec_driver_sql(
+                        f"SELECT set_config('lock_timeout', '{_PATIENCE_SECONDS}s', true),"
+                        " set_config('synchronous_commit', 'on', true)"
+                    )
+                yield connection
+        except (SQLAlchemyError, sqlite3.Error) as error:
+            raise self._explained(error) from error
+
+    def _prepare(self, create: bool) -> None:
+        if not create and not self._exists():
+            raise LedgerError(
+                f"there is no ledger at {self.shown}; restore it, or name the one that the run began with"
+            )
+        with self._begin() as connection:
+            if self._postgres:
+                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233910461)")  # two may not create at once
+            metadata.create_all(connection)
+
+    def _exists(self) -> bool:
+        if not self._postgres:
+            return Path(self.where).exists()
+        with self._begin() as connection:
+            return connection.dialect.has_table(connection, entries.name)
+
+    def close(self) -> None:
+        """Release files and connections."""
+        self._engine.dispose()
+
+    def _explained(self, error: Exception) -> LedgerError:
+        cause = " ".join(str(getattr(error, "orig", None) or error).split())
+        hint = next((hint for sign, hint in _HINTS.items() if sign in cause.lower()), "see the message")
+        return LedgerError(
+            f"cannot use the ledger {self.shown}: {cause}; {hint}; nothing was released without a charge"
+        )
+
+    @property
+    def shown(self) -> str:
+        """The address without its password, for messages."""
+        return self._engine.url.render_as_string(hide_password=True) if self._postgres else self.where
+
+
+def append(connection: Connection, entry: Entry) -> None:
+    """Write an entry."""
+    connection.execute(insert(entries).values({name: getattr(entry, name) for name in Entry.__slots__}))
+
+
+def last(connection: Connection) -> Entry | None:
+    """The newest entry."""
+    row = connection.execute(select(entries).order_by(entries.c.number.desc()).limit(1)).first()
+    return None if row is None else Entry(*row)
+
+
+def find(connection: Connection, **columns: str) -> Sequence[Entry]:
+    """The entries whose columns have these values, oldest first."""
+    query = select(entries).order_by(entries.c.number)
+    for name, value in columns.items():
+        query = query.where(entries.c[name] == value)
+    return [Entry(*row) for row in connection.execute(query)]
+
+
+def figures(
+    connection: Connection, first: ColumnElement[int], second: ColumnElement[int], *where: ColumnElement[bool]
+) -> tuple[int, int]:
+    """Two aggregates over the entries that meet all conditions; 0 over none."""
+    row = connection.execute(select(first, second).select_from(entries).where(*where)).one()
+    return int(row[0] or 0), int(row[1] or 0)
+
+
+def _engine(where: str) -> Engine:
+    try:
+        if "://" not in where:
+            engine = create_engine(URL.create("sqlite", database=where))
+            event.listen(engine, "connect", _configure_sqlite)
+            event.listen(engine, "begin", _take_turn)
+            return engine
+        if where.startswith(("postgresql://", "postgresql+psycopg://")):
+            url = where.replace("postgresql://", "postgresql+psycopg://", 1)
+            return create_engine(url, isolation_level="READ COMMITTED")  # what the lock waited for must be seen
+    except ModuleNotFoundError as error:
+        raise LedgerError(f"PostgreSQL needs {error.name}; install discreet[postgres]") from None
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
+        raise LedgerError(f"cannot use the ledger address: {error}; give a path or postgresql://...") from None
+    raise LedgerError("a ledger is a file (give a path) or a PostgreSQL database (postgresql://...)")
+
+
+def _take_turn(connection: Connection) -> None:
+    """Take the write lock of SQLite. Asking often keeps it fair: SQLite's own wait naps for longer and longer."""
+    patient_until = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            connection.connection.cursor().execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or not time.monotonic() < patient_until:
+                raise
+            time.sleep(random.uniform(*_NAP_SECONDS))
+
+
+def _configure_sqlite(connection: Any, _record: object) -> None:
+    """Let `begin` take the write lock itself, and make every commit reach the disk."""
+    connection.isolation_level = None
+    try:
+        connection.execute(f"PRAGMA busy_timeout = {int(_PATIENCE_SECONDS * 1000)}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = EXTRA")  # FULL, and durable also where WAL is not to be had
+        connection.execute("PRAGMA busy_timeout = 0")  # from here on `_take_turn` waits
+    except BaseException:
+        connection.close()  # nobody else would
+        raise

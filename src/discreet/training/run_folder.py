@@ -1,0 +1,75 @@
+"""The private folder of a run: its key, its checkpoint, and where its ledger is. Nothing in it is for publishing."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from discreet.core.errors import InputError
+from discreet.randomness import load_key, new_run_key, save_key
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """Names within the folder at `path`."""
+
+    path: Path
+
+    @property
+    def key(self) -> Path:
+        """The key of the run's randomness, mode 0600; gone after publishing."""
+        return self.path / "key"
+
+    @property
+    def checkpoint(self) -> Path:
+        """What was released so far."""
+        return self.path / "checkpoint.pt"
+
+    @property
+    def ledger(self) -> Path:
+        """The ledger of a run that shares none."""
+        return self.path / "ledger.sqlite"
+
+    @property
+    def identity(self) -> Path:
+        """Which run this is, in which ledger."""
+        return self.path / "run.json"
+
+    def create(self) -> bytes:
+        """Make the folder, readable by its owner only, and the key in it."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700)
+            key = new_run_key()
+            save_key(self.key, key)
+        except FileExistsError:
+            raise InputError(
+                f"the run folder {self.path} exists already; resume it with --resume (resume=True), or name another one"
+            ) from None
+        except OSError as error:
+            raise InputError(f"cannot make the run folder {self.path}: {error.strerror}; name another one") from None
+        return key
+
+    def remember(self, run: str, ledger: str) -> None:
+        """Note which run this is, durably: a charged run whose name is lost cannot be resumed."""
+        draft = self.identity.with_suffix(".draft")
+        with draft.open("w") as file:
+            file.write(json.dumps({"run": run, "ledger": ledger}) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, self.identity)
+
+    def recall(self) -> tuple[bytes, str, str]:
+        """(key, run, ledger) of a run that was started here."""
+        try:
+            facts = json.loads(self.identity.read_text())
+            key = load_key(self.key)
+            if not any(key):
+                raise ValueError("a key that was overwritten, but not removed yet")
+            return key, str(facts["run"]), str(facts["ledger"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise InputError(
+                f"{self.path} holds no run that can be resumed (it was never started, or is published); start a new one"
+            ) from None

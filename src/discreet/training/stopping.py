@@ -1,0 +1,33 @@
+"""Ctrl-C and SIGTERM as requests to stop between two steps."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def stop_requests() -> Iterator[Callable[[], int | None]]:
+    """Yield a function that tells the signal that asked to stop, or None. A second Ctrl-C interrupts at once.
+
+    Outside the main thread signals cannot be caught, and the function always says None.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    received: list[int] = []
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        if received and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        received.append(number)
+
+    previous = {number: signal.signal(number, remember) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: received[0] if received else None
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,73 @@
+"""One look at all data before anything is charged, so that no row can stop a run later."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping import Criterion, private_parameters
+from discreet.core.errors import InputError
+from discreet.data import PrivateData, as_private, check_rows
+
+_AT_ONCE = 512
+
+
+def try_every_row(model: nn.Module, criterion: Criterion, data: PrivateData) -> int | None:
+    """Run model and criterion on every row, in evaluation mode and without gradients; raise what fails as `InputError`.
+
+    Returns the number of classes that labels may name, where the criterion takes class indices. The messages name
+    rows and go to the holder of the data; nothing is charged or kept.
+    """
+    device = next(iter(private_parameters(model).values())).device
+    was_training, classes = model.training, None
+    try:
+        with torch.no_grad(), torch.random.fork_rng():
+            model.eval()
+            for start in range(0, len(data), _AT_ONCE):
+                rows = np.arange(start, min(start + _AT_ONCE, len(data)))
+                classes = _try_rows(model, criterion, data, rows, device)
+    finally:
+        model.train(was_training)
+    return classes
+
+
+def check_public(public_test: tuple[Tensor, Tensor], classes: int | None, data: object) -> None:
+    """Refuse public test data that cannot be evaluated, or that is the private data itself."""
+    try:
+        public = as_private(public_test)
+        public.check(classes, at_most=len(public))
+    except InputError as error:
+        raise InputError(f"public_test: {error}") from None
+    if isinstance(data, tuple) and any(a.data_ptr() == b.data_ptr() for a, b in zip(public_test, data, strict=True)):
+        raise InputError("public_test is the training data itself, which is private; give data that may be public")
+
+
+def _try_rows(
+    model: nn.Module, criterion: Criterion, data: PrivateData, rows: np.ndarray, device: torch.device
+) -> int | None:
+    where = f"rows {rows[0]} to {rows[-1]} of the data"
+    try:
+        inputs, targets = data.fetch(rows)
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{where}: they cannot be put together: {_first_line(error)}") from error
+    check_rows(inputs, targets, int(rows[0]), None)
+    try:
+        output = model(inputs.to(device))
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        shape = tuple(inputs.shape[1:])
+        raise InputError(f"{where}: the model cannot take examples of shape {shape}: {_first_line(error)}") from error
+    named_by_index = isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss)
+    classes = int(output.shape[1]) if named_by_index and output.dim() > 1 else None
+    check_rows(inputs, targets, int(rows[0]), classes)
+    try:
+        criterion(output, targets.to(device))
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        raise InputError(f"{where}: the loss cannot take these targets: {_first_line(error)}") from error
+    return classes
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

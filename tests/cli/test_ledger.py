@@ -1,0 +1,174 @@
+"""`discreet ledger`: what was spent, whether the record is whole, and budgets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from ledgers import PLAN, filled, guarantee, sql, three
+
+from discreet.cli.app import run as discreet
+from discreet.core.adjacency import Adjacency
+from discreet.core.errors import BudgetExhausted, InputError
+from discreet.ledger import Ledger, public_record
+
+Said = tuple[int, str, str]
+Command = Callable[..., Said]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite"
+
+
+@pytest.fixture
+def ask(path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    """(exit code, output, errors) of `discreet ledger COMMAND --ledger PATH ...`."""
+
+    def asked(command: str, *options: str) -> Said:
+        code = discreet(["ledger", command, "--ledger", str(path), *options])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return asked
+
+
+def published(folder: Path, path: Path, run: str) -> Path:
+    """As much of a published folder as names a run."""
+    ledger = Ledger(path)
+    folder.mkdir()
+    (folder / "certificate.json").write_text(json.dumps({"ledger": {"entries": public_record(ledger.entries(run))}}))
+    ledger.close()
+    return folder
+
+
+def test_show(path: Path, ask: Command) -> None:
+    run, count = filled(path)
+    code, out, _ = ask("show")
+    assert code == 0
+    assert len(out.splitlines()) == count
+    assert f"run {run[:8]}: 3 steps charged from step 6" in out
+    code, out, _ = ask("show", "--json")
+    assert [json.loads(line)["number"] for line in out.splitlines()] == list(range(count))
+
+
+def test_verify(path: Path, ask: Command) -> None:
+    _, count = filled(path)
+    code, out, _ = ask("verify")
+    assert code == 0
+    assert out.startswith(f"{count} entries")
+    sql(path, "UPDATE discreet_entries SET steps = 1 WHERE number = 3")
+    code, out, err = ask("verify")
+    assert (code, out) == (1, "")
+    assert "entry 3 of the ledger was edited" in err
+    assert err.count("\n") == 1
+    assert ask("show")[0] == 2
+
+
+def test_verify_with_a_folder(path: Path, tmp_path: Path, ask: Command) -> None:
+    run, count = filled(path)
+    folder = published(tmp_path / "out", path, run)
+    code, out, _ = ask("verify", str(folder))
+    assert code == 0
+    assert f"is run {run[:8]}" in out
+    ledger = Ledger(path)  # more attempts after publishing are in the ledger only
+    ledger.start_attempt(run, PLAN)
+    ledger.close()
+    assert ask("verify", str(folder))[0] == 0
+    for left in range(count - 1, 0, -1):  # the chain does not see that its end was cut; the certificate does
+        sql(path, "DELETE FROM discreet_entries WHERE number >= ?", left)
+        assert ask("verify")[0] == 0
+        code, _, err = ask("verify", str(folder))
+        assert code == 1
+        assert "no run of the ledger has the record" in err
+
+
+def test_another_run_of_the_same_plan_is_not_taken_for_it(path: Path, tmp_path: Path, ask: Command) -> None:
+    """The runs look alike but for their names, so entries that are missing from one must not be found in the other."""
+    ledger = Ledger(path)
+    runs = [ledger.open_run(PLAN, guarantee()) for _ in range(2)]
+    for run in runs:
+        ledger.reserve(run, ledger.start_attempt(run, PLAN), three)
+    ledger.close()
+    folder = published(tmp_path / "out", path, runs[1])
+    assert ask("verify", str(folder))[0] == 0
+    sql(path, "DELETE FROM discreet_entries WHERE number = 5")  # the last charge, of the second run
+    assert ask("verify")[0] == 0
+    assert ask("verify", str(folder))[0] == 1
+
+
+@pytest.mark.parametrize("content", ["{}", '{"ledger": {}}', '{"ledger": []}', "[]", "no JSON", ""])
+def test_a_malformed_certificate_is_bad_input(path: Path, tmp_path: Path, ask: Command, content: str) -> None:
+    filled(path)
+    (tmp_path / "certificate.json").write_text(content)
+    code, _, err = ask("verify", str(tmp_path))
+    assert code == 2
+    assert err.count("\n") == 1
+
+
+def test_a_certificate_without_entries_is_no_run_of_the_ledger(path: Path, tmp_path: Path, ask: Command) -> None:
+    filled(path)
+    (tmp_path / "certificate.json").write_text('{"ledger": {"entries": []}}')
+    code, out, err = ask("verify", str(tmp_path))
+    assert code == 1
+    assert "empty" in err
+    assert "is run" not in out
+
+
+def test_budget(path: Path, ask: Command) -> None:
+    code, out, _ = ask("budget", "--dataset-id", "patients", "--epsilon", "3", "--delta", "1e-5")
+    assert code == 0
+    assert "spent epsilon 0, delta 0 in 0 runs, of epsilon 3" in out
+    ledger = Ledger(path)
+    for _ in range(2):
+        ledger.open_run(PLAN, guarantee(1.25), "patients")
+    with pytest.raises(BudgetExhausted):
+        ledger.open_run(PLAN, guarantee(1.25), "patients")
+    ledger.close()
+    code, out, _ = ask("budget", "--dataset-id", "patients", "--json")
+    facts = json.loads(out)
+    assert facts["spent"] == {"epsilon": 2.5, "delta": 2e-6, "runs": 2}
+    assert facts["budget"]["epsilon"] == 3
+    assert "no budget set" in ask("budget", "--dataset-id", "others")[1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--epsilon", "0", "--delta", "1e-5"),
+        ("--epsilon", "nan", "--delta", "1e-5"),
+        ("--epsilon", "inf", "--delta", "1e-5"),
+        ("--epsilon", "1", "--delta", "0"),
+        ("--epsilon", "1", "--delta", "1"),
+        ("--epsilon", "1", "--delta", "nan"),
+        ("--epsilon", "1"),
+        ("--delta", "1e-5"),
+    ],
+)
+def test_bad_budgets_are_refused_and_change_nothing(path: Path, ask: Command, options: tuple[str, ...]) -> None:
+    _, count = filled(path)
+    code, _, err = ask("budget", "--dataset-id", "patients", *options)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert sql(path, "SELECT count(*) FROM discreet_entries") == [(count,)]
+
+
+def test_a_budget_of_another_kind_than_the_runs_is_refused(path: Path, ask: Command) -> None:
+    ledger = Ledger(path)
+    ledger.open_run(PLAN, guarantee(adjacency=Adjacency.ZERO_OUT), "patients")
+    ledger.close()
+    code, _, err = ask("budget", "--dataset-id", "patients", "--epsilon", "3", "--delta", "1e-5")
+    assert code == 2
+    assert "do not add up" in err
+
+
+def test_a_ledger_that_is_not_there_is_not_made(path: Path, ask: Command) -> None:
+    for command in ("show", "verify"):
+        code, _, err = ask(command)
+        assert code == 2
+        assert "there is no ledger" in err
+    assert not path.exists()
+    with pytest.raises(InputError):
+        raise InputError
