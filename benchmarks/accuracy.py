@@ -39,6 +39,8 @@ def main() -> None:
                 split.train,
                 public_test=split.test,
                 run_dir=Path(folder) / "run",
+                engine=recipe.engine,
+                noise=recipe.noise,
             ).run(evaluate_every=plan.steps)
         accuracies.append(trained.evaluations[-1].metrics["accuracy"])
     epsilon = plan.guarantee().epsilon
