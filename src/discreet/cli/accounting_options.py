@@ -13,6 +13,7 @@ import typer
 
 from discreet.accounting import schedules
 from discreet.accounting.account import Method
+from discreet.cli.figures import rounded_down, rounded_up
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
@@ -147,9 +148,9 @@ def show(statement: Statement, as_json: bool, extra: Sequence[tuple[str, float]]
     if as_json:
         echo_json({**dict(extra), **as_dict(statement)})
         return
-    prefix = "".join(f"{name.replace('_', ' ')} {value:.6g}: " for name, value in extra)
+    prefix = "".join(f"{name.replace('_', ' ')} {rounded_up(value, 6)}: " for name, value in extra)
     typer.echo(
-        f"{prefix}epsilon {statement.epsilon:.5g}{_at_least(statement)} at delta {statement.delta:g}, "
+        f"{prefix}epsilon {rounded_up(statement.epsilon)}{_at_least(statement)} at delta {statement.delta:g}, "
         f"{statement.adjacency.value}, {_standing(statement)}"
     )
 
@@ -179,7 +180,7 @@ def as_dict(statement: Statement) -> dict[str, object]:
 
 def _at_least(statement: Statement) -> str:
     lower = statement.lower if isinstance(statement, Guarantee) else None
-    return "" if lower is None else f" (at least {lower:.5g})"
+    return "" if lower is None else f" (at least {rounded_down(lower)})"
 
 
 def _standing(statement: Statement) -> str:

@@ -10,6 +10,7 @@ from discreet.accounting import schedules, zcdp
 from discreet.accounting.account import Method, guarantee
 from discreet.accounting.calibrate import calibrate_noise
 from discreet.cli import accounting_options as options
+from discreet.cli.figures import rounded_up
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved
@@ -110,7 +111,7 @@ def _rate_for_rho(
     if as_json:
         options.echo_json(fields)
         return
-    converted = "" if delta is None else f", epsilon {fields['epsilon']:.5g} at delta {delta:g}"
+    converted = "" if delta is None else f", epsilon {rounded_up(float(str(fields['epsilon'])))} at delta {delta:g}"
     typer.echo(
         f"rate {found.rate:.6g}: rho {spent:.6g} of {rho:g} after {fields['epochs']} epochs{converted}, "
         f"{adjacency.value}, proved by zcdp for epochs of disjoint batches or without sampling"

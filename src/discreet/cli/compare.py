@@ -9,6 +9,7 @@ import typer
 
 from discreet.accounting.compare import Row, compare, curves
 from discreet.cli import accounting_options as options
+from discreet.cli.figures import rounded_up
 from discreet.core.adjacency import Adjacency
 from discreet.core.guarantee import Guarantee
 
@@ -61,7 +62,8 @@ def _as_dict(row: Row) -> dict[str, object]:
 def _table(rows: list[Row]) -> list[str]:
     """Aligned columns: method, epsilon, kind, why."""
     cells = [
-        (row.method.value, "-" if row.statement is None else f"{row.statement.epsilon:.5g}", row.kind) for row in rows
+        (row.method.value, "-" if row.statement is None else rounded_up(row.statement.epsilon), row.kind)
+        for row in rows
     ]
     head = ("method", "epsilon", "kind")
     widths = [max(len(line[column]) for line in [head, *cells]) for column in range(3)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.cli.accounting_options import AdjacencyOption, JsonOption
+from discreet.cli.figures import rounded_up
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, LedgerError, VerificationFailed
 
@@ -78,7 +79,10 @@ def budget(
         typer.echo(json.dumps({**facts, "budget": None if limit is None else limit.as_dict()}))
         return
     of = "no budget set" if limit is None else f"of epsilon {limit.epsilon:g}, delta {limit.delta:g}"
-    typer.echo(f"{dataset_id}: spent epsilon {spent.epsilon:.6g}, delta {spent.delta:.6g} in {spent.runs} runs, {of}")
+    typer.echo(
+        f"{dataset_id}: spent epsilon {rounded_up(spent.epsilon, 6)}, delta {rounded_up(spent.delta, 6)} "
+        f"in {spent.runs} runs, {of}"
+    )
 
 
 def _open(where: str | None, *, create: bool = False) -> Ledger:
