@@ -71,6 +71,7 @@ class Substream:
     """
 
     __slots__ = ("_aes", "_cipher", "_end", "_position", "_process")
+    _cipher: CipherContext | None
 
     def __init__(self, key: bytes) -> None:
         # Every address has its own key, so all sub-streams may start from the same counter.
@@ -90,8 +91,10 @@ class Substream:
 
     def fill(self, out: Words) -> Words:
         """Overwrite `out`, a contiguous array, with the next `len(out)` words and return it; errors as `words`."""
-        self._position += self._checked_count(len(out))
-        self._cipher.update_into(_zeros(_WORD_BYTES * len(out)), out.view(np.uint8).data)
+        number = self._checked_count(len(out))
+        cipher = self._cipher = self._cipher or self._cipher_here()
+        self._position += number
+        cipher.update_into(_zeros(_WORD_BYTES * len(out)), out.view(np.uint8).data)
         return out if sys.byteorder == "little" else out.byteswap(inplace=True)
 
     def fill_first(self, out: Words) -> Spares:
@@ -126,10 +129,14 @@ class Substream:
 
     def _move(self, position: int, end: int) -> None:
         """Make the words at `position` .. `end` - 1 the ones that are left."""
-        counter, odd = divmod(position, _WORDS_PER_BLOCK)
         self._position, self._end = position, end
-        self._cipher = _ctr(self._aes, counter.to_bytes(16, "big"))
-        self._cipher.update(bytes(_WORD_BYTES * odd))
+        self._cipher = None  # made when words are read: a part may only be divided further
+
+    def _cipher_here(self) -> CipherContext:
+        counter, odd = divmod(self._position, _WORDS_PER_BLOCK)
+        cipher = _ctr(self._aes, counter.to_bytes(16, "big"))
+        cipher.update(bytes(_WORD_BYTES * odd))
+        return cipher
 
     def __reduce__(self) -> NoReturn:
         refuse_copy("Substream")
