@@ -1,6 +1,6 @@
 """Putting a proposal to a filter: pure functions of (budget, spent, cost).
 
-What is spent is a tuple of floats, one per limit, which JSON holds exactly. It starts at 0 and is a function of what was
+What is spent is a tuple of floats, one per limit, which JSON holds exactly. It starts at 0 and depends only on what was
 admitted alone (see `costs`).
 """
 

@@ -14,7 +14,7 @@ only: not on its order, nor on how it was grouped into events.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -84,7 +84,7 @@ def round_up(amount: float, quantum: float) -> float:
 
 def _priced(event: Event, price: _Price, quanta: Amounts) -> Amounts:
     """The sum over elementary events of count x price, which is exact while it is at most 2^53 quanta."""
-    parts = tally(event)
+    parts = {part: min(count, 2**60) for part, count in tally(event).items()}  # more would fit no filter
     if len(parts) == 1:
         ((part, count),) = parts.items()
         return price(part) if count == 1 else tuple(count * amount for amount in price(part))
@@ -115,32 +115,43 @@ def _rdp_in_quanta(part: Event, adjacency: Adjacency, orders: tuple[float, ...],
 
 @lru_cache(maxsize=_CACHED)
 def _rdp(part: Event, adjacency: Adjacency, orders: tuple[float, ...]) -> Amounts:
-    try:
-        with np.errstate(all="ignore"):
-            curve = releases(part, adjacency).rdp_curve()(orders)
-    except DiscreetError:
-        raise
-    except (ArithmeticError, ValueError):
-        return (math.inf,) * len(orders)
-    return tuple(float(value) if value >= 0 else math.inf for value in curve)
+    return _proved(lambda: releases(part, adjacency).rdp_curve()(orders), len(orders))
 
 
 @lru_cache(maxsize=_CACHED)
 def _rho(part: Event, adjacency: Adjacency) -> Amounts:
-    parts = releases(part, adjacency)
-    if parts.sampled:
-        raise NotProved("zCDP gains nothing from sampling and has no proved rho here; use an rdp filter or odometer")
-    rhos = [each.count * zcdp.gaussian(each.noise) for each in parts.gaussians]
-    rhos += [each.count * zcdp.pure(each.epsilon) for each in parts.laplaces]
-    return (zcdp.compose(rhos),)
+    def found() -> list[float]:
+        parts = releases(part, adjacency)
+        if parts.sampled:
+            raise NotProved(
+                "zCDP gains nothing from sampling and has no proved rho here; use an rdp filter or odometer"
+            )
+        rhos = [each.count * zcdp.gaussian(each.noise) for each in parts.gaussians]
+        return [zcdp.compose([*rhos, *(each.count * zcdp.pure(each.epsilon) for each in parts.laplaces)])]
+
+    return _proved(found, 1)
 
 
 @lru_cache(maxsize=_CACHED)
 def _mu_squared(part: Event, adjacency: Adjacency) -> Amounts:
-    parts = releases(part, adjacency)
-    if parts.sampled or parts.laplaces:
-        raise NotProved(
-            "a sampled or Laplace release has no exact mu, and the mu of a limit theorem proves nothing; "
-            "use an rdp filter or odometer"
-        )
-    return (2 * zcdp.compose(each.count * zcdp.gaussian(each.noise) for each in parts.gaussians),)
+    def found() -> list[float]:
+        parts = releases(part, adjacency)
+        if parts.sampled or parts.laplaces:
+            raise NotProved(
+                "a sampled or Laplace release has no exact mu, and the mu of a limit theorem proves nothing; "
+                "use an rdp filter or odometer"
+            )
+        return [2 * zcdp.compose(each.count * zcdp.gaussian(each.noise) for each in parts.gaussians)]
+
+    return _proved(found, 1)
+
+
+def _proved(compute: Callable[[], Iterable[float]], length: int) -> Amounts:
+    """What was computed, infinite where it is no number; a numerical failure is infinite throughout."""
+    try:
+        with np.errstate(all="ignore"):
+            return tuple(float(value) if value >= 0 else math.inf for value in compute())
+    except DiscreetError:
+        raise
+    except (ArithmeticError, ValueError):
+        return (math.inf,) * length

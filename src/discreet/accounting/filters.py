@@ -1,8 +1,8 @@
 """Privacy filters: what may still be released when every event is chosen from the outputs of those before.
 
 A filter is frozen data, fixed before the first release: a budget in a currency that adds up (`costs`). Before each
-release its cost is put to `admission.decide`; what is refused is not released. The released whole then keeps the filter's
-`guarantee`, however events were chosen and wherever the run stops.
+release its cost is put to `admission.decide`; what is refused is not released. Then the filter's `guarantee` holds of
+all that was released, however events were chosen and wherever the run stops.
 
 | filter         | budget                           | admits while                     | proof                        |
 |----------------|----------------------------------|----------------------------------|------------------------------|
