@@ -296,6 +296,13 @@ def test_a_policy_that_returns_no_multiplier_fails_before_a_cost_is_known(bad: f
         Poisson(2.0 if bad is None else bad, PLAIN)
 
 
+def test_nothing_that_was_released_is_free() -> None:
+    """Noise so large that the cost underflows costs one last digit of the limit."""
+    for budget in COUNTED:
+        assert budget.cost(Gaussian(1e150)) == filters.quanta(budget)
+        assert budget.cost(Repeat(Gaussian(1e150), 5)) == tuple(5 * quantum for quantum in filters.quanta(budget))
+
+
 def test_noise_beyond_all_range_costs_everything() -> None:
     for budget in COUNTED:
         assert not propose(budget, start(budget), Gaussian(1e-300)).admitted

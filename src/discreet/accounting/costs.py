@@ -105,7 +105,8 @@ def add_up(first: float, second: float) -> float:
 
 
 def _in_quanta(amounts: Amounts, quanta: Amounts) -> Amounts:
-    return tuple(map(round_up, amounts, quanta))
+    """Rounded up, and at least one quantum: nothing that was released is free, not even where its cost underflows."""
+    return tuple(max(quantum, round_up(amount, quantum)) for amount, quantum in zip(amounts, quanta, strict=True))
 
 
 @lru_cache(maxsize=_CACHED)

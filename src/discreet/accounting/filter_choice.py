@@ -31,6 +31,12 @@ from discreet.core.events import Event, tally
 
 F = TypeVar("F", bound=Filter)
 
+TRACKED: tuple[float, ...] = (
+    *(1.5, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8),
+    *(10, 12, 14, 16, 20, 24, 32, 48, 64, 128),
+)
+"""The orders of a curve. Mostly whole ones, where a new event is priced twice as fast; each more may only refuse."""
+
 
 def order_filter(
     course: Event,
@@ -71,7 +77,7 @@ def curve_filter(
     epsilon: float,
     delta: float,
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
-    orders: Sequence[float] = rdp.ORDERS,
+    orders: Sequence[float] = TRACKED,
 ) -> RdpCurveFilter:
     """The filter whose curve is that of `course`, scaled as far as (epsilon, delta) allows.
 

@@ -115,14 +115,19 @@ class RenyiOdometer:
         known = [(order, amount) for order, amount in zip(self.orders, spent, strict=True) if amount < FULL]
         if not known:
             return math.inf
-        goal = math.log(len(self.orders) / self.delta)
-
-        def reached(loss: float) -> bool:
+        goal = math.log(len(self.orders) / self.delta) * _OUTWARD
+        loss = min(amount + goal / (order - 1) for order, amount in known)
+        for _ in range(60):  # Newton from above: the logarithm of the sum is convex, so every iterate bounds the root
             terms = [(order - 1) * (loss - amount) for order, amount in known]
             top = max(terms)
-            return top + math.log(math.fsum(math.exp(term - top) for term in terms)) >= goal * _OUTWARD
-
-        return _least(reached, min(amount + goal / (order - 1) for order, amount in known))
+            weights = [math.exp(term - top) for term in terms]
+            total = math.fsum(weights)
+            slope = math.fsum(w * (order - 1) for w, (order, _) in zip(weights, known, strict=True)) / total
+            step = (top + math.log(total) - goal) / slope
+            if not step > 1e-13 * loss:
+                break
+            loss -= step
+        return loss
 
 
 @dataclass(frozen=True, slots=True)

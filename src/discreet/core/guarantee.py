@@ -101,8 +101,9 @@ class ExPost:
     @property
     def sentence(self) -> str:
         """The sentence that a certificate may show."""
+        shown = self.epsilon if math.isinf(self.epsilon) else math.ceil(self.epsilon * 1e4) / 1e4
         return (
-            f"the privacy loss exceeds the reading {self.epsilon:.6g} with probability at most {self.delta:g}, "
+            f"the privacy loss exceeds the reading {shown:.4f} with probability at most {self.delta:g}, "
             "at whatever time the run stops"
         )
 
