@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from discreet.accounting import admission, filters, gdp, rdp, zcdp
+from discreet.accounting import admission, costs, filters, gdp, rdp, zcdp
 from discreet.accounting.account import Method, guarantee
 from discreet.accounting.admission import decide, give_back, propose, start
 from discreet.accounting.filter_choice import at_order, curve_filter, gaussian_filter, order_filter, zcdp_filter
@@ -40,6 +40,7 @@ ALL: list[Filter] = [
     gaussian_filter(3.0, 1e-5),
     BasicFilter(3.0, 1e-5, Adjacency.ZERO_OUT),
 ]
+assert {budget.kind for budget in ALL} == set(filters.KINDS), "every kind is tested"
 COUNTED = ALL[:-1]
 names = [f"{budget.kind} {getattr(budget, 'conversion', '')}".strip() for budget in ALL]
 
@@ -273,6 +274,23 @@ def test_no_policy_overspends_and_what_is_spent_is_what_was_released(which: int,
     assert tuple(json.loads(json.dumps(spent, allow_nan=False))) == spent
     if released:
         assert spent == budget.cost(Compose(tuple(released))) == budget.cost(Compose(tuple(reversed(released))))
+
+
+@given(st.floats(0, 1e300), st.floats(1e-280, 1e300))
+def test_costs_round_up_by_less_than_a_quantum(amount: float, limit: float) -> None:
+    quantum = math.ulp(limit)
+    rounded = costs.round_up(amount, quantum)
+    if math.isinf(rounded):
+        assert amount > limit
+    else:
+        assert Fraction(amount) <= Fraction(rounded) < Fraction(amount) + Fraction(quantum)
+        assert (Fraction(rounded) / Fraction(quantum)).denominator == 1
+
+
+@given(st.floats(0, 1e300), st.floats(0, 1e300))
+def test_sums_round_up_by_one_digit_at_most(first: float, second: float) -> None:
+    total, exact = costs.add_up(first, second), Fraction(first) + Fraction(second)
+    assert Fraction(math.nextafter(total, -1.0)) < exact <= Fraction(total) or total == exact == 0
 
 
 @given(st.lists(st.tuples(st.floats(0, 2), st.floats(0, 1e-5)), max_size=20))

@@ -40,6 +40,7 @@ ALL: list[Odometer] = [
     ZcdpOdometer.tuned(1e-6, 0.5),
     GaussianOdometer.tuned(1e-6, 4.0, 1.0),
 ]
+assert {odometer.kind for odometer in ALL} == set(odometers.KINDS), "every kind is tested"
 names = [odometer.kind for odometer in ALL]
 
 
