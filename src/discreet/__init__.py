@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         VerificationFailed,
     )
     from discreet.core.events import Compose, Event, Gaussian, Laplace, Poisson, Repeat
-    from discreet.core.guarantee import Estimate, Guarantee, Published
+    from discreet.core.guarantee import Estimate, ExPost, Guarantee, Published
     from discreet.plan import Plan
     from discreet.publication import Verification, publish, verify
     from discreet.training import Trained, Training
@@ -34,6 +34,7 @@ _HOMES = {
     "DiscreetError": "core.errors",
     "Estimate": "core.guarantee",
     "Event": "core.events",
+    "ExPost": "core.guarantee",
     "Gaussian": "core.events",
     "Guarantee": "core.guarantee",
     "InputError": "core.errors",
@@ -67,6 +68,7 @@ __all__ = [
     "DiscreetError",
     "Estimate",
     "Event",
+    "ExPost",
     "Gaussian",
     "Guarantee",
     "InputError",

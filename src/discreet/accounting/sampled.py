@@ -7,6 +7,7 @@ All is computed as log(1 + (moment - 1)) from positive terms, so nothing cancels
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -33,11 +34,21 @@ def whole(rate: float, noise: float, order: int) -> float:
     Mironov, Talwar, Zhang 2019 ("Rényi DP of the sampled Gaussian mechanism"), section 3.3. The binomial terms
     sum to 1, so this is log(1 + sum over k >= 2 of binomial ... (exp(...) - 1)), all terms positive.
     """
-    k = np.arange(2, order + 1)
-    log_binomial = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
+    k, log_binomial = _binomials(order)
     exponent = k * (k - 1) / (2 * noise**2)
     terms = log_binomial + (order - k) * math.log1p(-rate) + k * math.log(rate)
-    return float(np.logaddexp(0.0, logsumexp(terms + exponent + np.log(-np.expm1(-exponent)))))
+    terms += exponent + np.log(-np.expm1(-exponent))
+    top = float(terms.max())
+    if not math.isfinite(top):
+        return 0.0 if top < 0 else math.inf
+    return float(np.logaddexp(0.0, top + math.log(float(np.exp(terms - top).sum()))))
+
+
+@lru_cache(maxsize=64)
+def _binomials(order: int) -> tuple[Array, Array]:
+    """k = 2 .. order and log binomial(order, k)."""
+    k = np.arange(2, order + 1, dtype=np.float64)
+    return k, gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
 
 
 def quadrature(rate: float, noise: float, order: float) -> float:
