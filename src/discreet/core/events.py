@@ -66,6 +66,74 @@ class Poisson:
 
 
 @dataclass(frozen=True, slots=True)
+class TruncatedPoisson:
+    """A `Poisson` draw of which at most `capacity` units took part in `event`; who is left out is random.
+
+    `population` is a public bound on the number of units in the data set: with it the probability of an overflow is
+    bounded. Runs on more units are refused.
+    """
+
+    rate: float
+    capacity: int
+    population: int
+    event: Event
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rate", checks.rate("rate", self.rate))
+        object.__setattr__(self, "capacity", checks.count("capacity", self.capacity))
+        object.__setattr__(self, "population", checks.count("population", self.population))
+        _require_event("TruncatedPoisson.event", self.event)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSize:
+    """Exactly `batch` of `population` units, drawn uniformly without replacement, took part in `event`."""
+
+    population: int
+    batch: int
+    event: Event
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "population", checks.count("population", self.population))
+        object.__setattr__(self, "batch", checks.count("batch", self.batch))
+        if self.batch > self.population:
+            raise InputError(f"batch ({self.batch}) must not exceed the population ({self.population})")
+        _require_event("FixedSize.event", self.event)
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """The units were shuffled uniformly and cut into disjoint batches, one for each part of `event`.
+
+    Every unit took part in at most one of the parts; `Repeat(e, 100)` stands for a hundred batches.
+    """
+
+    event: Event
+
+    def __post_init__(self) -> None:
+        _require_event("Epoch.event", self.event)
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """`event` ran `steps` times; every unit took part in `chosen` of them.
+
+    Which ones is uniformly random and independent of the other units (balls and bins for `chosen` = 1).
+    """
+
+    steps: int
+    chosen: int
+    event: Event
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", checks.count("steps", self.steps))
+        object.__setattr__(self, "chosen", checks.count("chosen", self.chosen))
+        if self.chosen > self.steps:
+            raise InputError(f"chosen ({self.chosen}) must not exceed steps ({self.steps})")
+        _require_event("Allocation.event", self.event)
+
+
+@dataclass(frozen=True, slots=True)
 class Repeat:
     """`event` ran `count` times, each with its own randomness."""
 
@@ -91,7 +159,10 @@ class Compose:
             _require_event(f"Compose.events[{position}]", event)
 
 
-Event = Gaussian | Laplace | Poisson | Repeat | Compose
+Sampled = Poisson | TruncatedPoisson | FixedSize | Epoch | Allocation
+"""What one draw of a sampler released."""
+
+Event = Gaussian | Laplace | Sampled | Repeat | Compose
 
 
 def flatten(event: Event, times: int = 1) -> Iterator[tuple[Event, int]]:
@@ -125,6 +196,20 @@ def to_json(event: Event) -> dict[str, Any]:
             return {"event": "laplace", "scale_multiplier": scale_multiplier, "query": query.value}
         case Poisson(rate, inner):
             return {"event": "poisson", "rate": rate, "of": to_json(inner)}
+        case TruncatedPoisson(rate, capacity, population, inner):
+            return {
+                "event": "truncated_poisson",
+                "rate": rate,
+                "capacity": capacity,
+                "population": population,
+                "of": to_json(inner),
+            }
+        case FixedSize(population, batch, inner):
+            return {"event": "fixed_size", "population": population, "batch": batch, "of": to_json(inner)}
+        case Epoch(inner):
+            return {"event": "epoch", "of": to_json(inner)}
+        case Allocation(steps, chosen, inner):
+            return {"event": "allocation", "steps": steps, "chosen": chosen, "of": to_json(inner)}
         case Repeat(inner, count):
             return {"event": "repeat", "count": count, "of": to_json(inner)}
         case Compose(parts):
@@ -155,6 +240,16 @@ _DECODERS: dict[str, tuple[set[str], Callable[[Mapping[str, Any]], Event]]] = {
     "gaussian": ({"noise_multiplier", "query"}, lambda d: Gaussian(d["noise_multiplier"], d["query"])),
     "laplace": ({"scale_multiplier", "query"}, lambda d: Laplace(d["scale_multiplier"], d["query"])),
     "poisson": ({"rate", "of"}, lambda d: Poisson(d["rate"], from_json(d["of"]))),
+    "truncated_poisson": (
+        {"rate", "capacity", "population", "of"},
+        lambda d: TruncatedPoisson(d["rate"], d["capacity"], d["population"], from_json(d["of"])),
+    ),
+    "fixed_size": (
+        {"population", "batch", "of"},
+        lambda d: FixedSize(d["population"], d["batch"], from_json(d["of"])),
+    ),
+    "epoch": ({"of"}, lambda d: Epoch(from_json(d["of"]))),
+    "allocation": ({"steps", "chosen", "of"}, lambda d: Allocation(d["steps"], d["chosen"], from_json(d["of"]))),
     "repeat": ({"count", "of"}, lambda d: Repeat(from_json(d["of"]), d["count"])),
     "compose": ({"of"}, _compose_from_json),
 }
@@ -169,5 +264,5 @@ def _query(value: object) -> Query:
 
 
 def _require_event(where: str, value: object) -> None:
-    if not isinstance(value, Gaussian | Laplace | Poisson | Repeat | Compose):
+    if not isinstance(value, Event):
         raise InputError(f"{where} must be an event, got {value!r}")
