@@ -310,7 +310,7 @@ def _instrument(fault: _Fault) -> None:
     for method in ("open_run", "start_attempt", "reserve", "commit"):
         _wrap_ledger(Ledger, method, doing)
     event.listen(Engine, "commit", lambda _connection: hit(f"{doing[0]}: before commit"))
-    _around(PoissonSampler, "draw", "draw")
+    _around(PoissonSampler, "batches", "draw")
     _around(session.Step, "add", "chunk")
     _around(session, "apply", "optimizer")
     _around(run_folder.RunFolder, "create", "folder")

@@ -9,8 +9,10 @@ An accountant may decline an event; it then raises `NotProved` and names the par
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from discreet.core import checks
@@ -103,9 +105,10 @@ class FixedSize:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """The units were shuffled uniformly and cut into disjoint batches, one for each part of `event`.
+    """The units were shuffled uniformly and cut into disjoint batches; every unit took part in at most one.
 
-    Every unit took part in at most one of the parts; `Repeat(e, 100)` stands for a hundred batches.
+    `event` lists what the batches released: a `Compose` has one part for each, and a part `Repeat(e, 100)` stands
+    for a hundred of them. All queries on one batch are one part: `Repeat(Compose((query, query)), 100)`.
     """
 
     event: Event
@@ -185,6 +188,34 @@ def tally(event: Event) -> dict[Event, int]:
     for part, times in flatten(event):
         totals[part] = totals.get(part, 0) + times
     return totals
+
+
+def batches_of(epoch: Epoch) -> Iterator[tuple[Event, int]]:
+    """Yield `(event, count)`: what the batches of an epoch released, in order, equal neighbours counted together.
+
+    Only the outermost composition and counts tell batches apart; whatever is inside was released on one batch.
+    """
+    for part in epoch.event.events if isinstance(epoch.event, Compose) else (epoch.event,):
+        yield (part.event, part.count) if isinstance(part, Repeat) else (part, 1)
+
+
+def in_order(events: Iterable[Event]) -> Compose:
+    """`events` as one composition, equal neighbours as a `Repeat`."""
+    return Compose(tuple(Repeat(event, len(list(equal))) for event, equal in itertools.groupby(events)))
+
+
+@lru_cache(maxsize=64)
+def steps_of(event: Event) -> tuple[Event, ...]:
+    """What each step that a draw covers may release: one step, or all of an epoch or a period."""
+    match event:
+        case Poisson() | TruncatedPoisson() | FixedSize():
+            return (event.event,)
+        case Epoch():
+            return tuple(itertools.chain.from_iterable([inner] * count for inner, count in batches_of(event)))
+        case Allocation(steps, _, inner):
+            return (inner,) * steps
+        case _:
+            return (event,)
 
 
 def to_json(event: Event) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, func
 
 from discreet.core.errors import InputError, LedgerError
-from discreet.core.events import Compose, Event, Repeat, from_json, to_json
+from discreet.core.events import Compose, Event, from_json, in_order, steps_of, to_json
 from discreet.core.guarantee import Guarantee
 from discreet.core.release import Receipt
 from discreet.ledger import store
@@ -122,6 +121,7 @@ class Ledger:
     def reserve(self, run: str, attempt: int, admission: Admission) -> tuple[Receipt, ...]:
         """Charge the next block of steps and return one receipt per step.
 
+        An event that covers several steps (an epoch) is charged whole and gives as many receipts.
         `admission` is called inside the write transaction with the number of steps charged so far, so no two
         processes can be granted the same steps. If it refuses, nothing is written.
         """
@@ -132,17 +132,18 @@ class Ledger:
             block = tuple(admission(position))
             if not block:
                 raise LedgerError("the admission granted no step and refused none; nothing was charged")
+            places = [(event, index) for event in block for index in range(len(steps_of(event)))]
             entry = next_entry(
                 store.last(connection),
                 "reservation",
-                to_json(_grouped(block)),
+                to_json(in_order(block)),
                 run=run,
                 attempt=attempt,
                 position=position,
-                steps=len(block),
+                steps=len(places),
             )
             store.append(connection, entry)
-        return tuple(Receipt(run, attempt, position + i, event) for i, event in enumerate(block))
+        return tuple(Receipt(run, attempt, position + i, *place) for i, place in enumerate(places))
 
     def commit(self, receipt: Receipt) -> None:
         """Note that every step up to that of `receipt` was released. The charge does not depend on it."""
@@ -231,8 +232,3 @@ def _charges(runs: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
 
 def _kinds(runs: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(run["adjacency"], run["unit"]) for run in runs]
-
-
-def _grouped(block: Sequence[Event]) -> Event:
-    runs_of_equal = ((event, len(list(group))) for event, group in itertools.groupby(block))
-    return Compose(tuple(Repeat(event, count) for event, count in runs_of_equal))

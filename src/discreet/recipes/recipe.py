@@ -16,7 +16,8 @@ from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.data import DATASETS, Split
 from discreet.plan import Plan
-from discreet.plan.plan import Count, Delta, Positive, Rate
+from discreet.plan.plan import Delta, Positive
+from discreet.plan.sampling import Count, Rate
 from discreet.plan.validation import Frozen, read_yaml, validate
 from discreet.recipes.models import MODELS
 
