@@ -69,8 +69,8 @@ class Poisson:
 class TruncatedPoisson:
     """A `Poisson` draw of which at most `capacity` units took part in `event`; who is left out is random.
 
-    `population` is a public bound on the number of units in the data set: with it the probability of an overflow is
-    bounded. Runs on more units are refused.
+    `population` is a public bound on the number of units in any data set, under either neighbour: with it the
+    probability of an overflow is bounded. Runs on more units are refused.
     """
 
     rate: float
@@ -87,7 +87,10 @@ class TruncatedPoisson:
 
 @dataclass(frozen=True, slots=True)
 class FixedSize:
-    """Exactly `batch` of `population` units, drawn uniformly without replacement, took part in `event`."""
+    """Exactly `batch` of `population` units, drawn uniformly without replacement, took part in `event`.
+
+    All queries on one draw are one event, as for `Poisson`. The size of the data set, `population`, is public.
+    """
 
     population: int
     batch: int
@@ -103,9 +106,11 @@ class FixedSize:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """The units were shuffled uniformly and cut into disjoint batches, one for each part of `event`.
+    """The units were shuffled uniformly and cut into disjoint batches, one for each part of `event` (see `batches`).
 
-    Every unit took part in at most one of the parts; `Repeat(e, 100)` stands for a hundred batches.
+    Every unit took part in exactly one batch. `Repeat(e, 100)` stands for a hundred batches with e on each;
+    `Compose((e, f))` for a batch with e and a batch with f; several queries on one batch are a `Compose` inside. An
+    epoch that was broken off is stated whole.
     """
 
     event: Event
@@ -118,7 +123,8 @@ class Epoch:
 class Allocation:
     """`event` ran `steps` times; every unit took part in `chosen` of them.
 
-    Which ones is uniformly random and independent of the other units (balls and bins for `chosen` = 1).
+    Which ones is uniformly random and independent of the other units (balls and bins for `chosen` = 1). All queries
+    on one step are one event. A period that was broken off is stated whole.
     """
 
     steps: int
@@ -185,6 +191,12 @@ def tally(event: Event) -> dict[Event, int]:
     for part, times in flatten(event):
         totals[part] = totals.get(part, 0) + times
     return totals
+
+
+def batches(epoch: Epoch) -> list[tuple[Event, int]]:
+    """The batches of an epoch, as (what was released on one batch, how many such batches)."""
+    parts = epoch.event.events if isinstance(epoch.event, Compose) else (epoch.event,)
+    return [(part.event, part.count) if isinstance(part, Repeat) else (part, 1) for part in parts]
 
 
 def to_json(event: Event) -> dict[str, Any]:
