@@ -44,7 +44,7 @@ def compare(
         except InputError as refusal:
             rows.append(Row(method, None, f"Not available: {refusal}."))
         else:
-            rows.append(Row(method, statement, method.why))
+            rows.append(Row(method, statement, method.why_for(event)))
     return rows
 
 

@@ -71,8 +71,8 @@ class Poisson:
 class TruncatedPoisson:
     """A `Poisson` draw of which at most `capacity` units took part in `event`; who is left out is random.
 
-    `population` is a public bound on the number of units in the data set: with it the probability of an overflow is
-    bounded. Runs on more units are refused.
+    `population` is a public bound on the number of units in any data set, under either neighbour: with it the
+    probability of an overflow is bounded. Runs on more units are refused.
     """
 
     rate: float
@@ -89,7 +89,10 @@ class TruncatedPoisson:
 
 @dataclass(frozen=True, slots=True)
 class FixedSize:
-    """Exactly `batch` of `population` units, drawn uniformly without replacement, took part in `event`."""
+    """Exactly `batch` of `population` units, drawn uniformly without replacement, took part in `event`.
+
+    All queries on one draw are one event, as for `Poisson`. The size of the data set, `population`, is public.
+    """
 
     population: int
     batch: int
@@ -105,10 +108,11 @@ class FixedSize:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """The units were shuffled uniformly and cut into disjoint batches; every unit took part in at most one.
+    """The units were shuffled uniformly and cut into disjoint batches, one for each part of `event` (see `batches`).
 
-    `event` lists what the batches released: a `Compose` has one part for each, and a part `Repeat(e, 100)` stands
-    for a hundred of them. All queries on one batch are one part: `Repeat(Compose((query, query)), 100)`.
+    Every unit took part in exactly one batch. `Repeat(e, 100)` stands for a hundred batches with e on each;
+    `Compose((e, f))` for a batch with e and a batch with f; several queries on one batch are a `Compose` inside. An
+    epoch that was broken off is stated whole.
     """
 
     event: Event
@@ -121,7 +125,8 @@ class Epoch:
 class Allocation:
     """`event` ran `steps` times; every unit took part in `chosen` of them.
 
-    Which ones is uniformly random and independent of the other units (balls and bins for `chosen` = 1).
+    Which ones is uniformly random and independent of the other units (balls and bins for `chosen` = 1). All queries
+    on one step are one event. A period that was broken off is stated whole.
     """
 
     steps: int
@@ -190,13 +195,10 @@ def tally(event: Event) -> dict[Event, int]:
     return totals
 
 
-def batches_of(epoch: Epoch) -> Iterator[tuple[Event, int]]:
-    """Yield `(event, count)`: what the batches of an epoch released, in order, equal neighbours counted together.
-
-    Only the outermost composition and counts tell batches apart; whatever is inside was released on one batch.
-    """
-    for part in epoch.event.events if isinstance(epoch.event, Compose) else (epoch.event,):
-        yield (part.event, part.count) if isinstance(part, Repeat) else (part, 1)
+def batches(epoch: Epoch) -> list[tuple[Event, int]]:
+    """The batches of an epoch, as (what was released on one batch, how many such batches)."""
+    parts = epoch.event.events if isinstance(epoch.event, Compose) else (epoch.event,)
+    return [(part.event, part.count) if isinstance(part, Repeat) else (part, 1) for part in parts]
 
 
 def in_order(events: Iterable[Event]) -> Compose:
@@ -211,7 +213,7 @@ def steps_of(event: Event) -> tuple[Event, ...]:
         case Poisson() | TruncatedPoisson() | FixedSize():
             return (event.event,)
         case Epoch():
-            return tuple(itertools.chain.from_iterable([inner] * count for inner, count in batches_of(event)))
+            return tuple(itertools.chain.from_iterable([inner] * count for inner, count in batches(event)))
         case Allocation(steps, _, inner):
             return (inner,) * steps
         case _:

@@ -9,7 +9,8 @@ import numpy as np
 from discreet.core import checks
 from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError
-from discreet.core.events import Allocation, Epoch, Event, batches_of
+from discreet.core.events import Allocation, Epoch, Event
+from discreet.core.events import batches as batches_in
 from discreet.randomness import Purpose, Stream
 from discreet.sampling.uniform import subsets
 
@@ -37,7 +38,7 @@ class AllocationSampler:
 
     def event(self, inner: Event) -> Allocation:
         """Return the event of a period; its steps must all release the same. `inner` is as in `Epoch.event`."""
-        released = list(batches_of(Epoch(inner)))
+        released = batches_in(Epoch(inner))
         if len({event for event, _ in released}) != 1 or sum(count for _, count in released) != self.steps:
             raise InputError("allocation needs the same noise at every step of a period; change it between periods")
         return Allocation(self.steps, self.chosen, released[0][0])
