@@ -50,7 +50,7 @@ STEPS = sum(count for _, count in PHASES)
 
 SAMPLINGS: dict[str, tuple[Sampling, Adjacency]] = {
     "poisson": (PoissonSampling(rate=0.5), Adjacency.ADD_REMOVE),
-    "truncated": (TruncatedPoissonSampling(rate=0.5, capacity=20), Adjacency.ADD_REMOVE),
+    "truncated": (TruncatedPoissonSampling(rate=0.5, capacity=30), Adjacency.ADD_REMOVE),
     "fixed size": (FixedSizeSampling(batch=12), Adjacency.REPLACE_ONE),
     "shuffle": (ShuffleSampling(batch=5), Adjacency.ZERO_OUT),
     "allocation": (AllocationSampling(period=5), Adjacency.ADD_REMOVE),
