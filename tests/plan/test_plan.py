@@ -74,12 +74,12 @@ def test_a_bad_value_is_one_line_that_names_the_field(changes: dict[str, Any], f
     ("path", "value", "field"),
     [
         (("delta",), "lots", "delta"),
-        (("sampling", "rate"), 1.5, "sampling.rate"),
-        (("sampling", "rate"), math.nan, "sampling.rate"),
+        (("sampling", "rate"), 1.5, "sampling.poisson.rate"),
+        (("sampling", "rate"), math.nan, "sampling.poisson.rate"),
         (("clipping", "norm"), None, "clipping.norm"),
         (("noise", 0, "multiplier"), -1, "noise.0.multiplier"),
         (("block",), 0, "block"),
-        (("sampling", "kind"), "shuffle", "sampling.kind"),
+        (("sampling", "kind"), "lottery", "sampling"),
         (("surprise",), 1, "surprise"),
     ],
 )

@@ -13,7 +13,8 @@ import yaml
 from discreet.core.errors import InputError
 from discreet.core.events import to_json
 from discreet.plan import Plan
-from discreet.publication.card import code, markdown, model_card
+from discreet.publication.card import model_card
+from discreet.publication.formats import code, markdown
 
 
 def make_facts(noise: Any = 4.0) -> dict[str, Any]:

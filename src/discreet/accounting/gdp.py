@@ -64,6 +64,15 @@ def clt_mu(releases: Iterable[tuple[float, float, int]]) -> float:
     return math.sqrt(math.fsum(count * _clt_term(rate, noise) for rate, noise, count in releases))
 
 
+def clt_mu_fixed_size(releases: Iterable[tuple[float, float, int]]) -> float:
+    """The same for batches of fixed size under replace-one, whose curve is symmetrised: an approximation.
+
+    mu^2 = sum of count x 2 rate^2 (e^(1 / s^2) Phi(3 / 2s) + 3 Phi(-1 / 2s) - 2) (Dong, Roth, Su 2019, Corollary
+    5.4); exact terms count / s^2 where rate is 1.
+    """
+    return math.sqrt(math.fsum(count * _symmetric_clt_term(rate, noise) for rate, noise, count in releases))
+
+
 def clt_noise(mu: float, rate: float, steps: int) -> float:
     """The noise multiplier whose `clt_mu` is `mu` (Bu, Dong, Long, Su 2020, equation 3.4 solved for sigma)."""
     ratio = mu * mu / steps
@@ -110,6 +119,15 @@ def _covering(epsilon: float, delta: float) -> float:
 
 def _clt_term(rate: float, noise: float) -> float:
     return noise**-2 if rate == 1 else rate**2 * math.expm1(noise**-2)
+
+
+def _symmetric_clt_term(rate: float, noise: float) -> float:
+    if rate == 1:
+        return noise**-2
+    # e^v Phi(3 v^.5 / 2) + 3 Phi(-v^.5 / 2) - 2 with v = 1 / s^2, so that nothing cancels where v is small
+    half = 0.5 / noise
+    rest = float(ndtr(3 * half)) - 0.5 - 3 * (float(ndtr(half)) - 0.5)
+    return 2 * rate**2 * (math.expm1(noise**-2) * float(ndtr(3 * half)) + rest)
 
 
 def _bisect(fits: Callable[[float], bool], mu: float) -> tuple[float, float]:

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from discreet.accounting import classic, gdp, published, rdp, zcdp
-from discreet.accounting.pld.bounds import epsilon_interval
+from discreet.accounting import classic, gdp, published, rdp, truncation, zcdp
+from discreet.accounting.pld.bounds import epsilon_interval, symmetrised_interval
 from discreet.accounting.releases import Releases
 from discreet.core.errors import NotProved
 
@@ -28,11 +28,29 @@ class Proved:
 def _pld(parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
     gaussians = parts.only_gaussian("pld")
     if not parts.sampled:
-        mu = gdp.compose_mu((part.noise, part.count) for part in gaussians)
-        lower, upper = gdp.epsilon_bounds(mu, delta)
-        return Proved(upper, lower, "gaussian")
-    interval = epsilon_interval(gaussians, delta, tolerance)
-    return Proved(interval.upper, interval.lower)
+        return _gaussian(parts, delta, "gaussian")
+    interval = symmetrised_interval if parts.fixed_size else epsilon_interval
+    upper = interval(gaussians, delta, tolerance)
+    if not parts.dominated:
+        return Proved(upper.upper, upper.lower)
+    lower = interval(parts.attained, delta, tolerance).lower
+    return Proved(upper.upper, min(upper.upper, max(lower, _known(parts, delta))))
+
+
+def _gaussian(parts: Releases, delta: float, theorem: str = "") -> Proved:
+    """Without sampling: one Gaussian, exactly, or what it dominates."""
+    lower, upper = gdp.epsilon_bounds(gdp.compose_mu((part.noise, part.count) for part in parts.gaussians), delta)
+    if parts.dominated:
+        lower = _known(parts, delta)
+        if parts.attained:
+            mu = gdp.compose_mu((part.noise, part.count) for part in parts.attained)
+            lower = max(lower, gdp.epsilon_bounds(mu, delta)[0])
+    return Proved(upper, min(lower, upper), theorem)
+
+
+def _known(parts: Releases, delta: float) -> float:
+    """The most that is known from below of any one kind of epoch or period: part of what was released."""
+    return max(part.lower(delta) for part in parts.dominated)
 
 
 def _rdp(parts: Releases, delta: float, _tolerance: Tolerance) -> Proved:
@@ -40,21 +58,20 @@ def _rdp(parts: Releases, delta: float, _tolerance: Tolerance) -> Proved:
 
 
 def _gdp(parts: Releases, delta: float, _tolerance: Tolerance) -> Proved:
-    gaussians = parts.only_gaussian("gdp")
+    parts.only_gaussian("gdp")
     if parts.sampled:
         raise NotProved(
             "a sampled Gaussian is not Gaussian-differentially private at its CLT mu: method gdp is exact without "
-            "sampling only (rate 1); use method pld or rdp, or clt for the estimate"
+            "sampling only (rate 1), and bounds epochs and allocation; use method pld or rdp, or clt for the estimate"
         )
-    lower, upper = gdp.epsilon_bounds(gdp.compose_mu((part.noise, part.count) for part in gaussians), delta)
-    return Proved(upper, lower)
+    return _gaussian(parts, delta)
 
 
 def _zcdp(parts: Releases, delta: float, _tolerance: Tolerance) -> Proved:
     if parts.sampled:
         raise NotProved(
-            "zCDP gains nothing from sampling: method zcdp accounts without sampling only (rate 1); "
-            "use method pld or rdp, or zcdp-rs for the published conjecture"
+            "zCDP gains nothing from sampling: method zcdp accounts without sampling (rate 1), for epochs and for "
+            "allocation only; use method pld or rdp, or zcdp-rs for the published conjecture on Poisson batches"
         )
     rhos = [part.count * zcdp.gaussian(part.noise) for part in parts.gaussians]
     rhos += [pure.count * zcdp.pure(pure.epsilon) for pure in parts.laplaces]
@@ -70,22 +87,27 @@ def _basic(parts: Releases, delta: float, _tolerance: Tolerance) -> Proved:
 
 
 def _clt(parts: Releases, delta: float) -> float:
-    mu = gdp.clt_mu(_triples(parts, "clt"))
+    triples = _triples(parts, "clt")
+    mu = gdp.clt_mu_fixed_size(triples) if parts.fixed_size else gdp.clt_mu(triples)
     return gdp.epsilon_bounds(mu, delta)[1]
 
 
 def _zcdp_rs(parts: Releases, delta: float) -> float:
-    if not parts.sampled:
-        raise NotProved("method zcdp-rs is about sampled batches; without sampling use method zcdp or gdp")
+    if not parts.sampled or parts.fixed_size or parts.dominated:
+        raise NotProved("method zcdp-rs is about Poisson batches only; use method pld, zcdp or gdp")
     return published.zcdp_rs(_triples(parts, "zcdp-rs"), delta)
 
 
 def _moments(parts: Releases, delta: float) -> float:
-    return published.moments(parts.rdp_curve(), delta)
+    return published.moments(parts.rdp_curve(as_stated=True), delta)
 
 
 def _zcdp_rf(parts: Releases, delta: float) -> float:
     return published.zcdp_rf(_triples(parts, "zcdp-rf"), delta)
+
+
+def _adadp(parts: Releases, delta: float) -> float:
+    return published.adadp(_triples(parts, "adadp"), delta)
 
 
 def _strong(parts: Releases, delta: float) -> float:
@@ -105,7 +127,26 @@ PROVERS: dict[str, Callable[[Releases, float, Tolerance], Proved]] = {
     "basic": _basic,
 }
 ESTIMATORS: dict[str, Callable[[Releases, float], float]] = {"clt": _clt, "zcdp-rs": _zcdp_rs}
-REPEATERS: dict[str, Callable[[Releases, float], float]] = {"moments": _moments, "zcdp-rf": _zcdp_rf, "strong": _strong}
+REPEATERS: dict[str, Callable[[Releases, float], float]] = {
+    "moments": _moments,
+    "zcdp-rf": _zcdp_rf,
+    "strong": _strong,
+    "adadp": _adadp,
+}
+
+
+def prove(theory: str, parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
+    """What a proving theory says; the part of `delta` that truncated batches cost is set aside first."""
+    prover = PROVERS[theory]
+    if not parts.overflow > 0:
+        return prover(parts, delta, tolerance)
+
+    def bounds(at: float) -> tuple[float, float | None]:
+        found = prover(parts, at, tolerance)
+        return found.upper, found.lower
+
+    return Proved(*truncation.reserved(bounds, delta, parts.overflow))
+
 
 WHY = {
     "pld": "Holds: the whole privacy-loss distribution is composed, both directions, rounded outward.",
@@ -119,10 +160,49 @@ WHY = {
     "moments": "Holds, but loosely: Rényi bounds with the first conversion; printed for comparison with papers.",
     "zcdp-rf": "Does not hold for Poisson batches: it counts an epoch of disjoint batches as one step.",
     "strong": "Does not hold in general: its epsilon of a step is proved only below 1; otherwise as advanced, looser.",
+    "adadp": "Does not hold: the exponents of its sums are misprinted; method rdp has the theorem that was meant.",
 }
+
+_FIXED = {
+    "pld": "Holds under replace_one: each step's curve is symmetrised before composing; the lower bound is one-sided.",
+    "rdp": "Holds under replace_one: Wang, Balle, Kasiviswanathan 2019, Theorem 9; its conversion gives some away.",
+    "clt": "Does not hold: a limit for infinitely many steps, of the symmetrised curve; finite lengths may cost more.",
+    "zcdp-rf": "Does not hold: batches of fixed size, drawn anew for each step, are not disjoint.",
+    "moments": "Holds under replace_one, but loosely: Theorem 9 of Wang et al. as stated, with the first conversion.",
+}
+_DISJOINT = {
+    "pld": "Holds under zero_out and replace_one: an epoch is at most its dearest batch without sampling.",
+    "zcdp": "Holds under zero_out and replace_one: an epoch costs its dearest batch; the conversion gives some away.",
+    "zcdp-rf": "Holds for epochs of disjoint batches; its conversion gives more away than that of method zcdp.",
+    "clt": "Nothing is sampled here that could amplify: the figure is that of method gdp.",
+}
+_ALLOCATED = {
+    "pld": "Holds: a unit is in a known number of steps, which cost at most what they would without sampling.",
+    "zcdp-rf": "Holds: every unit is in a known number of steps; its conversion gives more away than that of zcdp.",
+    "clt": _DISJOINT["clt"],
+}
+_BOUNDED = "Holds: what it bounds is Gaussian without sampling, which the batches are at most; the truth may be less."
+_WHY_BY_SAMPLER: dict[str, dict[str, str]] = {
+    "FixedSize": _FIXED,
+    "Epoch": {"gdp": _BOUNDED, "rdp": _BOUNDED, "moments": _BOUNDED} | _DISJOINT,
+    "Allocation": {"gdp": _BOUNDED, "rdp": _BOUNDED, "moments": _BOUNDED, "zcdp": _BOUNDED} | _ALLOCATED,
+}
+_OVERFLOW = {
+    True: " Batches that overflow are paid for out of delta.",
+    False: " Batches that overflow are not counted.",
+}
+
+
+def why(theory: str, samplers: Collection[str]) -> str:
+    """One sentence, or two, on why the figure of `theory` does or does not hold for draws by these samplers."""
+    special = [table[theory] for name, table in _WHY_BY_SAMPLER.items() if name in samplers and theory in table]
+    overflow = _OVERFLOW[theory in PROVERS] if "TruncatedPoisson" in samplers else ""
+    return (special[0] if len(special) == 1 and len(samplers) == 1 else WHY[theory]) + overflow
+
 
 SOURCES = {
     "moments": "Abadi et al. 2016; Mironov 2017, Proposition 3",
     "zcdp-rf": "Yu et al. 2019, Theorem 2 and section IV-B1",
+    "adadp": "Xu et al. 2019, Theorem 1",
     "strong": "Yu et al. 2019, figure 2; Dwork, Rothblum, Vadhan 2010, Theorem III.3",
 }

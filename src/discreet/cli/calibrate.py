@@ -10,6 +10,7 @@ from discreet.accounting import schedules, zcdp
 from discreet.accounting.account import Method, guarantee
 from discreet.accounting.calibrate import calibrate_noise
 from discreet.cli import accounting_options as options
+from discreet.cli import sampling_options as sampler
 from discreet.cli.figures import rounded_up
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
@@ -25,16 +26,17 @@ def calibrate(
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="The budget to meet.")] = None,
     rho: RhoOption = None,
     delta: Annotated[float | None, typer.Option("--delta", help="Delta of the guarantee.")] = None,
-    sampling: options.SamplingOption = options.Sampling.POISSON,
-    rate: options.RateOption = None,
-    batch: options.BatchOption = None,
-    population: options.PopulationOption = None,
+    sampling: sampler.SamplingOption = sampler.Sampling.POISSON,
+    rate: sampler.RateOption = None,
+    batch: sampler.BatchOption = None,
+    population: sampler.PopulationOption = None,
+    capacity: sampler.CapacityOption = None,
+    per_epoch: sampler.PerEpochOption = None,
+    chosen: sampler.ChosenOption = None,
     schedule: options.ScheduleOption = None,
     steps: options.StepsOption = None,
     epochs: options.EpochsOption = None,
-    adjacency: Annotated[
-        Adjacency | None, typer.Option("--adjacency", help="When two data sets are neighbours [add_remove].")
-    ] = None,
+    adjacency: options.PlanAdjacencyOption = None,
     method: options.MethodOption = Method.PLD,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -47,24 +49,25 @@ def calibrate(
     assert epsilon is not None
     if delta is None:
         raise InputError("--epsilon needs --delta")
-    adjacency = adjacency or Adjacency.ADD_REMOVE
-    q = options.sampling_rate(sampling, rate, batch, population)
+    adjacency = sampler.adjacency_for(sampling, adjacency)
+    draws = sampler.draws(sampling, rate, batch, population, capacity, per_epoch, chosen)
     if schedule is not None:
-        _rate_for_epsilon(schedule, q, _whole(epochs), (epsilon, delta, adjacency, method), as_json)
+        _rate_for_epsilon(schedule, draws, _whole(epochs), (epsilon, delta, adjacency, method), as_json)
         return
-    count = options.step_count(steps, epochs, q)
-    noise, met = calibrate_noise(lambda s: options.plan_event(q, s, count), epsilon, delta, adjacency, method)
+    count = options.step_count(steps, epochs, draws.rate)
+    noise, met = calibrate_noise(lambda s: draws.uniform(s, count), epsilon, delta, adjacency, method)
     options.show(met, as_json, [("noise_multiplier", noise)])
 
 
 def _rate_for_epsilon(
-    schedule: str, q: float, epochs: int, budget: tuple[float, float, Adjacency, Method], as_json: bool
+    schedule: str, draws: sampler.Draws, epochs: int, budget: tuple[float, float, Adjacency, Method], as_json: bool
 ) -> None:
     epsilon, delta, adjacency, method = budget
     checks.positive("--epsilon", epsilon)
 
     def event(shape: schedules.Schedule, count: int) -> options.PlannedNoise:
-        return options.PlannedNoise(q, tuple(shape.phases(options.step_count(None, count, q), q)))
+        steps = options.step_count(None, count, draws.rate)
+        return options.PlannedNoise(draws, tuple(shape.phases(steps, draws.rate)))
 
     def fits(shape: schedules.Schedule, count: int) -> bool:
         try:
@@ -86,7 +89,7 @@ def _rate_for_rho(
     rho: float,
     schedule: str | None,
     epochs: float | None,
-    sampling: options.Sampling,
+    sampling: sampler.Sampling,
     adjacency: Adjacency | None,
     delta: float | None,
     as_json: bool,
@@ -95,9 +98,11 @@ def _rate_for_rho(
     checks.positive("--rho", rho)
     if schedule is None:
         raise InputError("--rho needs --schedule (and --epochs); to calibrate the noise itself give --epsilon")
+    if sampling not in (sampler.Sampling.POISSON, sampler.Sampling.SHUFFLE, sampler.Sampling.NONE):
+        raise NotProved("--rho counts epochs of disjoint batches; use --sampling shuffle, or --sampling none")
     if adjacency is None:
-        adjacency = Adjacency.ADD_REMOVE if sampling is options.Sampling.NONE else Adjacency.ZERO_OUT
-    if adjacency is Adjacency.ADD_REMOVE and sampling is not options.Sampling.NONE:
+        adjacency = Adjacency.ADD_REMOVE if sampling is sampler.Sampling.NONE else Adjacency.ZERO_OUT
+    if adjacency is Adjacency.ADD_REMOVE and sampling is not sampler.Sampling.NONE:
         raise NotProved("--rho counts epochs of disjoint batches; use --adjacency zero_out, or --sampling none")
     ratio = 4.0 if adjacency is Adjacency.REPLACE_ONE else 1.0
     found = schedules.solve_rate(

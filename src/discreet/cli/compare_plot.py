@@ -28,6 +28,7 @@ _COLOURS = {
     Method.MOMENTS: "#7a6a00",
     Method.ZCDP_RF: "#8e44ad",
     Method.STRONG: "#a64d79",
+    Method.ADADP: "#5b5b5b",
 }
 _DASHES: dict[str, tuple[float, tuple[float, ...]]] = {
     "guarantee": (0, ()),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from sqlalchemy import Connection, func
 from discreet.accounting import filters
 from discreet.accounting.filters import Filter
 from discreet.core.errors import InputError, LedgerError
-from discreet.core.events import Compose, Event, Repeat, from_json, to_json
+from discreet.core.events import Compose, Event, from_json, in_order, steps_of, to_json
 from discreet.core.guarantee import Guarantee
 from discreet.core.release import Receipt
 from discreet.ledger import store
@@ -147,6 +146,7 @@ class Ledger:
     def reserve(self, run: str, attempt: int, admission: Admission) -> tuple[Receipt, ...]:
         """Charge the next block of steps and return one receipt per step.
 
+        An event that covers several steps (an epoch) is charged whole and gives as many receipts.
         `admission` is called inside the write transaction with the number of steps charged so far, so no two
         processes can be granted the same steps. What it grants is put to the filters over steps, of the run and of
         its data set. If any of them refuses, nothing is written.
@@ -159,10 +159,11 @@ class Ledger:
             block = tuple(admission(position))
             if not block:
                 raise LedgerError("the admission granted no step and refused none; nothing was charged")
-            event = _grouped(block)
+            event = in_order(block)
+            places = [(drawn, index) for drawn in block for index in range(len(steps_of(drawn)))]
             for scope, budget in _filters(connection, opened[0]):
                 _check_uncut(connection)
-                self._meter.admit(connection, scope, budget, event, len(block))
+                self._meter.admit(connection, scope, budget, event, len(places))
             entry = next_entry(
                 store.last(connection),
                 "reservation",
@@ -170,10 +171,10 @@ class Ledger:
                 run=run,
                 attempt=attempt,
                 position=position,
-                steps=len(block),
+                steps=len(places),
             )
             store.append(connection, entry)
-        return tuple(Receipt(run, attempt, position + i, event) for i, event in enumerate(block))
+        return tuple(Receipt(run, attempt, position + i, *place) for i, place in enumerate(places))
 
     def commit(self, receipt: Receipt) -> None:
         """Note that every step up to that of `receipt` was released. The charge does not depend on it."""
@@ -272,8 +273,3 @@ def _charges(runs: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
 
 def _kinds(runs: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(run["adjacency"], run["unit"]) for run in runs]
-
-
-def _grouped(block: Sequence[Event]) -> Event:
-    runs_of_equal = ((event, len(list(group))) for event, group in itertools.groupby(block))
-    return Compose(tuple(Repeat(event, count) for event, count in runs_of_equal))

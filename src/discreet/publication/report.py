@@ -17,23 +17,22 @@ from markupsafe import Markup
 
 from discreet.accounting.account import Method, guarantee
 from discreet.core.errors import InputError
-from discreet.core.events import Gaussian, Poisson, flatten, from_json, to_json
+from discreet.core.events import Gaussian, flatten, from_json, steps_of, to_json
 from discreet.plan import Plan
 from discreet.publication import figures
 from discreet.publication.card import (
-    FILTERS,
     NEIGHBOURS,
     SIZES,
     THEOREMS,
     UNITS,
     certified_epsilon,
     final_metrics,
-    percent_up,
-    rounded_up,
     software,
     trained_tensors,
 )
+from discreet.publication.drawing import how_drawn, who_took_part
 from discreet.publication.figures import Prefix
+from discreet.publication.formats import FILTERS, percent_up, rounded_up
 
 FALSE_POSITIVES = (0.001, 0.01, 0.1)
 """Where the report states the best true-positive rate of an attack."""
@@ -67,6 +66,7 @@ def report_page(facts: dict[str, Any], plan: Plan) -> str:
     )
     environment.filters.update(FILTERS)
     return environment.get_template("report.html.j2").render(
+        drawing=how_drawn(facts["plan"]["sampling"], plan.population),
         facts=facts,
         plan=plan,
         claim=claim,
@@ -165,15 +165,14 @@ def released(events: dict[str, Any]) -> list[dict[str, Any]]:
     """The stated events in order, one row for each stretch of equal steps."""
     rows, begin = [], 1
     for event, run in groupby(flatten(from_json(events)), key=lambda part: part[0]):
-        end = begin + sum(count for _, count in run) - 1
-        row: dict[str, Any] = {"first": begin, "last": end, "rate": None, "noise": None}
-        inner = event
-        if isinstance(event, Poisson):
-            row["rate"], inner = event.rate, event.event
-        if isinstance(inner, Gaussian):
+        steps = steps_of(event)
+        end = begin + sum(count for _, count in run) * len(steps) - 1
+        row: dict[str, Any] = {"first": begin, "last": end, "draw": who_took_part(event), "noise": None}
+        inner = steps[0]
+        if isinstance(inner, Gaussian) and len(set(steps)) == 1:
             row |= {"what": _QUERIES[inner.query.value], "noise": inner.noise_multiplier}
         else:
-            row["what"] = json.dumps(to_json(inner))
+            row["what"] = json.dumps(to_json(event))
         rows.append(row)
         begin = end + 1
     return rows

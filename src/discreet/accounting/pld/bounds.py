@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from discreet.accounting.pld.compose import Composition, compose
 from discreet.accounting.pld.discretise import LossPmf, loss_range, optimistic, pessimistic
 from discreet.accounting.pld.pair import Direction, Pair
 from discreet.accounting.pld.query import epsilon_lower, epsilon_upper
+from discreet.accounting.pld.symmetric import SymmetricPair
 from discreet.accounting.pld.window import Window, plan_window
 from discreet.core.arrays import Array
 
@@ -72,6 +73,25 @@ def epsilon_interval(
     return interval
 
 
+def symmetrised_interval(
+    releases: Sequence[Release], delta: float, tolerance: Callable[[float], float] = default_tolerance
+) -> EpsilonInterval:
+    """The same for batches of fixed size under replace-one adjacency (`symmetric`), `rate` = batch / population.
+
+    Lower: all other units contribute the opposite of the unit's own contribution, and it is replaced by one like
+    them. Then every step is the removal pair, or the addition pair seen from the other side, so that both one-sided
+    bounds are attained. Between them and the symmetrised bound nothing is known, so the interval is wide at any
+    precision; the symmetrised bound is computed to a quarter of `tolerance`.
+    """
+    if not delta >= _SMALLEST_DELTA:
+        return EpsilonInterval(0.0, math.inf)
+    parts: list[tuple[Pair, int]] = [
+        (SymmetricPair(release.rate, release.noise, Direction.REMOVAL), release.count) for release in releases
+    ]
+    upper = _interval(parts, delta, lambda epsilon: 0.25 * tolerance(epsilon), 0.0).upper
+    return EpsilonInterval(min(upper, epsilon_interval(releases, delta, tolerance).lower), upper)
+
+
 def _one_direction(
     releases: Sequence[Release],
     direction: Direction,
@@ -81,6 +101,12 @@ def _one_direction(
 ) -> EpsilonInterval:
     """The interval of one direction, refined until it is narrow; not refined once its upper end is at most `enough`."""
     parts = [(Pair(release.rate, release.noise, direction), release.count) for release in releases]
+    return _interval(parts, delta, tolerance, enough)
+
+
+def _interval(
+    parts: Sequence[tuple[Pair, int]], delta: float, tolerance: Callable[[float], float], enough: float
+) -> EpsilonInterval:
     count = sum(times for _, times in parts)
     tail = 1e-9 * delta / count
     window = plan_window(parts, delta, tail)
@@ -138,7 +164,7 @@ def _batches(
 def _gathered(parts: Sequence[tuple[Pair, int]]) -> tuple[Pair, Array]:
     rates = np.array([[pair.rate] for pair, _ in parts], dtype=np.float64)
     noises = np.array([[pair.noise] for pair, _ in parts], dtype=np.float64)
-    return Pair(rates, noises, parts[0][0].direction), np.array([times for _, times in parts], dtype=np.float64)
+    return replace(parts[0][0], rate=rates, noise=noises), np.array([times for _, times in parts], dtype=np.float64)
 
 
 def _affordable(parts: Sequence[tuple[Pair, int]], window: Window, tail: float, grid: float) -> float:

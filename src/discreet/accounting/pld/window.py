@@ -58,7 +58,7 @@ class Cumulants:
 
     def __init__(self, parts: Sequence[tuple[Pair, int]], tail: float, grid: float = 0.0) -> None:
         parts = _representatives(parts)
-        grids = [_split(*_quadrature(pair, tail), grid) for pair, _ in parts]
+        grids = [_split(*pair.quadrature(tail), grid) for pair, _ in parts]
         width = max(len(loss) for loss, _ in grids)
         self._loss = np.zeros((len(parts), width))
         self._log_mass = np.full((len(parts), width), -np.inf)
@@ -135,17 +135,6 @@ def _representatives(parts: Sequence[tuple[Pair, int]]) -> Sequence[tuple[Pair, 
     ordered = sorted(parts, key=lambda part: (part[0].rate, part[0].noise))
     groups = np.array_split(np.arange(len(ordered)), _REPRESENTATIVES)
     return [(ordered[group[len(group) // 2]][0], sum(ordered[i][1] for i in group)) for group in groups]
-
-
-def _quadrature(pair: Pair, tail: float) -> tuple[Array, Array]:
-    """Losses and log-masses under P on an even grid of outcomes, a tenth of a standard deviation apart."""
-    low, high = pair.support(tail)
-    x = np.linspace(low, high, int((high - low) / (0.1 * pair.noise)) + 2)
-    null = -0.5 * (x / pair.noise) ** 2
-    loss = pair.loss(x)
-    log_p = null + (loss if pair.direction.value == "removal" else 0.0)
-    top = log_p.max()
-    return loss, log_p - top - math.log(float(np.exp(log_p - top).sum()))
 
 
 def _split(loss: Array, log_mass: Array, grid: float) -> tuple[Array, Array]:
