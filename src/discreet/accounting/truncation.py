@@ -14,7 +14,7 @@ from collections.abc import Callable
 from scipy.special import gammaln
 
 _UP = 1 + 2.0**-50
-_ROUNDS = 8
+_ROUNDS = 12
 
 
 def overflow(rate: float, capacity: int, population: int) -> float:
@@ -48,7 +48,7 @@ def reserved(
     """
     upper, reserve = bounds(delta)[0], 0.0
     for _ in range(_ROUNDS):
-        reserve = 1.001 * _cost(upper, mass)
+        reserve = 1.002 * _cost(upper, mass)
         if not reserve < delta:
             return math.inf, _lower(bounds, delta)
         upper = bounds((delta - reserve) / _UP)[0]
