@@ -62,6 +62,22 @@ def test_discretised_curves_enclose_the_symmetrised_profile(rate: float, noise: 
 
 
 @pytest.mark.parametrize(("rate", "noise"), PAIRS)
+def test_removal_is_the_larger_profile_above_zero_and_addition_below(rate: float, noise: float) -> None:
+    """What the construction rests on, at 40 digits: the maximum of the two is removal's exactly for epsilon >= 0."""
+    with mp.workdps(40):
+        q, s = mp.mpf(rate), mp.mpf(noise)
+        for loss in (1e-3, 0.1, 0.5, 1.0, 2.0):
+            epsilon = min(loss / noise, -0.999 * math.log1p(-rate)) if rate < 1 else loss
+            x = s**2 * mp.log((mp.exp(-epsilon) - (1 - q)) / q) + mp.mpf(1) / 2
+            null, shifted = mp.ncdf(x / s), mp.ncdf((x - 1) / s)
+            addition = null - mp.exp(epsilon) * ((1 - q) * null + q * shifted)
+            slack = mp.mpf(10) ** -30
+            assert addition <= removal(rate, noise, epsilon) + slack
+            mirrored = 1 - mp.exp(-epsilon) + mp.exp(-epsilon) * addition  # removal's profile at -epsilon
+            assert mirrored <= profile(rate, noise, -epsilon) + slack
+
+
+@pytest.mark.parametrize(("rate", "noise"), PAIRS)
 def test_masses_are_two_probability_distributions(rate: float, noise: float) -> None:
     cut = pair(rate, noise).bins(np.linspace(-60 / noise, 60 / noise, 4001))
     beyond = cut.above + cut.below

@@ -89,10 +89,11 @@ def epsilon_bounds(
 
 
 def _bounds(steps: Steps, delta: float, tolerance: float, max_points: int) -> Bounds:
-    """Upper and lower bounds by what each rests on; truncation moves delta.
+    """Upper and lower bounds by what each rests on; the upper one pays for truncation out of delta.
 
     Truncated and untruncated runs differ with probability at most `overflow` on either side, so (epsilon, delta') of
-    the one is (epsilon, delta' + (1 + e^epsilon) overflow) of the other.
+    the one is (epsilon, delta' + (1 + e^epsilon) overflow) of the other. A unit on its own is never left out: there
+    both are the same, and that is the worst case from below.
     """
 
     def at(point: float) -> Bounds:
@@ -108,17 +109,17 @@ def _bounds(steps: Steps, delta: float, tolerance: float, max_points: int) -> Bo
 
     if not steps.overflow > 0:
         return at(delta)
-    found, reserve = at(delta), 0.0
+    found = at(delta)
+    low, reserve = found.lower, 0.0
     for _ in range(12):
         cost = (1 + math.exp(min(found.upper, 700.0))) * steps.overflow * (1 + 2.0**-40)
         if cost <= reserve:
-            moved = delta + cost
-            return Bounds(at(moved).lower if moved < 1 else 0.0, found.upper, found.grid)
+            return Bounds(low, found.upper, found.grid)
         reserve = 1.0005 * cost
         if not reserve < delta:
             break
         found = at((delta - reserve) * (1 - 2.0**-50))
-    return Bounds(0.0, math.inf, 0.0)
+    return Bounds(low, math.inf, 0.0)
 
 
 def _directed(steps: list[Part], delta: float, tolerance: float, max_points: int) -> Bounds:
