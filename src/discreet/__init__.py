@@ -21,7 +21,18 @@ if TYPE_CHECKING:
         UnsupportedModel,
         VerificationFailed,
     )
-    from discreet.core.events import Compose, Event, Gaussian, Laplace, Poisson, Repeat
+    from discreet.core.events import (
+        Allocation,
+        Compose,
+        Epoch,
+        Event,
+        FixedSize,
+        Gaussian,
+        Laplace,
+        Poisson,
+        Repeat,
+        TruncatedPoisson,
+    )
     from discreet.core.guarantee import Estimate, ExPost, Guarantee, Published
     from discreet.plan import Plan
     from discreet.publication import Verification, publish, verify
@@ -44,6 +55,10 @@ _HOMES = {
     "NotProved": "core.errors",
     "Plan": "plan",
     "Poisson": "core.events",
+    "TruncatedPoisson": "core.events",
+    "FixedSize": "core.events",
+    "Epoch": "core.events",
+    "Allocation": "core.events",
     "PrivacyViolation": "core.errors",
     "Published": "core.guarantee",
     "RandomnessReuse": "core.errors",
@@ -63,12 +78,15 @@ _HOMES = {
 
 __all__ = [
     "Adjacency",
+    "Allocation",
     "BudgetExhausted",
     "Compose",
     "DiscreetError",
+    "Epoch",
     "Estimate",
     "Event",
     "ExPost",
+    "FixedSize",
     "Gaussian",
     "Guarantee",
     "InputError",
@@ -84,6 +102,7 @@ __all__ = [
     "Repeat",
     "Trained",
     "Training",
+    "TruncatedPoisson",
     "Unit",
     "UnsupportedModel",
     "Verification",

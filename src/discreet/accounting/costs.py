@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 
 from discreet.accounting import zcdp
-from discreet.accounting.releases import releases
+from discreet.accounting.releases import Releases, releases
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import DiscreetError, InputError, NotProved
@@ -116,13 +116,13 @@ def _rdp_in_quanta(part: Event, adjacency: Adjacency, orders: tuple[float, ...],
 
 @lru_cache(maxsize=_CACHED)
 def _rdp(part: Event, adjacency: Adjacency, orders: tuple[float, ...]) -> Amounts:
-    return _proved(lambda: releases(part, adjacency).rdp_curve()(orders), len(orders))
+    return _proved(lambda: _untruncated(part, adjacency).rdp_curve()(orders), len(orders))
 
 
 @lru_cache(maxsize=_CACHED)
 def _rho(part: Event, adjacency: Adjacency) -> Amounts:
     def found() -> list[float]:
-        parts = releases(part, adjacency)
+        parts = _untruncated(part, adjacency)
         if parts.sampled:
             raise NotProved(
                 "zCDP gains nothing from sampling and has no proved rho here; use an rdp filter or odometer"
@@ -136,7 +136,7 @@ def _rho(part: Event, adjacency: Adjacency) -> Amounts:
 @lru_cache(maxsize=_CACHED)
 def _mu_squared(part: Event, adjacency: Adjacency) -> Amounts:
     def found() -> list[float]:
-        parts = releases(part, adjacency)
+        parts = _untruncated(part, adjacency)
         if parts.sampled or parts.laplaces:
             raise NotProved(
                 "a sampled or Laplace release has no exact mu, and the mu of a limit theorem proves nothing; "
@@ -145,6 +145,13 @@ def _mu_squared(part: Event, adjacency: Adjacency) -> Amounts:
         return [2 * zcdp.compose(each.count * zcdp.gaussian(each.noise) for each in parts.gaussians)]
 
     return _proved(found, 1)
+
+
+def _untruncated(part: Event, adjacency: Adjacency) -> Releases:
+    found = releases(part, adjacency)
+    if found.overflow > 0:
+        raise NotProved("truncated batches cost part of delta, which no filter adds up; use Poisson batches")
+    return found
 
 
 def _proved(compute: Callable[[], Iterable[float]], length: int) -> Amounts:

@@ -138,14 +138,11 @@ REPEATERS: dict[str, Callable[[Releases, float], float]] = {
 def prove(theory: str, parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
     """What a proving theory says; the part of `delta` that truncated batches cost is set aside first."""
     prover = PROVERS[theory]
-    if not parts.overflow > 0:
-        return prover(parts, delta, tolerance)
-
-    def bounds(at: float) -> tuple[float, float | None]:
-        found = prover(parts, at, tolerance)
-        return found.upper, found.lower
-
-    return Proved(*truncation.reserved(bounds, delta, parts.overflow))
+    found = prover(parts, delta, tolerance)
+    if parts.overflow > 0:
+        upper = truncation.reserved(lambda at: prover(parts, at, tolerance).upper, delta, parts.overflow)
+        return Proved(upper, found.lower, found.theorem)
+    return found
 
 
 WHY = {

@@ -3,7 +3,8 @@
 Over T draws, truncated and untruncated batches agree but with probability at most T tau, tau >= P(Bin(population,
 rate) > capacity). A mechanism that is (epsilon, delta')-private untruncated is therefore (epsilon, delta)-private
 truncated with delta = delta' + (1 + e^epsilon) T tau: the probability of an event changes by at most T tau on both
-sides of the inequality. The same holds the other way round, which bounds epsilon from below.
+sides of the inequality. From below nothing changes: in a data set of no more than `capacity` units no one is ever left
+out, and the worst case of Poisson batches is a unit on its own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from scipy.special import gammaln
 
 _UP = 1 + 2.0**-50
-_ROUNDS = 8
+_ROUNDS = 12
 
 
 def overflow(rate: float, capacity: int, population: int) -> float:
@@ -38,30 +39,22 @@ def overflow(rate: float, capacity: int, population: int) -> float:
     return min(1.0, math.exp(log_tail) + 1e-300) if log_tail < 0 else 1.0
 
 
-def reserved(
-    bounds: Callable[[float], tuple[float, float | None]], delta: float, mass: float
-) -> tuple[float, float | None]:
-    """(upper, lower) on epsilon at `delta` with truncation, from `bounds` on it without.
+def reserved(bound: Callable[[float], float], delta: float, mass: float) -> float:
+    """An upper bound on epsilon at `delta` with truncation, from `bound` on it without.
 
     `mass` bounds the probability that any batch overflows. The part of delta to set aside depends on the epsilon
     that results, so it is searched for; where none suffices, epsilon is infinite.
     """
-    upper, reserve = bounds(delta)[0], 0.0
+    upper = bound(delta)
     for _ in range(_ROUNDS):
-        reserve = 1.001 * _cost(upper, mass)
+        reserve = 1.002 * _cost(upper, mass)
         if not reserve < delta:
-            return math.inf, _lower(bounds, delta)
-        upper = bounds((delta - reserve) / _UP)[0]
+            return math.inf
+        upper = bound((delta - reserve) / _UP)
         if _cost(upper, mass) <= reserve:
-            break
-    else:
-        return math.inf, _lower(bounds, delta)
-    return upper, _lower(bounds, delta + _cost(upper, mass))
+            return upper
+    return math.inf
 
 
 def _cost(epsilon: float, mass: float) -> float:
     return (1 + math.exp(epsilon)) * mass * _UP if epsilon < 700 else math.inf
-
-
-def _lower(bounds: Callable[[float], tuple[float, float | None]], delta: float) -> float | None:
-    return bounds(delta * _UP)[1] if delta * _UP < 1 else 0.0

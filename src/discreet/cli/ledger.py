@@ -9,21 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.accounting_options import (
-    AdjacencyOption,
-    JsonOption,
-    NoiseOption,
-    RateOption,
-    StepsOption,
-    plan_event,
-)
+from discreet.cli.accounting_options import AdjacencyOption, JsonOption, NoiseOption, StepsOption
 from discreet.cli.figures import rounded_up
+from discreet.cli.sampling_options import RateOption
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, LedgerError, VerificationFailed
+from discreet.core.events import Event, Gaussian, Poisson, Repeat
 
 if TYPE_CHECKING:
     from discreet.accounting.filters import Filter
-    from discreet.core.events import Event
     from discreet.ledger import Ledger
 
 LedgerOption = Annotated[
@@ -137,7 +131,8 @@ def _course(rate: float | None, noise: float | None, steps: int | None) -> Event
         return None
     if noise is None or steps is None:
         raise InputError("a planned course needs --noise and --steps, and --rate where batches are sampled")
-    return plan_event(1.0 if rate is None else rate, noise, steps)
+    one = Gaussian(noise) if rate is None else Poisson(rate, Gaussian(noise))
+    return Repeat(one, steps)
 
 
 def _filter(
