@@ -99,10 +99,10 @@ def test_one_step_takes_the_worse_direction(rate: float, noise: float, delta: fl
 def by_quadrature(steps: list[tuple[float, float]], epsilon: float, direction: Direction) -> float:
     """delta(epsilon) of a few steps: Gauss-Legendre over the outcomes of all but the last, closed form for it."""
     *others, (rate, noise) = steps
-    nodes, weights = np.polynomial.legendre.leggauss(60)
+    nodes, weights = np.polynomial.legendre.leggauss(8)
     losses, masses = np.zeros(1), np.ones(1)
     for q, s in others:
-        edges = np.linspace(-11 * s, 1 + 11 * s, 9)
+        edges = np.linspace(-11 * s, 1 + 11 * s, 161)
         x = np.concatenate([(a + b) / 2 + (b - a) / 2 * nodes for a, b in pairwise(edges)])
         w = np.concatenate([(b - a) / 2 * weights for a, b in pairwise(edges)])
         null, shifted = (np.exp(-0.5 * ((x - m) / s) ** 2) / (s * math.sqrt(2 * math.pi)) for m in (0, 1))
@@ -141,7 +141,7 @@ def test_a_few_steps_bracket_the_quadrature(
     steps: list[tuple[float, float]], delta: float, direction: Direction, method: Callable[..., EpsilonInterval]
 ) -> None:
     one = method([Release(q, s, 1) for q, s in steps], direction, delta, lambda e: 1e-4 * (1 + e))
-    accuracy = 1e-7  # of the quadrature, relative
+    accuracy = 1e-5  # of the quadrature, relative: its integrand has a kink where the last loss is at its least
     assert one.upper == math.inf or by_quadrature(steps, one.upper, direction) <= delta * (1 + accuracy)
     assert by_quadrature(steps, one.lower, direction) >= delta * (1 - accuracy)
 

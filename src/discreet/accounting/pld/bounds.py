@@ -1,7 +1,9 @@
-"""Upper and lower bounds on epsilon for a composition of Poisson-sampled Gaussians: plan, discretise, compose, read.
+"""Upper and lower bounds on epsilon for a composition of Poisson-sampled Gaussians, in one of two ways.
 
-The promise is an interval that holds; its width is a goal. If the first grid misses the goal, finer ones follow
-for as long as they help.
+By the characteristic function (`contour`) where it reaches the width aimed at, else by a grid of losses: plan,
+discretise, compose, read. The promise is an interval that holds; its width is a goal. If the first grid misses the
+goal, finer ones follow for as long as they help. The grid takes any pair with a loss and bins; the contour is for the
+Poisson-sampled Gaussian.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ _BATCH_POINTS = 2**18
 """Releases are gathered up to this many points, which keeps their arrays in the cache."""
 
 _REFINEMENTS = 5
+
+_TAILS = 1e-4
+"""The share of delta that may be lost to the ends of all losses."""
 
 _SMALLEST_DELTA = 1e-200
 """Below, masses that count would come near the underflow of floating point."""
@@ -85,7 +90,7 @@ def _by_contour(
 ) -> EpsilonInterval:
     """The interval of one direction by the characteristic function; (0, infinity) where that is unfit."""
     columns = np.array([[part.rate, part.noise, float(part.count)] for part in releases])
-    parts = Parts(columns[:, :1], columns[:, 1:2], columns[:, 2:], direction)
+    parts = Parts.whole(columns[:, :1], columns[:, 1:2], columns[:, 2:], direction)
     return EpsilonInterval(*contour.epsilon_bounds(parts, delta, tolerance))
 
 
@@ -99,7 +104,7 @@ def _by_grid(
     """The same by a grid of losses, refined until narrow; not refined once its upper end is at most `enough`."""
     parts = [(Pair(release.rate, release.noise, direction), release.count) for release in releases]
     count = sum(times for _, times in parts)
-    tail = 1e-9 * delta / count
+    tail = _TAILS * delta / count
     window = plan_window(parts, delta, tail)
     grid = _affordable(parts, window, tail, window.grid_for(tolerance(window.epsilon) / 4, count))
     window = plan_window(parts, delta, tail, grid)

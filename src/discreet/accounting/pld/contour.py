@@ -1,14 +1,15 @@
 """Epsilon from the characteristic function of the composed loss, by an inversion whose every error is bounded.
 
-For lambda > 0, f(eps) = e^(lambda eps) delta(eps) has the Fourier transform F(t) = M(z) / (z (z + 1)), z = lambda + i t,
-where M(z) = E_P[e^(z L)] is a product over all releases. By Poisson's summation formula
+For lambda > 0, f(eps) = e^(lambda eps) delta(eps) has the Fourier transform F(t) = M(z) / (z (z + 1)), where
+z = lambda + i t and M(z) = E_P[e^(z L)] is a product over all releases. By Poisson's summation formula
 
     (1 / w) sum over j of F(2 pi j / w) e^(-2 pi i j eps / w) = sum over n of f(eps + n w)
 
 and all terms on the right are positive: the left side bounds f from above whatever w is, and from below once the
 terms n != 0 are bounded (by delta <= 1 on one side, by Chernoff's inequality on the other). The sum over j is cut off
-where a bound on |M| says so (`characteristic.Decay`). Few frequencies and few nodes do, at an error far below that of a grid.
-(Zhu, Dong, Wang 2022 account by characteristic functions; Alghamdi et al. 2023 put the contour through the saddle.)
+where a bound on |M| says so (`characteristic.Decay`). Few frequencies and few nodes do, with far less error than a
+grid. (Zhu, Dong, Wang 2022 account by characteristic functions; Alghamdi et al. 2023 put the contour through the
+saddle.) Where losses are rare and large the bound on |M| is poor; the grid (`bounds`) then answers.
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ MAX_WORK = 2.0**27
 _LIGHT_WORK, _LIGHT_WORK_EACH = 2.0**22, 2.0**13
 """Work that is not worth saving at the cost of accuracy: some milliseconds, and so much more for each part."""
 
-_MAX_NODES = 2.0**21
+_MAX_NODES, _MAX_NODES_EACH = 2.0**14, 2.0**9
 _REPRESENTATIVES = 24
+_SET_ASIDE = 1e-4
+"""The share of delta that is given up where rare, large losses stand in the way."""
+
 _FINEST, _COARSEST = 1e-8, 1e-2
 """Errors aimed at, relative to delta."""
 
@@ -41,13 +45,24 @@ def epsilon_bounds(parts: Parts, delta: float, tolerance: Callable[[float], floa
 
     `tolerance` only says which errors are good enough. (0, infinity) where this method is unfit.
     """
-    try:
-        with np.errstate(all="ignore"):  # what is not a number fails every comparison that admits a bound
-            plan = _plan(parts, delta, tolerance)
-            inversion = _invert(parts, plan) if plan is not None else None
-            return inversion.crossings(math.log(delta)) if inversion is not None else (0.0, math.inf)
-    except (ArithmeticError, ValueError):
-        return 0.0, math.inf
+    lower, upper = 0.0, math.inf
+    for share in (0.0, _SET_ASIDE) if parts.direction is Direction.REMOVAL else (0.0,):
+        try:
+            with np.errstate(all="ignore"):  # what is not a number fails every comparison that admits a bound
+                found = _bounds(parts.without(share * delta) if share else parts, delta, tolerance)
+        except (ArithmeticError, ValueError):
+            continue
+        lower, upper = max(lower, found[0]), min(upper, found[1])
+        if upper <= lower + tolerance(lower):
+            break
+    return lower, upper
+
+
+def _bounds(parts: Parts, delta: float, tolerance: Callable[[float], float]) -> tuple[float, float]:
+    """The same, for parts with outcomes set aside: as if they had no loss below, as if an infinite one above."""
+    plan = _plan(parts, delta, tolerance)
+    inversion = _invert(parts, plan) if plan is not None else None
+    return inversion.crossings(delta, parts.aside) if inversion is not None else (0.0, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,25 +98,29 @@ def _plan(parts: Parts, delta: float, tolerance: Callable[[float], float]) -> _P
     coarsest = max(_FINEST, min(_COARSEST, 0.1 * tolerance(epsilon) * order))
     error = _FINEST
     while error <= coarsest and cuts[-1] <= coarsest * size:
-        log_aim = math.log(error * size)
-        step, period = minimise(lambda t: _alias_period(worst, coarse, order, t, epsilon, log_aim), 1e-3, 1e9, 0.2)
+        step, period = _alias_period(worst, coarse, order, epsilon, math.log(error * size))
         period = max(period, (-math.log(delta) - math.log(error)) / order)
         if cuts[-1] <= error * size:
             fit = int(np.flatnonzero(cuts <= error * size)[0])
-            terms = math.ceil(tops[fit] * period / (2 * math.pi))
-            top = 2 * math.pi * terms / period
-            need = 3 + math.log(count) - math.log(order) - log_aim
+            # The integral from the last frequency kept bounds the sum over those left out.
+            terms = math.ceil(tops[fit] * period / (2 * math.pi)) + 1
+            top = 2 * math.pi * (terms - 1) / period
+            need = 3 + math.log(count) - math.log(order) - math.log(error * size)
             work = terms * float(node_count(parts, order, top, need).sum())
-            last = error >= coarsest
-            if work <= (MAX_WORK if last else _LIGHT_WORK + _LIGHT_WORK_EACH * len(parts)):
+            most = MAX_WORK if error >= coarsest else _LIGHT_WORK + _LIGHT_WORK_EACH * len(parts)
+            if work <= most:
                 return _Plan(order, order + step, epsilon, period, terms, top, need, float(cuts[fit]))
         error = coarsest if error < coarsest < 10 * error else 10 * error
     return None
 
 
-def _alias_period(parts: Parts, sums: _Sums, order: float, step: float, epsilon: float, log_aim: float) -> float:
-    """The period at which Chernoff's bound of order + step on f(epsilon + period) / M(order) is e^log_aim."""
-    return (estimate(parts, order + step) - sums.log_moment - step * epsilon - log_aim) / step
+def _alias_period(parts: Parts, sums: _Sums, order: float, epsilon: float, log_aim: float) -> tuple[float, float]:
+    """How much to raise the order, and the period at which Chernoff's bound on f(eps + period) / M is e^log_aim."""
+
+    def period(step: float) -> float:
+        return (estimate(parts, order + step) - sums.log_moment - step * epsilon - log_aim) / step
+
+    return minimise(period, 1e-3, 1e9, 0.2)
 
 
 def _chernoff_epsilon(cumulant: float, order: float, delta: float) -> float:
@@ -138,11 +157,12 @@ class _Sums:
     @classmethod
     def of(cls, parts: Parts, order: float, need: float) -> _Sums | None:
         """At one order, without frequencies; None if that takes too many nodes."""
-        if float(node_count(parts, order, 0.0, need).sum()) > _MAX_NODES:
+        if float(node_count(parts, order, 0.0, need).sum()) > _MAX_NODES + _MAX_NODES_EACH * len(parts):
             return None
         log_moment = error = variance = 0.0
         decays = []
-        for batch, nodes in rules(parts, order, 0.0, need, width=10, finer=2.0):
+        finer = 10.0 if len(parts) <= 16 else 3.0
+        for batch, nodes in rules(parts, order, 0.0, need, width=10, finer=finer):
             count = batch.count
             mean = np.sum(nodes.weight * nodes.loss, axis=1, keepdims=True)
             log_moment += float(np.sum(count * nodes.log_moment))
@@ -197,12 +217,18 @@ class _Inversion:
             math.log(high) + shift + rounding if 0 < high < math.inf else math.inf,
         )
 
-    def crossings(self, log_delta: float) -> tuple[float, float]:
-        """Epsilons at which delta is proved to be above and to be at most e^log_delta; 0 and infinity are the last resort."""
-        upper = _crossing(lambda x: self.log_delta(x)[1] - log_delta, self.start, self.order)
+    def crossings(self, delta: float, aside: float) -> tuple[float, float]:
+        """Epsilons at which delta, with and without the mass set `aside`, is proved to be above and at most `delta`.
+
+        0 and infinity where there is no proof.
+        """
+        if not aside < delta:
+            return 0.0, math.inf
+        most, least = math.log(delta - aside), math.log(delta)
+        upper = _crossing(lambda x: self.log_delta(x)[1] - most, self.start, self.order)
         if not upper < math.inf:
             return 0.0, math.inf
-        lower = -_crossing(lambda x: log_delta - self.log_delta(-x)[0], -upper, self.order)
+        lower = -_crossing(lambda x: least - self.log_delta(-x)[0], -upper, self.order)
         return max(0.0, lower), max(0.0, upper)
 
 
@@ -239,13 +265,14 @@ def _invert(parts: Parts, plan: _Plan) -> _Inversion | None:
         log_moment += float(np.sum(batch.count * nodes.log_moment))
         errors += 4 * len(parts) * UNIT_ROUNDOFF * float(np.sum(batch.count * np.abs(nodes.log_moment)))
     alias = _Sums.of(parts, plan.alias_order, math.log(float(parts.count.sum())) + 6)
-    if alias is None or not errors < 0.1:
+    if alias is None or not (errors < 0.1 and alias.error < 0.5):
         return None
     z = plan.order + 1j * spacing * np.arange(plan.size)
     kernel = np.where(np.arange(plan.size) > 0, 2.0, 1.0) / (plan.period * z * (z + 1))
-    values = np.exp(logs)
-    error = math.expm1(1.01 * errors) * float(np.abs(kernel).sum())
-    error += float(np.abs(kernel * values) @ np.expm1(np.minimum(1.01 * rounding, 1.0)))
+    values: ComplexArray = np.exp(logs)
+    terms: ComplexArray = np.asarray(kernel * values, dtype=np.complex128)
+    error = math.expm1(1.2 * errors) * float(np.abs(kernel).sum())
+    error += float(np.abs(terms) @ np.expm1(1.01 * rounding))
     error += plan.cut * math.exp(errors) * 1.001 + 16 * UNIT_ROUNDOFF * float(np.abs(kernel).sum())
-    rise = alias.log_moment + alias.error - log_moment + errors
-    return _Inversion(plan.order, plan.alias_order, plan.period, log_moment, kernel * values, error, rise, plan.epsilon)
+    rise = alias.log_moment + 2 * alias.error - log_moment
+    return _Inversion(plan.order, plan.alias_order, plan.period, log_moment, terms, error, rise, plan.epsilon)
