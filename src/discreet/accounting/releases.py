@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+import numpy as np
+
 from discreet.accounting import classic, gdp, rdp, shuffled, truncation, without_replacement
 from discreet.accounting.pld.bounds import Release
 from discreet.core.adjacency import Adjacency, Norm, Query, sensitivity_ratio
@@ -100,7 +102,13 @@ class Releases:
             raise NotProved(
                 "method rdp does not account for Laplace inside Poisson or FixedSize; use method basic or advanced"
             )
-        parts: list[tuple[rdp.Curve, int]] = [(self._curve(part, as_stated), part.count) for part in self.gaussians]
+        poisson = [part for part in self.gaussians if part.rate < 1 and not self.fixed_size]
+        parts: list[tuple[rdp.Curve, int]] = [
+            (self._curve(part, as_stated), part.count) for part in self.gaussians if part.rate == 1 or self.fixed_size
+        ]
+        if poisson:
+            rates, noises, counts = np.array([[part.rate, part.noise, float(part.count)] for part in poisson]).T
+            parts.append((partial(rdp.sampled_gaussians, rates, noises, counts), 1))
         return rdp.compose(parts + [(partial(rdp.laplace, part.epsilon), part.count) for part in self.laplaces])
 
     def pairs(self) -> Iterator[classic.Part]:
@@ -111,9 +119,10 @@ class Releases:
             yield classic.Part(pure.rate, _constant(pure.epsilon), pure.count)
 
     def _curve(self, part: Release, as_stated: bool) -> rdp.Curve:
-        if part.rate < 1 and self.fixed_size:
+        """That of one release, without sampling or on a batch of fixed size."""
+        if part.rate < 1:
             return partial(without_replacement.rdp, part.rate, part.noise, as_stated=as_stated)
-        return partial(rdp.sampled_gaussian, part.rate, part.noise)
+        return partial(rdp.gaussian, part.noise)
 
 
 def releases(event: Event, adjacency: Adjacency) -> Releases:

@@ -13,7 +13,7 @@ from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError
 from discreet.core.events import Event, Poisson, TruncatedPoisson
 from discreet.randomness import Purpose, Stream, Substream
-from discreet.randomness.owner import Words
+from discreet.randomness.spares import Words
 from discreet.sampling.uniform import order
 
 _WORD_BITS = 64
