@@ -9,8 +9,7 @@ theorem (Bu, Dong, Long, Su 2020, equation 3.1) and is an approximation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 
 from scipy.special import log_ndtr, ndtr, ndtri
 
@@ -78,34 +77,6 @@ def trade_off(mu: float, false_positives: float) -> float:
 def power(mu: float, false_positives: float) -> float:
     """The largest share of true positives, 1 - `trade_off`, without its rounding near 0."""
     return float(ndtr(ndtri(false_positives) + mu))
-
-
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """The smallest mu whose curve is nowhere below a profile on a grid, and how much it gives away: for reporting.
-
-    `regret` is the largest excess, over the grid, of the fitted delta(epsilon) above the profile's.
-    """
-
-    mu: float
-    regret: float
-
-
-def fit(profile: Callable[[float], float], epsilons: Sequence[float]) -> Fitted:
-    """Summarise a profile epsilon -> delta by one number. Between the points of `epsilons` nothing is proved."""
-    points = [(epsilon, profile(epsilon)) for epsilon in epsilons]
-    mu = max((_covering(epsilon, delta) for epsilon, delta in points), default=0.0)
-    if not math.isfinite(mu):
-        return Fitted(math.inf, 1.0)
-    regret = max((delta_bounds(mu, epsilon)[1] - delta for epsilon, delta in points), default=0.0) if mu > 0 else 0.0
-    return Fitted(mu, max(0.0, regret))
-
-
-def _covering(epsilon: float, delta: float) -> float:
-    """The smallest mu, to rounding, whose delta(epsilon) is at least `delta`."""
-    if not delta > 1e-290:
-        return 0.0
-    return math.inf if delta >= 1 else mu_for(epsilon, delta) * (1 + 1e-12)
 
 
 def _clt_term(rate: float, noise: float) -> float:

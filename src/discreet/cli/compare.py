@@ -10,35 +10,28 @@ import typer
 from discreet.accounting.compare import Row, compare, curves
 from discreet.cli import accounting_options as options
 from discreet.cli.figures import rounded_up
+from discreet.cli.plan_options import PlanOptions, with_plan
 from discreet.core.adjacency import Adjacency
 from discreet.core.guarantee import Guarantee
 
 
+@with_plan
 def compare_methods(
+    plan: PlanOptions,
     delta: options.DeltaOption,
-    sampling: options.SamplingOption = options.Sampling.POISSON,
-    rate: options.RateOption = None,
-    batch: options.BatchOption = None,
-    population: options.PopulationOption = None,
-    noise: options.NoiseOption = None,
-    schedule: options.ScheduleOption = None,
-    noise_list: options.NoiseListOption = None,
-    steps: options.StepsOption = None,
-    epochs: options.EpochsOption = None,
     adjacency: options.AdjacencyOption = Adjacency.ADD_REMOVE,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw epsilon over steps: a .png or .svg file.")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Show what every method says about one fixed plan, and why that does or does not hold."""
-    q = options.sampling_rate(sampling, rate, batch, population)
-    planned = options.planned_noise(q, noise, noise_list, schedule, steps, epochs)
+    planned = plan.planned()
     if plot is not None:
         from discreet.cli.compare_plot import check_target, draw
 
         check_target(plot)
     rows = compare(planned.event(), delta, adjacency)
     if as_json:
-        head = {"delta": delta, "adjacency": adjacency.value, "rate": q, "steps": planned.steps}
+        head = {"delta": delta, "adjacency": adjacency.value, "rate": planned.rate, "steps": planned.steps}
         options.echo_json({**head, "methods": [_as_dict(row) for row in rows]})
     else:
         for line in _table(rows):
