@@ -73,7 +73,7 @@ def test_groups_with_sampling() -> None:
     assert (1 + math.exp(unit)) * delta / 100 < delta
     assert one.epsilon < two.epsilon <= 2 * unit
     clt = 2 * gdp.clt_mu([(0.02, 1.0, 500)])
-    assert two.epsilon == pytest.approx(gdp.epsilon_bounds(clt, delta)[1], rel=0.15)
+    assert two.epsilon == pytest.approx(gdp.epsilon_bounds(clt, delta)[1], rel=0.25)
     assert group_guarantee(event, 4, delta).epsilon > two.epsilon
 
 

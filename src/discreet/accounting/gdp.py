@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import log_ndtr
 
 _ROUNDOFF = 2.0**-53
 
@@ -67,16 +67,6 @@ def clt_noise(mu: float, rate: float, steps: int) -> float:
     """The noise multiplier whose `clt_mu` is `mu` (Bu, Dong, Long, Su 2020, equation 3.4 solved for sigma)."""
     ratio = mu * mu / steps
     return 1 / math.sqrt(ratio if rate == 1 else math.log1p(ratio / rate**2))
-
-
-def trade_off(mu: float, false_positives: float) -> float:
-    """The least share of false negatives: G_mu(x) = Phi(Phi^-1(1 - x) - mu) (their Definition 2.3)."""
-    return float(ndtr(-ndtri(false_positives) - mu))
-
-
-def power(mu: float, false_positives: float) -> float:
-    """The largest share of true positives, 1 - `trade_off`, without its rounding near 0."""
-    return float(ndtr(ndtri(false_positives) + mu))
 
 
 def _clt_term(rate: float, noise: float) -> float:

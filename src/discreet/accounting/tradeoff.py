@@ -197,17 +197,18 @@ class PolygonalTradeOff:
         """
         checks.count("group", size)
         slopes, constants = self.lines
-        crossings = -np.diff(constants) / np.diff(np.exp(slopes))
+        growths, constants = lower_hull(np.exp(slopes), constants)  # the lines that count
+        slopes, crossings = np.log(growths), -np.diff(constants) / np.diff(growths)
         share = np.unique(np.concatenate((np.clip(crossings, 0.0, 1.0), np.logspace(-18, 0, 400))))
         total, constant = np.zeros(len(share)), np.zeros(len(share))
         for _ in range(size):
             best = np.concatenate(
                 [
-                    np.argmin(constants + np.exp(slopes) * share[start : start + _BLOCK, np.newaxis], axis=1)
+                    np.argmin(constants + growths * share[start : start + _BLOCK, np.newaxis], axis=1)
                     for start in range(0, len(share), _BLOCK)
                 ]
             )
-            growth = np.exp(slopes[best])
+            growth = growths[best]
             share = np.minimum(constants[best] + growth * share, 1.0)
             constant = np.minimum((constants[best] + growth * constant) * _UP, 1.0)
             total = total + slopes[best]
