@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from discreet.accounting.account import Method, account, guarantee
     from discreet.accounting.calibrate import calibrate_noise
+    from discreet.accounting.profile import delta_at, group_guarantee
+    from discreet.accounting.tradeoff import trade_off
     from discreet.core.adjacency import Adjacency, Unit
     from discreet.core.errors import (
         BudgetExhausted,
@@ -71,8 +73,11 @@ _HOMES = {
     "VerificationFailed": "core.errors",
     "account": "accounting.account",
     "calibrate_noise": "accounting.calibrate",
+    "delta_at": "accounting.profile",
+    "group_guarantee": "accounting.profile",
     "guarantee": "accounting.account",
     "publish": "publication",
+    "trade_off": "accounting.tradeoff",
     "verify": "publication",
 }
 
@@ -109,8 +114,11 @@ __all__ = [
     "VerificationFailed",
     "account",
     "calibrate_noise",
+    "delta_at",
+    "group_guarantee",
     "guarantee",
     "publish",
+    "trade_off",
     "verify",
 ]
 

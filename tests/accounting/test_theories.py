@@ -146,19 +146,6 @@ def test_mu_both_ways(mu: float, epsilon: float) -> None:
     if lower > 1e-250 and upper < 1 - 1e-9:
         assert gdp.mu_for(epsilon, upper) == pytest.approx(mu, rel=1e-6)
         assert gdp.delta_bounds(gdp.mu_for(epsilon, upper), epsilon)[1] <= upper
-    assert gdp.trade_off(mu, 0.05) == pytest.approx(float(mp.ncdf(mp.sqrt(2) * mp.erfinv(0.9) - mu)), rel=1e-9)
-
-
-def test_fitted_mu_of_a_gaussian_is_its_own_and_costs_nothing() -> None:
-    grid = [k / 5 for k in range(30)]
-    fitted = gdp.fit(lambda epsilon: gdp.delta_bounds(1.5, epsilon)[1], grid)
-    assert fitted.mu == pytest.approx(1.5, rel=1e-6)
-    assert 0 <= fitted.regret < 1e-6
-    spiky = gdp.fit(lambda _: 1e-5, grid)  # a (0, 1e-5) guarantee, whose tail no small mu covers
-    assert spiky.mu > 0.3
-    assert spiky.regret > 1e-3
-    assert gdp.fit(lambda _: 0.0, grid) == gdp.Fitted(0.0, 0.0)
-    assert gdp.fit(lambda _: 1.0, grid).mu == math.inf
 
 
 def test_clt_inverts() -> None:

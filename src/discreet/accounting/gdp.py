@@ -9,10 +9,9 @@ theorem (Bu, Dong, Long, Su 2020, equation 3.1) and is an approximation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import log_ndtr, ndtr
 
 _ROUNDOFF = 2.0**-53
 
@@ -77,44 +76,6 @@ def clt_noise(mu: float, rate: float, steps: int) -> float:
     """The noise multiplier whose `clt_mu` is `mu` (Bu, Dong, Long, Su 2020, equation 3.4 solved for sigma)."""
     ratio = mu * mu / steps
     return 1 / math.sqrt(ratio if rate == 1 else math.log1p(ratio / rate**2))
-
-
-def trade_off(mu: float, false_positives: float) -> float:
-    """The least share of false negatives: G_mu(x) = Phi(Phi^-1(1 - x) - mu) (their Definition 2.3)."""
-    return float(ndtr(-ndtri(false_positives) - mu))
-
-
-def power(mu: float, false_positives: float) -> float:
-    """The largest share of true positives, 1 - `trade_off`, without its rounding near 0."""
-    return float(ndtr(ndtri(false_positives) + mu))
-
-
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """The smallest mu whose curve is nowhere below a profile on a grid, and how much it gives away: for reporting.
-
-    `regret` is the largest excess, over the grid, of the fitted delta(epsilon) above the profile's.
-    """
-
-    mu: float
-    regret: float
-
-
-def fit(profile: Callable[[float], float], epsilons: Sequence[float]) -> Fitted:
-    """Summarise a profile epsilon -> delta by one number. Between the points of `epsilons` nothing is proved."""
-    points = [(epsilon, profile(epsilon)) for epsilon in epsilons]
-    mu = max((_covering(epsilon, delta) for epsilon, delta in points), default=0.0)
-    if not math.isfinite(mu):
-        return Fitted(math.inf, 1.0)
-    regret = max((delta_bounds(mu, epsilon)[1] - delta for epsilon, delta in points), default=0.0) if mu > 0 else 0.0
-    return Fitted(mu, max(0.0, regret))
-
-
-def _covering(epsilon: float, delta: float) -> float:
-    """The smallest mu, to rounding, whose delta(epsilon) is at least `delta`."""
-    if not delta > 1e-290:
-        return 0.0
-    return math.inf if delta >= 1 else mu_for(epsilon, delta) * (1 + 1e-12)
 
 
 def _clt_term(rate: float, noise: float) -> float:

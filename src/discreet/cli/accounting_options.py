@@ -120,11 +120,20 @@ def show(statement: Statement, as_json: bool, extra: Sequence[tuple[str, float]]
     if as_json:
         echo_json({**dict(extra), **as_dict(statement)})
         return
-    prefix = "".join(f"{name.replace('_', ' ')} {rounded_up(value, 6)}: " for name, value in extra)
+    prefix = f"{named(dict(extra))}: " if extra else ""
     typer.echo(
         f"{prefix}epsilon {rounded_up(statement.epsilon)}{_at_least(statement)} at delta {statement.delta:g}, "
         f"{statement.adjacency.value}, {_standing(statement)}"
     )
+
+
+def named(found: Mapping[str, float]) -> str:
+    """What a calibration found, for people: noise rounded up, steps whole, all else rounded down."""
+    texts = {
+        name: str(value) if isinstance(value, int) else (rounded_up if "noise" in name else rounded_down)(value, 6)
+        for name, value in found.items()
+    }
+    return ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in texts.items())
 
 
 def echo_json(fields: Mapping[str, object]) -> None:

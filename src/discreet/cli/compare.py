@@ -9,33 +9,20 @@ import typer
 
 from discreet.accounting.compare import Counterpart, Row, compare, counterpart, curves
 from discreet.cli import accounting_options as options
-from discreet.cli import sampling_options as sampler
 from discreet.cli.figures import rounded_down, rounded_up
+from discreet.cli.plan_options import PlanOptions, with_plan
 from discreet.core.guarantee import Guarantee
 
 
+@with_plan
 def compare_methods(
+    plan: PlanOptions,
     delta: options.DeltaOption,
-    sampling: sampler.SamplingOption = sampler.Sampling.POISSON,
-    rate: sampler.RateOption = None,
-    batch: sampler.BatchOption = None,
-    population: sampler.PopulationOption = None,
-    capacity: sampler.CapacityOption = None,
-    per_epoch: sampler.PerEpochOption = None,
-    chosen: sampler.ChosenOption = None,
-    noise: options.NoiseOption = None,
-    schedule: options.ScheduleOption = None,
-    noise_list: options.NoiseListOption = None,
-    steps: options.StepsOption = None,
-    epochs: options.EpochsOption = None,
-    adjacency: options.PlanAdjacencyOption = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw epsilon over steps: a .png or .svg file.")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Show what every method says about one fixed plan, and why that does or does not hold."""
-    draws = sampler.draws(sampling, rate, batch, population, capacity, per_epoch, chosen)
-    adjacency = sampler.adjacency_for(sampling, adjacency)
-    planned = options.planned_noise(draws, noise, noise_list, schedule, steps, epochs)
+    planned, adjacency = plan.planned(), plan.neighbours
     if plot is not None:
         from discreet.cli.compare_plot import check_target, draw
 
@@ -45,10 +32,10 @@ def compare_methods(
         head: dict[str, object] = {
             "delta": delta,
             "adjacency": adjacency.value,
-            "rate": draws.rate,
+            "rate": planned.draws.rate,
             "steps": planned.steps,
         }
-        head["sampling"] = sampling.value
+        head["sampling"] = plan.sampling.value
         options.echo_json({**head, "methods": [_as_dict(row) for row in rows], "poisson": _poisson(beside)})
     else:
         for line in [*_table(rows), *_beside(beside)]:

@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from discreet.accounting.account import Method, guarantee, parse
 from discreet.accounting.calibrate import calibrate_noise
+from discreet.accounting.tradeoff import TradeOff, trade_off
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import BudgetExhausted, InputError, LedgerError
@@ -210,6 +211,10 @@ class Plan(Frozen):
         log_overflow = math.log(self.steps * OVERFLOW) + np.logaddexp(0.0, found.epsilon)
         epsilon = found.epsilon if log_overflow <= math.log(reserve) else math.inf
         return replace(found, epsilon=epsilon, delta=delta, lower=lower)
+
+    def trade_off(self) -> TradeOff:
+        """The trade-off function of the whole plan, loosened by what `guarantee` sets aside for large batches."""
+        return trade_off(self.event(), self.adjacency).loosened(self.steps * OVERFLOW)
 
     def calibrate(self, epsilon: float, delta: float | None = None) -> Plan:
         """A new plan whose noise is scaled to the smallest that meets (epsilon, delta), on the safe side."""
