@@ -28,6 +28,9 @@ from discreet.sampling import OVERFLOW, Sampler
 _SET_ASIDE = 1e-9
 """The share of delta that is kept for batches beyond `largest_batch`."""
 
+_CONFIRMABLE = 1 + 5e-4
+"""A plan claims this much more than its bound, so that an accountant with a grid of its own can confirm the claim."""
+
 Positive = Annotated[float, Field(gt=0)]
 Delta = Annotated[float, Field(gt=0, lt=1)]
 
@@ -200,27 +203,30 @@ class Plan(Frozen):
 
         Where batches have no largest size, a billionth of delta is set aside for those beyond `largest_batch`, for
         which the sums of fast engines have no float slack: T steps add at most (1 + e^epsilon) T `OVERFLOW` to delta.
+        Epsilon is stated a twentieth of a percent above what was computed, so that another accountant can confirm it.
         """
         delta = self.delta if delta is None else delta
-        checks.open_unit("delta", delta)
-        if not self.sampling.OVERFLOWS:
-            return guarantee(self.event(), delta, self.adjacency, method)
-        reserve = _SET_ASIDE * delta
+        reserve = _SET_ASIDE * checks.open_unit("delta", delta) if self.sampling.OVERFLOWS else 0.0
         found = guarantee(self.event(), delta - reserve, self.adjacency, method)
-        lower = guarantee(self.event(), delta, self.adjacency, method).lower
-        log_overflow = math.log(self.steps * OVERFLOW) + np.logaddexp(0.0, found.epsilon)
-        epsilon = found.epsilon if log_overflow <= math.log(reserve) else math.inf
+        epsilon, lower = found.epsilon * _CONFIRMABLE, found.lower
+        if reserve > 0:
+            lower = guarantee(self.event(), delta, self.adjacency, method).lower
+            log_overflow = math.log(self.steps * OVERFLOW) + np.logaddexp(0.0, found.epsilon)
+            epsilon = epsilon if log_overflow <= math.log(reserve) else math.inf
         return replace(found, epsilon=epsilon, delta=delta, lower=lower)
 
     def trade_off(self) -> TradeOff:
         """The trade-off function of the whole plan, loosened by what `guarantee` sets aside for large batches."""
-        return trade_off(self.event(), self.adjacency).loosened(self.steps * OVERFLOW)
+        overflow = self.steps * OVERFLOW if self.sampling.OVERFLOWS else 0.0
+        return trade_off(self.event(), self.adjacency).loosened(overflow)
 
     def calibrate(self, epsilon: float, delta: float | None = None) -> Plan:
         """A new plan whose noise is scaled to the smallest that meets (epsilon, delta), on the safe side."""
         plan = self if delta is None else self.model_copy(update={"delta": checks.open_unit("delta", delta)})
         delta = plan.delta * (1 - 2 * _SET_ASIDE)
-        scale, _ = calibrate_noise(lambda s: plan._scaled(s).event(), epsilon, delta, plan.adjacency)
+        checks.positive("epsilon", epsilon)
+        target = epsilon / (_CONFIRMABLE * (1 + 2.0**-50))
+        scale, _ = calibrate_noise(lambda s: plan._scaled(s).event(), target, delta, plan.adjacency)
         return plan._scaled(scale)
 
     def with_initial_state(self, digest: str) -> Plan:
