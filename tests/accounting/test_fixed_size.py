@@ -287,3 +287,19 @@ def test_the_limit_is_that_of_the_symmetrised_curve() -> None:
     assert mu == pytest.approx(float(exact), rel=1e-9)
     found = symmetrised_interval([Release(rate, noise, steps)], 1e-5)
     assert gdp.epsilon_bounds(mu, 1e-5)[1] == pytest.approx(found.upper, rel=0.01)
+
+
+@pytest.mark.parametrize(("noise", "steps"), [(1e-3, 1), (2e8, 1_000_000), (0.05, 1000)])
+def test_what_is_beyond_the_grid_costs_at_most_what_it_would_without_sampling(noise: float, steps: int) -> None:
+    event = Repeat(FixedSize(10**9, 1, Gaussian(noise)), steps)
+    plain = gdp.epsilon_bounds(2 * math.sqrt(steps) / noise, 1e-9)[1]
+    for method in (Method.PLD, Method.RDP):
+        found = guarantee(event, 1e-9, Adjacency.REPLACE_ONE, method)
+        assert found.epsilon <= plain * 1.2 + 0.1
+        assert found.epsilon >= 0
+
+
+def test_even_moments_of_tiny_noise_are_bounded_from_above() -> None:
+    for noise, length in ((1e-3, 2), (1e-3, 256), (0.01, 64)):
+        exact = mp.mpf(length) * (length - 1) / (2 * mp.mpf(noise) ** 2)  # the leading term of the sum, to 1e-40
+        assert exact <= without_replacement.log_even_moment(noise, length) <= exact * (1 + 1e-9)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -31,6 +32,10 @@ def _pld(parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
         return _gaussian(parts, delta, "gaussian")
     interval = symmetrised_interval if parts.fixed_size else epsilon_interval
     upper = interval(gaussians, delta, tolerance)
+    if parts.fixed_size and math.isinf(
+        upper.upper
+    ):  # beyond the grid; sampling costs no more than releases that everyone takes part in
+        return Proved(_gaussian(parts, delta).upper, upper.lower)
     if not parts.dominated:
         return Proved(upper.upper, upper.lower)
     lower = interval(parts.attained, delta, tolerance).lower

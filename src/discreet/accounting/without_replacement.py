@@ -30,6 +30,8 @@ LARGEST = 256
 
 OUTWARD = 1 + 1e-10
 
+_MAX_POINTS = 20_000
+
 
 def rdp(rate: float, noise: float, orders: Sequence[float], as_stated: bool = False) -> Array:
     """Upper bounds on D_a at each order, `rate` = batch / population in (0, 1), `noise` relative to a replacement."""
@@ -72,6 +74,8 @@ def log_even_moment(noise: float, length: int) -> float:
     height = math.sqrt(2 * need) * noise
     step = math.pi * height / need
     reach = math.sqrt(2 * need) * noise
+    if (length + 2 * reach) / step > _MAX_POINTS:  # noise so small that |e^u - 1| <= max(e^u, 1) loses nothing
+        return float(np.logaddexp(top, 0.0)) * (1 + 1e-12)
     x = step * np.arange(math.floor(-reach / step), math.ceil((length + reach) / step) + 1)
     u = (2 * x - 1) / (2 * noise**2)
     with np.errstate(divide="ignore", over="ignore"):
