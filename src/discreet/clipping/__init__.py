@@ -2,7 +2,8 @@
 
 from discreet.clipping.accumulate import Accumulator
 from discreet.clipping.admission import admit_model, admit_optimizer, private_parameters
-from discreet.clipping.engines import ENGINES, Clip, Criterion, Engine
+from discreet.clipping.engines import ENGINES, Clip, Engine
+from discreet.clipping.losses import Criterion
 
 __all__ = [
     "ENGINES",

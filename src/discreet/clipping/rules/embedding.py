@@ -1,0 +1,147 @@
+"""Embeddings: an example's gradient is zero but in the rows of its tokens, where gradients of equal tokens add up.
+
+No one-hot matrix and no gradient of the size of the table: equal tokens of an example are brought together by
+sorting. Where all positions have the same gradient, as under a mean over positions, the norm needs counts only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping.rules.base import Rule, blank, refuse, rule, squared_norms, wide
+
+
+@rule(nn.Embedding)
+class EmbeddingRule(Rule):
+    """Any number of axes between the examples and the features. Tokens equal to `padding_idx` have no gradient."""
+
+    names = ("weight",)
+
+    def __init__(self, module: nn.Module, *captured: Any) -> None:
+        super().__init__(module, *captured)
+        assert isinstance(module, nn.Embedding)
+        if module.max_norm is not None:
+            raise refuse(module, "with max_norm changes its weight in the forward pass; set max_norm=None")
+        tokens, count = self.activation, len(self.activation)
+        self.activation = tokens.reshape(count, -1)
+        self.gradient = self.gradient.reshape(count, -1, self.gradient.shape[-1])
+        self.factors: Tensor | None = None
+        """What each token's gradient is multiplied with, shape (batch, tokens); None for one."""
+        if self._same_everywhere():
+            self.gradient = self.gradient[:, 0]
+            self.factors = torch.ones_like(self.activation, dtype=self.gradient.dtype)
+        if module.padding_idx is not None:
+            self._without(module.padding_idx)
+
+    @classmethod
+    def covers(cls, module: nn.Module) -> bool:
+        return not getattr(module, "scale_grad_by_freq", False)
+
+    def squares(self, name: str) -> Tensor:
+        if self.activation.shape[1] == 0:
+            return torch.zeros(self.examples, dtype=torch.float64, device=self.gradient.device)
+        if self.factors is not None:
+            return squared_norms(self.gradient) * _equal_token_squares(self.activation, self.factors.unsqueeze(2))
+        return _equal_token_squares(self.activation, self.gradient)
+
+    def total(self, name: str, weights: Tensor) -> Tensor:
+        return self._table(weights.to(self.gradient.dtype))
+
+    def rows(self, name: str, start: int, stop: int) -> Tensor:
+        one = torch.eye(stop - start, dtype=self.gradient.dtype, device=self.gradient.device)
+        whole = self.activation, self.gradient, self.factors
+        self.activation, self.gradient = self.activation[start:stop], self.gradient[start:stop]
+        self.factors = None if self.factors is None else self.factors[start:stop]
+        try:
+            return torch.stack([self._table(weights) for weights in one])
+        finally:
+            self.activation, self.gradient, self.factors = whole
+
+    def drop(self, unusable: Tensor) -> None:
+        super().drop(unusable)
+        self.factors = None if self.factors is None else blank(self.factors, unusable)
+
+    def _table(self, weights: Tensor) -> Tensor:
+        """The sum over examples and tokens of weight x gradient, in the rows of the tokens."""
+        weight = self.module.get_parameter("weight")
+        table = torch.zeros(weight.shape, dtype=self.gradient.dtype, device=weight.device)
+        if self.factors is None:
+            spread = self.gradient * weights.view(-1, 1, 1)
+        else:
+            spread = (self.gradient * weights.unsqueeze(1)).unsqueeze(1) * self.factors.unsqueeze(2)
+        return table.index_add_(0, self.activation.reshape(-1), spread.reshape(-1, weight.shape[1]))
+
+    def _same_everywhere(self) -> bool:
+        """Whether all positions of each example have the same gradient."""
+        first = self.gradient[:, :1]
+        return (
+            self.gradient.shape[1] > 1
+            and torch.equal(first, self.gradient[:, -1:])
+            and bool((self.gradient == first).all())
+        )
+
+    def _without(self, padding: int) -> None:
+        """Give padding no gradient."""
+        counted = self.activation != padding
+        if self.factors is not None:
+            self.factors = self.factors * counted
+        else:
+            self.gradient = torch.where(counted.unsqueeze(2), self.gradient, 0.0)
+
+
+@rule(nn.EmbeddingBag)
+class EmbeddingBagRule(EmbeddingRule):
+    """One bag of tokens per example: sums, weighted or not, and means."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        trained: tuple[str, ...],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        gradients: tuple[Tensor | None, ...],
+    ) -> None:
+        Rule.__init__(self, module, trained, args, kwargs, gradients)
+        assert isinstance(module, nn.EmbeddingBag)
+        given = dict(zip(("input", "offsets", "per_sample_weights"), args, strict=False)) | dict(kwargs)
+        if module.max_norm is not None:
+            raise refuse(module, "with max_norm changes its weight in the forward pass; set max_norm=None")
+        if given.get("offsets") is not None or self.activation.dim() != 2:
+            raise refuse(module, "with offsets has no axis of examples; give tokens of shape (batch, length)")
+        factors = given.get("per_sample_weights")
+        self.factors = torch.ones_like(self.activation, dtype=self.gradient.dtype) if factors is None else wide(factors)
+        if module.padding_idx is not None:
+            self._without(module.padding_idx)
+        if module.mode == "mean":
+            counted = (
+                torch.ones_like(self.activation)
+                if module.padding_idx is None
+                else self.activation != module.padding_idx
+            )
+            self.factors = self.factors / counted.sum(1, keepdim=True).clamp(min=1)
+
+    @classmethod
+    def covers(cls, module: nn.Module) -> bool:
+        return super().covers(module) and getattr(module, "mode", "") in ("sum", "mean")
+
+
+def _equal_token_squares(tokens: Tensor, gradients: Tensor) -> Tensor:
+    """The squared norm, for each example, of the sums of `gradients` over equal tokens; float64, shape (batch,).
+
+    `tokens`: (batch, length); `gradients`: (batch, length, features).
+    """
+    count, length = tokens.shape
+    ordered, order = tokens.sort(1)
+    new = torch.ones_like(ordered, dtype=torch.bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    segment = new.view(-1).cumsum(0).sub_(1)
+    along = gradients.gather(1, order.unsqueeze(2).expand_as(gradients)).reshape(count * length, -1)
+    segments = int(segment[-1]) + 1
+    sums = torch.zeros(segments, along.shape[1], dtype=along.dtype, device=along.device).index_add_(0, segment, along)
+    owner = new.nonzero()[:, 0]
+    squares = torch.zeros(count, dtype=torch.float64, device=along.device)
+    return squares.index_add_(0, owner, squared_norms(sums))
