@@ -56,16 +56,12 @@ def capture(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Ten
     calls = [call for call in calls if any(call.outputs)]
     for call in calls:
         _check_axes(call, len(inputs))
+        _check_versions(call)
     _check_routes(model, loss, calls)
     edges = [edge for call in calls for edge in call.outputs if edge is not None]
     found = iter(torch.autograd.grad(loss, edges, allow_unused=True)) if edges else iter(())
     for call in calls:
         call.gradients = tuple(None if edge is None else next(found) for edge in call.outputs)
-        if [leaf._version for leaf in tensors_in((call.args, call.kwargs))] != call.versions:
-            raise UnsupportedModel(
-                f"an input of {call.unit.described} was overwritten after the module had read it; "
-                "remove the operation in place (inplace=True, +=)"
-            )
     return [call for call in calls if any(gradient is not None for gradient in call.gradients)]
 
 
@@ -134,6 +130,14 @@ def _check_axes(call: Call, examples: int) -> None:
             )
 
 
+def _check_versions(call: Call) -> None:
+    if [leaf._version for leaf in tensors_in((call.args, call.kwargs))] != call.versions:
+        raise UnsupportedModel(
+            f"an input of {call.unit.described} was overwritten after the module had read it; "
+            "remove the operation in place (inplace=True, +=)"
+        )
+
+
 def _check_routes(model: nn.Module, loss: Tensor, calls: list[Call]) -> None:
     """Refuse a gradient that reaches a trainable parameter without passing through a recorded call.
 
@@ -161,15 +165,21 @@ def _check_routes(model: nn.Module, loss: Tensor, calls: list[Call]) -> None:
             continue
         else:
             walked.add(node)
-            variable = getattr(node, "variable", None)
-            if variable is not None and id(variable) in names:
-                raise UnsupportedModel(
-                    f"parameter {names[id(variable)]!r} is used outside the module that holds it, or inside a "
-                    f"compiled or checkpointed (use_reentrant=True) one; {OTHER_ENGINE}"
-                )
+            _check_node(node, names)
             following = [edge for edge in node.next_functions if edge[0] is not None]
         todo += [edge for edge in following if edge not in seen]
         seen.update(following)
+
+
+def _check_node(node: Any, names: dict[int, str]) -> None:
+    if type(node).__name__ == "CheckpointFunctionBackward":
+        raise UnsupportedModel("the model is checkpointed with use_reentrant=True; set use_reentrant=False")
+    variable = getattr(node, "variable", None)
+    if variable is not None and id(variable) in names:
+        raise UnsupportedModel(
+            f"parameter {names[id(variable)]!r} is used outside the module that holds it, or inside a compiled one; "
+            f"{OTHER_ENGINE}"
+        )
 
 
 def tensors_in(values: object) -> list[Tensor]:

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import vmap
 from torch.utils._pytree import tree_map
 
+from discreet.clipping.vectorise import vectorised_call
 from discreet.core.errors import UnsupportedModel
 
 Criterion = Callable[[Any, Tensor], Tensor]
@@ -46,7 +46,7 @@ def summed_loss(criterion: Criterion, output: Any, targets: Tensor) -> Tensor:
         return criterion(tree_map(lambda leaf: leaf.unsqueeze(0), part), target.unsqueeze(0)).sum()
 
     try:
-        losses: Tensor = vmap(one, randomness="different")(output, targets)
+        losses: Tensor = vectorised_call(one, (0, 0), output, targets)
     except (RuntimeError, ValueError):  # not every function can be vectorised; every function can be called one by one
         losses = torch.stack(
             [one(tree_map(lambda leaf, i=i: leaf[i], output), targets[i]) for i in range(len(targets))]

@@ -169,7 +169,8 @@ def blank(tensor: Tensor, unusable: Tensor) -> Tensor:
 def squared_norms(rows: Tensor) -> Tensor:
     """Squared L2 norm of each row, added up in float64: shape (len(rows),)."""
     flat = rows.reshape(len(rows), -1)
-    return torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64).square_()
+    norms: Tensor = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64)
+    return norms.square_()
 
 
 def weighted_sum(weights: Tensor, rows: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping.rules.base import Rule, blank, refuse, rule, squared_norms, wide
+from discreet.clipping.rules.base import Rule, blank, refuse, rule, scaled, squared_norms, wide
 
 
 @rule(nn.Embedding)
@@ -49,31 +49,25 @@ class EmbeddingRule(Rule):
         return _equal_token_squares(self.activation, self.gradient)
 
     def total(self, name: str, weights: Tensor) -> Tensor:
-        return self._table(weights.to(self.gradient.dtype))
+        weight = self.module.get_parameter("weight")
+        self.gradient = scaled(weights, self.gradient)
+        table = torch.zeros(weight.shape, dtype=self.gradient.dtype, device=weight.device)
+        return table.index_add_(0, self.activation.reshape(-1), self._spread().flatten(0, 1))
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
-        one = torch.eye(stop - start, dtype=self.gradient.dtype, device=self.gradient.device)
-        whole = self.activation, self.gradient, self.factors
-        self.activation, self.gradient = self.activation[start:stop], self.gradient[start:stop]
-        self.factors = None if self.factors is None else self.factors[start:stop]
-        try:
-            return torch.stack([self._table(weights) for weights in one])
-        finally:
-            self.activation, self.gradient, self.factors = whole
+        weight, count = self.module.get_parameter("weight"), stop - start
+        spread = self._spread()[start:stop]
+        places = self.activation[start:stop] + len(weight) * torch.arange(count, device=weight.device).unsqueeze(1)
+        tables = torch.zeros(count * len(weight), weight.shape[1], dtype=spread.dtype, device=weight.device)
+        return tables.index_add_(0, places.reshape(-1), spread.flatten(0, 1)).view(count, *weight.shape)
 
     def drop(self, unusable: Tensor) -> None:
         super().drop(unusable)
         self.factors = None if self.factors is None else blank(self.factors, unusable)
 
-    def _table(self, weights: Tensor) -> Tensor:
-        """The sum over examples and tokens of weight x gradient, in the rows of the tokens."""
-        weight = self.module.get_parameter("weight")
-        table = torch.zeros(weight.shape, dtype=self.gradient.dtype, device=weight.device)
-        if self.factors is None:
-            spread = self.gradient * weights.view(-1, 1, 1)
-        else:
-            spread = (self.gradient * weights.unsqueeze(1)).unsqueeze(1) * self.factors.unsqueeze(2)
-        return table.index_add_(0, self.activation.reshape(-1), spread.reshape(-1, weight.shape[1]))
+    def _spread(self) -> Tensor:
+        """The gradient of every token: (batch, tokens, features)."""
+        return self.gradient if self.factors is None else self.gradient.unsqueeze(1) * self.factors.unsqueeze(2)
 
     def _same_everywhere(self) -> bool:
         """Whether all positions of each example have the same gradient."""
@@ -138,7 +132,7 @@ def _equal_token_squares(tokens: Tensor, gradients: Tensor) -> Tensor:
     ordered, order = tokens.sort(1)
     new = torch.ones_like(ordered, dtype=torch.bool)
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    segment = new.view(-1).cumsum(0).sub_(1)
+    segment = new.reshape(-1).cumsum(0).sub_(1)
     along = gradients.gather(1, order.unsqueeze(2).expand_as(gradients)).reshape(count * length, -1)
     segments = int(segment[-1]) + 1
     sums = torch.zeros(segments, along.shape[1], dtype=along.dtype, device=along.device).index_add_(0, segment, along)

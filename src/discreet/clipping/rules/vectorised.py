@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vjp, vmap
+from torch.func import functional_call, vjp
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
 from discreet.clipping.rules.base import Formed, blank, refuse, wide
+from discreet.clipping.vectorise import vectorised_call
 
 
 class Vectorised(Formed):
@@ -76,10 +77,10 @@ class Vectorised(Formed):
         outputs = {key: value[start:stop] for key, value in self._outputs.items()}
         parameters = {name: self.module.get_parameter(name).detach() for name in self.trained}
         try:
-            rows = vmap(self._one, in_dims=(None, 0, 0))(parameters, given, outputs)
+            rows = vectorised_call(self._one, (None, 0, 0), parameters, given, outputs)
         except RuntimeError:  # not every function can be vectorised; every function can be run one by one
             singles = [
-                self._one(parameters, *({key: value[i] for key, value in group.items()} for group in (given, outputs)))
+                self._alone(*({key: value[i] for key, value in group.items()} for group in (given, outputs)))
                 for i in range(stop - start)
             ]
             rows = {name: torch.stack([single[name] for single in singles]) for name in self.trained}
@@ -88,20 +89,35 @@ class Vectorised(Formed):
     def _one(
         self, parameters: dict[str, Tensor], given: dict[int, Tensor], outputs: dict[int, Tensor]
     ) -> dict[str, Tensor]:
-        """The gradients of one example."""
-
-        def function(trained: dict[str, Tensor]) -> dict[int, Tensor]:
-            leaves = [given.get(i, leaf) for i, leaf in enumerate(self._leaves)]
-            args, kwargs = tree_unflatten(leaves, self._shape)
-            returned = self.call(partial(self._run, trained), args, kwargs)
-            parts = [part for part in tree_leaves(returned) if isinstance(part, Tensor)]
-            return {i: parts[i] for i in outputs}
-
-        pull_back = vjp(function, parameters)[1]
+        """The gradients of one example, inside vmap."""
+        pull_back = vjp(lambda trained: self._returned(trained, given, outputs), parameters)[1]
         gradients: dict[str, Tensor] = pull_back(outputs)[0]
         return gradients
 
-    def _run(self, trained: dict[str, Tensor], *args: Any, **kwargs: Any) -> Any:
+    def _alone(self, given: dict[int, Tensor], outputs: dict[int, Tensor]) -> dict[str, Tensor]:
+        """The gradients of one example, by a backward pass of its own."""
+        parameters = {name: self.module.get_parameter(name) for name in self.trained}
+        with torch.enable_grad():
+            returned = self._returned(parameters, given, outputs)
+        rows = torch.autograd.grad(
+            list(returned.values()), list(parameters.values()), list(outputs.values()), allow_unused=True
+        )
+        return {
+            name: torch.zeros_like(parameter) if row is None else row
+            for (name, parameter), row in zip(parameters.items(), rows, strict=True)
+        }
+
+    def _returned(
+        self, trained: Mapping[str, Tensor], given: dict[int, Tensor], outputs: dict[int, Tensor]
+    ) -> dict[int, Tensor]:
+        """What the module returns for one example, at the places that have a gradient."""
+        leaves = [given.get(i, leaf) for i, leaf in enumerate(self._leaves)]
+        args, kwargs = tree_unflatten(leaves, self._shape)
+        parts = tree_leaves(self.call(partial(self._run, trained), args, kwargs))
+        tensors = [part for part in parts if isinstance(part, Tensor)]
+        return {i: tensors[i] for i in outputs}
+
+    def _run(self, trained: Mapping[str, Tensor], *args: Any, **kwargs: Any) -> Any:
         fixed = {
             name: tensor.detach()
             for name, tensor in [*self.module.named_parameters(), *self.module.named_buffers()]
