@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.admission import private_parameters
-from discreet.clipping.capture import Call, capture
+from discreet.clipping.capture import Call, capture, tensors_in
 from discreet.clipping.factor import clip_factor
 from discreet.clipping.losses import Criterion
 from discreet.clipping.rules import Rule, base
@@ -46,6 +46,13 @@ def clipped_sums(
             name: _total(shares[name], parameter, weights.to(parameter.device))
             for name, parameter in parameters.items()
         }
+
+
+def bytes_per_example(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> int:
+    """Memory that is held for one example between the passes: what units were given, and gradients of outputs."""
+    calls = capture(model, criterion, inputs, targets)
+    held = [part for call in calls for part in tensors_in((call.args, call.kwargs, call.gradients))]
+    return sum(part.numel() * part.element_size() for part in held) // len(inputs)
 
 
 def _shares(parameters: dict[str, nn.Parameter], calls: list[Call]) -> dict[str, list[Share]]:
