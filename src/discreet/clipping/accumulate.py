@@ -27,17 +27,22 @@ class Accumulator:
             total += sums[name].detach().cpu().double().numpy()
 
     def total(self, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
-        """The sum, rounded to the grid once, with its sensitivity in exact arithmetic.
+        """The sum, rounded to the grid once, with its sensitivity in exact arithmetic. It is handed over: nothing can
+        be added to it, and it can be had once.
 
         `exact`: the sum is on the grid already, and one unit moves it by at most C. Other engines: two neighbouring
         sums, as computed, differ by at most C + slack, where slack = 2 x error x C x `largest_batch` (both err, for
         every example whose chunk moved), and rounding each coordinate to the grid adds at most one grid step, so
         grid x sqrt(d) to the norm of d coordinates.
         """
+        totals, self._totals = self._totals, {}
         if engine.error is None:
-            return ClippedSum(self._totals, clip.norm, clip.grid)
-        dimension = sum(total.size for total in self._totals.values())
+            return ClippedSum(totals, clip.norm, clip.grid)
+        dimension = sum(total.size for total in totals.values())
         slack = 2 * engine.error * clip.norm * largest_batch
         sensitivity = (clip.norm + slack + clip.grid * math.sqrt(dimension)) * (1 + 2.0**-50)
-        rounded = {name: np.asarray(np.rint(total / clip.grid) * clip.grid) for name, total in self._totals.items()}
-        return ClippedSum(rounded, sensitivity, clip.grid)
+        for total in totals.values():
+            np.divide(total, clip.grid, out=total)  # exact, as the grid is a power of two
+            np.rint(total, out=total)
+            np.multiply(total, clip.grid, out=total)
+        return ClippedSum(totals, sensitivity, clip.grid)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -107,11 +108,18 @@ def _squares(held: list[Share]) -> Tensor:
 
 
 def _total(held: list[Share], parameter: nn.Parameter, weights: Tensor) -> Tensor:
-    total = torch.zeros(parameter.shape, dtype=torch.float64, device=parameter.device)
-    for number, (one, name) in enumerate(held):
-        part = one.total(name, weights).view(parameter.shape)
-        total = part.double() if number == 0 else total + part
+    if not held:
+        return torch.zeros(parameter.shape, dtype=torch.float64, device=parameter.device)
+    first, *others = (one.total(name, weights).view(parameter.shape) for one, name in held)
+    total = _double(first)
+    for part in others:
+        total += part
     return total
+
+
+def _double(tensor: Tensor) -> Tensor:
+    """The tensor in float64. (NumPy asks for large pages of memory, which is faster than torch here.)"""
+    return torch.from_numpy(tensor.numpy().astype(np.float64)) if tensor.device.type == "cpu" else tensor.double()
 
 
 @contextmanager

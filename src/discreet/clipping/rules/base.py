@@ -21,6 +21,8 @@ from discreet.core.errors import UnsupportedModel
 BUDGET = 2**28
 """Bytes that temporary tensors of one rule may take. One example is always taken at a time if it must."""
 
+_PIECE = 2048
+
 
 class Rule(ABC):
     """One call of a module. `activation` and `gradient` have the examples along axis 0 and a real type of at least
@@ -167,10 +169,28 @@ def blank(tensor: Tensor, unusable: Tensor) -> Tensor:
 
 
 def squared_norms(rows: Tensor) -> Tensor:
-    """Squared L2 norm of each row, added up in float64: shape (len(rows),)."""
+    """Squared L2 norm of each row: float64, shape (len(rows),).
+
+    In the type of the rows over pieces short enough for it, and in float64 over the pieces. Rows whose squares might
+    leave the range of single precision are measured in float64 throughout.
+    """
     flat = rows.reshape(len(rows), -1)
-    norms: Tensor = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64)
-    return norms.square_()
+    if flat.dtype == torch.float64 or flat.shape[1] == 0:
+        return _lengths(flat).square_()
+    whole = flat.shape[1] // _PIECE * _PIECE
+    squares = _lengths(flat[:, whole:]).square_()
+    if whole:
+        squares += _lengths(flat[:, :whole].reshape(len(rows), -1, _PIECE)).square_().sum(1)
+    doubtful = ~((squares > 1e-24) & (squares < 1e24))
+    if bool(doubtful.any()):
+        squares[doubtful] = _lengths(flat[doubtful].double()).square_()
+    return squares
+
+
+def _lengths(rows: Tensor) -> Tensor:
+    """The L2 norms over the last axis, computed in the type of the rows, as float64."""
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=-1)
+    return norms.double()
 
 
 def weighted_sum(weights: Tensor, rows: Tensor) -> Tensor:
