@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Clip, bookkeeping, capture, factor
 from discreet.clipping.rules import base, embedding, linear
+from discreet.clipping.rules.tokens import EqualTokens
 
 PROBLEMS = {
     "sequence": Problem(lambda: Around(nn.Linear(4, 3)), (5, 4)),
@@ -62,7 +63,7 @@ def padding_counted(patch: pytest.MonkeyPatch) -> None:
 
 
 def repeats_not_added(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(embedding, "_equal_token_squares", lambda tokens, gradients: base.squared_norms(gradients.flatten(1)))
+    patch.setattr(EqualTokens, "sums", lambda self, values: values[self._places[self._starts]])
 
 
 def clip_norm_stored_twice(patch: pytest.MonkeyPatch) -> None:

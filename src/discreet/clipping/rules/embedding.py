@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping.rules.base import Rule, blank, refuse, rule, scaled, squared_norms, wide
+from discreet.clipping.rules.base import Rule, blank, refuse, rule, squared_norms, wide
+from discreet.clipping.rules.tokens import EqualTokens
 
 
 @rule(nn.Embedding)
@@ -20,6 +21,8 @@ class EmbeddingRule(Rule):
     """Any number of axes between the examples and the features. Tokens equal to `padding_idx` have no gradient."""
 
     names = ("weight",)
+    _groups: EqualTokens | None = None
+    _sums: Tensor
 
     def __init__(self, module: nn.Module, *captured: Any) -> None:
         super().__init__(module, *captured)
@@ -44,15 +47,26 @@ class EmbeddingRule(Rule):
     def squares(self, name: str) -> Tensor:
         if self.activation.shape[1] == 0:
             return torch.zeros(self.examples, dtype=torch.float64, device=self.gradient.device)
-        if self.factors is not None:
-            return squared_norms(self.gradient) * _equal_token_squares(self.activation, self.factors.unsqueeze(2))
-        return _equal_token_squares(self.activation, self.gradient)
+        sums, groups = self._measured()
+        squares = torch.zeros(self.examples, dtype=torch.float64, device=sums.device)
+        squares.index_add_(0, groups.examples, squared_norms(sums))
+        return squares if self.factors is None else squares * squared_norms(self.gradient)
 
     def total(self, name: str, weights: Tensor) -> Tensor:
         weight = self.module.get_parameter("weight")
-        self.gradient = scaled(weights, self.gradient)
-        table = torch.zeros(weight.shape, dtype=self.gradient.dtype, device=weight.device)
-        return table.index_add_(0, self.activation.reshape(-1), self._spread().flatten(0, 1))
+        sums, groups = self._measured()
+        weights = weights.to(sums.dtype)[groups.examples]
+        if self.factors is None:
+            return groups.table(len(weight), groups.range, sums, weights)
+        return groups.table(len(weight), groups.examples, self.gradient, weights * sums[:, 0])
+
+    def _measured(self) -> tuple[Tensor, EqualTokens]:
+        """What equal tokens of an example add up to: gradients, or factors where all gradients are the same."""
+        if self._groups is None:
+            self._groups = EqualTokens(self.activation)
+            values = self.gradient.flatten(0, 1) if self.factors is None else self.factors.reshape(-1, 1)
+            self._sums = self._groups.sums(values)
+        return self._sums, self._groups
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
         weight, count = self.module.get_parameter("weight"), stop - start
@@ -64,6 +78,8 @@ class EmbeddingRule(Rule):
     def drop(self, unusable: Tensor) -> None:
         super().drop(unusable)
         self.factors = None if self.factors is None else blank(self.factors, unusable)
+        if self._groups is not None:
+            self._sums = blank(self._sums, unusable[self._groups.examples])
 
     def _spread(self) -> Tensor:
         """The gradient of every token: (batch, tokens, features)."""
@@ -75,7 +91,7 @@ class EmbeddingRule(Rule):
         return (
             self.gradient.shape[1] > 1
             and torch.equal(first, self.gradient[:, -1:])
-            and bool((self.gradient == first).all())
+            and torch.equal(self.gradient, first.expand_as(self.gradient))
         )
 
     def _without(self, padding: int) -> None:
@@ -121,21 +137,3 @@ class EmbeddingBagRule(EmbeddingRule):
     @classmethod
     def covers(cls, module: nn.Module) -> bool:
         return super().covers(module) and getattr(module, "mode", "") in ("sum", "mean")
-
-
-def _equal_token_squares(tokens: Tensor, gradients: Tensor) -> Tensor:
-    """The squared norm, for each example, of the sums of `gradients` over equal tokens; float64, shape (batch,).
-
-    `tokens`: (batch, length); `gradients`: (batch, length, features).
-    """
-    count, length = tokens.shape
-    ordered, order = tokens.sort(1)
-    new = torch.ones_like(ordered, dtype=torch.bool)
-    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    segment = new.reshape(-1).cumsum(0).sub_(1)
-    along = gradients.gather(1, order.unsqueeze(2).expand_as(gradients)).reshape(count * length, -1)
-    segments = int(segment[-1]) + 1
-    sums = torch.zeros(segments, along.shape[1], dtype=along.dtype, device=along.device).index_add_(0, segment, along)
-    owner = new.nonzero()[:, 0]
-    squares = torch.zeros(count, dtype=torch.float64, device=along.device)
-    return squares.index_add_(0, owner, squared_norms(sums))
