@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from layers import PROBLEMS, criterion, difference, typical_norm
 
 from discreet.clipping import ENGINES, Clip
+from discreet.clipping.rules import conv
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 
@@ -24,6 +25,26 @@ def test_the_sum_is_that_of_the_reference(name: str, dtype: torch.dtype, data: s
     norm = typical_norm(model, inputs, targets)
     for clip_norm in (norm, 0.1 * norm):
         assert difference("bookkeeping", model, inputs, targets, clip_norm) <= TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("way", ["windows", "calls", "gram"])
+@pytest.mark.parametrize("name", ["conv", "transposed conv"])
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_convolutions_agree_in_all_three_ways(name: str, way: str, data: st.DataObject) -> None:
+    costs = {"windows": (0, 0, 10**9), "calls": (10**9, 0, 0), "gram": (0, 10**9, 0)}[way]
+    problem = PROBLEMS[name](data.draw)
+    model, inputs, targets = problem.make(data.draw(st.integers(1, 4)), torch.float64, data.draw(st.integers(0, 99)))
+    with pytest.MonkeyPatch.context() as patch:
+        for constant, cost in zip(("_WINDOW", "_KEPT", "_CALL"), costs, strict=True):
+            patch.setattr(conv, constant, cost)
+        seen = []
+        real = conv.Convolution.squares
+        patch.setattr(conv.Convolution, "squares", lambda self, own: seen.append(self._way) or real(self, own))
+        norm = typical_norm(model, inputs, targets)
+        assert difference("bookkeeping", model, inputs, targets, 0.3 * norm) <= 1e-10
+        assert set(seen) <= {way, "windows"}
+    event(seen[0])
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

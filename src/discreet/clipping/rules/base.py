@@ -90,8 +90,15 @@ class Rule(ABC):
 class Formed(Rule):
     """A rule that forms per-example gradients, in blocks of bounded memory; for parameters that are small."""
 
+    formed: tuple[str, ...]
+    """The parameters whose gradients are formed: all that are trained, unless the rule knows better for some."""
+
     _kept: dict[str, Tensor] | None = None
     _squares: dict[str, Tensor] | None = None
+
+    def __init__(self, module: nn.Module, trained: tuple[str, ...], *captured: Any) -> None:
+        super().__init__(module, trained, *captured)
+        self.formed = trained
 
     @abstractmethod
     def gradients(self, start: int, stop: int) -> dict[str, Tensor]:
@@ -99,9 +106,9 @@ class Formed(Rule):
 
     def squares(self, name: str) -> Tensor:
         if self._squares is None:
-            parts: dict[str, list[Tensor]] = {own: [] for own in self.trained}
+            parts: dict[str, list[Tensor]] = {own: [] for own in self.formed}
             for rows in self._blocks():
-                for own in self.trained:
+                for own in self.formed:
                     parts[own].append(squared_norms(rows[own]))
             self._squares = {own: torch.cat(part) for own, part in parts.items()}
         return self._squares[name]
@@ -126,7 +133,7 @@ class Formed(Rule):
 
     def bytes_per_example(self) -> int:
         """Memory that one example's gradients and what they are made from take."""
-        numbers = sum(self.module.get_parameter(name).numel() for name in self.trained)
+        numbers = sum(self.module.get_parameter(name).numel() for name in self.formed)
         return numbers * self.gradient.element_size()
 
     def _blocks(self) -> Iterator[dict[str, Tensor]]:

@@ -53,7 +53,7 @@ class LinearRule(Rule):
             return squared_norms(self._products)
         if positions**2 * (a.shape[2] + g.shape[2]) > products:
             return self._in_blocks(a, g, size, _from_products)
-        return self._in_blocks(a, g, 2 * positions**2, _from_gram)
+        return self._in_blocks(a, g, 2 * positions**2, gram_squares)
 
     def total(self, name: str, weights: Tensor) -> Tensor:
         a, g = self._positions()
@@ -88,13 +88,14 @@ def _from_products(a: Tensor, g: Tensor) -> Tensor:
     return squared_norms(torch.bmm(g.transpose(1, 2), a))
 
 
-def _from_gram(a: Tensor, g: Tensor) -> Tensor:
-    """Squared norms by Gram matrices. Where positions cancel, rounding is all that is left of such a sum, so there
-    the products themselves are measured."""
+def gram_squares(a: Tensor, g: Tensor) -> Tensor:
+    """Squared norms of sums over positions of outer products g_t a_t^T, by Gram matrices; float64, shape (batch,).
+
+    Where positions cancel, rounding is all that is left of such a sum, so there the products themselves are measured.
+    """
     pairs = torch.bmm(a, a.transpose(1, 2)).mul_(torch.bmm(g, g.transpose(1, 2)))
     squares = pairs.flatten(1).sum(1, dtype=torch.float64)
-    lengths = torch.linalg.vector_norm(a, dim=2).mul_(torch.linalg.vector_norm(g, dim=2))
-    unrelated = squared_norms(lengths)
+    unrelated = pairs.diagonal(dim1=1, dim2=2).sum(1, dtype=torch.float64)
     doubtful = squares * _CANCELLED < unrelated
     if bool(doubtful.any()):
         for i in doubtful.nonzero().flatten().tolist():

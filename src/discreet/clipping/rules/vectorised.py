@@ -32,7 +32,7 @@ class Vectorised(Formed):
         kwargs: Mapping[str, Any],
         gradients: tuple[Tensor | None, ...],
     ) -> None:
-        self.module, self.trained = module, trained
+        self.module, self.trained, self.formed = module, trained, trained
         self._leaves, self._shape = tree_flatten(self.arrange(args, dict(kwargs)))
         self._given = {i: leaf.detach() for i, leaf in enumerate(self._leaves) if isinstance(leaf, Tensor)}
         self._outputs = {
