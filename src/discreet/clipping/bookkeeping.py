@@ -83,9 +83,11 @@ def _joined(calls: list[Call]) -> Iterator[tuple[Rule, Call]]:
 
 def _rule(call: Call) -> Rule:
     try:
-        return call.unit.rule(call.unit.module, call.unit.names, call.args, call.kwargs, call.gradients)
+        made = call.unit.rule(call.unit.module, call.unit.names, call.args, call.kwargs, call.gradients)
     except UnsupportedModel as error:
         raise UnsupportedModel(f"{call.unit.described}: {error}") from error
+    made.generator = call.generator
+    return made
 
 
 def _squares(held: list[Share]) -> Tensor:

@@ -38,6 +38,7 @@ class Call:
     outputs: list[GradientEdge | None]
     shapes: list[torch.Size]
     gradients: tuple[Tensor | None, ...] = field(default=())
+    generator: Tensor | None = None
 
 
 def capture(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> list[Call]:
@@ -73,10 +74,10 @@ def _recording(units: list[Unit]) -> Iterator[list[Call]]:
     try:
         for unit in units:
             handles.append(unit.module.register_forward_hook(_recorder(unit, calls), with_kwargs=True, prepend=True))
-            if issubclass(unit.rule, Vectorised):
-                before, after = _watch_generator(unit)
+            if unit.rule.replays or issubclass(unit.rule, Vectorised):
+                before, after = _watch_generator(unit, calls)
                 handles.append(unit.module.register_forward_pre_hook(before))
-                handles.append(unit.module.register_forward_hook(after, prepend=True))
+                handles.append(unit.module.register_forward_hook(after))
         yield calls
     finally:
         for handle in handles:
@@ -101,15 +102,19 @@ def _recorder(unit: Unit, calls: list[Call]) -> Callable[..., None]:
     return hook
 
 
-def _watch_generator(unit: Unit) -> tuple[Callable[..., None], Callable[..., None]]:
-    """Hooks that refuse a module that draws random numbers: it could not be run again with the same ones."""
+def _watch_generator(unit: Unit, calls: list[Call]) -> tuple[Callable[..., None], Callable[..., None]]:
+    """Hooks that remember where the random numbers of a module start, or refuse it if it cannot be run again with the
+    same ones."""
     states: list[Tensor] = []
 
     def before(*_: object) -> None:
         states.append(_generator(unit.module))
 
     def after(*_: object) -> None:
-        if not torch.equal(states.pop(), _generator(unit.module)):
+        state = states.pop()
+        if unit.rule.replays:
+            calls[-1].generator = state
+        elif not torch.equal(state, _generator(unit.module)):
             raise UnsupportedModel(f"{unit.described} has no rule and draws random numbers; {OTHER_ENGINE}")
 
     return before, after

@@ -32,6 +32,12 @@ class Rule(ABC):
     names: ClassVar[tuple[str, ...]] = ("weight", "bias")
     """The parameters that the rule knows, or none if it knows all. A module with others is not handled by it."""
 
+    replays: ClassVar[bool] = False
+    """Whether the rule runs the module again and can do so with the same random numbers, from `generator`."""
+
+    generator: Tensor | None = None
+    """The state of torch's generator when the module was called, for rules that replay."""
+
     def __init__(
         self,
         module: nn.Module,

@@ -18,15 +18,12 @@ from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 
 from discreet.clipping.rules import base
 from discreet.clipping.rules.base import Formed, rule, scaled
-from discreet.clipping.rules.linear import gram_squares
+from discreet.clipping.rules.linear import MANY, gram_squares
 
 _WEIGHT_OF: dict[int, Callable[..., Tensor]] = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
 
 _WINDOW, _KEPT, _CALL = 20, 30, 1_600_000
 """Costs, in multiplications (measured): a number written to a window or kept as gradient, and a convolution's call."""
-
-_MANY = 2**21
-"""Numbers beyond which gradients that are kept come from new memory."""
 
 _CACHE = 2**20
 """Bytes of windows at a time. (Much more would come from new memory, which costs more than filling it.)"""
@@ -44,7 +41,7 @@ class Convolution(Formed):
         self._inner = math.prod(weight.shape[1:])  # of one group: channels x kernel
         self._outer = weight.shape[0] // self._groups
         products = self._groups * self._places * self._inner * self._outer
-        kept = weight.numel() * (_KEPT if self.examples * weight.numel() > _MANY else _KEPT // 6)
+        kept = weight.numel() * (_KEPT if self.examples * weight.numel() > MANY else _KEPT // 6)
         written = _WINDOW * self._groups * self._places * self._inner
         costs = {
             "windows": products + written + kept,

@@ -18,10 +18,19 @@ from discreet.clipping.rules.base import Rule, rule, scaled, squared_norms
 _CANCELLED = 16
 """Gram sums this many times smaller than those of T unrelated positions are computed again, from the products."""
 
+MANY, NEW = 2**21, 70
+"""Numbers beyond which gradients that are kept come from new memory, and what such a number costs, in multiplications
+(measured). Gram matrices need no such memory, so they are also taken if they cost a little more."""
+
 
 @rule(nn.Linear)
 class LinearRule(Rule):
     """Any number of axes between the examples and the features; they are all positions."""
+
+    @classmethod
+    def of(cls, module: nn.Module, activation: Tensor, gradient: Tensor) -> LinearRule:
+        """The rule for a linear map inside another module."""
+        return cls(module, (), (activation,), {}, (gradient,))
 
     _products: Tensor | None = None
     _biases: Tensor | None = None
@@ -46,12 +55,13 @@ class LinearRule(Rule):
         if a.shape[1] == 1:
             return squared_norms(a) * squared_norms(g)
         positions, size = a.shape[1], a.shape[2] * g.shape[2]
-        room = base.BUDGET // (a.element_size() * self.examples)
-        products, gram = positions * size, positions**2 * (a.shape[2] + g.shape[2]) + positions * size
-        if size <= room and products + 2 * size <= gram:
+        products, gram = positions * size, positions**2 * (a.shape[2] + g.shape[2])
+        many = self.examples * size > MANY
+        fits = self.examples * size * a.element_size() <= base.BUDGET
+        if fits and products + (NEW if many else 2) * size <= (0.8 if many else 1.0) * (gram + products):
             self._products = torch.bmm(g.transpose(1, 2), a)
             return squared_norms(self._products)
-        if positions**2 * (a.shape[2] + g.shape[2]) > products:
+        if gram > products:
             return self._in_blocks(a, g, size, _from_products)
         return self._in_blocks(a, g, 2 * positions**2, gram_squares)
 
