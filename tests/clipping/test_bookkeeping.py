@@ -204,3 +204,21 @@ def test_a_small_budget_gives_the_same_sums(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("discreet.clipping.rules.base.BUDGET", 64)
     for name, part in sums(model, inputs).items():
         torch.testing.assert_close(part, whole[name], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_an_output_that_another_is_made_from_counts_once(both: bool) -> None:
+    class Pair(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(3) * 1.5)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            inner = torch.tanh(x * self.scale)
+            return inner, inner * self.scale
+
+    def forward(model: nn.Module, x: Tensor) -> Tensor:
+        inner, outer = model[1](model[0](x))
+        return inner + outer if both else outer
+
+    agree(Function(forward, nn.Linear(4, 3), Pair()), data(4))

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.hooks import RemovableHandle
 
 from discreet.clipping.admission import private_parameters
@@ -84,8 +84,11 @@ def _recording(units: list[Unit]) -> Iterator[list[Call]]:
             handle.remove()
 
 
-def _recorder(unit: Unit, calls: list[Call]) -> Callable[..., None]:
-    def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> None:
+def _recorder(unit: Unit, calls: list[Call]) -> Callable[..., Any]:
+    def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> Any:
+        if sum(part.requires_grad for part in tensors_in(returned)) > 1:
+            # One may be made from another inside the module; what counts is how each is used outside.
+            returned = tree_map_only(Tensor, _alias, returned)
         leaves, parts = tensors_in((args, kwargs)), tensors_in(returned)
         calls.append(
             Call(
@@ -98,8 +101,13 @@ def _recorder(unit: Unit, calls: list[Call]) -> Callable[..., None]:
                 shapes=[part.shape for part in (*leaves[:1], *parts[:1])],
             )
         )
+        return returned
 
     return hook
+
+
+def _alias(tensor: Tensor) -> Tensor:
+    return tensor.view_as(tensor) if tensor.requires_grad else tensor
 
 
 def _watch_generator(unit: Unit, calls: list[Call]) -> tuple[Callable[..., None], Callable[..., None]]:
