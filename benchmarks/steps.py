@@ -5,7 +5,7 @@
 
 One process, all contestants interleaved (A B C A B C ...), medians. `private` is a full step: per-example clipping of
 the whole batch in physical chunks, grid, secure noise, optimizer. `clipping` is the engine alone; `release` is the
-rest. Contestants beside ours run if they are installed: opacus (hooks and ghost), and plain vmap(grad).
+rest. Contestants beside ours run if they are installed: opacus (hooks), and plain vmap(grad).
 """
 
 from __future__ import annotations
@@ -221,14 +221,12 @@ def plain(name: str) -> Callable[[], None]:
     return step
 
 
-def with_opacus(name: str, mode: str) -> Callable[[], None] | None:
+def with_opacus(name: str) -> Callable[[], None] | None:
     """A step of Opacus, if it is installed."""
     try:
         from opacus import GradSampleModule
         from opacus.optimizers import DPOptimizer
     except ImportError:
-        return None
-    if mode != "hooks":
         return None
     model, inputs, targets = problem(name)
     wrapped = GradSampleModule(model)
@@ -260,7 +258,7 @@ def contestants(name: str, peers: bool) -> dict[str, Callable[[], None]]:
     }
     if peers:
         found["vmap"] = Ours(name, "vmap").step
-        opacus = with_opacus(name, "hooks")
+        opacus = with_opacus(name)
         if opacus is not None:
             found["opacus hooks"] = opacus
     return found
