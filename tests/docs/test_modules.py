@@ -17,8 +17,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from discreet.clipping import ENGINES, Clip, admit_model
+from discreet.clipping.owners import rule_of
 from discreet.clipping.rules import Vectorised
-from discreet.clipping.units import rule_of
 from discreet.core.errors import UnsupportedModel
 
 PAGE = Path(__file__).parents[2] / "docs" / "modules.md"
