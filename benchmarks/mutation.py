@@ -55,7 +55,7 @@ GROUPS: dict[str, dict[str, list[str]]] = {
         for name in ("bounds", "compose", "discretise", "pair", "query", "spectrum", "window")
     },
 }
-CPU_SECONDS = 120
+CPU_SECONDS = 60
 
 ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,

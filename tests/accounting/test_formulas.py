@@ -256,4 +256,7 @@ def test_a_profile_is_as_sharp_as_its_sharpest_point() -> None:
     for share in (1e-7, 0.01, 0.2, 0.6):
         assert risk.true_positive_rate(share) == min(one.true_positive_rate(share) for one in single)
     assert meaning.from_profile(lambda _: 5.0, [0.1]).true_positive_rate(0.1) == 1.0
+    hopeless = meaning.from_budget(1e6, 1e-9)
+    assert (hopeless.advantage, hopeless.true_positive_rate(0.5)) == (1.0, 1.0)
+    assert meaning.posterior_without_delta(1e4, 0.3) == meaning.from_mu(100.0).advantage == 1.0
     rounded_up(meaning.from_mu(1.3).advantage, 2 * normal(mp.mpf(1.3) / 2) - 1)

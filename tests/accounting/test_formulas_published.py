@@ -4,6 +4,7 @@ As in `test_formulas`: right, tight, and rounded up where the library promises t
 """
 
 import math
+from fractions import Fraction
 
 import mpmath as mp
 import pytest
@@ -76,6 +77,28 @@ def test_splits_of_delta(rate: float) -> None:
     pure = [classic.Part(1.0, lambda _: 0.01, 1000)]
     exact = math.sqrt(2 * math.log(1e5) * 1000) * 0.01 + 10 * math.tanh(0.005)
     assert classic.by_advanced(pure, 1e-5) == pytest.approx(exact, rel=1e-12)
+
+
+def test_the_shares_of_delta_add_up_to_no_more_than_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exactly, over all splits: what the releases get and the slack; nothing goes to releases that need none."""
+    delta, count = 1e-5, 77
+    shares, slacks = [], []
+
+    def epsilon(share: float) -> float:
+        shares.append(Fraction(share))
+        return 0.01
+
+    def optimised(_pairs: object, slack: float) -> float:
+        slacks.append(Fraction(slack))
+        return 1.0
+
+    monkeypatch.setattr(classic, "optimised", optimised)
+    classic.by_advanced([classic.Part(1.0, epsilon, count)], delta)
+    assert shares[0] * count <= Fraction(delta)  # basic composition, without slack
+    assert len(shares) - 1 == len(slacks) > 20
+    for share, slack in zip(shares[1:], slacks, strict=True):
+        assert Fraction(delta) * (1 - Fraction(1, 10**12)) <= share * count + slack <= Fraction(delta)
+    assert shares[1] == 0
 
 
 # Published figures
@@ -157,6 +180,11 @@ def test_published_filter_is_the_formula() -> None:
 # Schedules
 
 
+def test_a_step_schedule_must_fall() -> None:
+    with pytest.raises(InputError, match="less than 1"):
+        parse("step:initial=10,rate=1,period=3")
+
+
 def test_budget_of_a_uniform_schedule_is_forgiven_a_billionth() -> None:
     assert epochs_within(parse("uniform:initial=8"), 100 / 128) == 100
     assert epochs_within(parse("uniform:initial=8"), 100 / 128 * (1 - 1e-10)) == 100
@@ -168,6 +196,15 @@ def test_budget_of_a_uniform_schedule_is_forgiven_a_billionth() -> None:
     assert total == pytest.approx(sum(math.exp(0.2 * t) / 128 for t in range(20)), rel=1e-12)
     vanishing = Schedule(falling.kind, 8.0, 50.0)
     assert epochs_within(vanishing, 1e300) in (7, 8)
+
+
+@pytest.mark.parametrize(("epochs", "budget", "digits"), [(40, 0.9, 4), (3000, 300.0, 7), (6000, 300.0, 8)])
+def test_finer_grids_are_tried_where_no_coarser_one_will_do(epochs: int, budget: float, digits: int) -> None:
+    found = solve_rate(parse("exponential:initial=10"), lambda schedule, count: schedule.rho(count) <= budget, epochs)
+    assert found.rate is not None
+    assert found.rho(epochs) <= budget < found.rho(epochs + 1)
+    assert found.rate == pytest.approx(round(found.rate, digits), rel=1e-9)
+    assert found.rate != pytest.approx(round(found.rate, digits - 1), rel=1e-9)
 
 
 @pytest.mark.parametrize("text", ["time:initial=10", "exponential:initial=10", "step:initial=10,period=7"])
