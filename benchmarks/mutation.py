@@ -55,7 +55,7 @@ GROUPS: dict[str, dict[str, list[str]]] = {
         for name in ("bounds", "compose", "discretise", "pair", "query", "spectrum", "window")
     },
 }
-CPU_SECONDS = 60
+CPU_SECONDS = 45
 
 ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
