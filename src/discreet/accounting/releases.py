@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from discreet.accounting import classic, gdp, rdp
 from discreet.accounting.pld.bounds import Release
 from discreet.core.adjacency import Adjacency, Norm, sensitivity_ratio
@@ -53,9 +55,13 @@ class Releases:
         """The Rényi curve of everything."""
         if any(part.rate < 1 for part in self.laplaces):
             raise NotProved("method rdp does not account for Laplace inside Poisson; use method basic or advanced")
+        sampled = [part for part in self.gaussians if part.rate < 1]
         parts: list[tuple[rdp.Curve, int]] = [
-            (partial(rdp.sampled_gaussian, part.rate, part.noise), part.count) for part in self.gaussians
+            (partial(rdp.gaussian, part.noise), part.count) for part in self.gaussians if part.rate == 1
         ]
+        if sampled:
+            rates, noises, counts = np.array([[part.rate, part.noise, float(part.count)] for part in sampled]).T
+            parts.append((partial(rdp.sampled_gaussians, rates, noises, counts), 1))
         return rdp.compose(parts + [(partial(rdp.laplace, part.epsilon), part.count) for part in self.laplaces])
 
     def pairs(self) -> Iterator[classic.Part]:

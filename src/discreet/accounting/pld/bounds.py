@@ -1,7 +1,9 @@
-"""Upper and lower bounds on epsilon for a composition of Poisson-sampled Gaussians: plan, discretise, compose, read.
+"""Upper and lower bounds on epsilon for a composition of Poisson-sampled Gaussians, in one of two ways.
 
-The promise is an interval that holds; its width is a goal. If the first grid misses the goal, finer ones follow
-for as long as they help.
+By the characteristic function (`contour`) where it reaches the width aimed at, else by a grid of losses: plan,
+discretise, compose, read. The promise is an interval that holds; its width is a goal. If the first grid misses the
+goal, finer ones follow for as long as they help. The grid takes any pair with a loss and bins; the contour is for the
+Poisson-sampled Gaussian.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.accounting.pld import contour
+from discreet.accounting.pld.characteristic import Parts
 from discreet.accounting.pld.compose import Composition, compose
 from discreet.accounting.pld.discretise import LossPmf, loss_range, optimistic, pessimistic
 from discreet.accounting.pld.pair import Direction, Pair
@@ -26,6 +30,9 @@ _BATCH_POINTS = 2**18
 """Releases are gathered up to this many points, which keeps their arrays in the cache."""
 
 _REFINEMENTS = 5
+
+_TAILS = 1e-4
+"""The share of delta that may be lost to the ends of all losses."""
 
 _SMALLEST_DELTA = 1e-200
 """Below, masses that count would come near the underflow of floating point."""
@@ -65,24 +72,39 @@ def epsilon_interval(
         return EpsilonInterval(0.0, math.inf)
     sampled = any(release.rate < 1 for release in releases)
     directions = (Direction.REMOVAL, Direction.ADDITION) if sampled else (Direction.REMOVAL,)
-    interval = EpsilonInterval(0.0, 0.0)
-    for direction in directions:
-        one = _one_direction(releases, direction, delta, tolerance, interval.upper)
+    quick = [_by_contour(releases, direction, delta, tolerance) for direction in directions]
+    interval = EpsilonInterval(max(one.lower for one in quick), 0.0)
+    for direction, one in zip(directions, quick, strict=True):
+        if one.upper > max(interval.upper, one.lower + tolerance(one.lower)) and one.upper > interval.lower:
+            one = _both(one, _by_grid(releases, direction, delta, tolerance, max(interval.lower, interval.upper)))
         interval = EpsilonInterval(max(interval.lower, one.lower), max(interval.upper, one.upper))
     return interval
 
 
-def _one_direction(
+def _both(one: EpsilonInterval, other: EpsilonInterval) -> EpsilonInterval:
+    return EpsilonInterval(max(one.lower, other.lower), min(one.upper, other.upper))
+
+
+def _by_contour(
+    releases: Sequence[Release], direction: Direction, delta: float, tolerance: Callable[[float], float]
+) -> EpsilonInterval:
+    """The interval of one direction by the characteristic function; (0, infinity) where that is unfit."""
+    columns = np.array([[part.rate, part.noise, float(part.count)] for part in releases])
+    parts = Parts.whole(columns[:, :1], columns[:, 1:2], columns[:, 2:], direction)
+    return EpsilonInterval(*contour.epsilon_bounds(parts, delta, tolerance))
+
+
+def _by_grid(
     releases: Sequence[Release],
     direction: Direction,
     delta: float,
     tolerance: Callable[[float], float],
-    enough: float,
+    enough: float = 0.0,
 ) -> EpsilonInterval:
-    """The interval of one direction, refined until it is narrow; not refined once its upper end is at most `enough`."""
+    """The same by a grid of losses, refined until narrow; not refined once its upper end is at most `enough`."""
     parts = [(Pair(release.rate, release.noise, direction), release.count) for release in releases]
     count = sum(times for _, times in parts)
-    tail = 1e-9 * delta / count
+    tail = _TAILS * delta / count
     window = plan_window(parts, delta, tail)
     grid = _affordable(parts, window, tail, window.grid_for(tolerance(window.epsilon) / 4, count))
     window = plan_window(parts, delta, tail, grid)
@@ -95,7 +117,7 @@ def _one_direction(
         down = _compose(optimistic, parts, window, grid, tail, up=False)
         lower = epsilon_lower(down, delta)
         before = best.upper - best.lower
-        best = EpsilonInterval(max(best.lower, lower), min(best.upper, upper))
+        best = _both(best, EpsilonInterval(lower, upper))
         finer = _affordable(parts, window, tail, grid / 2)
         stuck = math.isfinite(before) and best.upper - best.lower > 0.9 * before
         if stuck or finer >= grid or best.upper <= best.lower + tolerance(best.lower):

@@ -36,6 +36,9 @@ class Direction(Enum):
 class Pair:
     """Poisson-sampled Gaussian releases: `rate` in (0, 1], `noise` = effective noise multiplier.
 
+    What composition on a grid asks of a dominating pair is its loss at an outcome, a range that holds all but a
+    given mass, the masses of P and Q between two losses (`bins`), and bounds on the rounding of both.
+
     Either both are numbers and stand for one release, or both are arrays of shape (k, 1) and stand for k at once;
     then everything below gets a leading axis of that length.
     """
