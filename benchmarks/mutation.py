@@ -1,6 +1,6 @@
 """Mutation testing of the formula files: change one thing, run the tests that matter, see whether they notice.
 
-python benchmarks/mutation.py GROUP --sample 120 --out results.jsonl      (resumable; GROUP is theories or pld)
+python benchmarks/mutation.py GROUP --share 0.08 --out results.jsonl      (resumable; GROUP is theories or pld)
 python benchmarks/mutation.py GROUP --out results.jsonl --again           (the survivors once more, after new tests)
 python benchmarks/mutation.py GROUP --out results.jsonl --show            (score and survivors)
 
@@ -15,6 +15,7 @@ import argparse
 import ast
 import importlib
 import json
+import math
 import os
 import random
 import resource
@@ -32,6 +33,7 @@ PACKAGE = "src/discreet/accounting/"
 LAWS = "tests/laws/test_accounting_laws.py"
 HERE = "tests/accounting/"
 QUICK = "theories -k not fractional"
+PLD_TESTS = ["pld_contour", "pld_bounds", "reference", "extremes", "paper_numbers"]
 GROUPS: dict[str, dict[str, list[str]]] = {
     "theories": {
         PACKAGE + "gdp.py": ["formulas", QUICK, "meaning", "published_numbers", "pld_bounds -k closed"],
@@ -51,8 +53,11 @@ GROUPS: dict[str, dict[str, list[str]]] = {
         "src/discreet/core/adjacency.py": ["theories -k laplace"],
     },
     "pld": {
-        PACKAGE + f"pld/{name}.py": ["pld_bounds", "reference", "extremes", "paper_numbers"]
-        for name in ("bounds", "compose", "discretise", "pair", "query", "spectrum", "window")
+        PACKAGE + f"pld/{name}.py": PLD_TESTS
+        for name in (
+            *("bounds", "characteristic", "compose", "contour", "discretise"),
+            *("pair", "query", "spectrum", "window"),
+        )
     },
 }
 CPU_SECONDS = 45
@@ -166,6 +171,12 @@ def mutants(file: str) -> list[Mutant]:
     return found
 
 
+def sample(file: str, share: float, seed: int) -> list[Mutant]:
+    """A share of the mutants of a file; what is drawn does not depend on other files."""
+    everything = mutants(file)
+    return random.Random(f"{seed} {file}").sample(everything, math.ceil(share * len(everything)))
+
+
 def verdict(tree: Path, tests: list[str]) -> str:
     """Run in a child: the first test that fails, or "survived"."""
     import pytest
@@ -235,7 +246,7 @@ def main() -> None:
     """Sample, or repeat the survivors; append or rewrite the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("group", choices=GROUPS)
-    parser.add_argument("--sample", type=int, default=120)
+    parser.add_argument("--share", type=float, default=0.08, help="of the mutants of each file")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--baseline", action="store_true", help="first run all tests without any change")
@@ -248,8 +259,8 @@ def main() -> None:
     if options.show:
         show(known)
         return
-    everything = [mutant for file in files for mutant in mutants(file)]
-    chosen = random.Random(options.seed).sample(everything, min(options.sample, len(everything)))
+    chosen = [mutant for file in files for mutant in sample(file, options.share, options.seed)]
+    random.Random(options.seed).shuffle(chosen)
     if options.again:
         alive = {(row["file"], row["old"], row["text"]) for row in known if row["verdict"] == "survived"}
         chosen = [mutant for mutant in chosen if (mutant.file, mutant.old, mutant.text) in alive]

@@ -176,16 +176,17 @@ def test_laplace_is_rounded_up_and_tight(order: float, epsilon: float) -> None:
 def test_sampled_moments_at_whole_orders_are_the_sum(rate: float, noise: float) -> None:
     """Mironov, Talwar, Zhang 2019, section 3.3, by both ways of the library, and through `rdp`."""
     q, s = mp.mpf(rate), mp.mpf(noise)
+    columns = np.array([[rate]]), np.array([[noise]])
     for order in (2, 3, 11, 60):
         moment = sum(
             mp.binomial(order, k) * (1 - q) ** (order - k) * q**k * mp.exp(k * (k - 1) / (2 * s**2))
             for k in range(order + 1)
         )
         exact = mp.log(moment)
-        assert sampled.whole(rate, noise, order) == pytest.approx(float(exact), rel=1e-11)
-        assert exact <= sampled.quadrature(rate, noise, float(order)) <= exact * (1 + mp.mpf("1e-10"))
+        assert float(sampled.whole(*columns, order)[0]) == pytest.approx(float(exact), rel=1e-11)
+        assert exact <= float(sampled.quadrature(*columns, float(order))[0]) <= exact * (1 + mp.mpf("1e-10"))
         rounded_up(float(rdp.sampled_gaussian(rate, noise, [order])[0]), exact / (order - 1), mp.mpf("3e-10"))
-    assert sampled.log_moment(rate, noise, 2.0) == sampled.whole(rate, noise, 2)
+    assert sampled.log_moment(rate, noise, 2.0) == sampled.whole(*columns, 2)
 
 
 # Zero-concentrated
