@@ -102,6 +102,17 @@ def test_mu_of_a_budget_is_the_largest(epsilon: float, delta: float) -> None:
     assert gaussian_delta(mu, epsilon) <= delta < gaussian_delta(mu * (1 + slack), epsilon)
 
 
+def test_a_fitted_curve_is_nowhere_below_the_profile() -> None:
+    for profile in ({0.0: 0.1, 1.0: 0.03, 3.0: 1e-7}, {0.5: 1e-5}, {0.0: 0.01, 8.0: 1e-12}):
+        fitted = gdp.fit(profile.__getitem__, list(profile))
+        gaps = [gaussian_delta(fitted.mu, epsilon) - delta for epsilon, delta in profile.items()]
+        assert all(gap > 0 or abs(gap) < 1e-15 for gap in gaps)
+        assert min(gaps[k] / delta for k, delta in enumerate(profile.values())) < 1e-9
+        assert fitted.regret == pytest.approx(float(max(gaps)), abs=1e-9)
+    tight = gdp.fit(lambda _: 0.1, [1.0])
+    assert gaussian_delta(tight.mu, 1.0) >= 0.1
+
+
 def test_clt_formulas() -> None:
     exact = mp.sqrt(500 * mp.mpf(0.02) ** 2 * mp.expm1(1 / mp.mpf(0.8) ** 2) + 3 / mp.mpf(5) ** 2)
     assert gdp.clt_mu([(0.02, 0.8, 500), (1.0, 5.0, 3)]) == pytest.approx(float(exact), rel=1e-12)
@@ -177,15 +188,19 @@ def test_sampled_moments_at_whole_orders_are_the_sum(rate: float, noise: float) 
     """Mironov, Talwar, Zhang 2019, section 3.3, by both ways of the library, and through `rdp`."""
     q, s = mp.mpf(rate), mp.mpf(noise)
     columns = np.array([[rate]]), np.array([[noise]])
+    moments = {}
     for order in (2, 3, 11, 60):
         moment = sum(
             mp.binomial(order, k) * (1 - q) ** (order - k) * q**k * mp.exp(k * (k - 1) / (2 * s**2))
             for k in range(order + 1)
         )
-        exact = mp.log(moment)
+        moments[order], exact = moment, mp.log(moment)
         assert float(sampled.whole(*columns, order)[0]) == pytest.approx(float(exact), rel=1e-11)
         assert exact <= float(sampled.quadrature(*columns, float(order))[0]) <= exact * (1 + mp.mpf("1e-10"))
         rounded_up(float(rdp.sampled_gaussian(rate, noise, [order])[0]), exact / (order - 1), mp.mpf("3e-10"))
+    three = np.array([3.0, 3.0, 3.0])
+    found = rdp.sampled_gaussians(np.full(3, rate), np.full(3, noise), three, [11])
+    rounded_up(float(found[0]), 9 * mp.log(moments[11]) / 10, mp.mpf("3e-10"))
     assert sampled.log_moment(rate, noise, 2.0) == sampled.whole(*columns, 2)
 
 

@@ -180,6 +180,13 @@ def test_published_filter_is_the_formula() -> None:
 # Schedules
 
 
+def test_a_polynomial_may_end_anywhere_between_zero_and_its_start() -> None:
+    assert parse("polynomial:initial=10,rate=2,end=0.5,period=4").multiplier(2) == pytest.approx(0.5 + 9.5 / 4)
+    for end in ("10", "11"):
+        with pytest.raises(InputError, match="less than initial"):
+            parse(f"polynomial:initial=10,rate=2,end={end},period=4")
+
+
 def test_a_step_schedule_must_fall() -> None:
     with pytest.raises(InputError, match="less than 1"):
         parse("step:initial=10,rate=1,period=3")
