@@ -116,6 +116,9 @@ def test_published_zcdp_figures_are_the_formulas() -> None:
     many = [(0.01, 4.0, 300_000)]
     rho = 300_000 * (0.01 / 4) ** 2
     assert published.zcdp_rs(many, 1e-5) == pytest.approx(rho + 2 * math.sqrt(rho * log), rel=1e-12)
+    rho, top = 675 * (0.01 / 4) ** 2, 16 * math.log(1 / 0.04) + 1
+    assert top - 1 < math.sqrt(log / rho) < top  # just beyond the last order
+    assert published.zcdp_rs([(0.01, 4.0, 675)], 1e-5) == pytest.approx(rho * top + log / (top - 1), rel=1e-12)
     assert published.zcdp_rs([(1 / 16, 1.0, 10)], 1e-5) > 0
     for rate, noise in [(0.0626, 1.0), (0.001, 0.999), (0.033, 2.0)]:
         with pytest.raises(InputError, match="zcdp-rs was checked"):
