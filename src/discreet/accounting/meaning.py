@@ -39,7 +39,7 @@ class Risk:
     def true_positive_rate(self, false_positive_rate: float) -> float:
         """The most true positives at this share of false positives, in [0, 1]."""
         share = _share("false_positive_rate", false_positive_rate)
-        return min(1.0, float(self.curve.power(np.array([share]))[0]), share + self.advantage)
+        return min(1.0, float(self.curve.power(np.array([share]))[0]), (share + self.advantage) * _UP)
 
     def posterior(self, prior: float, false_positive_rate: float) -> float:
         """The chance that a unit which a test calls "in" is in, from a `prior`, at this share of false positives.
