@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet import Adjacency, BudgetExhausted, Compose, InputError, Plan, guarantee
+from discreet.core.adjacency import Unit
 from discreet.core.events import Event, Gaussian, Poisson, flatten, tally
 from discreet.plan import FlatClipping, NoisePhase, PoissonSampling
 from discreet.plan.validation import validate
@@ -129,6 +130,8 @@ def changed_plans() -> dict[str, Plan]:
     plan = make()
     updates: dict[str, Any] = {
         "adjacency": Adjacency.ZERO_OUT,
+        "unit": Unit.USER,
+        "rows_per_unit": 2,
         "sampling": PoissonSampling(rate=0.11),
         "population": 1001.0,
         "clipping": FlatClipping(norm=1.0000001),
@@ -137,7 +140,7 @@ def changed_plans() -> dict[str, Plan]:
         "block": 51,
         "initial_state": "sha256:00",
     }
-    assert set(updates) == set(Plan.model_fields) - {"unit"}  # the unit has one value only
+    assert set(updates) == set(Plan.model_fields)
     one = {name: plan.model_copy(update={name: value}) for name, value in updates.items()}
     return one | {
         "multiplier": make(noise_multiplier=math.nextafter(1.1, 2)),

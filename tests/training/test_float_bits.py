@@ -21,8 +21,10 @@ def disturbed(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
     """Let the sum of `vmap` depend on how the batch is cut: one number moves by `size` per example, unless alone."""
     real = engines.ENGINES["vmap"]
 
-    def clipped_sum(model: nn.Module, criterion: Any, inputs: Tensor, targets: Tensor, clip: Any) -> dict[str, Tensor]:
-        sums = real.clipped_sum(model, criterion, inputs, targets, clip)
+    def clipped_sum(
+        model: nn.Module, criterion: Any, inputs: Tensor, targets: Tensor, clip: Any, units: Any = None
+    ) -> dict[str, Tensor]:
+        sums = real.clipped_sum(model, criterion, inputs, targets, clip, units)
         first = next(iter(sums.values()))
         first.view(-1)[0] += size * clip.norm * (len(inputs) - 1)
         return sums

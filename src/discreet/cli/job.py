@@ -64,6 +64,7 @@ class Job:
             _criterion(split.train[1].is_floating_point()),
             self.recipe.build_optimizer(model),
             split.train,
+            units=split.units,
             public_test=split.test,
             run_dir=self.folder,
             resume=self.resume,

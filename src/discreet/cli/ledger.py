@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +13,7 @@ import typer
 from discreet.cli.accounting_options import AdjacencyOption, JsonOption, NoiseOption, StepsOption
 from discreet.cli.figures import rounded_up
 from discreet.cli.sampling_options import RateOption
-from discreet.core.adjacency import Adjacency
+from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError, LedgerError, VerificationFailed
 from discreet.core.events import Event, Gaussian, Poisson, Repeat
 
@@ -74,6 +75,7 @@ FilterOption = Annotated[
     FilterKind,
     typer.Option("--filter", help="What adds up: whole runs (basic), or steps in Rényi DP, zCDP or Gaussian DP."),
 ]
+UnitOption = Annotated[Unit, typer.Option("--unit", help="What the budget protects: rows, or all rows of a person.")]
 OrderOption = Annotated[
     float | None, typer.Option("--order", help="With rdp-order: the order, where no course is to choose it.")
 ]
@@ -86,6 +88,7 @@ def budget(
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="Set the budget of all runs together.")] = None,
     delta: Annotated[float | None, typer.Option("--delta", help="Its delta.")] = None,
     adjacency: AdjacencyOption = Adjacency.ADD_REMOVE,
+    unit: UnitOption = Unit.EXAMPLE,
     kind: FilterOption = FilterKind.BASIC,
     order: OrderOption = None,
     rate: RateOption = None,
@@ -104,7 +107,7 @@ def budget(
         raise InputError("a budget needs both --epsilon and --delta")
     if epsilon is not None and delta is not None:
         course = _course(rate, noise, steps)
-        opened.set_budget(dataset_id, _filter(kind, epsilon, delta, adjacency, order, course))
+        opened.set_budget(dataset_id, replace(_filter(kind, epsilon, delta, adjacency, order, course), unit=unit))
     limit, spent = opened.budget(dataset_id)
     if as_json:
         sums: dict[str, object] = {"epsilon": spent.epsilon, "delta": spent.delta, "runs": spent.runs}

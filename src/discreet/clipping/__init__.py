@@ -5,6 +5,7 @@ from discreet.clipping.admission import admit_model, admit_optimizer, private_pa
 from discreet.clipping.engines import ENGINES, Clip, Engine
 from discreet.clipping.losses import Criterion
 from discreet.clipping.mixing import mixing_module
+from discreet.clipping.units import Units
 
 __all__ = [
     "ENGINES",
@@ -12,6 +13,7 @@ __all__ = [
     "Clip",
     "Criterion",
     "Engine",
+    "Units",
     "admit_model",
     "admit_optimizer",
     "mixing_module",

@@ -19,7 +19,8 @@ from discreet.clipping.admission import private_parameters
 from discreet.clipping.capture import Call, capture, tensors_in
 from discreet.clipping.factor import clip_factor
 from discreet.clipping.losses import Criterion
-from discreet.clipping.rules import Rule, base
+from discreet.clipping.rules import OfUnits, Rule, base
+from discreet.clipping.units import Units
 from discreet.core.errors import UnsupportedModel
 
 Share = tuple[Rule, str]
@@ -27,17 +28,21 @@ Share = tuple[Rule, str]
 
 
 def clipped_sums(
-    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, norm: float
+    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, norm: float, units: Units | None = None
 ) -> dict[str, Tensor]:
-    """The sum of the gradients of all examples, each clipped to `norm`: float64, by parameter name."""
+    """The sum of the gradients of all examples, each clipped to `norm`: float64, by parameter name.
+
+    With `units`, the sum of the mean gradients of units, each clipped as a whole.
+    """
     parameters = private_parameters(model)
     if len(inputs) == 0:
         return {name: torch.zeros_like(parameter, dtype=torch.float64) for name, parameter in parameters.items()}
+    count = len(inputs) if units is None else len(units)
     calls = capture(model, criterion, inputs, targets)
     with torch.no_grad(), _full_precision(inputs.device.type):
-        shares = _shares(parameters, calls)
+        shares = _shares(parameters, calls, units if units is not None and units.most > 1 else None)
         squares = [_squares(held) for held in shares.values() if held]
-        norms = torch.stack(squares).sum(0).sqrt() if squares else torch.zeros(len(inputs), dtype=torch.float64)
+        norms = torch.stack(squares).sum(0).sqrt() if squares else torch.zeros(count, dtype=torch.float64)
         weights = clip_factor(norms, norm, terms=sum(parameter.numel() for parameter in parameters.values()))
         unusable = ~torch.isfinite(norms)
         if bool(unusable.any()):
@@ -56,11 +61,13 @@ def bytes_per_example(model: nn.Module, criterion: Criterion, inputs: Tensor, ta
     return sum(part.numel() * part.element_size() for part in held) // len(inputs)
 
 
-def _shares(parameters: dict[str, nn.Parameter], calls: list[Call]) -> dict[str, list[Share]]:
+def _shares(parameters: dict[str, nn.Parameter], calls: list[Call], units: Units | None) -> dict[str, list[Share]]:
     """Which rules have a share in the gradient of each parameter."""
     names = {id(parameter): name for name, parameter in parameters.items()}
     shares: dict[str, list[Share]] = {name: [] for name in parameters}
     for one, call in _joined(calls):
+        if units is not None:
+            one = one.of_units(units) or OfUnits(one, units)
         for local in call.owner.names:
             shares[names[id(call.owner.module.get_parameter(local))]].append((one, local))
     return shares

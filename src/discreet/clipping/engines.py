@@ -7,8 +7,10 @@ examples. `bookkeeping` runs the batch as a batch and is the fast one. Tests hol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +20,7 @@ from discreet.clipping.admission import private_parameters
 from discreet.clipping.bookkeeping import clipped_sums
 from discreet.clipping.factor import clipped, clipped_sum
 from discreet.clipping.losses import Criterion
+from discreet.clipping.units import Units
 from discreet.core import assumptions
 from discreet.core.errors import UnsupportedModel
 
@@ -32,18 +35,34 @@ class Clip:
     grid: float
 
 
+class ClippedSums(Protocol):
+    """From a chunk to float64 sums by parameter name; rows lie along axis 0, and there is at least one.
+
+    Without `units` every row is an example of its own. With them, the gradient of the mean of a unit's losses is
+    clipped as a whole. A row whose gradient is not finite makes its whole unit contribute zero.
+    """
+
+    def __call__(
+        self,
+        model: nn.Module,
+        criterion: Criterion,
+        inputs: Tensor,
+        targets: Tensor,
+        clip: Clip,
+        units: Units | None = None,
+    ) -> Gradients: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """A way to compute clipped sums, and what has to be assumed of its floating-point arithmetic.
 
-    `clipped_sum(model, criterion, inputs, targets, clip)` returns float64 sums by parameter name; examples lie along
-    axis 0, and there is at least one. `float_bits`: 2^-bits bounds, relative to the clip norm and per example on
-    average, how far clipped gradients depend on how the batch is cut; None means that sums are exact multiples of the
-    grid.
+    `float_bits`: 2^-bits bounds, relative to the clip norm and per unit on average, how far clipped gradients depend
+    on how the batch is cut; None means that sums are exact multiples of the grid.
     """
 
     name: str
-    clipped_sum: Callable[[nn.Module, Criterion, Tensor, Tensor, Clip], Gradients]
+    clipped_sum: ClippedSums
     float_bits: int | None
 
     @property
@@ -69,25 +88,47 @@ def _per_example(model: nn.Module, criterion: Criterion, inputs: Tensor, targets
         }
 
 
-def reference(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip) -> Gradients:
-    """One backward pass per example, added up in float64."""
-    return _add(clipped(one, clip.norm) for one in _per_example(model, criterion, inputs, targets))
+def _per_unit(
+    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, units: Units | None
+) -> Iterator[Gradients]:
+    """The gradient of each unit, added up in float64 in the order of its rows, with a leading axis of length one."""
+    rows = _per_example(model, criterion, inputs, targets)
+    if units is None:
+        yield from rows
+        return
+    for size in units.sizes:
+        total = {name: row.double() for name, row in next(rows).items()}
+        for row in itertools.islice(rows, size - 1):
+            for name in total:
+                total[name] = total[name] + row[name]
+        yield {name: tensor / size for name, tensor in total.items()}
 
 
-def exact(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip) -> Gradients:
-    """One backward pass per example, its clipped gradient cut to the grid.
+def reference(
+    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
+) -> Gradients:
+    """One backward pass per row, added up in float64."""
+    return _add(clipped(one, clip.norm) for one in _per_unit(model, criterion, inputs, targets, units))
+
+
+def exact(
+    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
+) -> Gradients:
+    """One backward pass per row, the clipped gradient of an example or unit cut to the grid.
 
     Cutting toward zero cannot raise the norm, and sums of multiples of the grid are exact in float64 (the mechanism
     refuses sums beyond 2^52 multiples), so the order and the chunks of a batch make no difference.
     """
     return _add(
         {name: torch.trunc(row / clip.grid) * clip.grid for name, row in clipped(one, clip.norm).items()}
-        for one in _per_example(model, criterion, inputs, targets)
+        for one in _per_unit(model, criterion, inputs, targets, units)
     )
 
 
-def vectorised(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip) -> Gradients:
-    """All examples of the chunk at once, through torch.func.vmap; memory grows with the chunk."""
+def vectorised(
+    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
+) -> Gradients:
+    """All rows of the chunk at once, through torch.func.vmap; memory grows with the chunk."""
     trainable = {name: parameter.detach() for name, parameter in private_parameters(model).items()}
     fixed = {
         name: tensor.detach()
@@ -104,12 +145,16 @@ def vectorised(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: 
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise UnsupportedModel(f"the engine 'vmap' cannot run this model ({reason}); use engine='reference'") from error
+    if units is not None:
+        gradients = {name: units.means(rows) for name, rows in gradients.items()}
     return clipped_sum(gradients, clip.norm)
 
 
-def bookkeeping(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip) -> Gradients:
+def bookkeeping(
+    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
+) -> Gradients:
     """All examples of the chunk in one pass, as a batch; see `discreet.clipping.bookkeeping`."""
-    return clipped_sums(model, criterion, inputs, targets, clip.norm)
+    return clipped_sums(model, criterion, inputs, targets, clip.norm, units)
 
 
 def _add(rows: Iterator[Gradients]) -> Gradients:

@@ -21,6 +21,9 @@ class Unit(StrEnum):
     """Whose contribution is protected as a whole."""
 
     EXAMPLE = "example"
+    """One row of the data set."""
+    USER = "user"
+    """All rows with the same identifier: one person's."""
 
 
 class Query(StrEnum):

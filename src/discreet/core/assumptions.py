@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-GENERAL = (
+from discreet.core.adjacency import Unit
+
+_UNITS = {
+    Unit.EXAMPLE: "Each row of the data set is one unit.",
+    Unit.USER: "Rows with the same identifier are one unit; identifiers are as the data's holder gives them.",
+}
+
+_GENERAL = (
     "The state that training starts from (plan.initial_state), every figure of the plan, and the data that public "
     "metrics are computed on are public.",
-    "Each row of the data set is one unit.",
     "What the model computes for an example depends on parameters, buffers, that example and fresh random numbers "
     "only; random numbers of the model (dropout) come from torch's generator, seeded for each step with secret bits, "
     "and are taken to be ideal.",
     "When a run is interrupted does not depend on the data, nor does the outcome of the checks before its first step.",
 )
 
+
+def general(unit: Unit) -> tuple[str, ...]:
+    """What every claim about this kind of unit rests on."""
+    public, *others = _GENERAL
+    return public, _UNITS[unit], *others
+
+
 _CHUNKS = (
     "Floating point, an assumption about this data and not a theorem: how a batch is cut into chunks changes its "
-    "clipped gradients, as computed, by at most 2^-{bits} of the clip norm per example on average; the sensitivity is "
-    "enlarged by twice that for every example of the largest batch. Rows made for the purpose, which sit where "
-    "rounding decides the branch of a ReLU, can break it. The engine 'exact' does not need this."
+    "clipped gradients, as computed, by at most 2^-{bits} of the clip norm per unit on average; the sensitivity is "
+    "enlarged by twice that for every unit of the largest batch. Rows made for the purpose, whose gradients cancel "
+    "within a unit or which sit where rounding decides the branch of a ReLU, can break it. The engine 'exact' does not "
+    "need this."
 )
 
 _ENGINES = {
     "bookkeeping": "The modules of the model treat every example as if it were alone in its batch. (Checked before the "
     "first step by type and, on random data, by changing examples one at a time.) Floating point, an assumption about "
     "this data and not a theorem: the sum of a chunk, as computed in one pass over all of its examples, differs by at "
-    "most 2^-{bits} of the clip norm per example on average from a sum of terms that depend on one example each and "
-    "are not longer than the clip norm; the sensitivity is enlarged by twice that for every example of the largest "
+    "most 2^-{bits} of the clip norm per unit on average from a sum of terms that depend on one unit each and "
+    "are not longer than the clip norm; the sensitivity is enlarged by twice that for every unit of the largest "
     "batch. Rows made for the purpose, whose gradients cancel or which sit where rounding decides the branch of a "
     "ReLU, can break it. The engine 'exact' does not need this.",
     "vmap": _CHUNKS,
@@ -34,7 +48,7 @@ _ENGINES = {
 }
 
 MOST_BITS, LEAST_BITS = 20, 6
-"""The float slack of an engine is 2^-bits of the clip norm for an example; how many bits is measured before a run."""
+"""The float slack of an engine is 2^-bits of the clip norm for a unit; how many bits is measured before a run."""
 
 
 def engine(name: str, bits: int | None) -> str:

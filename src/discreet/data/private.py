@@ -12,21 +12,32 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError
+from discreet.data.groups import Groups
 
 _CHECKED_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateData:
-    """A map-style data set of (input, target) pairs. Its size is used to draw from it, and for nothing else."""
+    """A map-style data set of (input, target) pairs, and its units: rows, or groups of rows.
+
+    The number of units is used to draw from them, and for nothing else.
+    """
 
     dataset: Dataset[Any]
+    groups: Groups | None = None
 
     def __len__(self) -> int:
+        """The number of units."""
+        return self.rows if self.groups is None else len(self.groups)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
         return len(cast(Sized, self.dataset))
 
     def fetch(self, indices: IntArray) -> tuple[Tensor, Tensor]:
-        """Inputs and targets of the given examples, stacked along axis 0; there is at least one."""
+        """Inputs and targets of the given rows, stacked along axis 0; there is at least one."""
         if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
             rows = torch.from_numpy(indices)
             inputs, targets = (tensor[rows] for tensor in self.dataset.tensors)
@@ -42,25 +53,26 @@ class PrivateData:
     def check(self, classes: int | None, at_most: int) -> None:
         """`check_size` and `check_rows` for all of it."""
         self.check_size(1, at_most)
-        for start in range(0, len(self), _CHECKED_AT_ONCE):
-            indices = torch.arange(start, min(start + _CHECKED_AT_ONCE, len(self))).numpy()
+        for start in range(0, self.rows, _CHECKED_AT_ONCE):
+            indices = torch.arange(start, min(start + _CHECKED_AT_ONCE, self.rows)).numpy()
             check_rows(*self.fetch(indices), start, classes)
 
     def check_size(self, at_least: int, at_most: int) -> None:
-        """Refuse no rows, and a number of them that the declared population does not allow.
+        """Refuse no units, and a number of them that the declared population does not allow.
 
         Like all checks before a run's first step, this tells the holder of the data, and is not published.
         """
         if len(self) == 0:
             raise InputError("the data set is empty; give at least one example")
+        what = "rows" if self.groups is None else "different identifiers"
         if at_least == at_most != len(self):
             raise InputError(
-                f"the data has {len(self)} rows, but the plan declares a population of exactly {at_most}, which its "
+                f"the data has {len(self)} {what}, but the plan declares a population of exactly {at_most}, which its "
                 "sampling takes as public; declare the true number"
             )
         if len(self) > at_most:
             raise InputError(
-                f"the data has {len(self)} rows, more than the {at_most} that the declared population allows; "
+                f"the data has {len(self)} {what}, more than the {at_most} that the declared population allows; "
                 "declare a population that is public and large enough"
             )
 

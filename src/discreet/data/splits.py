@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """(inputs, targets) for training and, where there is one, for public evaluation."""
+    """(inputs, targets) for training and, where there is one, for public evaluation.
+
+    `units`: whose each row for training is, where the data says so; shape (rows,).
+    """
 
     train: tuple[Tensor, Tensor]
     test: tuple[Tensor, Tensor] | None
+    units: np.ndarray | None = None

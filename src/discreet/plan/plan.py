@@ -36,7 +36,7 @@ Delta = Annotated[float, Field(gt=0, lt=1)]
 
 
 class FlatClipping(Frozen):
-    """One example's gradient, all parameters together, is scaled down to L2 norm at most `norm`."""
+    """One unit's gradient, all parameters together, is scaled down to L2 norm at most `norm`."""
 
     kind: Literal["flat"] = "flat"
     norm: Annotated[float, Field(ge=1e-30, le=1e30)]
@@ -60,9 +60,10 @@ class Plan(Frozen):
     | field         | meaning |
     |---------------|---------|
     | adjacency     | when two data sets are neighbours; which ones are possible depends on the sampling |
-    | unit          | what is protected: `example` |
+    | unit          | what is protected: `example`, or `user`: all rows of one person |
+    | rows_per_unit | how many rows of a user a step uses at most, drawn at random if there are more |
     | sampling      | how batches are drawn |
-    | population    | declared public size of the data set; with the rate it gives the divisor of the noisy sum |
+    | population    | declared public number of units; with the rate it gives the divisor of the noisy sum |
     | clipping      | how far one unit can move the sum |
     | noise         | multipliers, phase by phase; their steps add up to the steps of the run |
     | delta         | delta of the guarantee |
@@ -74,6 +75,7 @@ class Plan(Frozen):
 
     adjacency: Adjacency = Adjacency.ADD_REMOVE
     unit: Unit = Unit.EXAMPLE
+    rows_per_unit: Count = 1
     sampling: Sampling
     population: Positive
     clipping: FlatClipping
@@ -90,6 +92,8 @@ class Plan(Frozen):
             raise InputError(
                 f"{self.sampling.kind} sampling has no guarantee under {self.adjacency.value}; use {possible}"
             )
+        if self.unit is Unit.EXAMPLE and self.rows_per_unit != 1:
+            raise InputError(f"rows_per_unit ({self.rows_per_unit}) goes with unit='user'; an example is one row")
         period = self.sampler.period
         if self.steps % period:
             raise InputError(f"steps ({self.steps}) must be a multiple of the {period} steps of an epoch or period")
@@ -107,8 +111,12 @@ class Plan(Frozen):
         delta: float,
         noise_multiplier: float | Sequence[tuple[float, int]] = 1.0,
         adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
+        unit: Unit | str = Unit.EXAMPLE,
+        rows_per_unit: int = 1,
     ) -> Plan:
         """Plan `steps` steps on batches drawn by `sampling` out of a declared public `population`.
+
+        With `unit="user"`, population and batches count users, and a step uses at most `rows_per_unit` rows of each.
 
         `noise_multiplier` is one number, or a list of (multiplier, steps) that adds up to `steps`. To meet a
         budget, leave it out and call `calibrate`, which scales it.
@@ -119,6 +127,8 @@ class Plan(Frozen):
         try:
             plan = cls(
                 adjacency=parse(Adjacency, "adjacency", adjacency),
+                unit=parse(Unit, "unit", unit),
+                rows_per_unit=rows_per_unit,
                 sampling=sampling,
                 population=population,
                 clipping=FlatClipping(norm=clip_norm),
@@ -133,7 +143,7 @@ class Plan(Frozen):
 
     @classmethod
     def poisson(cls, *, population: float, batch: float, **rest: Any) -> Plan:
-        """Plan Poisson batches of `batch` expected examples; the rest is as in `make`."""
+        """Plan Poisson batches of `batch` expected units; the rest is as in `make`."""
         rate = checks.positive("batch", batch) / checks.positive("population", population)
         try:
             sampling = PoissonSampling(rate=rate)
@@ -213,7 +223,7 @@ class Plan(Frozen):
             lower = guarantee(self.event(), delta, self.adjacency, method).lower
             log_overflow = math.log(self.steps * OVERFLOW) + np.logaddexp(0.0, found.epsilon)
             epsilon = epsilon if log_overflow <= math.log(reserve) else math.inf
-        return replace(found, epsilon=epsilon, delta=delta, lower=lower)
+        return replace(found, epsilon=epsilon, delta=delta, lower=lower, unit=self.unit)
 
     def trade_off(self) -> TradeOff:
         """The trade-off function of the whole plan, loosened by what `guarantee` sets aside for large batches."""

@@ -10,24 +10,12 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.plan import Plan
 from discreet.publication.drawing import how_drawn
 from discreet.publication.formats import FILTERS, code, markdown
-
-UNITS: Mapping[str, str] = {"example": "one row"}
-
-NEIGHBOURS: Mapping[str, str] = {
-    "add_remove": "one row is added or removed",
-    "zero_out": "one row is replaced by a blank that contributes nothing",
-    "replace_one": "one row is replaced by any other row",
-}
-
-SIZES: Mapping[str, str] = {
-    "add_remove": "The exact number of rows is private as well.",
-    "zero_out": "The number of rows is taken to be public.",
-    "replace_one": "The number of rows is taken to be public.",
-}
+from discreet.publication.words import words_for
 
 THEOREMS: Mapping[str, str] = {
     "pld": "Privacy-loss distribution of sampled Gaussian noise, composed over all steps, rounded upwards",
@@ -44,7 +32,7 @@ def model_card(facts: dict[str, Any]) -> str:
     Every value is escaped, so that no text of a certificate can become markup. Epsilon is rounded up, the lower
     bound down.
     """
-    epsilon = certified_epsilon(facts)
+    epsilon, words = certified_epsilon(facts), words_for(facts["claim"]["unit"])
     environment = Environment(
         loader=PackageLoader("discreet.publication"),
         undefined=StrictUndefined,
@@ -60,7 +48,7 @@ def model_card(facts: dict[str, Any]) -> str:
         claim=facts["claim"],
         epsilon=epsilon,
         plan=facts["plan"],
-        drawing=how_drawn(facts["plan"]["sampling"], facts["plan"]["population"]),
+        drawing=how_drawn(facts["plan"]["sampling"], facts["plan"]["population"], words),
         expected_batch=Plan.model_validate(facts["plan"]).expected_batch,
         model=facts["model"],
         steps=sum(phase["steps"] for phase in facts["plan"]["noise"]),
@@ -69,8 +57,9 @@ def model_card(facts: dict[str, Any]) -> str:
         software=software(facts),
         tensors=trained_tensors(facts),
         front_matter=Markup(yaml.safe_dump(_FRONT_MATTER, sort_keys=False)),
-        unit=UNITS.get(facts["claim"]["unit"], facts["claim"]["unit"]),
-        neighbours=NEIGHBOURS.get(facts["claim"]["adjacency"], facts["claim"]["adjacency"]),
+        words=words,
+        by_person=facts["claim"]["unit"] == Unit.USER,
+        neighbours=words.neighbours.get(facts["claim"]["adjacency"], facts["claim"]["adjacency"]),
         theorem=THEOREMS.get(facts["claim"]["method"], facts["claim"]["method"]),
     )
 

@@ -111,7 +111,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
             "grid_bits": GRID_BITS,
             "randomness": mechanism.randomness,
         },
-        "assumptions": [*assumptions.GENERAL, *mechanism.assumptions],
+        "assumptions": [*assumptions.general(plan.unit), *mechanism.assumptions],
         "model": {
             "file": "model.safetensors",
             "sha256": model_digest,

@@ -18,15 +18,13 @@ from markupsafe import Markup
 
 from discreet.accounting.account import Method, guarantee
 from discreet.accounting.meaning import SideBySide, posterior_without_delta, side_by_side
+from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, NotProved
 from discreet.core.events import Gaussian, flatten, from_json, steps_of, to_json
 from discreet.plan import Plan
 from discreet.publication import figures
 from discreet.publication.card import (
-    NEIGHBOURS,
-    SIZES,
     THEOREMS,
-    UNITS,
     certified_epsilon,
     final_metrics,
     software,
@@ -35,6 +33,7 @@ from discreet.publication.card import (
 from discreet.publication.drawing import how_drawn, who_took_part
 from discreet.publication.figures import Prefix
 from discreet.publication.formats import FILTERS, percent_up, rounded_up
+from discreet.publication.words import ROW, Words, words_for
 
 FALSE_POSITIVES = (0.001, 0.01, 0.1)
 """Where the report states the best true-positive rate of an attack."""
@@ -59,7 +58,7 @@ def report_page(facts: dict[str, Any], plan: Plan) -> str:
     epsilon, claim = certified_epsilon(facts), facts["claim"]
     if facts["plan_fingerprint"] != plan.fingerprint():
         raise InputError("the certificate belongs to another plan; give the plan that it was written for")
-    risk = attack_risk(claim, plan)
+    risk, words = attack_risk(claim, plan), words_for(claim["unit"])
     environment = Environment(
         loader=PackageLoader("discreet.publication"),
         undefined=StrictUndefined,
@@ -69,7 +68,7 @@ def report_page(facts: dict[str, Any], plan: Plan) -> str:
     )
     environment.filters.update(FILTERS)
     return environment.get_template("report.html.j2").render(
-        drawing=how_drawn(facts["plan"]["sampling"], plan.population),
+        drawing=how_drawn(facts["plan"]["sampling"], plan.population, words),
         facts=facts,
         plan=plan,
         claim=claim,
@@ -77,16 +76,17 @@ def report_page(facts: dict[str, Any], plan: Plan) -> str:
         evaluation=final_metrics(facts),
         software=software(facts),
         tensors=trained_tensors(facts),
-        unit=UNITS.get(claim["unit"], claim["unit"]),
-        neighbours=NEIGHBOURS.get(claim["adjacency"], claim["adjacency"]),
-        size=SIZES.get(claim["adjacency"], ""),
+        words=words,
+        by_person=plan.unit is Unit.USER,
+        neighbours=words.neighbours.get(claim["adjacency"], claim["adjacency"]),
+        size=words.size.get(claim["adjacency"], ""),
         theorem=THEOREMS.get(claim["method"], claim["method"]),
         factor=growth(epsilon),
         certainty=posterior_without_delta(claim["epsilon"], 0.5),
         attacks=attacks(risk),
         advantage=risk.best.advantage,
         whole_curve=risk.curve is not None,
-        released=released(facts["events"]),
+        released=released(facts["events"], words),
         multipliers=[phase.multiplier for phase in plan.noise],
         **charts(facts, plan, risk),
     )
@@ -175,13 +175,13 @@ def _tradeoff_chart(risk: SideBySide) -> str:
     return figures.tradeoff_chart(shares.tolist(), best, budget if risk.curve is not None else None, about)
 
 
-def released(events: dict[str, Any]) -> list[dict[str, Any]]:
+def released(events: dict[str, Any], words: Words = ROW) -> list[dict[str, Any]]:
     """The stated events in order, one row for each stretch of equal steps."""
     rows, begin = [], 1
     for event, run in groupby(flatten(from_json(events)), key=lambda part: part[0]):
         steps = steps_of(event)
         end = begin + sum(count for _, count in run) * len(steps) - 1
-        row: dict[str, Any] = {"first": begin, "last": end, "draw": who_took_part(event), "noise": None}
+        row: dict[str, Any] = {"first": begin, "last": end, "draw": who_took_part(event, words), "noise": None}
         inner = steps[0]
         if isinstance(inner, Gaussian) and len(set(steps)) == 1:
             row |= {"what": _QUERIES[inner.query.value], "noise": inner.noise_multiplier}

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from discreet.core import assumptions
+from discreet.core.adjacency import Unit
 from discreet.core.errors import DiscreetError, InputError
 from discreet.publication.planned import Runs, begins_with, merged, planned, stated, steps_in
 from discreet.publication.recompute import decide
@@ -96,7 +97,10 @@ def _format(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     claim = facts["claim"]
     proved = claim["kind"] == "guarantee" and claim["method"] in METHODS
-    return proved and claim["unit"] == "example", f"a {claim['kind']} ({claim['method']}) about one {claim['unit']}"
+    rows = facts["plan"].get("rows_per_unit", 1)
+    known = claim["unit"] in set(Unit) and type(rows) is int and rows >= 1
+    known = known and (claim["unit"] != Unit.EXAMPLE or rows == 1)
+    return proved and known, f"a {claim['kind']} ({claim['method']}) about one {claim['unit']}"
 
 
 def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
@@ -105,7 +109,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     known = known and assumptions.known_engine(mechanism["engine"], mechanism["float_bits"])
     known = known and mechanism["grid_bits"] in _GRID_BITS
     known = known and facts["assumptions"] == [
-        *assumptions.GENERAL,
+        *assumptions.general(Unit(facts["claim"]["unit"])),
         NOISE_SAMPLERS[mechanism["noise"]].assumption,
         assumptions.engine(mechanism["engine"], mechanism["float_bits"]),
     ]

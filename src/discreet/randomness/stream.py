@@ -46,8 +46,11 @@ class Purpose(StrEnum):
     SAMPLING = "sampling"
     """Which units take part in a step."""
     NOISE = "noise"
-    MODEL = "model"
     """The noise that is added to the sums of a step."""
+    MODEL = "model"
+    """Random numbers of the model itself, such as dropout."""
+    ROWS = "rows"
+    """Which of its rows a unit takes part with, where it has more than a step may use."""
 
 
 class Stream(Protocol):

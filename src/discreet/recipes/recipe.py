@@ -12,7 +12,7 @@ import yaml
 from pydantic import Field, field_validator, model_validator
 from torch import nn
 
-from discreet.core.adjacency import Adjacency
+from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.data import DATASETS, Split
 from discreet.plan import Plan, PoissonSampling, Sampling
@@ -48,9 +48,9 @@ class Named(Frozen):
 class Recipe(Frozen):
     """A training run in one file.
 
-    `population`, `rate` (of Poisson sampling) or `sampling` (any other kind), `steps`, `clip_norm`, `adjacency`
-    describe the plan; its noise is calibrated to (`epsilon`, `delta`). Under add/remove none of them is read off the
-    data.
+    `population`, `rate` (of Poisson sampling) or `sampling` (any other kind), `steps`, `clip_norm`, `adjacency`,
+    `unit` and `rows_per_unit` describe the plan; its noise is calibrated to (`epsilon`, `delta`). Under add/remove
+    none of them is read off the data.
     """
 
     data: str
@@ -64,6 +64,8 @@ class Recipe(Frozen):
     epsilon: Positive
     delta: Delta
     adjacency: Adjacency = Adjacency.ADD_REMOVE
+    unit: Unit = Unit.EXAMPLE
+    rows_per_unit: Count = 1
     engine: str = "auto"
     noise: str = "fast"
     evaluate_every: Annotated[int | None, Field(ge=1)] = None
@@ -100,6 +102,8 @@ class Recipe(Frozen):
             clip_norm=self.clip_norm,
             delta=self.delta,
             adjacency=self.adjacency,
+            unit=self.unit,
+            rows_per_unit=self.rows_per_unit,
         ).calibrate(self.epsilon)
 
     def load_data(self, path: Path | None) -> Split:

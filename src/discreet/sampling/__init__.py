@@ -7,6 +7,7 @@ from discreet.sampling.largest import OVERFLOW, ROOM, largest_batch
 from discreet.sampling.poisson import PoissonSampler, TruncatedPoissonSampler
 from discreet.sampling.sampler import Sampler
 from discreet.sampling.shuffle import ShuffleSampler
+from discreet.sampling.within import places_within
 
 __all__ = [
     "OVERFLOW",
@@ -19,4 +20,5 @@ __all__ = [
     "ShuffleSampler",
     "TruncatedPoissonSampler",
     "largest_batch",
+    "places_within",
 ]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, Criterion, Engine, mixing_module, private_parameters
+from discreet.clipping import ENGINES, Clip, Criterion, Engine, Units, mixing_module, private_parameters
 from discreet.clipping.bookkeeping import bytes_per_example
 from discreet.core.assumptions import LEAST_BITS, MOST_BITS
 from discreet.core.errors import InputError, UnsupportedModel
@@ -24,9 +24,11 @@ from discreet.data import PrivateData
 AUTO = "auto"
 """The engine's name for: `bookkeeping` where it works, else `vmap`."""
 
-ROWS = 12
+UNITS = 12
 _CUTS = ((12,), (11, 1), (5, 7))
-"""How the random examples are cut into chunks: the sums must agree with one example at a time, and so with another."""
+"""How the random units are cut into chunks: the sums must agree with one example at a time, and so with another."""
+_MOST_ROWS = 4
+"""Random units of several rows have up to so many, if the plan uses that many."""
 
 _MARGIN = 8
 """The float slack is so many times what was measured on random data."""
@@ -48,10 +50,34 @@ class Rehearsal:
     line: str
 
 
-def rehearse(name: str, model: nn.Module, criterion: Criterion, data: PrivateData, classes: int | None) -> Rehearsal:
+@dataclass(frozen=True, slots=True)
+class _Examples:
+    """Random rows, and which of them belong together."""
+
+    inputs: Tensor
+    targets: Tensor
+    units: Units | None
+
+    def part(self, start: int, stop: int) -> _Examples:
+        """Units start .. stop - 1."""
+        if self.units is None:
+            return _Examples(self.inputs[start:stop], self.targets[start:stop], None)
+        first, last = ((0, *self.units.ends)[i] for i in (start, stop))
+        return _Examples(self.inputs[first:last], self.targets[first:last], Units(self.units.sizes[start:stop]))
+
+
+def rehearse(
+    name: str,
+    model: nn.Module,
+    criterion: Criterion,
+    data: PrivateData,
+    classes: int | None,
+    rows_per_unit: int = 1,
+) -> Rehearsal:
     """Choose the engine called `name`, after a comparison with `reference` on random data.
 
-    `classes`: the number of classes, if targets are class indices. `UnsupportedModel` if the engine that was asked
+    `classes`: the number of classes, if targets are class indices. `rows_per_unit`: with more than one, the random
+    examples are units of one, two and more rows. `UnsupportedModel` if the engine that was asked
     for by name does not work on this model, and, for `auto`, if none does.
     """
     if name != AUTO and name not in ENGINES:
@@ -59,34 +85,34 @@ def rehearse(name: str, model: nn.Module, criterion: Criterion, data: PrivateDat
     if name in ("reference", "exact"):
         return Rehearsal(ENGINES[name], _gradient_chunk(model), f"engine {name}: one backward pass per example")
     with _as_it_was(model):
-        inputs, targets = _random(model, data, classes)
+        examples = _random(model, data, classes, rows_per_unit)
         try:
-            _try("reference", model, criterion, inputs, targets)
+            _try("reference", model, criterion, examples)
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
             return _unchecked(name, model, error)
         if name != AUTO:
-            return _checked(name, model, criterion, inputs, targets)
+            return _checked(name, model, criterion, examples)
         try:
-            return _checked("bookkeeping", model, criterion, inputs, targets)
+            return _checked("bookkeeping", model, criterion, examples)
         except UnsupportedModel as error:
             _log.warning("engine 'bookkeeping' is not used: %s", error)
-            found = _checked("vmap", model, criterion, inputs, targets)
+            found = _checked("vmap", model, criterion, examples)
             return Rehearsal(found.engine, found.chunk, f"{found.line}; not bookkeeping: {error}")
 
 
-def _checked(name: str, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> Rehearsal:
+def _checked(name: str, model: nn.Module, criterion: Criterion, examples: _Examples) -> Rehearsal:
     """The engine, if it agrees with the reference, for two sizes of batch."""
     if name == "bookkeeping":
-        mixing = mixing_module(model, inputs[:3])
+        mixing = mixing_module(model, examples.inputs[:3])
         if mixing is not None:
             raise UnsupportedModel(f"{mixing} mixes the examples of a batch; use a norm within one example instead")
-    fixed = _is_repeatable(model, criterion, inputs, targets)
-    wanted = _try("reference", model, criterion, inputs, targets)
-    worst = max(_distance(_in_chunks(name, model, criterion, inputs, targets, cut), wanted) / ROWS for cut in _CUTS)
+    fixed = _is_repeatable(model, criterion, examples)
+    wanted = _try("reference", model, criterion, examples)
+    worst = max(_distance(_in_chunks(name, model, criterion, examples, cut), wanted) / UNITS for cut in _CUTS)
     if not fixed:
         return Rehearsal(
             ENGINES[name],
-            _chunk(name, model, criterion, inputs, targets),
+            _chunk(name, model, criterion, examples),
             f"engine {name}: runs on random data; not compared with reference, as the model draws random numbers",
         )
     tolerance = max(_TOLERANCE.get(parameter.dtype, 0.2) for parameter in private_parameters(model).values())
@@ -95,11 +121,11 @@ def _checked(name: str, model: nn.Module, criterion: Criterion, inputs: Tensor, 
             f"the engine {name!r} is {worst:.1e} of the clip norm away from 'reference' on random data, more than "
             f"{tolerance:g}; use engine='reference'"
         )
-    bits = _float_bits(worst)
+    bits, what = _float_bits(worst), "examples" if examples.units is None else "units"
     return Rehearsal(
         replace(ENGINES[name], float_bits=bits),
-        _chunk(name, model, criterion, inputs, targets),
-        f"engine {name}: within {worst:.1e} of the clip norm from reference, on {ROWS} random examples; the noise "
+        _chunk(name, model, criterion, examples),
+        f"engine {name}: within {worst:.1e} of the clip norm from reference, on {UNITS} random {what}; the noise "
         f"covers 2^-{bits} for each",
     )
 
@@ -116,14 +142,11 @@ def _float_bits(distance: float) -> int:
 
 
 def _in_chunks(
-    name: str, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, cut: tuple[int, ...]
+    name: str, model: nn.Module, criterion: Criterion, examples: _Examples, cut: tuple[int, ...]
 ) -> dict[str, Tensor]:
     """The sum over chunks of these sizes."""
     ends = list(itertools.accumulate(cut))
-    chunks = [
-        _try(name, model, criterion, inputs[end - size : end], targets[end - size : end])
-        for end, size in zip(ends, cut, strict=True)
-    ]
+    chunks = [_try(name, model, criterion, examples.part(end - size, end)) for end, size in zip(ends, cut, strict=True)]
     return {parameter: torch.stack([chunk[parameter] for chunk in chunks]).sum(0) for parameter in chunks[0]}
 
 
@@ -137,42 +160,45 @@ def _unchecked(name: str, model: nn.Module, error: Exception) -> Rehearsal:
     return Rehearsal(ENGINES["vmap"], _gradient_chunk(model), f"engine vmap: not checked on random data ({reason})")
 
 
-def _try(name: str, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+def _try(name: str, model: nn.Module, criterion: Criterion, examples: _Examples, seed: int = 0) -> dict[str, Tensor]:
     """The sum of gradients that are all clipped to 1, however small they are."""
-    torch.manual_seed(0)
-    return ENGINES[name].clipped_sum(model, criterion, inputs, targets, Clip(1.0, 2.0**-30))
+    torch.manual_seed(seed)
+    return ENGINES[name].clipped_sum(
+        model, criterion, examples.inputs, examples.targets, Clip(1.0, 2.0**-30), examples.units
+    )
 
 
 def _distance(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
     return math.sqrt(sum(float((one[name] - other[name]).square().sum()) for name in other))
 
 
-def _is_repeatable(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> bool:
+def _is_repeatable(model: nn.Module, criterion: Criterion, examples: _Examples) -> bool:
     """Whether two runs agree; if dropout is why they do not, it is switched off."""
     for _ in range(2):
-        first = _try("reference", model, criterion, inputs, targets)
-        torch.manual_seed(1)
-        second = ENGINES["reference"].clipped_sum(model, criterion, inputs, targets, Clip(1.0, 2.0**-30))
+        first = _try("reference", model, criterion, examples)
+        second = _try("reference", model, criterion, examples, seed=1)
         if _distance(first, second) == 0.0:
             return True
         model.eval()
     return False
 
 
-def _random(model: nn.Module, data: PrivateData, classes: int | None) -> tuple[Tensor, Tensor]:
-    """Inputs and targets of the shape of the data's first row, from a fixed generator."""
+def _random(model: nn.Module, data: PrivateData, classes: int | None, rows_per_unit: int) -> _Examples:
+    """Examples of the shape of the data's first row, from a fixed generator."""
     device = next(iter(private_parameters(model).values())).device
     tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
     generator = torch.Generator().manual_seed(0)
+    several = min(rows_per_unit, _MOST_ROWS)
+    units = Units(tuple(1 + i % several for i in range(UNITS))) if several > 1 else None
 
     def like(example: Tensor, below: int) -> Tensor:
-        shape = (ROWS, *example.shape[1:])
+        shape = (UNITS if units is None else units.rows, *example.shape[1:])
         if example.is_floating_point():
             return torch.rand(shape, generator=generator).to(example.dtype)
         return torch.randint(0, max(1, below), shape, generator=generator).to(example.dtype)
 
     inputs, targets = data.fetch(torch.zeros(1, dtype=torch.int64).numpy())
-    return like(inputs, min(tables, default=2)).to(device), like(targets, classes or 2).to(device)
+    return _Examples(like(inputs, min(tables, default=2)).to(device), like(targets, classes or 2).to(device), units)
 
 
 @contextmanager
@@ -203,10 +229,10 @@ def _same(one: Tensor, other: Tensor | None) -> bool:
     return other is not None and one.shape == other.shape and bool(torch.equal(one, other))
 
 
-def _chunk(name: str, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> int:
+def _chunk(name: str, model: nn.Module, criterion: Criterion, examples: _Examples) -> int:
     if name != "bookkeeping":
         return _gradient_chunk(model)
-    size = bytes_per_example(model, criterion, inputs, targets)
+    size = bytes_per_example(model, criterion, examples.inputs, examples.targets)
     return int(min(_LARGEST_CHUNK, max(1, _CHUNK_MEMORY // max(1, size))))
 
 

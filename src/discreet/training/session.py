@@ -6,10 +6,11 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import Accumulator, Clip, Criterion, Engine, private_parameters
+from discreet.clipping import Accumulator, Clip, Criterion, Engine, Units, private_parameters
 from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError
 from discreet.core.release import Receipt
@@ -17,12 +18,15 @@ from discreet.data import PrivateData
 from discreet.ledger import Ledger
 from discreet.mechanism import gaussian_release, grid_for
 from discreet.plan import Plan
-from discreet.randomness import RoundedSampler, Stream
+from discreet.randomness import Purpose, RoundedSampler, Stream
+from discreet.sampling import places_within
 from discreet.training.apply import apply
 from discreet.training.guard import Guard, model_randomness
 
 Chunk = tuple[Tensor, Tensor]
 
+Piece = tuple[IntArray, Units | None]
+"""The rows of a chunk, and which belong together where a unit may have several."""
 
 _LEFT_OUT = "a chunk of the step was not added; call step.add for every chunk of step.chunks"
 
@@ -30,11 +34,12 @@ _LEFT_OUT = "a chunk of the step was not added; call step.add for every chunk of
 class Step:
     """One batch, in physical chunks. Each chunk must be added exactly once before the step ends."""
 
-    def __init__(self, session: Session, batch: list[IntArray], clip: Clip) -> None:
+    def __init__(self, session: Session, batch: list[Piece], clip: Clip) -> None:
         self._session = session
         self._batch = batch
         self._handed_out = 0
         self._open: Chunk | None = None
+        self._units: Units | None = None
         self.clip = clip
         self.sum = Accumulator(session.parameters)
 
@@ -43,18 +48,19 @@ class Step:
         """(inputs, targets) of the batch, chunk by chunk; none if nobody was drawn."""
         if self._handed_out:
             raise InputError("step.chunks was already iterated; keep what you need from the first pass")
-        for rows in self._batch:
+        for rows, units in self._batch:
             self._refuse_open_chunk()
             inputs, targets = self._session.data.fetch(rows)
             self._handed_out += 1
+            self._units = units
             self._open = inputs.to(self._session.device), targets.to(self._session.device)
             yield self._open
 
     def add(self, criterion: Criterion, chunk: Chunk) -> None:
-        """Clip every example's gradient of `criterion(model(input), target)` and add it to the batch's sum.
+        """Clip every unit's gradient of `criterion(model(input), target)` and add it to the batch's sum.
 
-        `criterion` sees one example at a time, so its reduction does not matter. The engine runs the
-        backward pass; calling `backward` yourself inside a step is refused.
+        `criterion` sees one example at a time, so its reduction does not matter; of a user's examples the mean
+        counts. The engine runs the backward pass; calling `backward` yourself inside a step is refused.
         """
         if self._open is None:
             raise InputError("step.add needs the current chunk of step.chunks, once; this one was added already")
@@ -62,7 +68,7 @@ class Step:
         if inputs is not self._open[0] or targets is not self._open[1]:
             raise InputError("step.add needs the current chunk of step.chunks; add its tensors as they came")
         session = self._session
-        self.sum.add(session.engine.clipped_sum(session.model, criterion, inputs, targets, self.clip))
+        self.sum.add(session.engine.clipped_sum(session.model, criterion, inputs, targets, self.clip, self._units))
         self._open = None
 
     def close(self) -> None:
@@ -126,8 +132,7 @@ class Session:
         """
         self._guard.check()
         receipt = self._next_receipt()
-        drawn = self._next_batch(receipt)
-        chunks = [drawn[i : i + self._physical_batch] for i in range(0, len(drawn), self._physical_batch)]
+        chunks = list(self._pieces(self._next_batch(receipt), receipt.position))
         clip = Clip(self.plan.clipping.norm, grid_for(receipt.release, self.plan.clipping.sensitivity))
         step = Step(self, chunks, clip)
         with model_randomness(self.stream, receipt.position):
@@ -154,3 +159,15 @@ class Session:
         if receipt.index == 0:
             self._batches = deque(self.plan.sampler.batches(receipt.position, len(self.data), self.stream))
         return self._batches.popleft()
+
+    def _pieces(self, drawn: IntArray, position: int) -> Iterator[Piece]:
+        """The batch in chunks of whole units; how many units a chunk has is public."""
+        most, groups = self.plan.rows_per_unit, self.data.groups
+        size = max(1, self._physical_batch // most)
+        if groups is None:
+            yield from ((drawn[i : i + size], None) for i in range(0, len(drawn), size))
+            return
+        places = places_within(groups.counts(drawn), most, self.stream.substream(Purpose.ROWS, position))
+        rows = [groups.rows(int(unit), chosen) for unit, chosen in zip(drawn, places, strict=True)]
+        for i in range(0, len(rows), size):
+            yield np.concatenate(rows[i : i + size]), Units(tuple(map(len, rows[i : i + size])))

@@ -17,8 +17,9 @@ from torch.optim.lr_scheduler import LRScheduler
 from discreet.clipping import Criterion, admit_model, admit_optimizer
 from discreet.clipping.state import check_unchanged, combined_digest, hidden_digests, state_digests
 from discreet.core import checks
+from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
-from discreet.data import as_private
+from discreet.data import PrivateData, as_private, group
 from discreet.ledger import Entry, Ledger
 from discreet.mechanism import LARGEST_MULTIPLE, grid_for
 from discreet.plan import Plan
@@ -43,6 +44,7 @@ class Training:
     - `criterion(output, target)`: a loss as in torch.nn; it sees one example at a time.
     - `optimizer`: any of torch.optim but LBFGS, over exactly the parameters that require a gradient.
     - `data`: a pair of tensors or a map-style data set of (input, target) pairs. Private.
+    - `units`: with a plan for unit="user", whose each row is: a tensor, an array or a list of whole numbers or text.
     - `public_test`: a pair of tensors declared public; metrics on it are shown and published.
     - `run_dir`: a new folder for the key of the noise, checkpoints and the ledger; nothing in it is for publishing.
     - `resume`: go on with the run in `run_dir`, in a new attempt with randomness of its own.
@@ -51,7 +53,7 @@ class Training:
     - `engine`: "auto", which is "bookkeeping" where it works and else "vmap"; "exact", slower, whose sums need no
       assumption on rounding; "reference" for debugging. `rehearsal.line` says which, and how it was checked.
     - `noise`: "fast", or "exact", slower, which assumes nothing but random bits.
-    - `physical_batch`: examples per chunk, for memory only.
+    - `physical_batch`: examples per chunk, for memory only; a user's rows in a step are not parted.
     - `scheduler`: stepped after every step.
     - `on_open`: called once the run folder of a new run is there, to put something beside the run.
 
@@ -66,6 +68,7 @@ class Training:
         optimizer: torch.optim.Optimizer,
         data: object,
         *,
+        units: object = None,
         public_test: tuple[Tensor, Tensor] | None = None,
         run_dir: str | Path | None = None,
         resume: bool = False,
@@ -82,14 +85,14 @@ class Training:
         admit_model(model)
         admit_optimizer(optimizer, model)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
-        self.data = as_private(data)
+        self.data = _grouped(as_private(data), units, plan)
         self.data.check_size(*plan.sampling.sizes(plan.population))
         if any(float(state.get("step", 1)) > 0 for state in optimizer.state.values()):
             raise InputError("the optimizer was used before and remembers gradients; make a new one for the run")
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
         classes = try_every_row(model, criterion, self.data)
         self._refuse_changed_model("changed when it was called; initialise it on public input first")
-        self.rehearsal = rehearse(engine, model, criterion, self.data, classes)
+        self.rehearsal = rehearse(engine, model, criterion, self.data, classes, plan.rows_per_unit)
         self.engine = self.rehearsal.engine
         if public_test is not None:
             check_public(public_test, classes, data)
@@ -283,6 +286,15 @@ class Training:
         )
 
 
+def _grouped(data: PrivateData, units: object, plan: Plan) -> PrivateData:
+    """The data with the units that the plan protects."""
+    if plan.unit is Unit.EXAMPLE and units is not None:
+        raise InputError("units was given, but the plan protects single rows; make the plan with unit='user'")
+    if plan.unit is Unit.USER and units is None:
+        raise InputError("the plan protects users; say whose each row is with units=..., one identifier for each row")
+    return data if units is None else replace(data, groups=group(units, data.rows))
+
+
 def _entry(what: str, name: str, table: Mapping[str, T]) -> T:
     if name not in table:
         raise InputError(f"unknown {what} {name!r}; known: {', '.join(table)}")
@@ -300,6 +312,6 @@ def _check_grid(plan: Plan) -> None:
     for release in plan.releases():
         if rows * plan.clipping.norm / grid_for(release, plan.clipping.norm) >= LARGEST_MULTIPLE:
             raise InputError(
-                f"batches of up to {rows} rows are too large for so little noise; raise the noise multiplier or "
+                f"batches of up to {rows} units are too large for so little noise; raise the noise multiplier or "
                 "take smaller batches"
             )

@@ -24,8 +24,8 @@ def try_every_row(model: nn.Module, criterion: Criterion, data: PrivateData) -> 
     try:
         with torch.no_grad(), torch.random.fork_rng():
             model.eval()
-            for start in range(0, len(data), _AT_ONCE):
-                rows = np.arange(start, min(start + _AT_ONCE, len(data)))
+            for start in range(0, data.rows, _AT_ONCE):
+                rows = np.arange(start, min(start + _AT_ONCE, data.rows))
                 classes = _try_rows(model, criterion, data, rows, device)
     finally:
         model.train(was_training)

@@ -5,9 +5,10 @@ A rule for a further module type is one small file: a class with `@rule(TheModul
 
 from discreet.clipping.rules import attention, conv, embedding, linear, norm, recurrent
 from discreet.clipping.rules.base import RULES, Formed, Rule, rule
+from discreet.clipping.rules.units import OfUnits
 from discreet.clipping.rules.vectorised import Vectorised
 
-__all__ = ["RULES", "Formed", "Rule", "Vectorised", "rule"]
+__all__ = ["RULES", "Formed", "OfUnits", "Rule", "Vectorised", "rule"]
 
 FAMILIES = (attention, conv, embedding, linear, norm, recurrent)
 """The modules that register the rules."""

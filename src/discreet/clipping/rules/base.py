@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
+from discreet.clipping.units import Units
 from discreet.core.errors import UnsupportedModel
 
 BUDGET = 2**28
@@ -87,6 +88,10 @@ class Rule(ABC):
         because zero times infinity is not zero."""
         self.activation = blank(self.activation, unusable)
         self.gradient = blank(self.gradient, unusable)
+
+    def of_units(self, units: Units) -> Rule | None:
+        """A rule with units along the axis of the examples, if the family has one that forms no gradients of rows."""
+        return None
 
     def join(self, others: list[Rule]) -> Rule | None:
         """One rule for this and further calls of modules with the same parameters, if the family has one."""

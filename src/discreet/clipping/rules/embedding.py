@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from discreet.clipping.rules.base import Rule, blank, refuse, rule, squared_norms, wide
 from discreet.clipping.rules.tokens import EqualTokens
+from discreet.clipping.units import Units
 
 
 @rule(nn.Embedding)
@@ -59,6 +60,14 @@ class EmbeddingRule(Rule):
         if self.factors is None:
             return groups.table(len(weight), groups.range, sums, weights)
         return groups.table(len(weight), groups.examples, self.gradient, weights * sums[:, 0])
+
+    def of_units(self, units: Units) -> Rule:
+        """The tokens of a unit's rows are one sequence, each with its part of the unit's gradient."""
+        spread = self._spread()
+        share = units.shared(torch.ones(len(units), dtype=spread.dtype, device=spread.device))
+        self.activation = units.side_by_side(self.activation)
+        self.gradient, self.factors = units.side_by_side(spread * share.view(-1, 1, 1)), None
+        return self
 
     def _measured(self) -> tuple[Tensor, EqualTokens]:
         """What equal tokens of an example add up to: gradients, or factors where all gradients are the same."""

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from discreet.clipping.rules import base
 from discreet.clipping.rules.base import Rule, rule, scaled, squared_norms
+from discreet.clipping.units import Units
 
 _CANCELLED = 16
 """Gram sums this many times smaller than those of T unrelated positions are computed again, from the products."""
@@ -46,6 +47,13 @@ class LinearRule(Rule):
         pairs = [other._positions() for other in [self, *others] if isinstance(other, LinearRule)]
         self.activation = torch.cat([a for a, _ in pairs], 1)
         self.gradient = torch.cat([g for _, g in pairs], 1)
+        return self
+
+    def of_units(self, units: Units) -> Rule:
+        """The rows of a unit are further positions, each with its part of the unit's gradient."""
+        a, g = self._positions()
+        share = units.shared(torch.ones(len(units), dtype=g.dtype, device=g.device))
+        self.activation, self.gradient = units.side_by_side(a), units.side_by_side(g * share.view(-1, 1, 1))
         return self
 
     def squares(self, name: str) -> Tensor:

@@ -1,0 +1,82 @@
+"""Units of several rows: which rows of a chunk belong together, and the means of what rows have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from discreet.core.errors import InputError
+
+
+@dataclass(frozen=True)
+class Units:
+    """The first `sizes[0]` rows of a chunk are those of one unit, the next `sizes[1]` those of another, and so on.
+
+    Every unit has at least one row: there is no padding that a model could see. What a unit contributes is the
+    gradient of the mean of its rows' losses, which is the mean of their gradients.
+    """
+
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not all(size >= 1 for size in self.sizes):
+            raise InputError(f"every unit of a chunk needs at least one row, got sizes {self.sizes}")
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(self.sizes)
+
+    @property
+    def most(self) -> int:
+        """The rows of the largest unit."""
+        return max(self.sizes, default=0)
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """The sizes as a tensor, int64, shape (units,)."""
+        return torch.tensor(self.sizes, dtype=torch.int64)
+
+    @cached_property
+    def owners(self) -> Tensor:
+        """Whose each row is: int64, shape (rows,)."""
+        return torch.repeat_interleave(torch.arange(len(self)), self.counts)
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """Where the rows of each unit end."""
+        return tuple(self.counts.cumsum(0).tolist())
+
+    def spread(self, values: Tensor) -> Tensor:
+        """Each row gets the value of its unit: shape (rows, ...) for (units, ...)."""
+        return values[self.owners.to(values.device)]
+
+    def shared(self, values: Tensor) -> Tensor:
+        """Each row gets its part of the value of its unit, one part in as many as the unit has rows."""
+        counts = self.counts.to(values.device).view(-1, *[1] * (values.dim() - 1))
+        return self.spread(values / counts)
+
+    def means(self, rows: Tensor) -> Tensor:
+        """The mean over the rows of each unit, added up in float64: shape (units, ...) for (rows, ...).
+
+        A row that is not finite makes the mean of its unit not finite.
+        """
+        wide = rows.double()
+        sums = torch.zeros(len(self), *rows.shape[1:], dtype=torch.float64, device=rows.device)
+        sums.index_add_(0, self.owners.to(rows.device), wide)
+        return sums / self.counts.to(rows.device).view(-1, *[1] * (rows.dim() - 1))
+
+    def side_by_side(self, rows: Tensor) -> Tensor:
+        """The rows of a unit beside each other, (units, most x positions, ...) for (rows, positions, ...), and zeros
+        where a unit has fewer than `most`."""
+        places = torch.arange(self.rows) - (torch.tensor((0, *self.ends[:-1])))[self.owners]
+        shape = (len(self), self.most, *rows.shape[1:])
+        out = torch.zeros(shape, dtype=rows.dtype, device=rows.device)
+        out[self.owners.to(rows.device), places.to(rows.device)] = rows
+        return out.flatten(1, 2)

@@ -1,0 +1,85 @@
+"""Whose row is whose: the rows of a data set grouped by the identifiers that its holder gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from discreet.core.arrays import IntArray
+from discreet.core.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The rows of every unit. Units are numbered as they first appear; the rows of each are in ascending order.
+
+    `order`: all rows, unit by unit. The rows of unit u are order[starts[u] : starts[u + 1]].
+    """
+
+    order: IntArray
+    starts: IntArray
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def counts(self, units: IntArray) -> IntArray:
+        """How many rows these units have."""
+        found: IntArray = self.starts[units + 1] - self.starts[units]
+        return found
+
+    def rows(self, unit: int, places: IntArray) -> IntArray:
+        """The rows of a unit at these places among its own."""
+        found: IntArray = self.order[self.starts[unit] + places]
+        return found
+
+
+def group(identifiers: object, rows: int) -> Groups:
+    """Group `rows` rows by their identifiers, one for each row: a tensor, an array or a list of whole numbers or text.
+
+    `InputError` for another number of identifiers, for a missing one (NaN, None), and for kinds that do not tell
+    reliably who is who: a person whose rows have different identifiers is protected as several.
+    """
+    values = _values(identifiers)
+    if len(values) != rows:
+        raise InputError(f"units has {len(values)} identifiers but the data has {rows} rows; give one for each row")
+    numbers: dict[int | str, int] = {}
+    owner = np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), np.int64, rows)
+    kinds = {type(value).__name__ for value in numbers}
+    if len(kinds) > 1:
+        raise InputError("units mixes whole numbers and text, so that 7 and '7' would be two persons; use one of them")
+    order = np.argsort(owner, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(numbers)))]).astype(np.int64)
+    return Groups(order, starts)
+
+
+def _values(identifiers: object) -> list[int | str]:
+    if isinstance(identifiers, Tensor):
+        identifiers = identifiers.detach().cpu().numpy()
+    if isinstance(identifiers, str) or not isinstance(identifiers, Iterable):
+        raise InputError(f"units must be one identifier for each row, got {type(identifiers).__name__}")
+    array = identifiers if isinstance(identifiers, np.ndarray) else None
+    if array is not None and array.ndim != 1:
+        raise InputError(f"units must be one identifier for each row, got an array of shape {array.shape}")
+    if array is not None and array.dtype.kind in "iuU":
+        plain: list[int | str] = array.tolist()
+        return plain
+    return [_identifier(value, row) for row, value in enumerate(identifiers if array is None else array.tolist())]
+
+
+def _identifier(value: object, row: int) -> int | str:
+    """The identifier as a Python value that is equal exactly where identifiers are."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or value != value:
+        raise InputError(f"row {row} of the data has no identifier; say whose it is, or remove the row")
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, int | str) and not isinstance(value, bool):
+        return value
+    raise InputError(
+        f"the identifier of row {row} is a {type(value).__name__}; units must be whole numbers or text, which are "
+        "equal exactly where the person is the same"
+    )
