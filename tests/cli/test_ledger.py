@@ -10,7 +10,7 @@ import pytest
 from ledgers import PLAN, filled, guarantee, sql, three
 
 from discreet.cli.app import run as discreet
-from discreet.core.adjacency import Adjacency
+from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import BudgetExhausted, InputError
 from discreet.core.events import Gaussian
 from discreet.ledger import Ledger, public_record
@@ -163,6 +163,19 @@ def test_a_budget_of_another_kind_than_the_runs_is_refused(path: Path, ask: Comm
     code, _, err = ask("budget", "--dataset-id", "patients", "--epsilon", "3", "--delta", "1e-5")
     assert code == 2
     assert "do not add up" in err
+
+
+@pytest.mark.parametrize("kind", ["basic", "zcdp", "gdp"])
+def test_a_budget_for_users(path: Path, ask: Command, kind: str) -> None:
+    options = ("--dataset-id", "patients", "--epsilon", "3", "--delta", "1e-5", "--unit", "user", "--filter", kind)
+    assert ask("budget", *options)[0] == 0
+    assert json.loads(ask("budget", "--dataset-id", "patients", "--json")[1])["budget"]["unit"] == "user"
+    ledger = Ledger(path)
+    with pytest.raises(InputError, match="unit user, but the plan is for add_remove, unit example"):
+        ledger.open_run(PLAN, guarantee(1.0), "patients")
+    ledger.open_run(PLAN, guarantee(1.0, unit=Unit.USER), "patients")
+    ledger.close()
+    assert ask("budget", *options[:-4], "--unit", "household")[0] == 2
 
 
 def test_a_ledger_that_is_not_there_is_not_made(path: Path, ask: Command) -> None:

@@ -528,3 +528,35 @@ def test_a_resumed_run_with_another_recipe_is_refused(capsys: pytest.CaptureFixt
     assert run(["train", "--resume", "out.run"]) == 2
     assert "differs" in capsys.readouterr().err
     assert charged() == 50
+
+
+PEOPLE = {"population": 10, "unit": "user", "rows_per_unit": 2}
+NAMES = np.array([f"person {i % 10}" for i in range(30)])
+
+
+def test_people_with_several_rows_are_protected_as_a_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*write(PEOPLE, units_train=NAMES), "--out", "out"]) == 0
+    assert run(["verify", "out"]) == 0
+    assert "unit user" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("recipe", "units", "message"),
+    [
+        (PEOPLE, None, "say whose each row is"),
+        ({}, NAMES, "make the plan with unit='user'"),
+        (PEOPLE, NAMES[:-1], "29 identifiers but the data has 30 rows"),
+        (PEOPLE | {"population": 7}, NAMES, "10 different identifiers, more than the 8"),
+        ({"rows_per_unit": 2}, None, "goes with unit='user'"),
+        (PEOPLE | {"unit": "family"}, NAMES, "unit"),
+    ],
+)
+def test_bad_units(
+    recipe: dict[str, Any], units: np.ndarray | None, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(write(recipe, units_train=units)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert message in err
+    assert not Path("mine-private").exists()

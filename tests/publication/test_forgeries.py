@@ -143,6 +143,14 @@ def resealed(facts: Facts) -> None:
     facts["ledger"]["digest"] = hashlib.sha256(canonical.encode()).hexdigest()
 
 
+def user_everywhere(folder: Path) -> None:
+    """A claim about rows told as one about people, in the claim, the plan and the ledger."""
+    edit_consistently(claim("unit", "user"), put("plan", "unit", value="user"))(folder)
+    fingerprint = json.loads((folder / "certificate.json").read_text())["plan_fingerprint"]
+    body = ("ledger", "entries", 0, "body")
+    edit(put(*body, "unit", value="user"), put(*body, "plan", value=fingerprint), resealed)(folder)
+
+
 def last_block_left_out(facts: Facts) -> None:
     """The last block and its release, with the count of charged steps: a shorter run, told consistently."""
     without_entry("reservation", -1)(facts)
@@ -277,7 +285,18 @@ FORGERIES: dict[str, tuple[str, Forge]] = {
     "kind ex-post": ("claim", edit(claim("kind", "ex_post"))),
     "method of an estimate": ("claim", edit(claim("method", "moments"))),
     "method missing": ("claim", edit(lambda facts: facts["claim"].pop("method"))),
-    "unit changed": ("claim", edit(claim("unit", "user"))),
+    "unit changed in the claim": ("plan", edit(claim("unit", "user"))),
+    "unit changed in claim and plan": (
+        "ledger",
+        edit_consistently(claim("unit", "user"), put("plan", "unit", value="user")),
+    ),
+    "unit changed everywhere but in the assumptions": ("mechanism", user_everywhere),
+    "unit that nobody knows": (
+        "claim",
+        edit_consistently(claim("unit", "household"), put("plan", "unit", value="household")),
+    ),
+    "several rows of an example": ("claim", edit_consistently(put("plan", "rows_per_unit", value=4))),
+    "no row of a unit": ("claim", edit_consistently(put("plan", "rows_per_unit", value=0))),
     "noise of an unknown sampler": ("mechanism", edit(put("mechanism", "noise", value="pink"))),
     "noise of another sampler": ("ledger", edit(put("mechanism", "noise", value="exact"))),
     "noise of another sampler, also in the ledger": (
@@ -355,6 +374,7 @@ def test_a_forgery_is_rejected_by_the_check_meant_for_it(folder: Path, forgery: 
         "first block dropped, resealed",
         "fewer steps charged than the ledger holds",
         "test generator in the ledger only",
+        "unit changed everywhere but in the assumptions",
     ],
 )
 def test_a_small_forgery_fails_its_own_check_only(folder: Path, forgery: str) -> None:
@@ -435,6 +455,8 @@ def test_no_strange_value_anywhere_makes_the_verifier_crash_or_accept(folder: Pa
         for value in (STRANGE[number % len(STRANGE)], STRANGE[(number * 3 + 5) % len(STRANGE)]):
             forged = json.loads(json.dumps(facts))
             put(*path, value=value)(forged)
+            if forged == facts:
+                continue
             (folder / "certificate.json").write_text(json.dumps(forged))
             verification = verify(folder)
             json.dumps(verification.as_dict())
