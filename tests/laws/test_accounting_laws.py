@@ -14,17 +14,21 @@ from discreet.core.adjacency import Adjacency, Query
 from discreet.core.errors import InputError, NotProved
 from discreet.core.events import (
     _DECODERS,
+    BoundedRange,
     Compose,
     Event,
     Gaussian,
     Laplace,
+    NoisyMax,
     Poisson,
     Repeat,
+    Selection,
     from_json,
     tally,
     to_json,
 )
 from discreet.core.guarantee import Guarantee
+from discreet.core.trials import NegativeBinomialTrials, PoissonTrials
 
 DELTA = 1e-5
 SLOW = settings(max_examples=12, deadline=None, derandomize=True)
@@ -37,14 +41,23 @@ poissons = st.builds(Poisson, st.floats(math.log(1e-3), 0).map(math.exp), inner)
 laplaces = st.builds(Laplace, noises, st.sampled_from(Query))
 sampled_laplaces = st.builds(Poisson, st.floats(math.log(1e-3), 0).map(math.exp), laplaces)
 
+epsilons = noises.map(lambda noise: 1 / noise)
+choices = st.one_of(*(st.builds(kind, epsilons, st.sampled_from(Query)) for kind in (BoundedRange, NoisyMax)))
+sampled_choices = st.builds(Poisson, st.floats(math.log(1e-3), 0).map(math.exp), choices)
+trials = st.one_of(
+    st.builds(NegativeBinomialTrials, st.floats(-0.5, 2), st.floats(0.01, 0.5)),
+    st.builds(PoissonTrials, st.floats(0.5, 20)),
+)
+selections = st.builds(Selection, st.one_of(gaussians, poissons, choices), trials)
+
 # What each theory takes. A theory that is registered must be here.
 LEAVES: dict[Method, st.SearchStrategy[Event]] = {
-    Method.PLD: st.one_of(gaussians, poissons),
-    Method.RDP: st.one_of(gaussians, poissons, laplaces),
+    Method.PLD: st.one_of(gaussians, poissons, choices, sampled_choices),
+    Method.RDP: st.one_of(gaussians, poissons, laplaces, choices, selections),
     Method.GDP: gaussians,
-    Method.ZCDP: st.one_of(gaussians, laplaces),
-    Method.ADVANCED: st.one_of(gaussians, poissons, laplaces, sampled_laplaces),
-    Method.BASIC: st.one_of(gaussians, poissons, laplaces, sampled_laplaces),
+    Method.ZCDP: st.one_of(gaussians, laplaces, choices),
+    Method.ADVANCED: st.one_of(gaussians, poissons, laplaces, sampled_laplaces, choices, sampled_choices, selections),
+    Method.BASIC: st.one_of(gaussians, poissons, laplaces, sampled_laplaces, choices, sampled_choices, selections),
 }
 SAMPLING = {Method.PLD, Method.RDP, Method.ADVANCED, Method.BASIC}
 leaves = LEAVES[Method.BASIC]
@@ -83,8 +96,26 @@ def same(one: Guarantee, other: Guarantee) -> None:
 
 
 def test_everything_registered_is_here() -> None:
-    assert set(get_args(Event)) == {Gaussian, Laplace, Poisson, Repeat, Compose}
-    assert set(_DECODERS) == {"gaussian", "laplace", "poisson", "repeat", "compose"}
+    assert set(get_args(Event)) == {
+        Gaussian,
+        Laplace,
+        BoundedRange,
+        NoisyMax,
+        Selection,
+        Poisson,
+        Repeat,
+        Compose,
+    }
+    assert set(_DECODERS) == {
+        "gaussian",
+        "laplace",
+        "bounded_range",
+        "noisy_max",
+        "selection",
+        "poisson",
+        "repeat",
+        "compose",
+    }
     assert set(PROVING) == {Method(name) for name in table.PROVERS} == set(LEAVES)
     kinds = [set(table.PROVERS), set(table.ESTIMATORS), set(table.REPEATERS)]
     assert sum(map(len, kinds)) == len(Method)
@@ -225,6 +256,19 @@ FROZEN = [
     (Compose(()), '{"event": "compose", "of": []}'),
     (Laplace(2.5), '{"event": "laplace", "scale_multiplier": 2.5, "query": "clipped_sum"}'),
     (Laplace(3, Query.COUNT), '{"event": "laplace", "scale_multiplier": 3.0, "query": "count"}'),
+    (Gaussian(2.0, Query.HISTOGRAM), '{"event": "gaussian", "noise_multiplier": 2.0, "query": "histogram"}'),
+    (BoundedRange(0.5), '{"event": "bounded_range", "epsilon": 0.5, "query": "clipped_sum"}'),
+    (NoisyMax(0.5, Query.COUNT), '{"event": "noisy_max", "epsilon": 0.5, "query": "count"}'),
+    (
+        Selection(Laplace(2.0), NegativeBinomialTrials(0, 0.1)),
+        '{"event": "selection", "of": {"event": "laplace", "scale_multiplier": 2.0, "query": "clipped_sum"}, '
+        '"trials": {"law": "truncated_negative_binomial", "shape": 0.0, "success": 0.1}}',
+    ),
+    (
+        Selection(Laplace(2.0), PoissonTrials(7)),
+        '{"event": "selection", "of": {"event": "laplace", "scale_multiplier": 2.0, "query": "clipped_sum"}, '
+        '"trials": {"law": "poisson", "mean": 7.0}}',
+    ),
 ]
 
 
@@ -248,16 +292,16 @@ def test_what_is_not_proved_is_refused_and_says_what_can_be_had(method: Method) 
         assert account(Poisson(1.0, Gaussian(1.0)), DELTA, Adjacency.REPLACE_ONE, method).epsilon < math.inf
 
 
-@pytest.mark.parametrize(("query", "ratio"), list(zip(Query, [2.0, 2.0, math.sqrt(2), 1.0], strict=True)))
+@pytest.mark.parametrize(("query", "ratio"), list(zip(Query, [2.0, 2.0, math.sqrt(2), 1.0, math.sqrt(2)], strict=True)))
 def test_replace_one_ratios(query: Query, ratio: float) -> None:
-    """Clipped sum 2, centred bit 2, covariance sqrt 2, count 1."""
+    """Clipped sum 2, centred bit 2, covariance sqrt 2, count 1, histogram sqrt 2."""
     replaced = guarantee(Gaussian(3.0, query), DELTA, Adjacency.REPLACE_ONE)
     assert replaced.epsilon == pytest.approx(guarantee(Gaussian(3.0 / ratio), DELTA).epsilon, rel=1e-9)
 
 
-@pytest.mark.parametrize(("query", "ratio"), list(zip(Query, [2.0, 2.0, 2.0, 1.0], strict=True)))
+@pytest.mark.parametrize(("query", "ratio"), list(zip(Query, [2.0, 2.0, 2.0, 1.0, 2.0], strict=True)))
 def test_replace_one_ratios_in_l1(query: Query, ratio: float) -> None:
-    """As in L2, but for the covariance: the triangle inequality gives 2."""
+    """As in L2, but for covariance and histogram: the triangle inequality gives 2."""
     replaced = guarantee(Laplace(3.0, query), DELTA, Adjacency.REPLACE_ONE, Method.BASIC)
     assert replaced.epsilon == pytest.approx(ratio / 3.0, rel=1e-9)
 

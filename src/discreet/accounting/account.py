@@ -71,6 +71,9 @@ def guarantee(
     | Poisson(rate, Gaussians), any mixture | pld, both directions; rdp, advanced, basic | `NotProved` |
     | Laplace, no sampling, with the above  | rdp, zcdp, advanced, basic               | the same     |
     | Poisson(rate, Laplace)                | advanced, basic                          | `NotProved`  |
+    | BoundedRange, NoisyMax, with Gaussians | pld; rdp, zcdp, advanced, basic         | the same     |
+    | Poisson(rate, BoundedRange or NoisyMax) | pld, advanced, basic                   | `NotProved`  |
+    | Selection (alone: pld) with any of these | rdp, advanced, basic                  | the same     |
     | nothing released                      | epsilon 0                                | epsilon 0    |
 
     Where the numbers are beyond floating point, the bound is infinite.

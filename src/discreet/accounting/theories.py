@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from discreet.accounting import classic, gdp, published, rdp, zcdp
+from discreet.accounting import classic, gdp, published, rdp, selection, zcdp
 from discreet.accounting.pld.bounds import epsilon_interval
-from discreet.accounting.releases import Releases
+from discreet.accounting.releases import Releases, SelectionRelease
 from discreet.core.errors import NotProved
+from discreet.core.events import Laplace
 
 Tolerance = Callable[[float], float]
 
@@ -26,13 +27,40 @@ class Proved:
 
 
 def _pld(parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
-    gaussians = parts.only_gaussian("pld")
+    if parts.selections and (len(parts.selections), parts.gaussians, parts.pures) == (1, (), ()):
+        return _one_search(parts.selections[0], delta, tolerance)
+    parts.without_selection("pld")
+    if any(part.kind is Laplace for part in parts.pures):
+        raise NotProved("method pld does not account for Laplace; use method rdp, zcdp, basic or advanced")
+    gaussians = parts.gaussians
+    if parts.pures:
+        interval = epsilon_interval(gaussians, delta, tolerance, [part.loss() for part in parts.pures])
+        # The worst pair of a range of losses is worse than each of its members, so that Rényi bounds may be lower.
+        rivals = [] if any(part.rate < 1 for part in parts.pures) else [_rdp(parts, delta, tolerance).upper]
+        rivals += [] if gaussians else [classic.by_basic(list(parts.pairs()), delta)]
+        return Proved(min([interval.upper, *rivals]), interval.lower)
     if not parts.sampled:
         mu = gdp.compose_mu((part.noise, part.count) for part in gaussians)
         lower, upper = gdp.epsilon_bounds(mu, delta)
         return Proved(upper, lower, "gaussian")
     interval = epsilon_interval(gaussians, delta, tolerance)
     return Proved(interval.upper, interval.lower)
+
+
+def _one_search(search: SelectionRelease, delta: float, tolerance: Tolerance) -> Proved:
+    """From the privacy profile of one trial, read off its privacy-loss distribution."""
+    if search.count > 1 or search.rate < 1:
+        raise NotProved(
+            "method pld accounts for one search alone, without sampling around it; use method rdp, basic or advanced"
+        )
+    known: dict[float, float] = {}
+
+    def trial(at: float) -> float:
+        if at not in known:
+            known[at] = _pld(search.trial, at, lambda epsilon: max(tolerance(epsilon), 0.02 * epsilon)).upper
+        return known[at]
+
+    return Proved(selection.epsilon(trial, search.trials, delta), 0.0, "pld-profile")
 
 
 def _rdp(parts: Releases, delta: float, _tolerance: Tolerance) -> Proved:
@@ -56,8 +84,9 @@ def _zcdp(parts: Releases, delta: float, _tolerance: Tolerance) -> Proved:
             "zCDP gains nothing from sampling: method zcdp accounts without sampling only (rate 1); "
             "use method pld or rdp, or zcdp-rs for the published conjecture"
         )
+    parts.without_selection("zcdp")
     rhos = [part.count * zcdp.gaussian(part.noise) for part in parts.gaussians]
-    rhos += [pure.count * zcdp.pure(pure.epsilon) for pure in parts.laplaces]
+    rhos += [part.count * part.rho for part in parts.pures]
     return Proved(zcdp.epsilon(zcdp.compose(rhos), delta))
 
 

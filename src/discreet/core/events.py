@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from discreet.core import checks
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
+from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, Trials, trials_from_json, trials_to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,57 @@ class Laplace:
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale_multiplier", checks.positive("scale_multiplier", self.scale_multiplier))
         object.__setattr__(self, "query", _query(self.query))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedRange:
+    """One candidate was chosen by the exponential mechanism, that is the one of largest score plus Gumbel noise.
+
+    `epsilon` = the range of the privacy loss under add/remove and zero-out: between neighbours the log-probabilities
+    of all candidates move by amounts that differ by at most `epsilon` (Durfee and Rogers 2019). With Gumbel noise of
+    scale b on scores that one unit moves by at most D, that is 2 D / b, or D / b if one unit moves all scores in the
+    same direction. `query` tells how much more a replacement moves (see `sensitivity_ratio`).
+    """
+
+    epsilon: float
+    query: Query = Query.CLIPPED_SUM
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon))
+        object.__setattr__(self, "query", _query(self.query))
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyMax:
+    """The candidate of largest score plus Laplace or exponential noise was chosen, the noisy scores kept secret.
+
+    `epsilon` = its pure guarantee under add/remove and zero-out: with noise of scale b on scores that one unit moves
+    by at most D, that is 2 D / b, or D / b if one unit moves all scores in the same direction (Dwork and Roth 2014,
+    section 3.3; McKenna and Sheldon 2020). `query` as in `BoundedRange`.
+    """
+
+    epsilon: float
+    query: Query = Query.CLIPPED_SUM
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon))
+        object.__setattr__(self, "query", _query(self.query))
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """`event` ran K times, K secret with the law `trials`, and only the best result by a public order was released.
+
+    Random stopping: Liu and Talwar 2019, Papernot and Steinke 2022. `event` is all that one trial reads.
+    """
+
+    event: Event
+    trials: Trials
+
+    def __post_init__(self) -> None:
+        _require_event("Selection.event", self.event)
+        if not isinstance(self.trials, NegativeBinomialTrials | PoissonTrials):
+            raise InputError(f"Selection.trials must be the law of K, got {self.trials!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +143,7 @@ class Compose:
             _require_event(f"Compose.events[{position}]", event)
 
 
-Event = Gaussian | Laplace | Poisson | Repeat | Compose
+Event = Gaussian | Laplace | BoundedRange | NoisyMax | Selection | Poisson | Repeat | Compose
 
 
 def flatten(event: Event, times: int = 1) -> Iterator[tuple[Event, int]]:
@@ -123,6 +175,12 @@ def to_json(event: Event) -> dict[str, Any]:
             return {"event": "gaussian", "noise_multiplier": noise_multiplier, "query": query.value}
         case Laplace(scale_multiplier, query):
             return {"event": "laplace", "scale_multiplier": scale_multiplier, "query": query.value}
+        case BoundedRange(epsilon, query):
+            return {"event": "bounded_range", "epsilon": epsilon, "query": query.value}
+        case NoisyMax(epsilon, query):
+            return {"event": "noisy_max", "epsilon": epsilon, "query": query.value}
+        case Selection(inner, trials):
+            return {"event": "selection", "of": to_json(inner), "trials": trials_to_json(trials)}
         case Poisson(rate, inner):
             return {"event": "poisson", "rate": rate, "of": to_json(inner)}
         case Repeat(inner, count):
@@ -154,6 +212,9 @@ def _compose_from_json(data: Mapping[str, Any]) -> Event:
 _DECODERS: dict[str, tuple[set[str], Callable[[Mapping[str, Any]], Event]]] = {
     "gaussian": ({"noise_multiplier", "query"}, lambda d: Gaussian(d["noise_multiplier"], d["query"])),
     "laplace": ({"scale_multiplier", "query"}, lambda d: Laplace(d["scale_multiplier"], d["query"])),
+    "bounded_range": ({"epsilon", "query"}, lambda d: BoundedRange(d["epsilon"], d["query"])),
+    "noisy_max": ({"epsilon", "query"}, lambda d: NoisyMax(d["epsilon"], d["query"])),
+    "selection": ({"of", "trials"}, lambda d: Selection(from_json(d["of"]), trials_from_json(d["trials"]))),
     "poisson": ({"rate", "of"}, lambda d: Poisson(d["rate"], from_json(d["of"]))),
     "repeat": ({"count", "of"}, lambda d: Repeat(from_json(d["of"]), d["count"])),
     "compose": ({"of"}, _compose_from_json),
@@ -169,5 +230,5 @@ def _query(value: object) -> Query:
 
 
 def _require_event(where: str, value: object) -> None:
-    if not isinstance(value, Gaussian | Laplace | Poisson | Repeat | Compose):
+    if not isinstance(value, get_args(Event)):
         raise InputError(f"{where} must be an event, got {value!r}")

@@ -1,5 +1,8 @@
 """Upper and lower bounds on epsilon for a composition of Poisson-sampled Gaussians: plan, discretise, compose, read.
 
+Releases of which only a pure or bounded-range guarantee is known may be among them. They count in the upper bound;
+for the lower one they are left out.
+
 The promise is an interval that holds; its width is a goal. If the first grid misses the goal, finer ones follow
 for as long as they help.
 """
@@ -12,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.compose import Composition, compose
 from discreet.accounting.pld.discretise import LossPmf, loss_range, optimistic, pessimistic
 from discreet.accounting.pld.pair import Direction, Pair
@@ -54,9 +58,12 @@ def default_tolerance(epsilon: float) -> float:
 
 
 def epsilon_interval(
-    releases: Sequence[Release], delta: float, tolerance: Callable[[float], float] = default_tolerance
+    releases: Sequence[Release],
+    delta: float,
+    tolerance: Callable[[float], float] = default_tolerance,
+    bounded: Sequence[BoundedLoss] = (),
 ) -> EpsilonInterval:
-    """Bound the epsilon of all `releases` together at `delta`, under add/remove or zero-out adjacency.
+    """Bound the epsilon of all `releases` and `bounded` together at `delta`, under add/remove or zero-out adjacency.
 
     `tolerance` maps an epsilon to the interval width aimed at. Both directions are composed apart and the
     larger counts (Zhu, Dong, Wang 2022). Numerical failure gives an infinite upper and a zero lower bound.
@@ -67,7 +74,7 @@ def epsilon_interval(
     directions = (Direction.REMOVAL, Direction.ADDITION) if sampled else (Direction.REMOVAL,)
     interval = EpsilonInterval(0.0, 0.0)
     for direction in directions:
-        one = _one_direction(releases, direction, delta, tolerance, interval.upper)
+        one = _one_direction(releases, direction, delta, tolerance, interval.upper, bounded)
         interval = EpsilonInterval(max(interval.lower, one.lower), max(interval.upper, one.upper))
     return interval
 
@@ -78,25 +85,25 @@ def _one_direction(
     delta: float,
     tolerance: Callable[[float], float],
     enough: float,
+    bounded: Sequence[BoundedLoss] = (),
 ) -> EpsilonInterval:
     """The interval of one direction, refined until it is narrow; not refined once its upper end is at most `enough`."""
     parts = [(Pair(release.rate, release.noise, direction), release.count) for release in releases]
-    count = sum(times for _, times in parts)
+    count = sum(times for _, times in parts) + sum(part.count for part in bounded)
     tail = 1e-9 * delta / count
-    window = plan_window(parts, delta, tail)
-    grid = _affordable(parts, window, tail, window.grid_for(tolerance(window.epsilon) / 4, count))
-    window = plan_window(parts, delta, tail, grid)
+    window = plan_window(parts, delta, tail, bounded=bounded)
+    grid = _affordable(parts, window, tail, window.grid_for(tolerance(window.epsilon) / 4, count), bounded)
+    window = plan_window(parts, delta, tail, grid, bounded)
     best = EpsilonInterval(0.0, math.inf)
     for _ in range(_REFINEMENTS):
-        up = _compose(pessimistic, parts, window, grid, tail, up=True)
+        up = _compose(pessimistic, parts, window, grid, tail, up=True, bounded=bounded)
         upper = epsilon_upper(up, delta)
         if upper <= enough:
             return EpsilonInterval(0.0, upper)
-        down = _compose(optimistic, parts, window, grid, tail, up=False)
-        lower = epsilon_lower(down, delta)
+        lower = epsilon_lower(_compose(optimistic, parts, window, grid, tail, up=False), delta) if parts else 0.0
         before = best.upper - best.lower
         best = EpsilonInterval(max(best.lower, lower), min(best.upper, upper))
-        finer = _affordable(parts, window, tail, grid / 2)
+        finer = _affordable(parts, window, tail, grid / 2, bounded)
         stuck = math.isfinite(before) and best.upper - best.lower > 0.9 * before
         if stuck or finer >= grid or best.upper <= best.lower + tolerance(best.lower):
             break
@@ -112,16 +119,17 @@ def _compose(
     tail: float,
     *,
     up: bool,
+    bounded: Sequence[BoundedLoss] = (),
 ) -> Composition:
-    batches = _batches(parts, grid, tail, window)
-    return compose([(discretise(pair, grid, tail, window.floor), times) for pair, times in batches], window, up=up)
+    losses = [(discretise(pair, grid, tail, window.floor), n) for pair, n in _batches(parts, grid, tail, window)]
+    return compose([*losses, *((part.pessimistic(grid), part.count) for part in bounded)], window, up=up)
 
 
 def _batches(
     parts: Sequence[tuple[Pair, int]], grid: float, tail: float, window: Window
 ) -> list[tuple[Pair, int | Array]]:
     """The parts, those with similar ranges of loss gathered into arrays: many small ones cost little more than one."""
-    if len(parts) == 1:
+    if len(parts) <= 1:
         return list(parts)
     lows, highs = loss_range(_gathered(parts)[0], grid, tail, window.floor)
     sizes = highs - lows
@@ -141,8 +149,12 @@ def _gathered(parts: Sequence[tuple[Pair, int]]) -> tuple[Pair, Array]:
     return Pair(rates, noises, parts[0][0].direction), np.array([times for _, times in parts], dtype=np.float64)
 
 
-def _affordable(parts: Sequence[tuple[Pair, int]], window: Window, tail: float, grid: float) -> float:
+def _affordable(
+    parts: Sequence[tuple[Pair, int]], window: Window, tail: float, grid: float, bounded: Sequence[BoundedLoss]
+) -> float:
     """`grid`, or the finest grid that keeps every array within `MAX_POINTS`."""
-    lows, highs = loss_range(_gathered(parts)[0], grid, tail, window.floor)
-    points = max(window.points(grid), float(np.max(highs - lows)))
+    points = max([window.points(grid), *(part.points(grid) for part in bounded)])
+    if parts:
+        lows, highs = loss_range(_gathered(parts)[0], grid, tail, window.floor)
+        points = max(points, float(np.max(highs - lows)))
     return grid * max(1.0, points / (0.9 * MAX_POINTS))
