@@ -35,7 +35,8 @@ def rdp_curve(trial: rdp.Curve, trials: Trials) -> rdp.Curve:
 
     Negative binomial, with any second order b: D(a) + (1 + eta) ((1 - 1/b) D(b) + log(1/gamma) / b) +
     log E[K] / (a - 1). Poisson, with delta that of one trial at epsilon = log(a / (a - 1)): D(a) + E[K] delta +
-    log E[K] / (a - 1).
+    log E[K] / (a - 1) is what is printed, for the outcomes of K >= 1. "Nothing chosen" adds e^-E[K] to the moment,
+    which matters where E[K] is small, so here it is log(e^((a - 1) printed) + e^-E[K]) / (a - 1).
     """
     hats = np.asarray(rdp.ORDERS)
     known: list[Array] = []
@@ -55,6 +56,8 @@ def rdp_curve(trial: rdp.Curve, trials: Trials) -> rdp.Curve:
             deltas = [rdp.delta_upper(at_hats, math.log(a / (a - 1)) * (1 - 2.0**-50)) for a in order]
             surplus = trials.mean * np.array(deltas)
         result: Array = (trial(orders) + surplus) * rdp.OUTWARD + mean + 1e-12 * np.abs(mean)
+        if not isinstance(trials, NegativeBinomialTrials):
+            result = np.logaddexp((order - 1) * result, -trials.mean) / (order - 1) * rdp.OUTWARD
         return result
 
     return search

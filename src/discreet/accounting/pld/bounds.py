@@ -92,7 +92,10 @@ def _one_direction(
     count = sum(times for _, times in parts) + sum(part.count for part in bounded)
     tail = 1e-9 * delta / count
     window = plan_window(parts, delta, tail, bounded=bounded)
-    grid = _affordable(parts, window, tail, window.grid_for(tolerance(window.epsilon) / 4, count), bounded)
+    grid = window.grid_for(tolerance(window.epsilon) / 4, count)
+    if bounded:  # their order may be huge, and no grid raises epsilon by more than its step for each release
+        grid = max(grid, tolerance(window.epsilon) / (4 * count))
+    grid = _affordable(parts, window, tail, grid, bounded)
     window = plan_window(parts, delta, tail, grid, bounded)
     best = EpsilonInterval(0.0, math.inf)
     for _ in range(_REFINEMENTS):
