@@ -35,8 +35,8 @@ def rdp_curve(trial: rdp.Curve, trials: Trials) -> rdp.Curve:
 
     Negative binomial, with any second order b: D(a) + (1 + eta) ((1 - 1/b) D(b) + log(1/gamma) / b) +
     log E[K] / (a - 1). Poisson, with delta that of one trial at epsilon = log(a / (a - 1)): D(a) + E[K] delta +
-    log E[K] / (a - 1) is what is printed, for the outcomes of K >= 1. "Nothing chosen" adds e^-E[K] to the moment,
-    which matters where E[K] is small, so here it is log(e^((a - 1) printed) + e^-E[K]) / (a - 1).
+    log E[K] / (a - 1) as printed, which bounds the part of the moment with K >= 1. The outcome of K = 0 adds e^-E[K] to
+    it, without which the bound is false for small E[K], so here it is log(e^((a - 1) printed) + e^-E[K]) / (a - 1).
     """
     hats = np.asarray(rdp.ORDERS)
     known: list[Array] = []

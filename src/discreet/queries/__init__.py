@@ -6,6 +6,7 @@ All queries on one draw of the data are asked in one call and are one event, cha
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from discreet.core.trials import NegativeBinomialTrials, PoissonTrials
 from discreet.queries.account import Account
 from discreet.queries.choices import Choice, Quantile
 from discreet.queries.pca import Components, principal_components
@@ -25,6 +26,8 @@ __all__ = [
     "Covariance",
     "Histogram",
     "Mean",
+    "NegativeBinomialTrials",
+    "PoissonTrials",
     "PrivatePCA",
     "PrivateScaler",
     "Quantile",

@@ -8,6 +8,7 @@ is shared, and so is the bad luck of being in it.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -173,7 +174,7 @@ def _checked(queries: Sequence[Query]) -> Sequence[Query]:
 def _each(queries: Sequence[Query], multipliers: Multipliers) -> list[float]:
     """The multiplier of each query; NaN for choices, which have none."""
     sums = [i for i, query in enumerate(queries) if not isinstance(query, Choice | Quantile)]
-    given = [multipliers] * len(sums) if isinstance(multipliers, int | float) else list(multipliers)
+    given = [multipliers] * len(sums) if isinstance(multipliers, float | numbers.Real) else list(multipliers)
     if len(given) != len(sums):
         raise InputError(f"give one noise multiplier for each of the {len(sums)} sums, not {len(given)}")
     result = [math.nan] * len(queries)
