@@ -163,14 +163,14 @@ def test_a_choice_costs_a_quarter_of_a_noisy_max_in_zcdp() -> None:
     assert four.epsilon == pytest.approx(one.epsilon, rel=1e-9)
 
 
-@pytest.mark.parametrize("event", [BoundedRange(0.5), NoisyMax(0.5)])
-def test_a_replacement_is_a_removal_and_an_addition(event: BoundedRange | NoisyMax) -> None:
-    doubled = type(event)(1.0)
+@pytest.mark.parametrize("kind", [BoundedRange, NoisyMax])
+@pytest.mark.parametrize("query", list(Query))
+def test_a_replacement_is_a_removal_and_an_addition(kind: type[NoisyMax], query: Query) -> None:
+    """Twice the price, or the same where the event says that replacing costs no more (count)."""
+    alike = kind(0.5 if query is Query.COUNT else 1.0)
     for method in (Method.PLD, Method.RDP, Method.ZCDP, Method.BASIC):
-        replaced = guarantee(event, DELTA, Adjacency.REPLACE_ONE, method)
-        assert replaced.epsilon == pytest.approx(guarantee(doubled, DELTA, method=method).epsilon, rel=1e-9)
-        same = guarantee(type(event)(0.5, Query.COUNT), DELTA, Adjacency.REPLACE_ONE, method)
-        assert same.epsilon == pytest.approx(guarantee(event, DELTA, method=method).epsilon, rel=1e-9)
+        replaced = guarantee(kind(0.5, query), DELTA, Adjacency.REPLACE_ONE, method)
+        assert replaced.epsilon == pytest.approx(guarantee(alike, DELTA, method=method).epsilon, rel=1e-9)
 
 
 def test_choices_on_a_poisson_draw_are_amplified() -> None:

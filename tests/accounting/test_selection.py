@@ -118,6 +118,63 @@ def test_a_search_over_gaussian_trials_enumerated(trials: Trials, noise: float) 
         assert max(hockey_stick(*pair, one) for pair in pairs) > delta, "one trial's price would do"
 
 
+def rare(leak: float, ratio: float, top: bool) -> tuple[Distribution, Distribution]:
+    """One rare outcome, `ratio` times as likely under P as under Q, above or below 400 that are nearly alike."""
+    p, q = (np.concatenate([np.full(400, (1 - mass) / 400), [mass]]) for mass in (leak, leak / ratio))
+    return (p, q) if top else (p[::-1], q[::-1])
+
+
+def exact_profile(p: Distribution, q: Distribution) -> selection.Profile:
+    """delta -> the least epsilon of this pair, both directions, by bisection."""
+
+    def at(delta: float) -> float:
+        low, high = 0.0, float(np.abs(np.log(p / q)).max())
+        for _ in range(40):
+            middle = (low + high) / 2
+            fits = max(hockey_stick(p, q, middle), hockey_stick(q, p, middle)) <= delta
+            low, high = (low, middle) if fits else (middle, high)
+        return high
+
+    return at
+
+
+@WITH_LAWS
+@pytest.mark.parametrize("delta", [0.2, 0.02, 1e-3])
+@pytest.mark.parametrize(
+    "pair", [rare(0.05, 1e6, True), rare(0.05, 1e6, False), rare(1e-3, 1e9, True), rare(0.3, 20.0, True)]
+)
+def test_the_profile_bound_on_trials_with_a_rare_outcome(
+    pair: tuple[Distribution, Distribution], delta: float, trials: Trials
+) -> None:
+    """Where the theorem is nearly tight, given the exact profile of a trial."""
+    bound = selection.epsilon(exact_profile(*pair), trials, delta)
+    best = [best_of(one, trials) for one in pair]
+    assert max(hockey_stick(*best, bound), hockey_stick(*best[::-1], bound)) <= delta
+
+
+def log_derivative(trials: Trials, x: Distribution) -> Distribution:
+    """log f'(x) = log of the sum of k P(K = k) x^(k - 1), term by term."""
+    masses = probabilities(trials)
+    k = np.arange(1, len(masses))
+    return np.log(np.power.outer(x, k - 1) @ (k * masses[1:]))
+
+
+@WITH_LAWS
+@pytest.mark.parametrize(
+    "pair",
+    [rare(0.05, 1e6, True), rare(1e-3, 1e9, True), rare(0.3, 20.0, True), gaussian_pair(1.0), gaussian_pair(9.0)],
+)
+def test_the_ratio_of_derivatives_is_bounded_and_nearly_reached(
+    pair: tuple[Distribution, Distribution], trials: Trials
+) -> None:
+    bound = selection.log_ratio(exact_profile(*pair), trials)
+    worse = [np.minimum(np.concatenate([[0.0], np.cumsum(one)]), 1.0) for one in pair]
+    p, q = (log_derivative(trials, x) for x in worse)
+    reached = float(np.abs(p - q).max())
+    assert reached <= bound + 1e-9
+    assert bound < 4.5 * reached
+
+
 @WITH_LAWS
 @pytest.mark.parametrize("order", [1.5, 3.0, 12.0])
 def test_renyi_theorems_hold_at_every_order(trials: Trials, order: float) -> None:

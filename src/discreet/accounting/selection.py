@@ -6,8 +6,8 @@ of being worse than something on neighbours.
 
 | law of K                        | Rényi                                      | privacy profile        |
 |---------------------------------|--------------------------------------------|------------------------|
-| truncated negative binomial     | Papernot and Steinke 2022, Theorem 2       | `epsilon`, first case  |
-| Poisson                         | the same, Theorem 6                        | `epsilon`, second case |
+| truncated negative binomial     | Papernot and Steinke 2022, Theorem 2       | `epsilon`, `log_ratio` |
+| Poisson                         | the same, Theorem 6                        | the same               |
 """
 
 from __future__ import annotations
@@ -66,20 +66,24 @@ def rdp_curve(trial: rdp.Curve, trials: Trials) -> rdp.Curve:
 def epsilon(trial: Profile, trials: Trials, delta: float) -> float:
     """An epsilon of the search at `delta`, from the privacy profile of one trial: its epsilon at any delta.
 
-    f' <= f'(1) = E[K], so the search has delta E[K] delta_Q(eps) at eps + log of the largest f'(x) / f'(x'). With
-    y = 1 - x, y' = 1 - x' and any (eps_1, delta_1) of a trial, y' <= e^eps_1 y + delta_1. Hence for
+    f' <= f'(1) = E[K], so the search has delta E[K] delta_Q(eps) at eps + `log_ratio`. The idea is that of Koskela,
+    Redberg, Wang 2024. For pure trials this gives less than Liu and Talwar's 3 epsilon (shape 1) and Papernot and
+    Steinke's (2 + eta) epsilon.
+    """
+    here = trial(min(delta / trials.mean * (1 - 2.0**-50), _LARGEST_DELTA))
+    return (here + log_ratio(trial, trials)) * _UP if here < math.inf else math.inf
+
+
+def log_ratio(trial: Profile, trials: Trials) -> float:
+    """A bound on log f'(x) / f'(x') for x, x' the probabilities that trials on neighbours are worse than an outcome.
+
+    With y = 1 - x, y' = 1 - x' and any (eps_1, delta_1) of a trial, y' <= e^eps_1 y + delta_1. Hence for
 
     - the negative binomial, whose f'(x) / f'(x') is ((gamma + (1 - gamma) y') / (gamma + (1 - gamma) y))^(eta + 1):
       linear in y over linear in y, so largest at y = 0 or 1, at most
       1 + (1 - gamma) max(delta_1 / gamma, e^eps_1 - 1 + delta_1), to the power eta + 1;
     - Poisson, whose f'(x) / f'(x') is e^(E[K] (y' - y)): at most e^(E[K] (e^eps_1 - 1 + delta_1)).
-
-    The idea is that of Koskela, Redberg, Wang 2024; the first is a little tighter than what they print. For pure
-    trials it gives less than Liu and Talwar's 3 epsilon (shape 1) and Papernot and Steinke's (2 + eta) epsilon.
     """
-    here = trial(min(delta / trials.mean * (1 - 2.0**-50), _LARGEST_DELTA))
-    if not here < math.inf:
-        return math.inf
     if isinstance(trials, NegativeBinomialTrials):
         gamma = trials.success
 
@@ -92,7 +96,7 @@ def epsilon(trial: Profile, trials: Trials, delta: float) -> float:
         def surplus(eps: float, share: float) -> tuple[float, bool]:
             return trials.mean * (_expm1(eps) + share), share > _expm1(eps)
 
-    return (here + _least(trial, surplus)) * _UP
+    return _least(trial, surplus)
 
 
 def _least(trial: Profile, surplus: Callable[[float, float], tuple[float, bool]]) -> float:
