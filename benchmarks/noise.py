@@ -15,6 +15,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 
 import cryptography
 import numpy as np
@@ -60,7 +61,8 @@ def main() -> None:
     pairs = parser.parse_args().pairs
     print(
         f"`python benchmarks/noise.py --pairs {pairs}`, {datetime.date.today()}, torch {torch.__version__} "
-        f"({torch.get_num_threads()} threads), numpy {np.__version__}, cryptography {cryptography.__version__}, "
+        f"({torch.get_num_threads()} threads), numpy {np.__version__}, numba {version('numba')}, "
+        f"cryptography {cryptography.__version__}, "
         f"Python {platform.python_version()}, {usable_cores()} cores.\n"
     )
     print("| sampler | numbers | rounds | ns a number | ns torch float32 | ratio | ns torch float64 | ratio |")

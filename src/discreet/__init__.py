@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from discreet.accounting.account import Method, account, guarantee
     from discreet.accounting.calibrate import calibrate_noise
+    from discreet.accounting.profile import delta_at, group_guarantee
+    from discreet.accounting.tradeoff import trade_off
     from discreet.core.adjacency import Adjacency, Unit
     from discreet.core.errors import (
         BudgetExhausted,
@@ -21,8 +23,19 @@ if TYPE_CHECKING:
         UnsupportedModel,
         VerificationFailed,
     )
-    from discreet.core.events import Compose, Event, Gaussian, Laplace, Poisson, Repeat
-    from discreet.core.guarantee import Estimate, Guarantee, Published
+    from discreet.core.events import (
+        Allocation,
+        Compose,
+        Epoch,
+        Event,
+        FixedSize,
+        Gaussian,
+        Laplace,
+        Poisson,
+        Repeat,
+        TruncatedPoisson,
+    )
+    from discreet.core.guarantee import Estimate, ExPost, Guarantee, Published
     from discreet.plan import Plan
     from discreet.publication import Verification, publish, verify
     from discreet.training import Trained, Training
@@ -34,6 +47,7 @@ _HOMES = {
     "DiscreetError": "core.errors",
     "Estimate": "core.guarantee",
     "Event": "core.events",
+    "ExPost": "core.guarantee",
     "Gaussian": "core.events",
     "Guarantee": "core.guarantee",
     "InputError": "core.errors",
@@ -43,6 +57,10 @@ _HOMES = {
     "NotProved": "core.errors",
     "Plan": "plan",
     "Poisson": "core.events",
+    "TruncatedPoisson": "core.events",
+    "FixedSize": "core.events",
+    "Epoch": "core.events",
+    "Allocation": "core.events",
     "PrivacyViolation": "core.errors",
     "Published": "core.guarantee",
     "RandomnessReuse": "core.errors",
@@ -55,18 +73,25 @@ _HOMES = {
     "VerificationFailed": "core.errors",
     "account": "accounting.account",
     "calibrate_noise": "accounting.calibrate",
+    "delta_at": "accounting.profile",
+    "group_guarantee": "accounting.profile",
     "guarantee": "accounting.account",
     "publish": "publication",
+    "trade_off": "accounting.tradeoff",
     "verify": "publication",
 }
 
 __all__ = [
     "Adjacency",
+    "Allocation",
     "BudgetExhausted",
     "Compose",
     "DiscreetError",
+    "Epoch",
     "Estimate",
     "Event",
+    "ExPost",
+    "FixedSize",
     "Gaussian",
     "Guarantee",
     "InputError",
@@ -82,14 +107,18 @@ __all__ = [
     "Repeat",
     "Trained",
     "Training",
+    "TruncatedPoisson",
     "Unit",
     "UnsupportedModel",
     "Verification",
     "VerificationFailed",
     "account",
     "calibrate_noise",
+    "delta_at",
+    "group_guarantee",
     "guarantee",
     "publish",
+    "trade_off",
     "verify",
 ]
 

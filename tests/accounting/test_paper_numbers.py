@@ -39,7 +39,7 @@ def test_exact_figures(rate: float, noise: float, steps: int, delta: float, exac
     found = guarantee(Repeat(Poisson(rate, Gaussian(noise)), steps), delta, adjacency)
     assert found.lower is not None
     assert exact * (1 - 0.0002) <= found.epsilon <= exact * 1.003
-    assert found.lower <= exact
+    assert found.lower <= exact + 5e-6  # half a unit of the last digit printed
     assert found.epsilon - found.lower <= max(0.005 * found.epsilon, 1e-4)
     assert found.method == "pld"
 

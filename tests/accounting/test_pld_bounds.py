@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
 
@@ -16,7 +17,14 @@ from scipy import fft
 from scipy.special import ndtr
 
 from discreet.accounting import gdp
-from discreet.accounting.pld.bounds import Release, _one_direction, default_tolerance, epsilon_interval
+from discreet.accounting.pld.bounds import (
+    EpsilonInterval,
+    Release,
+    _by_contour,
+    _by_grid,
+    default_tolerance,
+    epsilon_interval,
+)
 from discreet.accounting.pld.compose import compose
 from discreet.accounting.pld.discretise import LossPmf, optimistic, pessimistic
 from discreet.accounting.pld.pair import Direction, Pair
@@ -25,6 +33,7 @@ from discreet.accounting.pld.spectrum import fft_rounding
 from discreet.accounting.pld.window import Window, plan_window
 
 DIGITS = 50
+METHODS = [_by_contour, _by_grid]
 
 
 def normal(z: mp.mpf) -> mp.mpf:
@@ -72,8 +81,9 @@ deltas = st.floats(-12, -2).map(lambda power: 10**power)
 def test_one_step_brackets_the_closed_form(rate: float, noise: float, delta: float, direction: Direction) -> None:
     with mp.workdps(DIGITS):
         exact = solve(rate, noise, delta, direction)
-        one = _one_direction([Release(rate, noise, 1)], direction, delta, default_tolerance, 0.0)
-        assert one.lower <= exact <= one.upper
+        for method in METHODS:
+            one = method([Release(rate, noise, 1)], direction, delta, default_tolerance)
+            assert one.lower <= exact <= one.upper
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -89,10 +99,10 @@ def test_one_step_takes_the_worse_direction(rate: float, noise: float, delta: fl
 def by_quadrature(steps: list[tuple[float, float]], epsilon: float, direction: Direction) -> float:
     """delta(epsilon) of a few steps: Gauss-Legendre over the outcomes of all but the last, closed form for it."""
     *others, (rate, noise) = steps
-    nodes, weights = np.polynomial.legendre.leggauss(60)
+    nodes, weights = np.polynomial.legendre.leggauss(8)
     losses, masses = np.zeros(1), np.ones(1)
     for q, s in others:
-        edges = np.linspace(-11 * s, 1 + 11 * s, 9)
+        edges = np.linspace(-11 * s, 1 + 11 * s, 161)
         x = np.concatenate([(a + b) / 2 + (b - a) / 2 * nodes for a, b in pairwise(edges)])
         w = np.concatenate([(b - a) / 2 * weights for a, b in pairwise(edges)])
         null, shifted = (np.exp(-0.5 * ((x - m) / s) ** 2) / (s * math.sqrt(2 * math.pi)) for m in (0, 1))
@@ -126,12 +136,13 @@ def by_quadrature(steps: list[tuple[float, float]], epsilon: float, direction: D
     ],
 )
 @pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("method", METHODS)
 def test_a_few_steps_bracket_the_quadrature(
-    steps: list[tuple[float, float]], delta: float, direction: Direction
+    steps: list[tuple[float, float]], delta: float, direction: Direction, method: Callable[..., EpsilonInterval]
 ) -> None:
-    one = _one_direction([Release(q, s, 1) for q, s in steps], direction, delta, lambda e: 1e-4 * (1 + e), 0.0)
-    accuracy = 1e-7  # of the quadrature, relative
-    assert by_quadrature(steps, one.upper, direction) <= delta * (1 + accuracy)
+    one = method([Release(q, s, 1) for q, s in steps], direction, delta, lambda e: 1e-4 * (1 + e))
+    accuracy = 1e-5  # of the quadrature, relative: its integrand has a kink where the last loss is at its least
+    assert one.upper == math.inf or by_quadrature(steps, one.upper, direction) <= delta * (1 + accuracy)
     assert by_quadrature(steps, one.lower, direction) >= delta * (1 - accuracy)
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-HEAVY = ["torch", "scipy.stats", "matplotlib", "sqlalchemy", "sklearn"]
+HEAVY = ["torch", "scipy.stats", "matplotlib", "sqlalchemy", "sklearn", "numba", "llvmlite"]
 PLAN = ["--rate", "0.01", "--steps", "100", "--delta", "1e-5", "--json"]
 
 
@@ -14,6 +14,7 @@ PLAN = ["--rate", "0.01", "--steps", "100", "--delta", "1e-5", "--json"]
     "code",
     [
         "import discreet",
+        "import discreet.randomness, discreet.randomness.ziggurat",
         f"from discreet.cli.app import run; assert run(['epsilon', '--noise', '1', *{PLAN}]) == 0",
         f"from discreet.cli.app import run; assert run(['calibrate', '--epsilon', '1', *{PLAN}]) == 0",
         f"from discreet.cli.app import run; assert run(['compare', '--noise', '1', *{PLAN}]) == 0",

@@ -12,6 +12,7 @@ from ledgers import PLAN, filled, guarantee, sql, three
 from discreet.cli.app import run as discreet
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import BudgetExhausted, InputError
+from discreet.core.events import Gaussian
 from discreet.ledger import Ledger, public_record
 
 Said = tuple[int, str, str]
@@ -172,3 +173,50 @@ def test_a_ledger_that_is_not_there_is_not_made(path: Path, ask: Command) -> Non
     assert not path.exists()
     with pytest.raises(InputError):
         raise InputError
+
+
+COURSE = ("--rate", "0.01", "--noise", "1", "--steps", "1000")
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [("rdp-order", COURSE), ("rdp-order", ("--order", "9.5")), ("rdp-curve", COURSE), ("zcdp", ()), ("gdp", ())],
+    ids=str,
+)
+def test_budgets_over_steps(path: Path, ask: Command, kind: str, more: tuple[str, ...]) -> None:
+    options = ("budget", "--dataset-id", "patients", "--epsilon", "3", "--delta", "1e-5", "--filter", kind, *more)
+    code, out, _ = ask(*options)
+    assert code == 0
+    assert f"0 % spent in 0 runs, of epsilon 3, delta 1e-05 by filter {kind}" in out
+    ledger = Ledger(path)
+    run = ledger.open_run(PLAN, guarantee(1.25), "patients")
+    ledger.reserve(run, ledger.start_attempt(run, PLAN), lambda _: [Gaussian(50.0)] * 4)
+    ledger.close()
+    facts = json.loads(ask("budget", "--dataset-id", "patients", "--json")[1])
+    assert 0 < facts["spent"]["share"] < 0.1
+    assert facts["spent"]["runs"] == 1
+    assert facts["budget"]["filter"] == kind
+    code, _, err = ask(*options[:3], "--epsilon", "4", "--delta", "1e-5")
+    assert code == 2
+    assert "before the first" in err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--filter", "rdp-order"),
+        ("--filter", "rdp-curve", "--noise", "1"),
+        ("--filter", "rdp-curve", "--order", "3"),
+        ("--filter", "zcdp", *COURSE),
+        ("--filter", "basic", "--order", "3"),
+        ("--filter", "rdp-order", "--order", "1.01"),
+        ("--filter", "rdp-order", "--order", "3", *COURSE),
+        ("--filter", "other"),
+    ],
+    ids=" ".join,
+)
+def test_filters_that_cannot_be_set(path: Path, ask: Command, options: tuple[str, ...]) -> None:
+    code, _, err = ask("budget", "--dataset-id", "patients", "--epsilon", "3", "--delta", "1e-5", *options)
+    assert code == 2
+    assert err
+    assert not path.exists() or sql(path, "SELECT count(*) FROM discreet_entries") == [(0,)]

@@ -334,7 +334,7 @@ def test_exact_engine_and_noise_end_to_end(name: str, capsys: pytest.CaptureFixt
     certificate = json.loads(Path(facts["folder"], "certificate.json").read_text())
     assert certificate["mechanism"]["engine"] == certificate["mechanism"]["noise"] == "exact"
     assert certificate["plan"]["noise"][0]["steps"] == 2
-    assert not any("Box-Muller" in assumption or "2^-20" in assumption for assumption in certificate["assumptions"])
+    assert not any("ziggurat" in assumption or "2^-20" in assumption for assumption in certificate["assumptions"])
     assert run(["verify", facts["folder"]]) == 0
     assert run(["ledger", "verify", "--ledger", f"{facts['folder']}.run/ledger.sqlite", facts["folder"]]) == 0
 

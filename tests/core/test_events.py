@@ -8,9 +8,31 @@ import pytest
 
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
-from discreet.core.events import Compose, Event, Gaussian, Laplace, Poisson, Repeat, flatten, from_json, tally
+from discreet.core.event_json import from_json, to_json
+from discreet.core.events import (
+    Allocation,
+    Compose,
+    Epoch,
+    Event,
+    FixedSize,
+    Gaussian,
+    Laplace,
+    Poisson,
+    Repeat,
+    TruncatedPoisson,
+    flatten,
+    tally,
+)
 
 ONE = Gaussian(1.0)
+DRAWS = (
+    Poisson(0.1, ONE),
+    TruncatedPoisson(0.1, 20, 100, ONE),
+    FixedSize(100, 10, ONE),
+    Epoch(Repeat(ONE, 10)),
+    Allocation(10, 2, ONE),
+)
+"""One of every sampler."""
 
 
 @pytest.mark.parametrize("noise", [0, -1.0, math.nan, math.inf, True, "1", None])
@@ -43,6 +65,20 @@ def test_only_events_inside_events(inner: Event) -> None:
         Compose((ONE, inner))
 
 
+@pytest.mark.parametrize("draw", DRAWS)
+def test_draws_need_events_and_survive_json(draw: Event) -> None:
+    assert from_json(to_json(draw)) == draw
+    with pytest.raises(InputError, match=r"\.event must be an event"):
+        dataclasses.replace(draw, event="gaussian")  # type: ignore[arg-type]
+
+
+def test_nobody_is_drawn_twice() -> None:
+    with pytest.raises(InputError, match="must not exceed the population"):
+        FixedSize(10, 11, ONE)
+    with pytest.raises(InputError, match="must not exceed steps"):
+        Allocation(2, 3, ONE)
+
+
 def test_unknown_query_lists_the_known() -> None:
     with pytest.raises(
         InputError, match="unknown query 'sum'; known: clipped_sum, centred_bit, covariance, count, histogram"
@@ -50,7 +86,7 @@ def test_unknown_query_lists_the_known() -> None:
         Gaussian(1.0, "sum")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("event", [ONE, Laplace(1.0), Poisson(0.1, ONE), Repeat(ONE, 2), Compose((ONE,))])
+@pytest.mark.parametrize("event", [ONE, Laplace(1.0), *DRAWS, Repeat(ONE, 2), Compose((ONE,))])
 def test_frozen_and_without_room_for_more(event: Event) -> None:
     name = dataclasses.fields(event)[0].name
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -82,7 +118,7 @@ def test_counts_multiply_through_nesting() -> None:
         ([], "an event must be an object"),
         ({"name": "gaussian"}, "an event must be an object"),
         ({"event": 3}, "an event must be an object"),
-        ({"event": "uniform"}, "unknown event 'uniform'; known: bounded_range, compose"),
+        ({"event": "uniform"}, "unknown event 'uniform'; known: allocation, bounded_range, compose, epoch, fixed_size"),
         ({"event": "laplace", "scale_multiplier": 1.0}, "needs exactly the fields"),
         ({"event": "laplace", "scale_multiplier": 0, "query": "count"}, "scale_multiplier must be"),
         ({"event": "gaussian", "noise_multiplier": 1.0}, "needs exactly the fields"),

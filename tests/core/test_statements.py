@@ -6,7 +6,7 @@ import pytest
 
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
-from discreet.core.guarantee import Estimate, Guarantee, Published, Statement
+from discreet.core.guarantee import Estimate, ExPost, Guarantee, Published, Statement
 
 
 def published(epsilon: float = 1.0, delta: float = 1e-5) -> Published:
@@ -34,3 +34,14 @@ def test_nonsense_is_refused(make: type) -> None:
         with pytest.raises(InputError, match="delta"):
             make(delta=delta)
     assert make(epsilon=math.inf).epsilon == math.inf
+
+
+def test_a_reading_is_no_other_statement_and_says_what_it_is() -> None:
+    reading = ExPost(4.8389984, 1e-6, Adjacency.ADD_REMOVE, "doubling-odometer")
+    assert reading.kind == "ex_post"
+    assert not isinstance(reading, Guarantee | Estimate | Published)
+    assert "4.8390" in reading.sentence
+    assert "probability at most 1e-06, at whatever time the run stops" in reading.sentence
+    for epsilon, delta in ((-1.0, 1e-6), (math.nan, 1e-6), (1.0, 0.0), (1.0, 1.0)):
+        with pytest.raises(InputError):
+            ExPost(epsilon, delta, Adjacency.ADD_REMOVE, "doubling-odometer")

@@ -135,28 +135,28 @@ def noise_too_small_in_the_step(patch: pytest.MonkeyPatch) -> None:
 
 
 def divided_by_the_realised_batch(patch: pytest.MonkeyPatch) -> None:
-    real_draw, real_apply = PoissonSampler.draw, session_module.apply
+    real_draw, real_apply = PoissonSampler.batches, session_module.apply
     drawn: list[int] = []
 
-    def draw(self: PoissonSampler, step: int, size: int, stream: Stream) -> Any:
-        rows = real_draw(self, step, size, stream)
+    def batches(self: PoissonSampler, step: int, size: int, stream: Stream) -> Any:
+        (rows,) = real_draw(self, step, size, stream)
         drawn.append(len(rows))
-        return rows
+        return (rows,)
 
     def apply(release: Release, parameters: Any, optimizer: Any, _divisor: float) -> None:
         real_apply(release, parameters, optimizer, max(1, drawn[-1]))
 
-    patch.setattr(PoissonSampler, "draw", draw)
+    patch.setattr(PoissonSampler, "batches", batches)
     patch.setattr(session_module, "apply", apply)
 
 
 def rate_from_the_length(patch: pytest.MonkeyPatch) -> None:
-    real = PoissonSampler.draw
+    real = PoissonSampler.batches
 
-    def draw(_self: PoissonSampler, step: int, size: int, stream: Stream) -> Any:
+    def batches(_self: PoissonSampler, step: int, size: int, stream: Stream) -> Any:
         return real(PoissonSampler(12 / size), step, size, stream)
 
-    patch.setattr(PoissonSampler, "draw", draw)
+    patch.setattr(PoissonSampler, "batches", batches)
 
 
 def one_step_not_charged(patch: pytest.MonkeyPatch) -> None:
@@ -188,15 +188,15 @@ def partial_block_not_charged(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_same_epoch_again(patch: pytest.MonkeyPatch) -> None:
-    real = PoissonSampler.draw
+    real = PoissonSampler.batches
     seen: dict[int, Any] = {}
 
-    def draw(self: PoissonSampler, step: int, size: int, stream: Stream) -> Any:
+    def batches(self: PoissonSampler, step: int, size: int, stream: Stream) -> Any:
         if step % 4 not in seen:
             seen[step % 4] = real(self, step, size, stream)
         return seen[step % 4]
 
-    patch.setattr(PoissonSampler, "draw", draw)
+    patch.setattr(PoissonSampler, "batches", batches)
 
 
 def empty_batch_skipped(patch: pytest.MonkeyPatch) -> None:

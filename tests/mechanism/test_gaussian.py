@@ -57,7 +57,7 @@ def test_the_standard_deviation_is_multiplier_times_sensitivity(
     sampler: str, multiplier: float, count: int, sensitivity: float
 ) -> None:
     paid = receipt(Poisson(0.1, Gaussian(multiplier)))
-    total = zeros(sensitivity, count, grid_for(paid.event, sensitivity))
+    total = zeros(sensitivity, count, grid_for(paid.release, sensitivity))
     noise = release_of(total, paid, TestStream(11), NOISE_SAMPLERS[sampler]).tensors["w"]
     chi_square = float(np.square(noise / (multiplier * sensitivity)).sum())
     low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], count)
@@ -73,7 +73,7 @@ def test_the_noise_asked_for_is_at_least_multiplier_times_sensitivity_in_rationa
     event: Event, sensitivity: float
 ) -> None:
     multiplier = (event.event if isinstance(event, Poisson) else event).noise_multiplier  # type: ignore[union-attr]
-    grid = grid_for(event, sensitivity)
+    grid = grid_for(receipt(event).release, sensitivity)
     asked = scale_of(zeros(sensitivity, 3, grid), event) * exactly(grid)
     least = exactly(multiplier) * exactly(sensitivity)
     assert least <= asked <= least * (1 + Fraction(1, 2**28))
@@ -86,7 +86,7 @@ def test_a_step_gets_hardly_more_noise_than_multiplier_times_clip_norm(
 ) -> None:
     """What the grid and the chunks add to the sensitivity costs less than 1 %, and nothing at all with `exact`."""
     event, norm = Poisson(rate, Gaussian(1.3)), 0.8
-    clip = Clip(norm, grid_for(event, norm))
+    clip = Clip(norm, grid_for(receipt(event).release, norm))
     parameters = {"w": torch.zeros(300, 100), "b": torch.zeros(())}
     total = Accumulator(parameters).total(ENGINES[engine], clip, largest_batch(rate, population))
     asked = scale_of(total, event) * exactly(clip.grid)
@@ -98,7 +98,7 @@ def test_a_step_gets_hardly_more_noise_than_multiplier_times_clip_norm(
 @pytest.mark.parametrize("multiplier", [0.01, 0.5, 1.0, 1.7, 2.0, 1e4])
 @pytest.mark.parametrize("norm", [1e-5, 0.99, 1.0, 3e3])
 def test_the_grid_is_a_power_of_two_thirty_bits_below_the_noise(multiplier: float, norm: float) -> None:
-    grid = grid_for(Poisson(0.5, Gaussian(multiplier)), norm)
+    grid = grid_for(Gaussian(multiplier), norm)
     assert math.frexp(grid)[0] == 0.5
     assert 2**GRID_BITS <= multiplier * norm / grid < 2 ** (GRID_BITS + 1)
     assert GRID_BITS == 30
@@ -107,7 +107,7 @@ def test_the_grid_is_a_power_of_two_thirty_bits_below_the_noise(multiplier: floa
 @pytest.mark.parametrize("sampler", NOISE_SAMPLERS)
 def test_what_is_released_is_on_the_grid(sampler: str) -> None:
     paid = receipt(Poisson(0.5, Gaussian(1.1)))
-    grid = grid_for(paid.event, 0.3)
+    grid = grid_for(paid.release, 0.3)
     tensors = {"a": np.array([[1, -5, 2**40]]) * grid, "b": np.array(3 * grid), "c": np.zeros((2, 2))}
     release = release_of(ClippedSum(tensors, 0.3, grid), paid, TestStream(2), NOISE_SAMPLERS[sampler])
     assert len(units_of(release.tensors, grid)) == 8
@@ -209,7 +209,7 @@ def test_a_receipt_for_something_else_is_refused(event: Event) -> None:
     with pytest.raises(PrivacyViolation, match="not for one Gaussian"):
         release_of(zeros(count=2), receipt(event), TestStream(0))
     with pytest.raises(PrivacyViolation, match="not for one Gaussian"):
-        grid_for(event, 1.0)
+        grid_for(receipt(event).release, 1.0)
 
 
 def test_tensors_and_positions_get_independent_noise() -> None:

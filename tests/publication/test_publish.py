@@ -182,7 +182,7 @@ def test_the_certificate_names_the_mechanism_and_its_assumptions(tmp_path: Path,
     assert facts["assumptions"][-2:] == [NOISE_SAMPLERS[noise].assumption, ENGINES[engine].assumption]
     page = (tmp_path / "out" / "report.html").read_text()
     assert ("2^-20 of the clip norm" in page) == (engine != "exact")
-    assert ("Box-Muller" in page) == (noise == "fast")
+    assert ("ziggurat" in page) == (noise == "fast")
 
 
 def test_the_certificate_repeats_the_ledger_of_the_run(tmp_path: Path) -> None:

@@ -13,15 +13,18 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from dp_accounting.dp_event import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
-from discreet.core.events import to_json
-from discreet.plan import Plan
+from discreet.core.event_json import to_json
+from discreet.plan import NoSampling, Plan
 from discreet.publication import figures
-from discreet.publication.card import percent_up, rounded_down, rounded_up
-from discreet.publication.report import best_true_positives, epsilon_curve, posterior, released, report_page
+from discreet.publication.formats import percent_up, rounded_down, rounded_up
+from discreet.publication.report import attack_risk, attacks, epsilon_curve, released, report_page
 
 HOSTILE = '</title><script>alert(\'x\')</script> " onload="y" $x_{1}$ {{ 7*7 }} `|'
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -175,31 +178,32 @@ def test_percentages_are_rounded_up(value: float) -> None:
     assert Decimal(percent_up(value).rstrip("%")) >= Decimal(value) * 100
 
 
-def test_true_positives_match_the_closed_form() -> None:
-    assert best_true_positives(0.01, 1.0, 1e-5) == pytest.approx(math.e * 0.01 + 1e-5)
-    assert best_true_positives(0.9, 1.0, 1e-5) == pytest.approx(1 - math.exp(-1) * (0.1 - 1e-5))
-    assert best_true_positives(0.3, 0.0, 0.0) == pytest.approx(0.3)
-    assert best_true_positives(0.0, 800.0, 1e-5) == 1e-5
-    assert best_true_positives(1e-9, 800.0, 1e-5) == 1.0
-    assert best_true_positives(1.0, 1.0, 1e-5) == 1.0
+def test_attacks_are_those_of_the_plan_and_of_the_claim(page: str, facts: dict[str, Any], plan: Plan) -> None:
+    """Against the profile that dp-accounting 0.6.0 computes (pessimistic, grid 1e-4) for the same plan."""
+    theirs = PLDAccountant().compose(
+        SelfComposedDpEvent(PoissonSampledDpEvent(plan.sampling.rate, GaussianDpEvent(4.0)), plan.steps)
+    )
+    epsilons = [k / 50 for k in range(200)]
+    profile = [float(theirs.get_delta(epsilon)) for epsilon in epsilons]
+    rows = attacks(attack_risk(facts["claim"], plan))
+    assert [row["false_positives"] for row in rows] == [0.001, 0.01, 0.1]
+    for row in rows:
+        share = row["false_positives"]
+        exact = min(delta + math.exp(epsilon) * share for epsilon, delta in zip(epsilons, profile, strict=True))
+        assert row["best"] == pytest.approx(exact, rel=2e-3)
+        claim = facts["claim"]
+        assert row["budget"] == pytest.approx(claim["delta"] + math.exp(claim["epsilon"]) * share)
+        assert row["best"] <= row["budget"]
+    text = " ".join(Walk(page).text.split())
+    assert f"at most {percent_up(rows[1]['best'])} of those whose row was used" in text
+    assert percent_up(rows[1]["budget"]) in text
 
 
-@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 50), st.floats(0, 50), st.floats(0, 0.5))
-def test_true_positives_grow_with_false_positives_and_epsilon(
-    a: float, b: float, epsilon: float, larger: float, delta: float
-) -> None:
-    low, high = sorted((a, b))
-    epsilon, larger = sorted((epsilon, larger))
-    best = best_true_positives(low, epsilon, delta)
-    assert low - 1e-12 <= best <= 1
-    assert best <= best_true_positives(high, epsilon, delta) + 1e-12
-    assert best <= best_true_positives(low, larger, delta) + 1e-12
-
-
-def test_posterior_from_even_odds() -> None:
-    assert posterior(0.0) == 0.5
-    assert posterior(1.0) == pytest.approx(math.e / (1 + math.e))
-    assert posterior(1000.0) == 1.0
+def test_without_a_curve_only_the_claim_is_read(plan: Plan) -> None:
+    sampled = plan.model_copy(update={"adjacency": Adjacency.REPLACE_ONE})
+    risk = attack_risk({"epsilon": 1.0, "delta": 1e-5}, sampled)
+    assert risk.curve is None
+    assert attacks(risk)[1]["best"] == attacks(risk)[1]["budget"] == pytest.approx(math.e * 0.01 + 1e-5)
 
 
 @pytest.mark.parametrize("phases", [4.0, [(3.0 + 0.02 * i, 1) for i in range(40)]])
@@ -261,12 +265,14 @@ def test_page_works_without_a_lower_bound_and_for_rdp(plan: Plan) -> None:
 
 @pytest.mark.parametrize(("adjacency", "batch"), [("zero_out", 300), ("replace_one", 1437)])
 def test_other_adjacencies(adjacency: str, batch: int) -> None:
-    plan = small_plan(adjacency=adjacency, batch=batch, noise_multiplier=60.0)
+    plan = small_plan(adjacency="zero_out", batch=batch, noise_multiplier=60.0)
+    if adjacency == "replace_one":
+        plan = plan.model_copy(update={"sampling": NoSampling(), "adjacency": Adjacency.REPLACE_ONE})
     assert "one row is replaced by" in report_page(facts_of(plan), plan)
 
 
 def test_a_weak_promise_is_called_weak() -> None:
-    plan = small_plan(noise_multiplier=0.3)
+    plan = small_plan(noise_multiplier=0.27)
     text = " ".join(Walk(report_page(facts_of(plan), plan)).text.split())
     assert "does not exclude an attack" in text
     assert "does not stop anyone who thought" in text

@@ -26,9 +26,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from discreet.core.events import Event, from_json, to_json
+from discreet.core.adjacency import Adjacency
+from discreet.core.event_json import from_json, to_json
+from discreet.core.events import Event, steps_of
 from discreet.ledger import Ledger
-from discreet.plan import Plan
+from discreet.plan import (
+    AllocationSampling,
+    FixedSizeSampling,
+    NoSampling,
+    Plan,
+    PoissonSampling,
+    Sampling,
+    ShuffleSampling,
+    TruncatedPoissonSampling,
+)
 
 CRASH = 77
 """The exit code of an injected crash."""
@@ -38,11 +49,24 @@ BLOCK = 3
 STEPS = sum(count for _, count in PHASES)
 
 
-def plan(phases: Any = PHASES, block: int = BLOCK, delta: float = 1e-5) -> Plan:
+SAMPLINGS: dict[str, tuple[Sampling, Adjacency]] = {
+    "poisson": (PoissonSampling(rate=0.5), Adjacency.ADD_REMOVE),
+    "truncated": (TruncatedPoissonSampling(rate=0.5, capacity=30), Adjacency.ADD_REMOVE),
+    "fixed size": (FixedSizeSampling(batch=12), Adjacency.REPLACE_ONE),
+    "shuffle": (ShuffleSampling(batch=5), Adjacency.ZERO_OUT),
+    "allocation": (AllocationSampling(period=5), Adjacency.ADD_REMOVE),
+    "none": (NoSampling(), Adjacency.REPLACE_ONE),
+}
+"""By name; epochs and periods have five steps."""
+
+
+def plan(phases: Any = PHASES, block: int = BLOCK, delta: float = 1e-5, sampling: str = "poisson") -> Plan:
     """Unequal multipliers, so that a step charged in the wrong order shows."""
-    made = Plan.poisson(
+    drawn, adjacency = SAMPLINGS[sampling]
+    made = Plan.make(
+        drawn,
+        adjacency=adjacency,
         population=24,
-        batch=12,
         steps=sum(count for _, count in phases),
         clip_norm=1.0,
         delta=delta,
@@ -83,14 +107,14 @@ def journal(folder: Path) -> list[dict[str, Any]]:
 def findings(folder: Path, planned: Plan | None = None, address: str = "") -> Findings:
     """Walk the chain of the run's own ledger, or of the one at `address`, and compare."""
     where = address or folder / "run" / "ledger.sqlite"
-    events = steps_of((planned or plan()).event())
+    events = planned_steps((planned or plan()).event())
     charged: list[Event] = []
     if address or Path(where).exists():
         ledger = Ledger(where)
         ledger.verify()
         for entry in ledger.entries():
             if entry.kind == "reservation":
-                block = steps_of(from_json(entry.content))
+                block = planned_steps(from_json(entry.content))
                 assert entry.steps == len(block)
                 charged += block if entry.position == len(charged) else [None] * len(block)  # type: ignore[list-item]
         ledger.close()
@@ -110,9 +134,9 @@ def findings(folder: Path, planned: Plan | None = None, address: str = "") -> Fi
     )
 
 
-def steps_of(event: Any) -> list[Event]:
-    """One event per step of a composition of repeats."""
-    return [part.event for part in event.events for _ in range(part.count)]
+def planned_steps(event: Any) -> list[Event]:
+    """The draw of each step, over a composition of repeats; that of an epoch is there once for each of its steps."""
+    return [part.event for part in event.events for _ in range(part.count) for _ in steps_of(part.event)]
 
 
 # The server ---------------------------------------------------------------------------------------------------------
@@ -193,7 +217,7 @@ def _child(request: dict[str, Any]) -> str:
     | fault      | (place, n): exit there at the n-th visit |
     | plant      | a fault of the library itself, from `_PLANTS` |
     | publish    | publish to FOLDER/out afterwards |
-    | phases, block, delta | another plan |
+    | phases, block, delta, sampling | another plan |
     | seed, rate, rows     | another initial model, learning rate, data |
     | engine, noise, test_stream | another mechanism |
     | ledger, dataset_id         | a shared ledger |
@@ -217,7 +241,12 @@ def _child(request: dict[str, Any]) -> str:
         folder,
         model=model,
         optimizer=optimizer,
-        plan=plan(request.get("phases", PHASES), request.get("block", BLOCK), request.get("delta", 1e-5)),
+        plan=plan(
+            request.get("phases", PHASES),
+            request.get("block", BLOCK),
+            request.get("delta", 1e-5),
+            request.get("sampling", "poisson"),
+        ),
         data=blobs(request.get("rows", 24)),
         stream=TestStream(5) if request.get("test_stream") else None,
         resume=request.get("resume", False),
@@ -302,7 +331,7 @@ def _instrument(fault: _Fault) -> None:
 
     from discreet.ledger import Ledger
     from discreet.publication import folder as publication
-    from discreet.sampling import PoissonSampler
+    from discreet.sampling import AllocationSampler, PoissonSampler, ShuffleSampler
     from discreet.training import run_folder, session
 
     _HIT[0] = fault.hit
@@ -310,7 +339,8 @@ def _instrument(fault: _Fault) -> None:
     for method in ("open_run", "start_attempt", "reserve", "commit"):
         _wrap_ledger(Ledger, method, doing)
     event.listen(Engine, "commit", lambda _connection: hit(f"{doing[0]}: before commit"))
-    _around(PoissonSampler, "draw", "draw")
+    for sampler in (PoissonSampler, ShuffleSampler, AllocationSampler):
+        _around(sampler, "batches", "draw")
     _around(session.Step, "add", "chunk")
     _around(session, "apply", "optimizer")
     _around(run_folder.RunFolder, "create", "folder")

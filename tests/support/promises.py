@@ -138,14 +138,14 @@ def releases_are_on_the_grid(folder: Path) -> None:
                 tiny_training(folder / engine / noise, plan=plan, engine=engine, noise=noise).run()
             assert len(releases) == 7
             for release in releases:
-                units_of(release.tensors, grid_for(release.event, plan.clipping.norm))
+                units_of(release.tensors, grid_for(release.receipt.release, plan.clipping.norm))
 
 
 def noise_has_the_paid_scale(_folder: Path) -> None:
     """Chi-square test on 10^5 values; false alarm 1e-9, were the seed not fixed."""
     count, multiplier, sensitivity = 100_000, 1.3, 0.7
     receipt = Receipt("run", 0, 0, Poisson(0.5, Gaussian(multiplier)))
-    total = ClippedSum({"w": np.zeros(count)}, sensitivity, grid_for(receipt.event, sensitivity))
+    total = ClippedSum({"w": np.zeros(count)}, sensitivity, grid_for(receipt.release, sensitivity))
     release = gaussian_release(total, receipt, TestStream(1), NOISE_SAMPLERS["fast"])
     statistic = float(np.square(release.tensors["w"] / (multiplier * sensitivity)).sum())
     low, high = stats.chi2.ppf([5e-10, 1 - 5e-10], count)
@@ -159,7 +159,7 @@ def one_step_is_what_the_plan_says(folder: Path) -> None:
     before = {name: parameter.detach().clone() for name, parameter in training.model.named_parameters()}
 
     stream = TestStream(5)
-    rows = torch.from_numpy(PoissonSampler(0.5).draw(0, 24, stream))
+    rows = torch.from_numpy(PoissonSampler(0.5).batches(0, 24, stream)[0])
     assert 0 < len(rows) < 24
     accumulator = Accumulator(private_parameters(training.model))
     for row in rows:
@@ -169,7 +169,7 @@ def one_step_is_what_the_plan_says(folder: Path) -> None:
         clipped = [gradient / max(1.0, float(norm)) for gradient in gradients]
         accumulator.add(dict(zip(before, clipped, strict=True)))
     receipt = Receipt("run", 0, 0, Poisson(0.5, Gaussian(1.5)))
-    clip = Clip(1.0, grid_for(receipt.event, 1.0))
+    clip = Clip(1.0, grid_for(receipt.release, 1.0))
     total = accumulator.total(ENGINES["vmap"], clip, largest_batch(0.5, 30))
     release = gaussian_release(total, receipt, stream, NOISE_SAMPLERS["fast"])
 

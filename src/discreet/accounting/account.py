@@ -14,8 +14,9 @@ from typing import TypeVar
 import numpy as np
 
 from discreet.accounting import theories
+from discreet.accounting.interpret import releases
 from discreet.accounting.pld.bounds import default_tolerance
-from discreet.accounting.releases import Releases, releases
+from discreet.accounting.releases import Releases
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import DiscreetError, InputError, NotProved
@@ -39,6 +40,7 @@ class Method(StrEnum):
     MOMENTS = "moments"
     ZCDP_RF = "zcdp-rf"
     STRONG = "strong"
+    ADADP = "adadp"
 
     @property
     def proves(self) -> bool:
@@ -47,8 +49,12 @@ class Method(StrEnum):
 
     @property
     def why(self) -> str:
-        """One sentence: why the figure does or does not hold for a fixed plan."""
+        """One sentence: why the figure does or does not hold for a fixed plan of Poisson batches, or unsampled."""
         return theories.WHY[self.value]
+
+    def why_for(self, event: Event) -> str:
+        """The same for the samplers that `event` names."""
+        return theories.why(self.value, {type(part).__name__ for part in tally(event)})
 
 
 PROVING = tuple(method for method in Method if method.proves)
@@ -65,16 +71,31 @@ def guarantee(
 
     `tolerance` maps an epsilon to the width aimed at for the interval [lower, epsilon] (method `pld`).
 
-    | event                                 | add_remove, zero_out                     | replace_one  |
-    |---------------------------------------|------------------------------------------|--------------|
-    | Gaussians, no sampling                | pld, gdp (exact); rdp, zcdp, advanced, basic | the same |
-    | Poisson(rate, Gaussians), any mixture | pld, both directions; rdp, advanced, basic | `NotProved` |
-    | Laplace, no sampling, with the above  | rdp, zcdp, advanced, basic               | the same     |
-    | Poisson(rate, Laplace)                | advanced, basic                          | `NotProved`  |
-    | BoundedRange, NoisyMax, with Gaussians | pld; rdp, zcdp, advanced, basic         | the same     |
-    | Poisson(rate, BoundedRange or NoisyMax) | pld, advanced, basic                   | `NotProved`  |
-    | Selection (alone: pld) with any of these | rdp, advanced, basic                  | the same     |
-    | nothing released                      | epsilon 0                                | epsilon 0    |
+    | event                                  | add_remove           | zero_out             | replace_one          |
+    |----------------------------------------|----------------------|----------------------|----------------------|
+    | Gaussians, no sampling                 | G                    | G                    | G                    |
+    | Poisson(rate, Gaussians)               | S, both directions   | S, both directions   | `NotProved`          |
+    | TruncatedPoisson(Gaussians)            | S, less delta        | S, less delta        | `NotProved`          |
+    | FixedSize(Gaussians)                   | `NotProved`          | `NotProved`          | S, symmetrised       |
+    | Epoch(Gaussians)                       | `NotProved`          | G as an upper bound  | G as an upper bound  |
+    | Allocation(steps, chosen, Gaussians)   | G as an upper bound  | G as an upper bound  | G as an upper bound  |
+    | Laplace, no sampling                   | L                    | L                    | L                    |
+    | NoisyMax, BoundedRange, no sampling    | L, pld               | L, pld               | L, pld               |
+    | Poisson(rate, Laplace)                 | C                    | C                    | `NotProved`          |
+    | Poisson(rate, NoisyMax, BoundedRange)  | C, pld               | C, pld               | `NotProved`          |
+    | TruncatedPoisson(pure)                 | as Poisson, less delta | as Poisson, less delta | `NotProved`      |
+    | FixedSize(pure)                        | `NotProved`          | `NotProved`          | C                    |
+    | Epoch(pure)                            | `NotProved`          | as the dearest batch | as the dearest batch |
+    | Allocation(steps, chosen, pure)        | as `chosen` of them  | as `chosen` of them  | as `chosen` of them  |
+    | Selection of one column's events       | rdp, C; alone: pld   | rdp, C; alone: pld   | rdp, C; alone: pld   |
+    | Poisson(rate, Selection)               | C                    | C                    | `NotProved`          |
+    | other samplers of Selection            | `NotProved`          | `NotProved`          | `NotProved`          |
+    | nothing released                       | epsilon 0            | epsilon 0            | epsilon 0            |
+
+    G: pld and gdp (exact), rdp, zcdp, C. S: pld, rdp, C; "less delta": part of delta pays for batches that overflow.
+    L: rdp, zcdp, C. C: advanced, basic. Pure: Laplace, NoisyMax, BoundedRange. Any mixture of what one column allows
+    is accounted for by the methods that all its parts have, but pld takes a Selection alone only. Of its methods, a
+    Selection has those that its trial has; TruncatedPoisson in a trial is `NotProved`.
 
     Where the numbers are beyond floating point, the bound is infinite.
     """
@@ -87,7 +108,7 @@ def guarantee(
         return Guarantee(0.0, delta, adjacency, method.value, 0.0)
     try:
         with np.errstate(all="ignore"):  # a NaN or an overflow on the way ends as an infinite bound
-            proved = theories.PROVERS[method.value](releases(event, adjacency), delta, tolerance)
+            proved = theories.prove(method.value, releases(event, adjacency), delta, tolerance)
     except DiscreetError:
         raise
     except (ArithmeticError, ValueError):
@@ -108,7 +129,7 @@ def account(
     |------------------------------------------|-------------|
     | pld, rdp, gdp, zcdp, advanced, basic     | `Guarantee` |
     | clt, zcdp-rs                             | `Estimate`  |
-    | moments, zcdp-rf, strong                 | `Published` |
+    | moments, zcdp-rf, strong, adadp          | `Published` |
     """
     adjacency, method = parse(Adjacency, "adjacency", adjacency), parse(Method, "method", method)
     if method.proves:
@@ -117,8 +138,8 @@ def account(
     figure = theories.ESTIMATORS.get(method.value) or theories.REPEATERS[method.value]
     value = _figure(figure, event, delta, adjacency)
     if method.value in theories.ESTIMATORS:
-        return Estimate(value, delta, adjacency, method.value, method.why)
-    return Published(value, delta, adjacency, method.value, theories.SOURCES[method.value], method.why)
+        return Estimate(value, delta, adjacency, method.value, method.why_for(event))
+    return Published(value, delta, adjacency, method.value, theories.SOURCES[method.value], method.why_for(event))
 
 
 def parse(kind: type[E], name: str, value: str) -> E:

@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from discreet.accounting.account import Method, account
+from discreet.accounting.account import Method, account, guarantee
 from discreet.accounting.pld.bounds import default_tolerance
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
-from discreet.core.errors import InputError
-from discreet.core.events import Event
-from discreet.core.guarantee import Statement
+from discreet.core.errors import InputError, NotProved
+from discreet.core.events import (
+    Allocation,
+    Compose,
+    Epoch,
+    Event,
+    FixedSize,
+    Poisson,
+    Repeat,
+    TruncatedPoisson,
+    batches,
+    tally,
+)
+from discreet.core.guarantee import Guarantee, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +55,75 @@ def compare(
         except InputError as refusal:
             rows.append(Row(method, None, f"Not available: {refusal}."))
         else:
-            rows.append(Row(method, statement, method.why))
+            rows.append(Row(method, statement, method.why_for(event)))
     return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Counterpart:
+    """The same plan as if its batches were Poisson batches of the same rates, and what that figure is worth here.
+
+    `poisson` is the guarantee that Poisson batches would have; `actual` what is proved of the plan itself, or None;
+    `known` a lower bound for the plan under the adjacency of `poisson`; `bounded` whether the plan only bounds the
+    size of Poisson batches.
+    """
+
+    poisson: Guarantee
+    actual: Guarantee | None
+    known: float
+    bounded: bool
+
+    @property
+    def why(self) -> str:
+        """One sentence on the figure of Poisson batches, read as one of this plan."""
+        if self.known > self.poisson.epsilon:
+            return "False of this plan: an adversary is known who achieves more than the figure allows."
+        if self.bounded:
+            return "The difference is what it costs to bound the batches."
+        return "Not proved of this plan: it is about batches that are drawn otherwise."
+
+
+def counterpart(event: Event, delta: float, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Counterpart | None:
+    """The plan beside its Poisson figure; None where all its sampling is Poisson's already.
+
+    Under replace_one, where Poisson batches have no figure, theirs is under zero_out.
+    """
+    parts = tally(event)
+    others = {type(part) for part in parts} & {TruncatedPoisson, FixedSize, Epoch, Allocation}
+    if not others:
+        return None
+    poisson = Compose(tuple(Repeat(_as_poisson(part), count) for part, count in parts.items()))
+    same = Adjacency.ZERO_OUT if adjacency is Adjacency.REPLACE_ONE else adjacency
+    known = _proved(event, delta, same)
+    return Counterpart(
+        guarantee(poisson, delta, same),
+        known if same is adjacency else _proved(event, delta, adjacency),
+        0.0 if known is None or known.lower is None else known.lower,
+        others == {TruncatedPoisson},
+    )
+
+
+def _proved(event: Event, delta: float, adjacency: Adjacency) -> Guarantee | None:
+    try:
+        return guarantee(event, delta, adjacency)
+    except NotProved:
+        return None
+
+
+def _as_poisson(part: Event) -> Event:
+    match part:
+        case TruncatedPoisson(rate, _, _, inner):
+            return Poisson(rate, inner)
+        case FixedSize(population, batch, inner):
+            return Poisson(batch / population, inner)
+        case Allocation(steps, chosen, inner):
+            return Repeat(Poisson(chosen / steps, inner), steps)
+        case Epoch():
+            found = batches(part)
+            rate = 1 / sum(count for _, count in found)
+            return Compose(tuple(Repeat(Poisson(rate, batch), count) for batch, count in found))
+        case _:
+            return part
 
 
 @dataclass(frozen=True, slots=True)

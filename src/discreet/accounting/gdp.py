@@ -9,10 +9,9 @@ theorem (Bu, Dong, Long, Su 2020, equation 3.1) and is an approximation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import log_ndtr, ndtr
 
 _ROUNDOFF = 2.0**-53
 
@@ -64,52 +63,32 @@ def clt_mu(releases: Iterable[tuple[float, float, int]]) -> float:
     return math.sqrt(math.fsum(count * _clt_term(rate, noise) for rate, noise, count in releases))
 
 
+def clt_mu_fixed_size(releases: Iterable[tuple[float, float, int]]) -> float:
+    """The same for batches of fixed size under replace-one, whose curve is symmetrised: an approximation.
+
+    mu^2 = sum of count x 2 rate^2 (e^(1 / s^2) Phi(3 / 2s) + 3 Phi(-1 / 2s) - 2) (Dong, Roth, Su 2019, Corollary
+    5.4); exact terms count / s^2 where rate is 1.
+    """
+    return math.sqrt(math.fsum(count * _symmetric_clt_term(rate, noise) for rate, noise, count in releases))
+
+
 def clt_noise(mu: float, rate: float, steps: int) -> float:
     """The noise multiplier whose `clt_mu` is `mu` (Bu, Dong, Long, Su 2020, equation 3.4 solved for sigma)."""
     ratio = mu * mu / steps
     return 1 / math.sqrt(ratio if rate == 1 else math.log1p(ratio / rate**2))
 
 
-def trade_off(mu: float, false_positives: float) -> float:
-    """The least share of false negatives: G_mu(x) = Phi(Phi^-1(1 - x) - mu) (their Definition 2.3)."""
-    return float(ndtr(-ndtri(false_positives) - mu))
-
-
-def power(mu: float, false_positives: float) -> float:
-    """The largest share of true positives, 1 - `trade_off`, without its rounding near 0."""
-    return float(ndtr(ndtri(false_positives) + mu))
-
-
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """The smallest mu whose curve is nowhere below a profile on a grid, and how much it gives away: for reporting.
-
-    `regret` is the largest excess, over the grid, of the fitted delta(epsilon) above the profile's.
-    """
-
-    mu: float
-    regret: float
-
-
-def fit(profile: Callable[[float], float], epsilons: Sequence[float]) -> Fitted:
-    """Summarise a profile epsilon -> delta by one number. Between the points of `epsilons` nothing is proved."""
-    points = [(epsilon, profile(epsilon)) for epsilon in epsilons]
-    mu = max((_covering(epsilon, delta) for epsilon, delta in points), default=0.0)
-    if not math.isfinite(mu):
-        return Fitted(math.inf, 1.0)
-    regret = max((delta_bounds(mu, epsilon)[1] - delta for epsilon, delta in points), default=0.0) if mu > 0 else 0.0
-    return Fitted(mu, max(0.0, regret))
-
-
-def _covering(epsilon: float, delta: float) -> float:
-    """The smallest mu, to rounding, whose delta(epsilon) is at least `delta`."""
-    if not delta > 1e-290:
-        return 0.0
-    return math.inf if delta >= 1 else mu_for(epsilon, delta) * (1 + 1e-12)
-
-
 def _clt_term(rate: float, noise: float) -> float:
     return noise**-2 if rate == 1 else rate**2 * math.expm1(noise**-2)
+
+
+def _symmetric_clt_term(rate: float, noise: float) -> float:
+    if rate == 1:
+        return noise**-2
+    # e^v Phi(3 v^.5 / 2) + 3 Phi(-v^.5 / 2) - 2 with v = 1 / s^2, so that nothing cancels where v is small
+    half = 0.5 / noise
+    rest = float(ndtr(3 * half)) - 0.5 - 3 * (float(ndtr(half)) - 0.5)
+    return 2 * rate**2 * (math.expm1(noise**-2) * float(ndtr(3 * half)) + rest)
 
 
 def _bisect(fits: Callable[[float], bool], mu: float) -> tuple[float, float]:

@@ -3,17 +3,24 @@
 The adversary sees everything that was released, and knows all other records. A test that decides "in" or "out" has a
 share of false positives (out, called in) and of true positives (in, called in). Privacy bounds the second by the
 first (Wasserman and Zhou 2010; Dong, Roth, Su 2019). Everything here is an upper bound for the adversary.
+
+The bound can be read off one (epsilon, delta) or off the whole trade-off function of a plan. The second is the truth;
+the first is what is left of it once the plan is summed up in two numbers, and can be far too pessimistic.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from discreet.accounting import gdp
+import numpy as np
+
+from discreet.accounting import tradeoff
+from discreet.accounting.tradeoff import PolygonalTradeOff, TradeOff
 from discreet.core import checks
+from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
+from discreet.core.events import Event
 
 _UP = 1 + 2.0**-40
 
@@ -22,14 +29,17 @@ _UP = 1 + 2.0**-40
 class Risk:
     """Bounds on any attack: the largest true positive rate at each false positive rate, and the advantage."""
 
-    _best: Callable[[float], float]
-    advantage: float
-    """Largest true positive rate minus false positive rate; from even odds, 1/2 + advantage/2 is the best accuracy."""
+    curve: TradeOff
+
+    @property
+    def advantage(self) -> float:
+        """Largest true less false positive rate, delta(0); from even odds 1/2 + advantage/2 is the best accuracy."""
+        return min(1.0, self.curve.advantage * _UP)
 
     def true_positive_rate(self, false_positive_rate: float) -> float:
         """The most true positives at this share of false positives, in [0, 1]."""
         share = _share("false_positive_rate", false_positive_rate)
-        return min(1.0, self._best(share) * _UP, share + self.advantage)
+        return min(1.0, float(self.curve.power(np.array([share]))[0]), share + self.advantage)
 
     def posterior(self, prior: float, false_positive_rate: float) -> float:
         """The chance that a unit which a test calls "in" is in, from a `prior`, at this share of false positives.
@@ -39,7 +49,33 @@ class Risk:
         prior = checks.open_unit("prior", prior)
         wrong = _share("false_positive_rate", false_positive_rate)
         right = self.true_positive_rate(wrong)
-        return prior * right / (prior * right + (1 - prior) * wrong) if wrong > 0 else 1.0
+        return min(1.0, prior * right / (prior * right + (1 - prior) * wrong) * _UP) if wrong > 0 else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """The same questions answered from the trade-off function of a plan, and from (epsilon, delta) alone.
+
+    `curve` is None where no trade-off function is proved.
+    """
+
+    curve: Risk | None
+    budget: Risk
+
+    @property
+    def best(self) -> Risk:
+        """The sharper of the two."""
+        return self.curve or self.budget
+
+
+def side_by_side(curve: TradeOff | None, epsilon: float, delta: float) -> SideBySide:
+    """Both readings; (epsilon, delta) was proved as well and sharpens the curve, so that is nowhere the worse."""
+    budget = from_budget(epsilon, delta)
+    if isinstance(curve, PolygonalTradeOff) and math.isfinite(epsilon):
+        epsilons = np.unique(np.append(curve.epsilons, epsilon))
+        deltas = np.minimum(curve.delta(epsilons), np.where(epsilons >= epsilon, delta, 1.0))
+        curve = replace(curve, epsilons=epsilons, deltas=deltas)
+    return SideBySide(None if curve is None else Risk(curve), budget)
 
 
 def posterior_without_delta(epsilon: float, prior: float) -> float:
@@ -54,41 +90,21 @@ def posterior_without_delta(epsilon: float, prior: float) -> float:
     return min(1.0, prior / (prior + (1 - prior) * math.exp(-epsilon)) * _UP)
 
 
+def from_event(event: Event, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Risk:
+    """From the trade-off function of a fixed plan."""
+    return Risk(tradeoff.trade_off(event, adjacency))
+
+
 def from_budget(epsilon: float, delta: float) -> Risk:
     """From one (epsilon, delta): Dong, Roth, Su 2019, Proposition 2.5; Kairouz, Oh, Viswanath 2015."""
     checks.open_unit("delta", delta)
-    return from_profile(lambda _epsilon: delta, [epsilon])
+    checks.real("epsilon", epsilon)
+    return Risk(tradeoff.from_pairs(np.array([float(epsilon)]), np.array([delta])))
 
 
 def from_mu(mu: float) -> Risk:
     """From mu-Gaussian differential privacy: TPR = Phi(Phi^-1(FPR) + mu), advantage = 2 Phi(mu / 2) - 1."""
-    mu = checks.nonnegative("mu", mu)
-    return Risk(lambda share: gdp.power(mu, share), min(1.0, math.erf(mu / math.sqrt(8)) * _UP))
-
-
-def from_profile(profile: Callable[[float], float], epsilons: Sequence[float]) -> Risk:
-    """From upper bounds on delta at several epsilons: the best of what each says (a PLD curve, say).
-
-    Each (epsilon, delta) gives TPR <= delta + e^eps FPR, and 1 - FPR <= delta + e^eps (1 - TPR) the other way round.
-    Its advantage is at most (e^eps - 1 + 2 delta) / (e^eps + 1). More epsilons only sharpen the bounds.
-    """
-    points = []
-    for epsilon in epsilons:
-        if not checks.real("epsilon", epsilon) >= 0:
-            raise InputError(f"epsilon must be at least 0, got {epsilon!r}")
-        points.append((float(epsilon), min(1.0, profile(epsilon))))
-    if not points:
-        raise InputError("at least one epsilon is needed")
-
-    def best(share: float) -> float:
-        return min(min(delta + _exp(eps) * share, 1 - math.exp(-eps) * (1 - delta - share)) for eps, delta in points)
-
-    advantages = (math.tanh(eps / 2) + 2 * delta / (1 + _exp(eps)) for eps, delta in points)
-    return Risk(best, min(1.0, min(advantages) * _UP))
-
-
-def _exp(epsilon: float) -> float:
-    return math.exp(min(epsilon, 700.0))
+    return Risk(tradeoff.from_mu(mu))
 
 
 def _share(name: str, value: float) -> float:

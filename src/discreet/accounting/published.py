@@ -9,9 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
 from discreet.accounting import classic, rdp, zcdp
 from discreet.core import checks
-from discreet.core.errors import InputError
+from discreet.core.arrays import Array
+from discreet.core.errors import InputError, NotProved
 
 LECUYER_ORDERS: tuple[float, ...] = (*(1.25 + 0.25 * k for k in range(36)), 16, 32)
 """The 38 orders of Lecuyer 2021, section 4.5."""
@@ -74,6 +78,41 @@ def strong(parts: Sequence[tuple[float, float, int]], delta: float) -> float:
         return classic.advanced(pairs, delta * (1 - share))
 
     return min(at(1 / (1 + math.exp(-k / 16))) for k in range(-160, 161))
+
+
+def adadp(parts: Sequence[tuple[float, float, int]], delta: float) -> float:
+    """Theorem 1 of Xu et al. 2019 (ADADP) as printed, at the best order of 2..256, from (rate, noise, steps).
+
+    It is the theorem of Wang, Balle, Kasiviswanathan 2019 (`without_replacement`), with sums whose exponents are
+    (i - 1) l / (2 s^2) where they should be i (i - 1) / (2 s^2). So printed, B(l) = e^-c (e^c - 1)^l for even l, with
+    c = l / (2 s^2).
+    """
+    if all(rate == 1 for rate, _, _ in parts):
+        raise NotProved("method adadp is about sampled batches; without sampling use method gdp or zcdp")
+    best = math.inf
+    for order in range(2, 257):
+        total = math.fsum(steps * _adadp_moment(rate, noise, order) for rate, noise, steps in parts)
+        best = min(best, (total - math.log(delta)) / (order - 1))
+    return best
+
+
+def _adadp_moment(rate: float, noise: float, order: int) -> float:
+    """(order - 1) times the printed bound on one step's Rényi divergence; without sampling, the exact one."""
+    v = noise**-2
+    if rate == 1:
+        return order * (order - 1) * v / 2
+    j = np.arange(2, order + 1)
+    low, high = 2 * (j // 2), 2 * ((j + 1) // 2)
+    log_b = [length * _log_expm1(length * v / 2) - length * v / 2 for length in (low, high)]
+    log_chi = math.log(4) + 0.5 * (log_b[0] + log_b[1])
+    log_chi[0] = min(math.log(4) + float(_log_expm1(np.asarray(v))), math.log(2) + v)
+    log_binomial = gammaln(order + 1) - gammaln(j + 1) - gammaln(order - j + 1)
+    return float(np.logaddexp(0.0, logsumexp(log_binomial + j * math.log(rate) + log_chi)))
+
+
+def _log_expm1(x: Array) -> Array:
+    result: Array = x + np.log(-np.expm1(-x))
+    return result
 
 
 def dropout_advanced(noise: float, passes: int, rate: float, delta: float, share: float = 0.5) -> float:

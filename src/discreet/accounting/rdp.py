@@ -45,7 +45,13 @@ def sampled_gaussian(rate: float, noise: float, orders: Sequence[float]) -> Arra
     """RDP of a Gaussian release in which every unit took part with probability `rate`, under add/remove."""
     if rate == 1:
         return gaussian(noise, orders)
-    return np.array([sampled.log_moment(rate, noise, order) / (order - 1) for order in orders]) * OUTWARD
+    return np.array([sampled.log_moment(rate, noise, order)[0] / (order - 1) for order in orders]) * OUTWARD
+
+
+def sampled_gaussians(rates: Array, noises: Array, counts: Array, orders: Sequence[float]) -> Array:
+    """RDP of `counts` releases at each of `rates` < 1 and `noises` together; all three of shape (k,)."""
+    totals = [float(counts @ sampled.log_moment(rates, noises, order)) / (order - 1) for order in orders]
+    return np.array(totals) * OUTWARD * (1 + 2.0**-50 * (len(counts) + 1))
 
 
 def laplace(epsilon: float, orders: Sequence[float]) -> Array:

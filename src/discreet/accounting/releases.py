@@ -1,27 +1,25 @@
-"""From events to what accountants compute with: sampled Gaussians, sampled pure releases and searches, with counts.
+"""What accountants compute with: Gaussian releases, pure ones and searches, with their sampling and counts.
 
-The adjacency is applied here, through `sensitivity_ratio`, and nowhere else in accounting.
+Made from events by `interpret`, which applies the adjacency and the theorems on samplers.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
-from discreet.accounting import classic, gdp, pure, rdp, selection, zcdp
+import numpy as np
+
+from discreet.accounting import classic, gdp, pure, rdp, selection, without_replacement, zcdp
 from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.bounds import Release
-from discreet.core.adjacency import Adjacency, Norm, sensitivity_ratio
+from discreet.core.adjacency import Adjacency
 from discreet.core.arrays import Array
 from discreet.core.errors import NotProved
-from discreet.core.events import BoundedRange, Event, Gaussian, Laplace, NoisyMax, Poisson, Selection, flatten, tally
+from discreet.core.events import BoundedRange, Laplace, NoisyMax
 from discreet.core.trials import Trials
-
-_UP = 1 + 2.0**-50
-_DOWN = 1 - 2.0**-50
-
 
 Pure = Laplace | NoisyMax | BoundedRange
 
@@ -34,7 +32,11 @@ _RDP_OF_PURE: dict[type[Pure], Callable[[float, Sequence[float]], Array]] = {
 
 @dataclass(frozen=True, slots=True)
 class PureRelease:
-    """`count` epsilon-differentially private releases, Poisson-sampled with `rate`; `kind` says what more is known."""
+    """`count` epsilon-differentially private releases, sampled with `rate`; `kind` says what more is known.
+
+    The kind is that of the mechanism, or of what it is mixed from: a mixture over partitions, say, obeys the bounds
+    that its parts all obey, on the profile, on Rényi divergences and on rho.
+    """
 
     rate: float
     epsilon: float
@@ -63,20 +65,46 @@ class SelectionRelease:
 
 
 @dataclass(frozen=True, slots=True)
-class Releases:
-    """Everything that was released, by kind; noise multipliers and epsilons are relative to the adjacency."""
+class Dominated:
+    """Epochs or periods that are at most as revealing as `release`; `lower` maps a delta to a bound from below."""
 
-    gaussians: tuple[Release, ...]
-    pures: tuple[PureRelease, ...] = ()
-    selections: tuple[SelectionRelease, ...] = ()
+    release: Release
+    lower: Callable[[float], float]
+
+
+@dataclass(slots=True)
+class Releases:
+    """Everything that was released, by kind; noise multipliers and epsilons are relative to the adjacency.
+
+    A `rate` below 1 means batches of fixed size under replace_one, Poisson batches under the other adjacencies.
+    `overflow` bounds the probability that any truncated batch was truncated. `samplers` are the names of the events.
+    """
+
+    adjacency: Adjacency
+    attained: list[Release] = field(default_factory=list)
+    dominated: list[Dominated] = field(default_factory=list)
+    pures: list[PureRelease] = field(default_factory=list)
+    selections: list[SelectionRelease] = field(default_factory=list)
+    overflow: float = 0.0
+    samplers: set[str] = field(default_factory=set)
+
+    @property
+    def gaussians(self) -> list[Release]:
+        """All Gaussian releases, dominated ones as what dominates them."""
+        return [*self.attained, *(part.release for part in self.dominated)]
 
     @property
     def sampled(self) -> bool:
-        """Whether any release left units out at random."""
-        rates = [part.rate for part in self.gaussians] + [part.rate for part in self.pures]
+        """Whether any release left units out at random in a way that amplifies."""
+        rates = [part.rate for part in self.attained] + [part.rate for part in self.pures]
         return any(rate < 1 for rate in rates + [part.rate for part in self.selections])
 
-    def only_gaussian(self, theory: str) -> tuple[Release, ...]:
+    @property
+    def fixed_size(self) -> bool:
+        """Whether sampled releases are on batches of fixed size."""
+        return self.adjacency is Adjacency.REPLACE_ONE
+
+    def only_gaussian(self, theory: str) -> list[Release]:
         """The Gaussians, if there is nothing else; `theory` and the part it declines are named otherwise."""
         self.without_selection(theory)
         if self.pures:
@@ -94,18 +122,35 @@ class Releases:
                 "(pld takes one search alone)"
             )
 
-    def rdp_curve(self) -> rdp.Curve:
-        """The Rényi curve of everything."""
+    def bounded_losses(self) -> list[BoundedLoss]:
+        """The pure releases for the privacy-loss distribution; what it does not cover is named and refused."""
+        self.without_selection("pld")
+        if any(part.kind is Laplace for part in self.pures):
+            raise NotProved("method pld does not account for Laplace; use method rdp, zcdp, basic or advanced")
+        sampled = next((part for part in self.pures if part.rate < 1), None)
+        if sampled and self.fixed_size:
+            raise NotProved(
+                f"method pld does not account for {sampled.kind.__name__} inside FixedSize; "
+                "use method basic or advanced"
+            )
+        return [part.loss() for part in self.pures]
+
+    def rdp_curve(self, as_stated: bool = False) -> rdp.Curve:
+        """The Rényi curve of everything; `as_stated`: by theorems as papers evaluate them."""
         sampled = next((part for part in self.pures if part.rate < 1), None)
         if sampled or any(part.rate < 1 for part in self.selections):
-            inner = sampled.kind.__name__ if sampled else "Selection"
-            raise NotProved(f"method rdp does not account for {inner} inside Poisson; use method basic or advanced")
+            inner = f"{sampled.kind.__name__} inside Poisson or FixedSize" if sampled else "Selection inside Poisson"
+            raise NotProved(f"method rdp does not account for {inner}; use method basic or advanced")
+        poisson = [part for part in self.gaussians if part.rate < 1 and not self.fixed_size]
         parts: list[tuple[rdp.Curve, int]] = [
-            (partial(rdp.sampled_gaussian, part.rate, part.noise), part.count) for part in self.gaussians
+            (self._curve(part, as_stated), part.count) for part in self.gaussians if part.rate == 1 or self.fixed_size
         ]
+        if poisson:
+            rates, noises, counts = np.array([[part.rate, part.noise, float(part.count)] for part in poisson]).T
+            parts.append((partial(rdp.sampled_gaussians, rates, noises, counts), 1))
         parts += [(partial(_RDP_OF_PURE[part.kind], part.epsilon), part.count) for part in self.pures]
         for search in self.selections:
-            parts.append((selection.rdp_curve(search.trial.rdp_curve(), search.trials), search.count))
+            parts.append((selection.rdp_curve(search.trial.rdp_curve(as_stated), search.trials), search.count))
         return rdp.compose(parts)
 
     def pairs(self) -> Iterator[classic.Part]:
@@ -118,78 +163,16 @@ class Releases:
             trial = partial(classic.by_basic, list(search.trial.pairs()))
             yield classic.Part(search.rate, partial(selection.epsilon, trial, search.trials), search.count)
 
-
-def releases(event: Event, adjacency: Adjacency) -> Releases:
-    """Interpret an event; what no theory of the library covers is `NotProved` and named."""
-    gaussians: list[Release] = []
-    pures: list[PureRelease] = []
-    selections: list[SelectionRelease] = []
-    for part, count in tally(event).items():
-        rate, inner = (part.rate, part.event) if isinstance(part, Poisson) else (1.0, part)
-        if rate < 1 and adjacency is Adjacency.REPLACE_ONE:
-            raise NotProved(
-                "Poisson sampling under adjacency replace_one has no proved bound here; "
-                "use adjacency add_remove or zero_out, or no sampling (rate 1)"
-            )
-        if isinstance(inner, Selection):
-            trial = releases(inner.event, adjacency)
-            selections.append(SelectionRelease(rate, trial, inner.trials, count))
-            continue
-        queries = list(_queries(inner))
-        if queries and all(isinstance(query, Pure) for query, _ in queries):
-            pures.append(PureRelease(rate, _joint_epsilon(queries, adjacency), count, _joint_kind(queries)))
-        else:
-            gaussians.append(Release(rate, _joint_noise(queries, adjacency), count))
-    return Releases(tuple(gaussians), tuple(pures), tuple(selections))
-
-
-def _joint_noise(queries: list[tuple[Event, int]], adjacency: Adjacency) -> float:
-    """All Gaussian queries on one draw are one: 1 / s_eff^2 = sum of (ratio / s)^2 over the queries."""
-    other = next((type(query).__name__ for query, _ in queries if not isinstance(query, Gaussian)), None)
-    if other:
-        raise NotProved(f"Gaussian and {other} queries on one Poisson draw are not accounted for; draw twice")
-    precision = math.fsum(
-        count * (sensitivity_ratio(query.query, adjacency) / query.noise_multiplier) ** 2
-        for query, count in queries
-        if isinstance(query, Gaussian)
-    )
-    if not precision > 0:
-        raise NotProved("a Poisson event around nothing, or with noise beyond all range, is not accounted for")
-    return 1 / math.sqrt(precision) * _DOWN
-
-
-def _joint_epsilon(queries: list[tuple[Event, int]], adjacency: Adjacency) -> float:
-    """Pure queries on one draw add up their epsilons; of a single one this is exact."""
-    total = math.fsum(count * _pure_epsilon(query, adjacency) for query, count in queries if isinstance(query, Pure))
-    return total * _UP
-
-
-def _pure_epsilon(query: Pure, adjacency: Adjacency) -> float:
-    if isinstance(query, Laplace):
-        return sensitivity_ratio(query.query, adjacency, Norm.L1) / query.scale_multiplier
-    return sensitivity_ratio(query.query, adjacency, Norm.L1) * query.epsilon
-
-
-def _joint_kind(queries: list[tuple[Event, int]]) -> type[Pure]:
-    """The kind that all have. Ranges add up, and so do epsilons; of different kinds only the latter is known."""
-    kinds: set[type[Pure]] = {type(query) for query, _ in queries if isinstance(query, Pure)}
-    return kinds.pop() if len(kinds) == 1 else NoisyMax
-
-
-def _queries(event: Event) -> Iterator[tuple[Event, int]]:
-    for part, count in flatten(event):
-        if not isinstance(part, Gaussian | Pure):
-            raise NotProved(
-                f"{type(part).__name__} inside Poisson is not accounted for; "
-                "only Gaussian events, or only pure ones (Laplace, NoisyMax, BoundedRange), composed or repeated, "
-                "can be sampled"
-            )
-        yield part, count
+    def _curve(self, part: Release, as_stated: bool) -> rdp.Curve:
+        """That of one release, without sampling or on a batch of fixed size."""
+        if part.rate < 1:
+            return partial(without_replacement.rdp, part.rate, part.noise, as_stated=as_stated)
+        return partial(rdp.gaussian, part.noise)
 
 
 def _gaussian_profile(noise: float) -> Callable[[float], float]:
     return lambda delta: gdp.epsilon_bounds(1 / noise, delta)[1] if delta > 0 else math.inf
 
 
-def _constant(epsilon: float) -> Callable[[float], float]:
-    return lambda _delta: epsilon
+def _constant(value: float) -> Callable[[float], float]:
+    return lambda _delta: value

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from discreet.accounting import classic, gdp, published, rdp, selection, zcdp
-from discreet.accounting.pld.bounds import epsilon_interval
-from discreet.accounting.releases import Releases, SelectionRelease
+from discreet.accounting import classic, gdp, published, rdp, selection, truncation, zcdp
+from discreet.accounting.pld.bounded import BoundedLoss
+from discreet.accounting.pld.bounds import epsilon_interval, symmetrised_interval
+from discreet.accounting.releases import Releases
 from discreet.core.errors import NotProved
-from discreet.core.events import Laplace
 
 Tolerance = Callable[[float], float]
 
@@ -27,28 +28,59 @@ class Proved:
 
 
 def _pld(parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
-    if parts.selections and (len(parts.selections), parts.gaussians, parts.pures) == (1, (), ()):
-        return _one_search(parts.selections[0], delta, tolerance)
-    parts.without_selection("pld")
-    if any(part.kind is Laplace for part in parts.pures):
-        raise NotProved("method pld does not account for Laplace; use method rdp, zcdp, basic or advanced")
-    gaussians = parts.gaussians
-    if parts.pures:
-        interval = epsilon_interval(gaussians, delta, tolerance, [part.loss() for part in parts.pures])
-        # The worst pair of a range of losses is worse than each of its members, so that Rényi bounds may be lower.
-        rivals = [] if any(part.rate < 1 for part in parts.pures) else [_rdp(parts, delta, tolerance).upper]
-        rivals += [] if gaussians else [classic.by_basic(list(parts.pairs()), delta)]
-        return Proved(min([interval.upper, *rivals]), interval.lower)
+    if parts.selections:
+        return _one_search(parts, delta, tolerance)
+    bounded = parts.bounded_losses()
+    if bounded:
+        return _with_bounded(parts, bounded, delta, tolerance)
     if not parts.sampled:
-        mu = gdp.compose_mu((part.noise, part.count) for part in gaussians)
-        lower, upper = gdp.epsilon_bounds(mu, delta)
-        return Proved(upper, lower, "gaussian")
-    interval = epsilon_interval(gaussians, delta, tolerance)
-    return Proved(interval.upper, interval.lower)
+        return _gaussian(parts, delta, "gaussian")
+    interval = symmetrised_interval if parts.fixed_size else epsilon_interval
+    found = interval(parts.gaussians, delta, tolerance)
+    if parts.fixed_size and math.isinf(found.upper):
+        # Beyond the grid; sampling costs no more than releases that everyone takes part in.
+        return Proved(_gaussian(parts, delta).upper, found.lower)
+    if not parts.dominated:
+        return Proved(found.upper, found.lower)
+    lower = interval(parts.attained, delta, tolerance).lower
+    return Proved(found.upper, min(found.upper, max(lower, _known(parts, delta))))
 
 
-def _one_search(search: SelectionRelease, delta: float, tolerance: Tolerance) -> Proved:
+def _with_bounded(parts: Releases, bounded: list[BoundedLoss], delta: float, tolerance: Tolerance) -> Proved:
+    """Pure releases, perhaps beside Gaussians. From below only the Gaussians count."""
+    interval = symmetrised_interval if parts.sampled and parts.fixed_size else epsilon_interval
+    found = interval(parts.gaussians, delta, tolerance, bounded)
+    # The worst pair of a range of losses is worse than each of its members, so that Rényi bounds may be lower.
+    rivals = [] if any(part.rate < 1 for part in parts.pures) else [_rdp(parts, delta, tolerance).upper]
+    rivals += [] if parts.gaussians else [classic.by_basic(list(parts.pairs()), delta)]
+    upper, lower = min([found.upper, *rivals]), found.lower
+    if parts.dominated:
+        attained = interval(parts.attained, delta, tolerance).lower if parts.attained else 0.0
+        lower = max(attained, _known(parts, delta))
+    return Proved(upper, min(lower, upper))
+
+
+def _gaussian(parts: Releases, delta: float, theorem: str = "") -> Proved:
+    """Without sampling: one Gaussian, exactly, or what it dominates."""
+    lower, upper = gdp.epsilon_bounds(gdp.compose_mu((part.noise, part.count) for part in parts.gaussians), delta)
+    if parts.dominated:
+        lower = _known(parts, delta)
+        if parts.attained:
+            mu = gdp.compose_mu((part.noise, part.count) for part in parts.attained)
+            lower = max(lower, gdp.epsilon_bounds(mu, delta)[0])
+    return Proved(upper, min(lower, upper), theorem)
+
+
+def _known(parts: Releases, delta: float) -> float:
+    """The most that is known from below of any one kind of epoch or period: part of what was released."""
+    return max(part.lower(delta) for part in parts.dominated)
+
+
+def _one_search(parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
     """From the privacy profile of one trial, read off its privacy-loss distribution."""
+    if len(parts.selections) > 1 or parts.gaussians or parts.pures:
+        parts.without_selection("pld")
+    (search,) = parts.selections
     if search.count > 1 or search.rate < 1:
         raise NotProved(
             "method pld accounts for one search alone, without sampling around it; use method rdp, basic or advanced"
@@ -68,21 +100,20 @@ def _rdp(parts: Releases, delta: float, _tolerance: Tolerance) -> Proved:
 
 
 def _gdp(parts: Releases, delta: float, _tolerance: Tolerance) -> Proved:
-    gaussians = parts.only_gaussian("gdp")
+    parts.only_gaussian("gdp")
     if parts.sampled:
         raise NotProved(
             "a sampled Gaussian is not Gaussian-differentially private at its CLT mu: method gdp is exact without "
-            "sampling only (rate 1); use method pld or rdp, or clt for the estimate"
+            "sampling only (rate 1), and bounds epochs and allocation; use method pld or rdp, or clt for the estimate"
         )
-    lower, upper = gdp.epsilon_bounds(gdp.compose_mu((part.noise, part.count) for part in gaussians), delta)
-    return Proved(upper, lower)
+    return _gaussian(parts, delta)
 
 
 def _zcdp(parts: Releases, delta: float, _tolerance: Tolerance) -> Proved:
     if parts.sampled:
         raise NotProved(
-            "zCDP gains nothing from sampling: method zcdp accounts without sampling only (rate 1); "
-            "use method pld or rdp, or zcdp-rs for the published conjecture"
+            "zCDP gains nothing from sampling: method zcdp accounts without sampling (rate 1), for epochs and for "
+            "allocation only; use method pld or rdp, or zcdp-rs for the published conjecture on Poisson batches"
         )
     parts.without_selection("zcdp")
     rhos = [part.count * zcdp.gaussian(part.noise) for part in parts.gaussians]
@@ -99,22 +130,27 @@ def _basic(parts: Releases, delta: float, _tolerance: Tolerance) -> Proved:
 
 
 def _clt(parts: Releases, delta: float) -> float:
-    mu = gdp.clt_mu(_triples(parts, "clt"))
+    triples = _triples(parts, "clt")
+    mu = gdp.clt_mu_fixed_size(triples) if parts.fixed_size else gdp.clt_mu(triples)
     return gdp.epsilon_bounds(mu, delta)[1]
 
 
 def _zcdp_rs(parts: Releases, delta: float) -> float:
-    if not parts.sampled:
-        raise NotProved("method zcdp-rs is about sampled batches; without sampling use method zcdp or gdp")
+    if not parts.sampled or parts.fixed_size or parts.dominated:
+        raise NotProved("method zcdp-rs is about Poisson batches only; use method pld, zcdp or gdp")
     return published.zcdp_rs(_triples(parts, "zcdp-rs"), delta)
 
 
 def _moments(parts: Releases, delta: float) -> float:
-    return published.moments(parts.rdp_curve(), delta)
+    return published.moments(parts.rdp_curve(as_stated=True), delta)
 
 
 def _zcdp_rf(parts: Releases, delta: float) -> float:
     return published.zcdp_rf(_triples(parts, "zcdp-rf"), delta)
+
+
+def _adadp(parts: Releases, delta: float) -> float:
+    return published.adadp(_triples(parts, "adadp"), delta)
 
 
 def _strong(parts: Releases, delta: float) -> float:
@@ -134,7 +170,23 @@ PROVERS: dict[str, Callable[[Releases, float, Tolerance], Proved]] = {
     "basic": _basic,
 }
 ESTIMATORS: dict[str, Callable[[Releases, float], float]] = {"clt": _clt, "zcdp-rs": _zcdp_rs}
-REPEATERS: dict[str, Callable[[Releases, float], float]] = {"moments": _moments, "zcdp-rf": _zcdp_rf, "strong": _strong}
+REPEATERS: dict[str, Callable[[Releases, float], float]] = {
+    "moments": _moments,
+    "zcdp-rf": _zcdp_rf,
+    "strong": _strong,
+    "adadp": _adadp,
+}
+
+
+def prove(theory: str, parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
+    """What a proving theory says; the part of `delta` that truncated batches cost is set aside first."""
+    prover = PROVERS[theory]
+    found = prover(parts, delta, tolerance)
+    if parts.overflow > 0:
+        upper = truncation.reserved(lambda at: prover(parts, at, tolerance).upper, delta, parts.overflow)
+        return Proved(upper, found.lower, found.theorem)
+    return found
+
 
 WHY = {
     "pld": "Holds: the whole privacy-loss distribution is composed, both directions, rounded outward.",
@@ -148,10 +200,49 @@ WHY = {
     "moments": "Holds, but loosely: Rényi bounds with the first conversion; printed for comparison with papers.",
     "zcdp-rf": "Does not hold for Poisson batches: it counts an epoch of disjoint batches as one step.",
     "strong": "Does not hold in general: its epsilon of a step is proved only below 1; otherwise as advanced, looser.",
+    "adadp": "Does not hold: the exponents of its sums are misprinted; method rdp has the theorem that was meant.",
 }
+
+_FIXED = {
+    "pld": "Holds under replace_one: each step's curve is symmetrised before composing; the lower bound is one-sided.",
+    "rdp": "Holds under replace_one: Wang, Balle, Kasiviswanathan 2019, Theorem 9; its conversion gives some away.",
+    "clt": "Does not hold: a limit for infinitely many steps, of the symmetrised curve; finite lengths may cost more.",
+    "zcdp-rf": "Does not hold: batches of fixed size, drawn anew for each step, are not disjoint.",
+    "moments": "Holds under replace_one, but loosely: Theorem 9 of Wang et al. as stated, with the first conversion.",
+}
+_DISJOINT = {
+    "pld": "Holds under zero_out and replace_one: an epoch is at most its dearest batch without sampling.",
+    "zcdp": "Holds under zero_out and replace_one: an epoch costs its dearest batch; the conversion gives some away.",
+    "zcdp-rf": "Holds for epochs of disjoint batches; its conversion gives more away than that of method zcdp.",
+    "clt": "Nothing is sampled here that could amplify: the figure is that of method gdp.",
+}
+_ALLOCATED = {
+    "pld": "Holds: a unit is in a known number of steps, which cost at most what they would without sampling.",
+    "zcdp-rf": "Holds: every unit is in a known number of steps; its conversion gives more away than that of zcdp.",
+    "clt": _DISJOINT["clt"],
+}
+_BOUNDED = "Holds: what it bounds is Gaussian without sampling, which the batches are at most; the truth may be less."
+_WHY_BY_SAMPLER: dict[str, dict[str, str]] = {
+    "FixedSize": _FIXED,
+    "Epoch": {"gdp": _BOUNDED, "rdp": _BOUNDED, "moments": _BOUNDED} | _DISJOINT,
+    "Allocation": {"gdp": _BOUNDED, "rdp": _BOUNDED, "moments": _BOUNDED, "zcdp": _BOUNDED} | _ALLOCATED,
+}
+_OVERFLOW = {
+    True: " Batches that overflow are paid for out of delta.",
+    False: " Batches that overflow are not counted.",
+}
+
+
+def why(theory: str, samplers: Collection[str]) -> str:
+    """One sentence, or two, on why the figure of `theory` does or does not hold for draws by these samplers."""
+    special = [table[theory] for name, table in _WHY_BY_SAMPLER.items() if name in samplers and theory in table]
+    overflow = _OVERFLOW[theory in PROVERS] if "TruncatedPoisson" in samplers else ""
+    return (special[0] if len(special) == 1 and len(samplers) == 1 else WHY[theory]) + overflow
+
 
 SOURCES = {
     "moments": "Abadi et al. 2016; Mironov 2017, Proposition 3",
     "zcdp-rf": "Yu et al. 2019, Theorem 2 and section IV-B1",
+    "adadp": "Xu et al. 2019, Theorem 1",
     "strong": "Yu et al. 2019, figure 2; Dwork, Rothblum, Vadhan 2010, Theorem III.3",
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,30 +13,24 @@ import typer
 from discreet.accounting import schedules
 from discreet.accounting.account import Method
 from discreet.cli.figures import rounded_down, rounded_up
+from discreet.cli.sampling_options import Draws
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
-from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
+from discreet.core.events import Event
 from discreet.core.guarantee import Guarantee, Published, Statement
 
-
-class Sampling(StrEnum):
-    """How batches are drawn."""
-
-    POISSON = "poisson"
-    NONE = "none"
-
-
-SamplingOption = Annotated[Sampling, typer.Option("--sampling", help="How batches are drawn.")]
-RateOption = Annotated[float | None, typer.Option("--rate", help="Each unit's chance to be in a batch.")]
-BatchOption = Annotated[float | None, typer.Option("--batch", help="Expected batch, with --population.")]
-PopulationOption = Annotated[
-    float | None, typer.Option("--population", help="Declared public size of the data set; has no default.")
-]
 StepsOption = Annotated[int | None, typer.Option("--steps", help="Number of steps.")]
 EpochsOption = Annotated[float | None, typer.Option("--epochs", help="Passes over the population, instead of --steps.")]
 DeltaOption = Annotated[float, typer.Option("--delta", help="Delta of the guarantee.")]
 AdjacencyOption = Annotated[Adjacency, typer.Option("--adjacency", help="When two data sets are neighbours.")]
+PlanAdjacencyOption = Annotated[
+    Adjacency | None,
+    typer.Option(
+        "--adjacency",
+        help="When two data sets are neighbours [add_remove; fixed: replace_one; shuffle: zero_out].",
+    ),
+]
 MethodOption = Annotated[Method, typer.Option("--method", help="The theory; pld is the tightest that proves.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 NoiseOption = Annotated[float | None, typer.Option("--noise", help="Noise std / one unit's contribution.")]
@@ -48,21 +41,6 @@ ScheduleOption = Annotated[
 NoiseListOption = Annotated[
     Path | None, typer.Option("--noise-list", help="JSON file: list of [noise multiplier, steps].")
 ]
-
-
-def sampling_rate(sampling: Sampling, rate: float | None, batch: float | None, population: float | None) -> float:
-    """The sampling rate from --rate, or from --batch and --population."""
-    if sampling is Sampling.NONE:
-        if rate is not None or batch is not None:
-            raise InputError("--sampling none takes neither --rate nor --batch: every unit is in every step")
-        return 1.0
-    if rate is not None:
-        if batch is not None:
-            raise InputError("give either --rate or --batch with --population, not both")
-        return checks.rate("--rate", rate)
-    if batch is None or population is None:
-        raise InputError("--sampling poisson needs --rate, or --batch and --population")
-    return checks.rate("--batch / --population", checks.positive("--batch", batch) / _population(population))
 
 
 def step_count(steps: int | None, epochs: float | None, rate: float) -> int:
@@ -77,17 +55,11 @@ def step_count(steps: int | None, epochs: float | None, rate: float) -> int:
     return max(1, nearest if abs(exact - nearest) < 1e-9 * exact else int(exact) + 1)
 
 
-def plan_event(rate: float, noise: float, steps: int) -> Event:
-    """`steps` Poisson-sampled Gaussian releases (unsampled at rate 1)."""
-    inner = Gaussian(noise)
-    return Repeat(inner if rate == 1 else Poisson(rate, inner), steps)
-
-
 @dataclass(frozen=True, slots=True)
 class PlannedNoise:
-    """Noise multipliers over the steps of a plan, as (multiplier, steps) phases, at one sampling rate."""
+    """Noise multipliers over the steps of a plan, as (multiplier, steps) phases, and how its batches are drawn."""
 
-    rate: float
+    draws: Draws
     phases: tuple[tuple[float, int], ...]
 
     @property
@@ -101,16 +73,16 @@ class PlannedNoise:
 
     def first_steps(self, count: int) -> Event:
         """What the first `count` steps release."""
-        parts: list[Event] = []
+        taken: list[tuple[float, int]] = []
         for noise, steps in self.phases:
             if count > 0:
-                parts.append(plan_event(self.rate, noise, min(count, steps)))
+                taken.append((noise, min(count, steps)))
             count -= steps
-        return parts[0] if len(parts) == 1 else Compose(tuple(parts))
+        return self.draws.event(taken)
 
 
 def planned_noise(
-    rate: float,
+    draws: Draws,
     noise: float | None,
     noise_list: Path | None,
     schedule: str | None,
@@ -123,11 +95,11 @@ def planned_noise(
     if noise_list is not None:
         if steps is not None or epochs is not None:
             raise InputError("--noise-list counts its own steps; leave out --steps and --epochs")
-        return PlannedNoise(rate, tuple(read_noise_list(noise_list)))
+        return PlannedNoise(draws, tuple(read_noise_list(noise_list)))
     if schedule is not None:
         shape = schedules.parse(schedule)
-        return PlannedNoise(rate, tuple(shape.phases(step_count(steps, epochs, rate), rate)))
-    return PlannedNoise(rate, ((checks.positive("--noise", noise), step_count(steps, epochs, rate)),))
+        return PlannedNoise(draws, tuple(shape.phases(step_count(steps, epochs, draws.rate), draws.rate)))
+    return PlannedNoise(draws, ((checks.positive("--noise", noise), step_count(steps, epochs, draws.rate)),))
 
 
 def read_noise_list(path: Path) -> list[tuple[float, int]]:
@@ -148,11 +120,20 @@ def show(statement: Statement, as_json: bool, extra: Sequence[tuple[str, float]]
     if as_json:
         echo_json({**dict(extra), **as_dict(statement)})
         return
-    prefix = "".join(f"{name.replace('_', ' ')} {rounded_up(value, 6)}: " for name, value in extra)
+    prefix = f"{named(dict(extra))}: " if extra else ""
     typer.echo(
         f"{prefix}epsilon {rounded_up(statement.epsilon)}{_at_least(statement)} at delta {statement.delta:g}, "
         f"{statement.adjacency.value}, {_standing(statement)}"
     )
+
+
+def named(found: Mapping[str, float]) -> str:
+    """What a calibration found, for people: noise rounded up, steps whole, all else rounded down."""
+    texts = {
+        name: str(value) if isinstance(value, int) else (rounded_up if "noise" in name else rounded_down)(value, 6)
+        for name, value in found.items()
+    }
+    return ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in texts.items())
 
 
 def echo_json(fields: Mapping[str, object]) -> None:
@@ -194,7 +175,3 @@ def _pair(path: Path, row: int, entry: object) -> tuple[float, int]:
     if not isinstance(entry, list) or len(entry) != 2:
         raise InputError(f"--noise-list {path}, entry {row}: expected [noise multiplier, steps], got {entry!r}")
     return checks.positive(f"{path}[{row}][0]", entry[0]), checks.count(f"{path}[{row}][1]", entry[1])
-
-
-def _population(value: float) -> float:
-    return checks.positive("--population", value)

@@ -1,7 +1,9 @@
-"""`discreet calibrate`: the noise that a budget needs, or the rate of a noise schedule."""
+"""`discreet calibrate`: the noise, steps, sampling rate or schedule that a limit allows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -11,100 +13,212 @@ from discreet.accounting.account import Method, guarantee
 from discreet.accounting.calibrate import calibrate_noise
 from discreet.cli import accounting_options as options
 from discreet.cli.figures import rounded_up
+from discreet.cli.plan_options import PlanOptions, with_plan
+from discreet.cli.sampling_options import Draws, Sampling
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved
+from discreet.core.events import Event
 
 RhoOption = Annotated[
     float | None,
     typer.Option("--rho", help="A zCDP budget for --schedule, in epochs of disjoint batches or without sampling."),
 ]
+MuOption = Annotated[
+    float | None,
+    typer.Option("--mu", help="The mu of a Gaussian trade-off curve that the plan's must not go below, but for delta."),
+]
+AdvantageOption = Annotated[
+    float | None, typer.Option("--advantage", help="The most true less false positives of any attack.")
+]
+TprOption = Annotated[
+    float | None, typer.Option("--tpr", help="The most true positives of an attack whose false positives are --fpr.")
+]
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What the plan must keep to: `value` of what `name` says."""
+
+    name: str
+    value: float
+    delta: float | None
+    fpr: float | None
+    adjacency: Adjacency
+    method: Method
+
+    def measure(self) -> Callable[[Event], float]:
+        """What a plan spends of it."""
+        from discreet.accounting import solve
+
+        if self.name == "epsilon":
+            assert self.delta is not None
+            return solve.epsilon_of(self.delta, self.adjacency, self.method)
+        if self.name == "mu":
+            return solve.mu_of(self.delta or 0.0, self.adjacency)
+        if self.name == "advantage":
+            return solve.advantage_of(self.adjacency)
+        assert self.fpr is not None
+        return solve.true_positives_of(self.fpr, self.adjacency)
+
+
+@with_plan
 def calibrate(
+    plan: PlanOptions,
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="The budget to meet.")] = None,
     rho: RhoOption = None,
+    mu: MuOption = None,
+    advantage: AdvantageOption = None,
+    tpr: TprOption = None,
+    fpr: Annotated[float | None, typer.Option("--fpr", help="False positives, for --tpr.")] = None,
     delta: Annotated[float | None, typer.Option("--delta", help="Delta of the guarantee.")] = None,
-    sampling: options.SamplingOption = options.Sampling.POISSON,
-    rate: options.RateOption = None,
-    batch: options.BatchOption = None,
-    population: options.PopulationOption = None,
-    schedule: options.ScheduleOption = None,
-    steps: options.StepsOption = None,
-    epochs: options.EpochsOption = None,
-    adjacency: Annotated[
-        Adjacency | None, typer.Option("--adjacency", help="When two data sets are neighbours [add_remove].")
-    ] = None,
     method: options.MethodOption = Method.PLD,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Find the smallest noise multiplier within a budget, or the rate of a schedule that lasts for --epochs."""
-    if (epsilon is None) == (rho is None):
-        raise InputError("give either --epsilon with --delta, or --rho with --schedule")
+    """Find what is left out: --noise, --steps (or --epochs), --rate (or --batch), or the rate of a --schedule."""
+    given = {"epsilon": epsilon, "rho": rho, "mu": mu, "advantage": advantage, "tpr": tpr}
+    limits = {name: value for name, value in given.items() if value is not None}
+    if len(limits) != 1:
+        raise InputError(
+            "give one limit: --epsilon with --delta, --mu, --advantage, --tpr with --fpr, or --rho with --schedule"
+        )
+    if (tpr is None) != (fpr is None):
+        raise InputError("--tpr and --fpr go together: the most true positives at so many false positives")
     if rho is not None:
-        _rate_for_rho(rho, schedule, epochs, sampling, adjacency, delta, as_json)
+        _rate_for_rho(rho, plan, delta, as_json)
         return
-    assert epsilon is not None
-    if delta is None:
+    if epsilon is not None and delta is None:
         raise InputError("--epsilon needs --delta")
-    adjacency = adjacency or Adjacency.ADD_REMOVE
-    q = options.sampling_rate(sampling, rate, batch, population)
-    if schedule is not None:
-        _rate_for_epsilon(schedule, q, _whole(epochs), (epsilon, delta, adjacency, method), as_json)
+    if epsilon is None and method is not Method.PLD:
+        raise InputError(f"--method {method.value} goes with --epsilon; the other limits are kept by method pld")
+    ((name, value),) = limits.items()
+    limit = Limit(name, checks.positive(f"--{name}", value), delta, fpr, plan.neighbours, method)
+    if mu is not None and delta is None and plan.sampling is not Sampling.NONE:
+        raise InputError("--mu needs --delta where batches are sampled: the curve holds but for so much")
+    if plan.noise_list is not None:
+        raise InputError("--noise-list leaves nothing to find; give --noise, or find it")
+    if plan.schedule is not None:
+        _schedule_rate(plan, limit, as_json)
+    elif plan.noise is None:
+        _noise(plan, limit, as_json)
+    else:
+        _steps_or_rate(plan, limit, as_json)
+
+
+def _noise(plan: PlanOptions, limit: Limit, as_json: bool) -> None:
+    draws = plan.draws
+    count = options.step_count(plan.steps, plan.epochs, draws.rate)
+
+    def event(noise: float) -> Event:
+        return draws.uniform(noise, count)
+
+    if limit.name == "epsilon":
+        assert limit.delta is not None
+        noise, met = calibrate_noise(event, limit.value, limit.delta, limit.adjacency, limit.method)
+        options.show(met, as_json, [("noise_multiplier", noise)])
         return
-    count = options.step_count(steps, epochs, q)
-    noise, met = calibrate_noise(lambda s: options.plan_event(q, s, count), epsilon, delta, adjacency, method)
-    options.show(met, as_json, [("noise_multiplier", noise)])
+    from discreet.accounting import solve
+
+    found = solve.noise_for(event, limit.measure(), limit.value)
+    _show(limit, event(found.value), found.spent, {"noise_multiplier": found.value}, as_json)
 
 
-def _rate_for_epsilon(
-    schedule: str, q: float, epochs: int, budget: tuple[float, float, Adjacency, Method], as_json: bool
-) -> None:
-    epsilon, delta, adjacency, method = budget
-    checks.positive("--epsilon", epsilon)
+def _steps_or_rate(plan: PlanOptions, limit: Limit, as_json: bool) -> None:
+    from discreet.accounting import solve
 
-    def event(shape: schedules.Schedule, count: int) -> options.PlannedNoise:
-        return options.PlannedNoise(q, tuple(shape.phases(options.step_count(None, count, q), q)))
+    noise = checks.positive("--noise", plan.noise)
+    if plan.steps is None and plan.epochs is None:
+        draws = plan.draws
+        steps = solve.steps_for(lambda count: draws.uniform(noise, count), limit.measure(), limit.value)
+        count = int(steps.value) - int(steps.value) % draws.period or draws.period  # a period that begins counts whole
+        fields: dict[str, float] = {"steps": count, "epochs": count * draws.rate}
+        _show(limit, draws.uniform(noise, count), steps.spent, fields, as_json)
+        return
+    if plan.sampling is Sampling.NONE or plan.rate is not None or plan.batch is not None:
+        raise InputError("nothing is left to find: leave out --noise, --steps (or --epochs), or --rate (or --batch)")
+    if plan.sampling is not Sampling.POISSON:
+        raise InputError("the largest rate is found for --sampling poisson only; give --rate, or --batch")
+
+    def event(rate: float) -> Event:
+        return Draws(Sampling.POISSON, rate).uniform(noise, options.step_count(plan.steps, plan.epochs, rate))
+
+    rate = solve.rate_for(event, limit.measure(), limit.value)
+    fields = {"sampling_rate": rate.value}
+    if plan.population is not None:
+        fields["batch"] = rate.value * checks.positive("--population", plan.population)
+    _show(limit, event(rate.value), rate.spent, fields, as_json)
+
+
+def _schedule_rate(plan: PlanOptions, limit: Limit, as_json: bool) -> None:
+    from discreet.accounting import solve
+
+    if plan.noise is not None:
+        raise InputError("give --noise or --schedule, not both")
+    draws, epochs, measure = plan.draws, _whole(plan.epochs), limit.measure()
+
+    def event(shape: schedules.Schedule, count: int) -> Event:
+        phases = shape.phases(options.step_count(None, count, draws.rate), draws.rate)
+        return options.PlannedNoise(draws, tuple(phases)).event()
 
     def fits(shape: schedules.Schedule, count: int) -> bool:
         try:
-            releases = event(shape, count).event()
+            releases = event(shape, count)
         except InputError:  # the noise has fallen to nothing
             return False
-        rough = guarantee(releases, delta, adjacency, method, lambda found: 0.05 * found)
-        if rough.epsilon <= epsilon or (rough.lower or 0.0) > epsilon:
-            return rough.epsilon <= epsilon
-        return guarantee(releases, delta, adjacency, method).epsilon <= epsilon
+        if limit.name == "epsilon":
+            assert limit.delta is not None
+            return solve.fits_epsilon(releases, limit.value, limit.delta, limit.adjacency, limit.method)
+        return measure(releases) <= limit.value
 
-    found = schedules.solve_rate(_without_rate(schedule), fits, epochs)
+    found = schedules.solve_rate(_without_rate(str(plan.schedule)), fits, epochs)
     assert found.rate is not None
-    met = guarantee(event(found, epochs).event(), delta, adjacency, method)
-    options.show(met, as_json, [("rate", found.rate)])
+    whole = event(found, epochs)
+    _show(limit, whole, measure(whole), {"rate": found.rate}, as_json)
 
 
-def _rate_for_rho(
-    rho: float,
-    schedule: str | None,
-    epochs: float | None,
-    sampling: options.Sampling,
-    adjacency: Adjacency | None,
-    delta: float | None,
-    as_json: bool,
-) -> None:
+def _show(limit: Limit, event: Event, spent: float, found: dict[str, float], as_json: bool) -> None:
+    """What was found, and what the plan then spends of the limit."""
+    if limit.name == "epsilon":
+        assert limit.delta is not None
+        met = guarantee(event, limit.delta, limit.adjacency, limit.method)
+        options.show(met, as_json, list(found.items()))
+        return
+    # Without sampling every figure is that of one exact Gaussian; otherwise it is read off the privacy-loss curve.
+    fields: dict[str, object] = {**found, limit.name: spent, "budget": limit.value}
+    if limit.fpr is not None:
+        fields["fpr"] = limit.fpr
+    if limit.delta is not None:
+        fields["delta"] = limit.delta
+    fields |= {"adjacency": limit.adjacency.value, "method": "pld", "kind": "guarantee"}
+    if as_json:
+        options.echo_json(fields)
+        return
+    what = {"mu": "mu", "advantage": "advantage", "tpr": f"true positives at {limit.fpr} false positives"}[limit.name]
+    but = f" but for {limit.delta:g}" if limit.name == "mu" and limit.delta else ""
+    typer.echo(
+        f"{options.named(found)}: {what} {rounded_up(spent)} of {limit.value:g}{but}, {limit.adjacency.value}, "
+        "proved by pld"
+    )
+
+
+def _rate_for_rho(rho: float, plan: PlanOptions, delta: float | None, as_json: bool) -> None:
     """Yu et al. 2019, Theorem 2: an epoch costs its dearest batch, and epochs add up."""
     checks.positive("--rho", rho)
-    if schedule is None:
+    if plan.schedule is None:
         raise InputError("--rho needs --schedule (and --epochs); to calibrate the noise itself give --epsilon")
+    if plan.sampling not in (Sampling.POISSON, Sampling.SHUFFLE, Sampling.NONE):
+        raise NotProved("--rho counts epochs of disjoint batches; use --sampling shuffle, or --sampling none")
+    sampled, adjacency = plan.sampling is not Sampling.NONE, plan.adjacency
     if adjacency is None:
-        adjacency = Adjacency.ADD_REMOVE if sampling is options.Sampling.NONE else Adjacency.ZERO_OUT
-    if adjacency is Adjacency.ADD_REMOVE and sampling is not options.Sampling.NONE:
+        adjacency = Adjacency.ZERO_OUT if sampled else Adjacency.ADD_REMOVE
+    if adjacency is Adjacency.ADD_REMOVE and sampled:
         raise NotProved("--rho counts epochs of disjoint batches; use --adjacency zero_out, or --sampling none")
-    ratio = 4.0 if adjacency is Adjacency.REPLACE_ONE else 1.0
+    ratio, epochs = 4.0 if adjacency is Adjacency.REPLACE_ONE else 1.0, _whole(plan.epochs)
     found = schedules.solve_rate(
-        _without_rate(schedule), lambda shape, count: ratio * shape.rho(count) <= rho * (1 + 1e-9), _whole(epochs)
+        _without_rate(plan.schedule), lambda shape, count: ratio * shape.rho(count) <= rho * (1 + 1e-9), epochs
     )
-    spent = ratio * found.rho(_whole(epochs)) * (1 + 1e-12)
-    fields: dict[str, object] = {"rate": found.rate, "epochs": _whole(epochs), "rho": spent, "budget": rho}
+    spent = ratio * found.rho(epochs) * (1 + 1e-12)
+    fields: dict[str, object] = {"rate": found.rate, "epochs": epochs, "rho": spent, "budget": rho}
     fields |= {"adjacency": adjacency.value, "method": "zcdp", "kind": "guarantee"}
     if delta is not None:
         fields |= {"epsilon": zcdp.epsilon(spent, delta), "delta": delta}
@@ -113,7 +227,7 @@ def _rate_for_rho(
         return
     converted = "" if delta is None else f", epsilon {rounded_up(float(str(fields['epsilon'])))} at delta {delta:g}"
     typer.echo(
-        f"rate {found.rate:.6g}: rho {spent:.6g} of {rho:g} after {fields['epochs']} epochs{converted}, "
+        f"rate {found.rate:.6g}: rho {spent:.6g} of {rho:g} after {epochs} epochs{converted}, "
         f"{adjacency.value}, proved by zcdp for epochs of disjoint batches or without sampling"
     )
 

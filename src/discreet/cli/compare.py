@@ -7,41 +7,38 @@ from typing import Annotated
 
 import typer
 
-from discreet.accounting.compare import Row, compare, curves
+from discreet.accounting.compare import Counterpart, Row, compare, counterpart, curves
 from discreet.cli import accounting_options as options
-from discreet.cli.figures import rounded_up
-from discreet.core.adjacency import Adjacency
+from discreet.cli.figures import rounded_down, rounded_up
+from discreet.cli.plan_options import PlanOptions, with_plan
 from discreet.core.guarantee import Guarantee
 
 
+@with_plan
 def compare_methods(
+    plan: PlanOptions,
     delta: options.DeltaOption,
-    sampling: options.SamplingOption = options.Sampling.POISSON,
-    rate: options.RateOption = None,
-    batch: options.BatchOption = None,
-    population: options.PopulationOption = None,
-    noise: options.NoiseOption = None,
-    schedule: options.ScheduleOption = None,
-    noise_list: options.NoiseListOption = None,
-    steps: options.StepsOption = None,
-    epochs: options.EpochsOption = None,
-    adjacency: options.AdjacencyOption = Adjacency.ADD_REMOVE,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw epsilon over steps: a .png or .svg file.")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Show what every method says about one fixed plan, and why that does or does not hold."""
-    q = options.sampling_rate(sampling, rate, batch, population)
-    planned = options.planned_noise(q, noise, noise_list, schedule, steps, epochs)
+    planned, adjacency = plan.planned(), plan.neighbours
     if plot is not None:
         from discreet.cli.compare_plot import check_target, draw
 
         check_target(plot)
-    rows = compare(planned.event(), delta, adjacency)
+    rows, beside = compare(planned.event(), delta, adjacency), counterpart(planned.event(), delta, adjacency)
     if as_json:
-        head = {"delta": delta, "adjacency": adjacency.value, "rate": q, "steps": planned.steps}
-        options.echo_json({**head, "methods": [_as_dict(row) for row in rows]})
+        head: dict[str, object] = {
+            "delta": delta,
+            "adjacency": adjacency.value,
+            "rate": planned.draws.rate,
+            "steps": planned.steps,
+        }
+        head["sampling"] = plan.sampling.value
+        options.echo_json({**head, "methods": [_as_dict(row) for row in rows], "poisson": _poisson(beside)})
     else:
-        for line in _table(rows):
+        for line in [*_table(rows), *_beside(beside)]:
             typer.echo(line)
     if plot is not None:
         draw(plot, curves(planned.first_steps, planned.steps, delta, adjacency), delta, adjacency)
@@ -57,6 +54,26 @@ def _as_dict(row: Row) -> dict[str, object]:
         "lower": statement.lower if isinstance(statement, Guarantee) else None,
         "why": row.why,
     }
+
+
+def _poisson(beside: Counterpart | None) -> dict[str, object] | None:
+    return None if beside is None else {**options.as_dict(beside.poisson), "why": beside.why}
+
+
+def _beside(beside: Counterpart | None) -> list[str]:
+    """The plan beside the figure of Poisson batches, in words."""
+    if beside is None:
+        return []
+    found, poisson = beside.actual, beside.poisson
+    truth = "nothing is proved"
+    if found is not None:
+        lower = "" if found.lower is None else f"at least {rounded_down(found.lower)} and "
+        truth = f"{lower}at most {rounded_up(found.epsilon)} ({found.adjacency.value})"
+    return [
+        "",
+        f"this plan              {truth}",
+        f"were batches Poisson's at most {rounded_up(poisson.epsilon)} ({poisson.adjacency.value})  {beside.why}",
+    ]
 
 
 def _table(rows: list[Row]) -> list[str]:

@@ -28,6 +28,7 @@ _COLOURS = {
     Method.MOMENTS: "#7a6a00",
     Method.ZCDP_RF: "#8e44ad",
     Method.STRONG: "#a64d79",
+    Method.ADADP: "#5b5b5b",
 }
 _DASHES: dict[str, tuple[float, tuple[float, ...]]] = {
     "guarantee": (0, ()),
@@ -37,6 +38,9 @@ _DASHES: dict[str, tuple[float, tuple[float, ...]]] = {
 _LEGEND = {"guarantee": "proved", "estimate": "estimate", "as_published": "as published"}
 _GAP = 0.048
 """Least distance between labels, as a share of the height of the picture."""
+_TALLEST = 3e3
+"""A method that ends this many times above the lowest is not drawn."""
+_ADJACENCY = {"add_remove": "add/remove", "zero_out": "zero-out", "replace_one": "replace-one"}
 
 
 def check_target(path: Path) -> None:
@@ -48,7 +52,7 @@ def check_target(path: Path) -> None:
 
 
 def draw(path: Path, curves: Mapping[Method, Sequence[Point]], delta: float, adjacency: Adjacency) -> None:
-    """Write the picture. Infinite values are left out; the vertical axis is logarithmic."""
+    """Write the picture, on a logarithmic axis. What is infinite, or so large that it hides the rest, is left out."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -56,6 +60,8 @@ def draw(path: Path, curves: Mapping[Method, Sequence[Point]], delta: float, adj
     lines = {method: points for method, points in lines.items() if points}
     if not lines:
         raise InputError(f"--plot {path}: no method gives a finite epsilon, so there is nothing to draw")
+    least = min(points[-1].epsilon for points in lines.values())
+    lines = {method: points for method, points in lines.items() if points[-1].epsilon <= _TALLEST * least}
     figure = Figure(figsize=(8.6, 5.2), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
@@ -111,8 +117,7 @@ def _dress(axes: Axes, shown: set[str], last: int, delta: float, adjacency: Adja
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel("steps")
     axes.set_ylabel(f"epsilon at delta = {delta:g}")
-    name = adjacency.value.replace("_", "/")
-    axes.set_title(f"What each method says about this plan ({name})", loc="left", fontsize=11)
+    axes.set_title(f"What each method says about this plan ({_ADJACENCY[adjacency.value]})", loc="left", fontsize=11)
     kinds = [name for name in _LEGEND if name in shown]
     handles = [Line2D([], [], color="#444444", linestyle=_DASHES[name], label=_LEGEND[name]) for name in kinds]
     axes.legend(handles=handles, loc="lower right", frameon=False, fontsize=9)

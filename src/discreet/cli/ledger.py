@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.accounting_options import AdjacencyOption, JsonOption
+from discreet.cli.accounting_options import AdjacencyOption, JsonOption, NoiseOption, StepsOption
 from discreet.cli.figures import rounded_up
+from discreet.cli.sampling_options import RateOption
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, LedgerError, VerificationFailed
+from discreet.core.events import Event, Gaussian, Poisson, Repeat
 
 if TYPE_CHECKING:
+    from discreet.accounting.filters import Filter
     from discreet.ledger import Ledger
 
 LedgerOption = Annotated[
@@ -56,6 +60,25 @@ def verify(
         typer.echo(_find_run(opened, folder))
 
 
+class FilterKind(StrEnum):
+    """How a budget adds up."""
+
+    BASIC = "basic"
+    RDP_ORDER = "rdp-order"
+    RDP_CURVE = "rdp-curve"
+    ZCDP = "zcdp"
+    GDP = "gdp"
+
+
+FilterOption = Annotated[
+    FilterKind,
+    typer.Option("--filter", help="What adds up: whole runs (basic), or steps in Rényi DP, zCDP or Gaussian DP."),
+]
+OrderOption = Annotated[
+    float | None, typer.Option("--order", help="With rdp-order: the order, where no course is to choose it.")
+]
+
+
 @app.command()
 def budget(
     dataset_id: Annotated[str, typer.Option("--dataset-id", help="The data set's name in the ledger.")],
@@ -63,26 +86,78 @@ def budget(
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="Set the budget of all runs together.")] = None,
     delta: Annotated[float | None, typer.Option("--delta", help="Its delta.")] = None,
     adjacency: AdjacencyOption = Adjacency.ADD_REMOVE,
+    kind: FilterOption = FilterKind.BASIC,
+    order: OrderOption = None,
+    rate: RateOption = None,
+    noise: NoiseOption = None,
+    steps: StepsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what a data set has spent and may spend; with --epsilon and --delta, set what it may."""
-    from discreet.ledger import Budget
+    """Show what a data set has spent and may spend; with --epsilon and --delta, set what it may.
+
+    The filters rdp-order and rdp-curve are fitted to a planned course of --rate, --noise and --steps.
+    """
+    from discreet.accounting import filters
 
     opened = _open(ledger, create=epsilon is not None)
     if (epsilon is None) != (delta is None):
         raise InputError("a budget needs both --epsilon and --delta")
     if epsilon is not None and delta is not None:
-        opened.set_budget(dataset_id, Budget(epsilon, delta, adjacency))
+        course = _course(rate, noise, steps)
+        opened.set_budget(dataset_id, _filter(kind, epsilon, delta, adjacency, order, course))
     limit, spent = opened.budget(dataset_id)
     if as_json:
-        facts = {"dataset": dataset_id, "spent": {"epsilon": spent.epsilon, "delta": spent.delta, "runs": spent.runs}}
-        typer.echo(json.dumps({**facts, "budget": None if limit is None else limit.as_dict()}))
+        sums: dict[str, object] = {"epsilon": spent.epsilon, "delta": spent.delta, "runs": spent.runs}
+        if spent.share is not None:
+            sums |= {"amounts": list(spent.amounts), "share": spent.share}
+        facts = {"dataset": dataset_id, "spent": sums}
+        typer.echo(json.dumps({**facts, "budget": None if limit is None else filters.as_dict(limit)}))
         return
-    of = "no budget set" if limit is None else f"of epsilon {limit.epsilon:g}, delta {limit.delta:g}"
+    whole = None if limit is None else limit.guarantee()
+    of = "no budget set" if whole is None else f"of epsilon {rounded_up(whole.epsilon, 6)}, delta {whole.delta:g}"
+    if limit is not None and spent.share is not None:
+        used = rounded_up(100 * spent.share)
+        typer.echo(f"{dataset_id}: {used} % spent in {spent.runs} runs, {of} by filter {limit.kind}")
+        return
     typer.echo(
         f"{dataset_id}: spent epsilon {rounded_up(spent.epsilon, 6)}, delta {rounded_up(spent.delta, 6)} "
         f"in {spent.runs} runs, {of}"
     )
+
+
+def _course(rate: float | None, noise: float | None, steps: int | None) -> Event | None:
+    """The planned course, if there is one; without --rate every unit is in every step."""
+    if noise is None and steps is None and rate is None:
+        return None
+    if noise is None or steps is None:
+        raise InputError("a planned course needs --noise and --steps, and --rate where batches are sampled")
+    one = Gaussian(noise) if rate is None else Poisson(rate, Gaussian(noise))
+    return Repeat(one, steps)
+
+
+def _filter(
+    kind: FilterKind, epsilon: float, delta: float, adjacency: Adjacency, order: float | None, course: Event | None
+) -> Filter:
+    from discreet.accounting import filter_choice
+    from discreet.ledger import Budget
+
+    fitted = kind in (FilterKind.RDP_ORDER, FilterKind.RDP_CURVE)
+    if order is not None and (kind is not FilterKind.RDP_ORDER or course is not None):
+        raise InputError("--order goes with --filter rdp-order and without a planned course")
+    if course is not None and not fitted:
+        raise InputError("a planned course (--rate, --noise, --steps) goes with --filter rdp-order or rdp-curve")
+    if order is not None:
+        return filter_choice.at_order(order, epsilon, delta, adjacency)
+    if kind is FilterKind.BASIC:
+        return Budget(epsilon, delta, adjacency)
+    if kind is FilterKind.ZCDP:
+        return filter_choice.zcdp_filter(epsilon, delta, adjacency)
+    if kind is FilterKind.GDP:
+        return filter_choice.gaussian_filter(epsilon, delta, adjacency)
+    if course is None:
+        raise InputError(f"--filter {kind.value} needs a planned course: --noise, --steps, and --rate if sampled")
+    choose = filter_choice.order_filter if kind is FilterKind.RDP_ORDER else filter_choice.curve_filter
+    return choose(course, epsilon, delta, adjacency)
 
 
 def _open(where: str | None, *, create: bool = False) -> Ledger:

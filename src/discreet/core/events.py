@@ -4,19 +4,21 @@ An event says which mechanism ran, never what came out. It is what the ledger st
 predicts, what accountants interpret and what a certificate lists. **A published event never changes
 meaning**: a mechanism that differs gets an event of another name.
 
-An accountant may decline an event; it then raises `NotProved` and names the part that it declined.
+`event_json` writes and reads them. An accountant may decline an event; it then raises `NotProved` and names the part
+that it declined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, get_args
+from functools import lru_cache
 
 from discreet.core import checks
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
-from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, Trials, trials_from_json, trials_to_json
+from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, Trials
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,80 @@ class Poisson:
 
 
 @dataclass(frozen=True, slots=True)
+class TruncatedPoisson:
+    """A `Poisson` draw of which at most `capacity` units took part in `event`; who is left out is random.
+
+    `population` is a public bound on the number of units in any data set, under either neighbour: with it the
+    probability of an overflow is bounded. Runs on more units are refused.
+    """
+
+    rate: float
+    capacity: int
+    population: int
+    event: Event
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rate", checks.rate("rate", self.rate))
+        object.__setattr__(self, "capacity", checks.count("capacity", self.capacity))
+        object.__setattr__(self, "population", checks.count("population", self.population))
+        _require_event("TruncatedPoisson.event", self.event)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSize:
+    """Exactly `batch` of `population` units, drawn uniformly without replacement, took part in `event`.
+
+    All queries on one draw are one event, as for `Poisson`. The size of the data set, `population`, is public.
+    """
+
+    population: int
+    batch: int
+    event: Event
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "population", checks.count("population", self.population))
+        object.__setattr__(self, "batch", checks.count("batch", self.batch))
+        if self.batch > self.population:
+            raise InputError(f"batch ({self.batch}) must not exceed the population ({self.population})")
+        _require_event("FixedSize.event", self.event)
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """The units were shuffled uniformly and cut into disjoint batches, one for each part of `event` (see `batches`).
+
+    Every unit took part in exactly one batch. `Repeat(e, 100)` stands for a hundred batches with e on each;
+    `Compose((e, f))` for a batch with e and a batch with f; several queries on one batch are a `Compose` inside. An
+    epoch that was broken off is stated whole.
+    """
+
+    event: Event
+
+    def __post_init__(self) -> None:
+        _require_event("Epoch.event", self.event)
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """`event` ran `steps` times; every unit took part in `chosen` of them.
+
+    Which ones is uniformly random and independent of the other units (balls and bins for `chosen` = 1). All queries
+    on one step are one event. A period that was broken off is stated whole.
+    """
+
+    steps: int
+    chosen: int
+    event: Event
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", checks.count("steps", self.steps))
+        object.__setattr__(self, "chosen", checks.count("chosen", self.chosen))
+        if self.chosen > self.steps:
+            raise InputError(f"chosen ({self.chosen}) must not exceed steps ({self.steps})")
+        _require_event("Allocation.event", self.event)
+
+
+@dataclass(frozen=True, slots=True)
 class Repeat:
     """`event` ran `count` times, each with its own randomness."""
 
@@ -143,7 +219,10 @@ class Compose:
             _require_event(f"Compose.events[{position}]", event)
 
 
-Event = Gaussian | Laplace | BoundedRange | NoisyMax | Selection | Poisson | Repeat | Compose
+Sampled = Poisson | TruncatedPoisson | FixedSize | Epoch | Allocation
+"""What one draw of a sampler released."""
+
+Event = Gaussian | Laplace | BoundedRange | NoisyMax | Selection | Sampled | Repeat | Compose
 
 
 def flatten(event: Event, times: int = 1) -> Iterator[tuple[Event, int]]:
@@ -168,57 +247,29 @@ def tally(event: Event) -> dict[Event, int]:
     return totals
 
 
-def to_json(event: Event) -> dict[str, Any]:
-    """Encode an event as JSON-ready data under its published name; `from_json` is the inverse."""
+def batches(epoch: Epoch) -> list[tuple[Event, int]]:
+    """The batches of an epoch, as (what was released on one batch, how many such batches)."""
+    parts = epoch.event.events if isinstance(epoch.event, Compose) else (epoch.event,)
+    return [(part.event, part.count) if isinstance(part, Repeat) else (part, 1) for part in parts]
+
+
+def in_order(events: Iterable[Event]) -> Compose:
+    """`events` as one composition, equal neighbours as a `Repeat`."""
+    return Compose(tuple(Repeat(event, len(list(equal))) for event, equal in itertools.groupby(events)))
+
+
+@lru_cache(maxsize=64)
+def steps_of(event: Event) -> tuple[Event, ...]:
+    """What each step that a draw covers may release: one step, or all of an epoch or a period."""
     match event:
-        case Gaussian(noise_multiplier, query):
-            return {"event": "gaussian", "noise_multiplier": noise_multiplier, "query": query.value}
-        case Laplace(scale_multiplier, query):
-            return {"event": "laplace", "scale_multiplier": scale_multiplier, "query": query.value}
-        case BoundedRange(epsilon, query):
-            return {"event": "bounded_range", "epsilon": epsilon, "query": query.value}
-        case NoisyMax(epsilon, query):
-            return {"event": "noisy_max", "epsilon": epsilon, "query": query.value}
-        case Selection(inner, trials):
-            return {"event": "selection", "of": to_json(inner), "trials": trials_to_json(trials)}
-        case Poisson(rate, inner):
-            return {"event": "poisson", "rate": rate, "of": to_json(inner)}
-        case Repeat(inner, count):
-            return {"event": "repeat", "count": count, "of": to_json(inner)}
-        case Compose(parts):
-            return {"event": "compose", "of": [to_json(part) for part in parts]}
-
-
-def from_json(data: object) -> Event:
-    """Decode what `to_json` made. Unknown names, missing or extra fields are an `InputError`."""
-    if not isinstance(data, Mapping) or not isinstance(data.get("event"), str):
-        raise InputError(f"an event must be an object with a field 'event', got {data!r}")
-    name = data["event"]
-    if name not in _DECODERS:
-        raise InputError(f"unknown event {name!r}; known: {', '.join(sorted(_DECODERS))}")
-    fields, decode = _DECODERS[name]
-    given = set(data) - {"event"}
-    if given != fields:
-        raise InputError(f"event {name!r} needs exactly the fields {sorted(fields)}, got {sorted(given)}")
-    return decode(data)
-
-
-def _compose_from_json(data: Mapping[str, Any]) -> Event:
-    if not isinstance(data["of"], list):
-        raise InputError("event 'compose' needs a list in 'of'")
-    return Compose(tuple(from_json(part) for part in data["of"]))
-
-
-_DECODERS: dict[str, tuple[set[str], Callable[[Mapping[str, Any]], Event]]] = {
-    "gaussian": ({"noise_multiplier", "query"}, lambda d: Gaussian(d["noise_multiplier"], d["query"])),
-    "laplace": ({"scale_multiplier", "query"}, lambda d: Laplace(d["scale_multiplier"], d["query"])),
-    "bounded_range": ({"epsilon", "query"}, lambda d: BoundedRange(d["epsilon"], d["query"])),
-    "noisy_max": ({"epsilon", "query"}, lambda d: NoisyMax(d["epsilon"], d["query"])),
-    "selection": ({"of", "trials"}, lambda d: Selection(from_json(d["of"]), trials_from_json(d["trials"]))),
-    "poisson": ({"rate", "of"}, lambda d: Poisson(d["rate"], from_json(d["of"]))),
-    "repeat": ({"count", "of"}, lambda d: Repeat(from_json(d["of"]), d["count"])),
-    "compose": ({"of"}, _compose_from_json),
-}
+        case Poisson() | TruncatedPoisson() | FixedSize():
+            return (event.event,)
+        case Epoch():
+            return tuple(itertools.chain.from_iterable([inner] * count for inner, count in batches(event)))
+        case Allocation(steps, _, inner):
+            return (inner,) * steps
+        case _:
+            return (event,)
 
 
 def _query(value: object) -> Query:
@@ -230,5 +281,5 @@ def _query(value: object) -> Query:
 
 
 def _require_event(where: str, value: object) -> None:
-    if not isinstance(value, get_args(Event)):
+    if not isinstance(value, Event):
         raise InputError(f"{where} must be an event, got {value!r}")

@@ -77,7 +77,35 @@ class Published:
 
 
 Statement = Guarantee | Estimate | Published
-"""Whatever an accountant answers; only the first certifies."""
+"""Whatever an accountant answers; only the first certifies. An `ExPost` is none of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExPost:
+    """What an odometer read: a bound on the privacy loss of what was released, made when the run stopped.
+
+    It is no (epsilon, delta): it says nothing beforehand, and it enters no sum. A certificate shows it as what it is.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    method: str
+    unit: Unit = Unit.EXAMPLE
+
+    def __post_init__(self) -> None:
+        _check(self.epsilon, self.delta)
+
+    kind = "ex_post"
+
+    @property
+    def sentence(self) -> str:
+        """The sentence that a certificate may show."""
+        shown = self.epsilon if math.isinf(self.epsilon) else math.ceil(self.epsilon * 1e4) / 1e4
+        return (
+            f"the privacy loss exceeds the reading {shown:.4f} with probability at most {self.delta:g}, "
+            "at whatever time the run stops"
+        )
 
 
 def _check(epsilon: object, delta: object) -> float:

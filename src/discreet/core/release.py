@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from discreet.core import checks
 from discreet.core.arrays import Array
 from discreet.core.errors import InputError
-from discreet.core.events import Event
+from discreet.core.events import Event, steps_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,20 @@ class ClippedSum:
 class Receipt:
     """Proof that an event was charged, durably, before its noise was drawn.
 
-    `attempt` counts the starts of the run, `position` the charged steps of the plan from 0.
+    `attempt` counts the starts of the run, `position` the charged steps of the plan from 0. `event` is what was
+    charged; if it covers several steps (an epoch), `index` is the step's place among them.
     """
 
     run: str
     attempt: int
     position: int
     event: Event
+    index: int = 0
+
+    @property
+    def release(self) -> Event:
+        """What this step may release."""
+        return steps_of(self.event)[self.index]
 
 
 @dataclass(frozen=True, slots=True)

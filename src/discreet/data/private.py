@@ -41,16 +41,23 @@ class PrivateData:
 
     def check(self, classes: int | None, at_most: int) -> None:
         """`check_size` and `check_rows` for all of it."""
-        self.check_size(at_most)
+        self.check_size(1, at_most)
         for start in range(0, len(self), _CHECKED_AT_ONCE):
             indices = torch.arange(start, min(start + _CHECKED_AT_ONCE, len(self))).numpy()
             check_rows(*self.fetch(indices), start, classes)
 
-    def check_size(self, at_most: int) -> None:
-        """Refuse no rows, and more than the declared population allows. Like all checks before a run's first step,
-        this tells the holder of the data, and is not part of what is published."""
+    def check_size(self, at_least: int, at_most: int) -> None:
+        """Refuse no rows, and a number of them that the declared population does not allow.
+
+        Like all checks before a run's first step, this tells the holder of the data, and is not published.
+        """
         if len(self) == 0:
             raise InputError("the data set is empty; give at least one example")
+        if at_least == at_most != len(self):
+            raise InputError(
+                f"the data has {len(self)} rows, but the plan declares a population of exactly {at_most}, which its "
+                "sampling takes as public; declare the true number"
+            )
         if len(self) > at_most:
             raise InputError(
                 f"the data has {len(self)} rows, more than the {at_most} that the declared population allows; "

@@ -1,9 +1,13 @@
-"""What a data set may spend over all runs, and the filter that keeps to it.
+"""What a data set may spend over all runs, and what its filter says to a run and to the next block of a run.
 
-The filter is basic composition: runs with guarantees (epsilon_i, delta_i), each chosen after seeing the runs
-before, are together (sum epsilon_i, sum delta_i)-private as long as the sums are kept within a budget that was
-fixed beforehand (Rogers, Roth, Ullman, Vadhan 2016, Theorem 3.6 with Lemma 3.3's pure sums; Dwork, Rothblum,
-Vadhan 2010). A run is charged whole when it opens; nothing returns if it stops early.
+The filter is fixed for a data set before its first run (the basic one may be replaced by another budget of its kind):
+
+| filter                          | a run is charged                          | of what a run leaves undrawn |
+|---------------------------------|-------------------------------------------|------------------------------|
+| basic (`Budget`)                | whole, with its guarantee, when it opens  | nothing returns              |
+| rdp-order, rdp-curve, zcdp, gdp | block by block, as its steps are reserved | no block, no charge          |
+
+Why each filter is sound is said in `accounting.filters`. A run may have a filter of its own, fixed when it opens.
 """
 
 from __future__ import annotations
@@ -13,47 +17,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.core import checks
-from discreet.core.adjacency import Adjacency, Unit
+from discreet.accounting import filters
+from discreet.accounting.costs import Amounts
+from discreet.accounting.filters import BasicFilter, Filter
 from discreet.core.errors import BudgetExhausted, InputError
 from discreet.core.guarantee import Guarantee
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """The most that all runs on one data set may spend together."""
-
-    epsilon: float
-    delta: float
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
-    unit: Unit = Unit.EXAMPLE
-
-    def __post_init__(self) -> None:
-        checks.positive("epsilon", self.epsilon)
-        checks.open_unit("delta", self.delta)
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready fields."""
-        return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "adjacency": self.adjacency.value,
-            "unit": self.unit.value,
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Budget:
-        """The inverse of `as_dict`."""
-        return cls(data["epsilon"], data["delta"], Adjacency(data["adjacency"]), Unit(data["unit"]))
-
-
-@dataclass(frozen=True, slots=True)
 class Spent:
-    """The sums over the runs of a data set, rounded up."""
+    """The sums over the runs of a data set, rounded up.
+
+    `epsilon` and `delta` add up what each run was opened with. `amounts` is what a filter over steps has counted, in
+    its own currency, and `share` the largest part of a limit that is used.
+    """
 
     epsilon: float
     delta: float
     runs: int
+    amounts: Amounts = ()
+    share: float | None = None
+
+
+def over_steps(budget: Filter | None) -> bool:
+    """Whether steps are charged, and not runs."""
+    return budget is not None and not isinstance(budget, BasicFilter)
+
+
+def decoded(content: dict[str, Any]) -> Filter:
+    """The filter of a budget's entry; early ledgers knew only the basic one, and did not name it."""
+    return filters.from_dict({"filter": BasicFilter.kind, **content})
 
 
 def spent_by(charges: Sequence[tuple[float, float]]) -> Spent:
@@ -61,13 +54,15 @@ def spent_by(charges: Sequence[tuple[float, float]]) -> Spent:
     return Spent(_sum_up([e for e, _ in charges]), _sum_up([d for _, d in charges]), len(charges))
 
 
-def admit_run(budget: Budget, charges: Sequence[tuple[float, float]], run: Guarantee, dataset: str) -> None:
+def admit_run(budget: Filter, charges: Sequence[tuple[float, float]], run: Guarantee, dataset: str) -> None:
     """Raise `BudgetExhausted` unless `run` fits what `charges` leave of the budget."""
     if (run.adjacency, run.unit) != (budget.adjacency, budget.unit):
         raise InputError(
             f"the budget of data set {dataset!r} is for {budget.adjacency.value}, unit {budget.unit.value}, but the "
             f"plan is for {run.adjacency.value}, unit {run.unit.value}; they do not add up, so use the budget's"
         )
+    if not isinstance(budget, BasicFilter):
+        return
     after = spent_by([*charges, (run.epsilon, run.delta)])
     if not (after.epsilon <= budget.epsilon and after.delta <= budget.delta):
         before = spent_by(charges)
@@ -78,7 +73,29 @@ def admit_run(budget: Budget, charges: Sequence[tuple[float, float]], run: Guara
         )
 
 
-def check_alike(budget: Budget, earlier: Sequence[tuple[str, str]], dataset: str) -> None:
+def check_fixed(old: Filter | None, new: Filter, runs: int, dataset: str) -> None:
+    """Refuse to set or change a filter over steps once there are runs: it must be fixed before the first release."""
+    if runs and old != new and (over_steps(old) or over_steps(new)):
+        raise InputError(
+            f"data set {dataset!r} has {runs} runs, and a filter over steps must be fixed before the first; "
+            "keep its budget, or set this one for a new data set"
+        )
+
+
+def check_run_filter(own: Filter | None, run: Guarantee) -> None:
+    """Refuse a filter for one run that counts no steps, or that is for another kind of neighbours."""
+    if own is None:
+        return
+    if not over_steps(own):
+        raise InputError("the basic filter is for whole runs; give a run an rdp-order, rdp-curve, zcdp or gdp filter")
+    if (own.adjacency, own.unit) != (run.adjacency, run.unit):
+        raise InputError(
+            f"the filter of the run is for {own.adjacency.value}, unit {own.unit.value}, but the plan is for "
+            f"{run.adjacency.value}, unit {run.unit.value}; use the same"
+        )
+
+
+def check_alike(budget: Filter, earlier: Sequence[tuple[str, str]], dataset: str) -> None:
     """Refuse a budget for a data set with runs of another (adjacency, unit): their epsilons mean something else."""
     other = next((kind for kind in earlier if kind != (budget.adjacency.value, budget.unit.value)), None)
     if other is not None:

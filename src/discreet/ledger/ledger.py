@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-import itertools
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, func
 
+from discreet.accounting import filters
+from discreet.accounting.filters import Filter
 from discreet.core.errors import InputError, LedgerError
-from discreet.core.events import Compose, Event, Repeat, from_json, to_json
+from discreet.core.event_json import from_json, to_json
+from discreet.core.events import Compose, Event, in_order, steps_of
 from discreet.core.guarantee import Guarantee
 from discreet.core.release import Receipt
 from discreet.ledger import store
-from discreet.ledger.budget import Budget, Spent, admit_run, check_alike, spent_by
+from discreet.ledger.budget import (
+    Spent,
+    admit_run,
+    check_alike,
+    check_fixed,
+    check_run_filter,
+    decoded,
+    over_steps,
+    spent_by,
+)
 from discreet.ledger.chain import Entry, check_chain, check_seal, next_entry
+from discreet.ledger.meter import Meter, Scope, share
 from discreet.ledger.schema import entries
 
 Admission = Callable[[int], Sequence[Event]]
@@ -47,6 +59,7 @@ class Ledger:
 
     def __init__(self, where: str | Path, *, create: bool = True) -> None:
         self._store = store.Store(where, create=create)
+        self._meter = Meter()
 
     @property
     def where(self) -> str:
@@ -58,32 +71,44 @@ class Ledger:
         """The same for messages: without the password."""
         return self._store.shown
 
-    def set_budget(self, dataset: str, budget: Budget) -> None:
-        """Fix, or from now on replace, what all runs on `dataset` may spend together."""
+    def set_budget(self, dataset: str, budget: Filter) -> None:
+        """Fix what all runs on `dataset` may spend together. A basic budget may be replaced by another later."""
         if not _checked_name(dataset):
             raise InputError("a budget belongs to a data set; give its name with --dataset-id")
         with self._store.transaction() as connection:
-            check_alike(budget, _kinds(_runs(connection, dataset)), dataset)
-            store.append(connection, next_entry(store.last(connection), "budget", budget.as_dict(), dataset=dataset))
+            runs = _runs(connection, dataset)
+            check_alike(budget, _kinds(runs), dataset)
+            check_fixed(_budget(connection, dataset), budget, len(runs), dataset)
+            body = filters.as_dict(budget)
+            store.append(connection, next_entry(store.last(connection), "budget", body, dataset=dataset))
 
-    def budget(self, dataset: str) -> tuple[Budget | None, Spent]:
+    def budget(self, dataset: str) -> tuple[Filter | None, Spent]:
         """The budget of a data set, if it has one, and what its runs were charged."""
         with self._store.transaction() as connection:
-            return _budget(connection, dataset), spent_by(_charges(_runs(connection, dataset)))
+            budget = _budget(connection, dataset)
+            spent = spent_by(_charges(_runs(connection, dataset)))
+            if budget is None or not over_steps(budget):
+                return budget, spent
+            amounts = self._meter.spent(connection, Scope(dataset=dataset), budget)
+            return budget, replace(spent, amounts=amounts, share=share(budget, amounts))
 
-    def open_run(self, plan_fingerprint: str, guarantee: Guarantee, dataset: str = "") -> str:
-        """Charge a new run whole to the budget of its data set, and return the identifier of the run.
+    def open_run(
+        self, plan_fingerprint: str, guarantee: Guarantee, dataset: str = "", own_filter: Filter | None = None
+    ) -> str:
+        """Open a run and return its identifier. A basic budget of its data set is charged for it whole.
 
-        Raises `BudgetExhausted`, and writes nothing, if it does not fit. A data set without a budget has no limit.
+        Raises `BudgetExhausted`, and writes nothing, if it does not fit. A data set without a budget has no limit. A
+        filter over steps, that of the data set or the run's `own_filter`, is put to each block that is reserved.
         """
         run = secrets.token_hex(16)
+        check_run_filter(own_filter, guarantee)
         body = {
             "plan": plan_fingerprint,
             "epsilon": guarantee.epsilon,
             "delta": guarantee.delta,
             "adjacency": guarantee.adjacency.value,
             "unit": guarantee.unit.value,
-        }
+        } | ({} if own_filter is None else {"filter": filters.as_dict(own_filter)})
         with self._store.transaction() as connection:
             budget = _budget(connection, dataset) if _checked_name(dataset) else None
             if budget is not None:
@@ -122,27 +147,35 @@ class Ledger:
     def reserve(self, run: str, attempt: int, admission: Admission) -> tuple[Receipt, ...]:
         """Charge the next block of steps and return one receipt per step.
 
+        An event that covers several steps (an epoch) is charged whole and gives as many receipts.
         `admission` is called inside the write transaction with the number of steps charged so far, so no two
-        processes can be granted the same steps. If it refuses, nothing is written.
+        processes can be granted the same steps. What it grants is put to the filters over steps, of the run and of
+        its data set. If any of them refuses, nothing is written.
         """
         with self._store.transaction() as connection:
-            if not store.find(connection, run=run, kind="run"):
+            opened = store.find(connection, run=run, kind="run")
+            if not opened:
                 raise LedgerError(f"the ledger {self.shown} knows no run {run}; it is another ledger, or was cut")
             position = _charged(connection, run)
             block = tuple(admission(position))
             if not block:
                 raise LedgerError("the admission granted no step and refused none; nothing was charged")
+            event = in_order(block)
+            places = [(drawn, index) for drawn in block for index in range(len(steps_of(drawn)))]
+            for scope, budget in _filters(connection, opened[0]):
+                _check_uncut(connection)
+                self._meter.admit(connection, scope, budget, event, len(places))
             entry = next_entry(
                 store.last(connection),
                 "reservation",
-                to_json(_grouped(block)),
+                to_json(event),
                 run=run,
                 attempt=attempt,
                 position=position,
-                steps=len(block),
+                steps=len(places),
             )
             store.append(connection, entry)
-        return tuple(Receipt(run, attempt, position + i, event) for i, event in enumerate(block))
+        return tuple(Receipt(run, attempt, position + i, *place) for i, place in enumerate(places))
 
     def commit(self, receipt: Receipt) -> None:
         """Note that every step up to that of `receipt` was released. The charge does not depend on it."""
@@ -209,12 +242,22 @@ def _checked_name(dataset: str) -> str:
     return dataset
 
 
-def _budget(connection: Connection, dataset: str) -> Budget | None:
+def _filters(connection: Connection, opened: Entry) -> Iterator[tuple[Scope, Filter]]:
+    """The filters over steps that a run is under."""
+    check_seal(opened)
+    if "filter" in opened.content:
+        yield Scope(run=opened.run), filters.from_dict(opened.content["filter"])
+    budget = _budget(connection, opened.dataset) if opened.dataset else None
+    if budget is not None and over_steps(budget):
+        yield Scope(dataset=opened.dataset), budget
+
+
+def _budget(connection: Connection, dataset: str) -> Filter | None:
     found = store.find(connection, dataset=dataset, kind="budget")
     if not found:
         return None
     check_seal(found[-1])
-    return Budget.from_dict(found[-1].content)
+    return decoded(found[-1].content)
 
 
 def _runs(connection: Connection, dataset: str) -> list[dict[str, Any]]:
@@ -231,8 +274,3 @@ def _charges(runs: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
 
 def _kinds(runs: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(run["adjacency"], run["unit"]) for run in runs]
-
-
-def _grouped(block: Sequence[Event]) -> Event:
-    runs_of_equal = ((event, len(list(group))) for event, group in itertools.groupby(block))
-    return Compose(tuple(Repeat(event, count) for event, count in runs_of_equal))

@@ -26,8 +26,8 @@ entries = Table(
 """
 | kind        | body                                              | other columns used        |
 |-------------|---------------------------------------------------|---------------------------|
-| budget      | epsilon, delta, adjacency, unit                   | dataset                   |
-| run         | plan fingerprint, epsilon, delta, adjacency, unit | dataset, run              |
+| budget      | the filter; without a name, the basic one         | dataset                   |
+| run         | plan fingerprint, epsilon, delta, adjacency, unit, and its filter if it has one | dataset, run |
 | attempt     | engine, noise, randomness                         | run, attempt              |
 | reservation | the event of the block                            | run, attempt, position, steps |
 | release     | {}                                                | run, attempt, position    |

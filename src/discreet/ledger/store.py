@@ -128,6 +128,17 @@ def find(connection: Connection, **columns: str) -> Sequence[Entry]:
     return [Entry(*row) for row in connection.execute(query)]
 
 
+def reservations(connection: Connection, *, after: int, run: str = "", dataset: str = "") -> Sequence[Entry]:
+    """The reservations beyond entry `after` of one run, or of all runs on a data set, oldest first."""
+    query = select(entries).where(entries.c.kind == "reservation", entries.c.number > after).order_by(entries.c.number)
+    if run:
+        query = query.where(entries.c.run == run)
+    else:
+        runs = select(entries.c.run).where(entries.c.kind == "run", entries.c.dataset == dataset)
+        query = query.where(entries.c.run.in_(runs))
+    return [Entry(*row) for row in connection.execute(query)]
+
+
 def figures(
     connection: Connection, first: ColumnElement[int], second: ColumnElement[int], *where: ColumnElement[bool]
 ) -> tuple[int, int]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from discreet.core.arrays import Array
 from discreet.core.errors import PrivacyViolation
-from discreet.core.events import Event, Gaussian, Poisson
+from discreet.core.events import Event, Gaussian
 from discreet.core.release import ClippedSum, Receipt, Release
 from discreet.randomness import Purpose, RoundedSampler, Stream
 
@@ -25,17 +25,16 @@ LARGEST_MULTIPLE = 2.0**52
 """Multiples of the grid up to here are exact in float64, also after the noise is added."""
 
 
-def noise_multiplier(event: Event) -> float:
-    """The multiplier of the one Gaussian release that a step's event describes."""
-    inner = event.event if isinstance(event, Poisson) else event
-    if not isinstance(inner, Gaussian):
-        raise PrivacyViolation(f"the receipt pays for {type(inner).__name__}, not for one Gaussian release")
-    return inner.noise_multiplier
+def noise_multiplier(release: Event) -> float:
+    """The multiplier of what a step may release, which must be one Gaussian query."""
+    if not isinstance(release, Gaussian):
+        raise PrivacyViolation(f"the receipt pays for {type(release).__name__}, not for one Gaussian release")
+    return release.noise_multiplier
 
 
-def grid_for(event: Event, clip_norm: float) -> float:
+def grid_for(release: Event, clip_norm: float) -> float:
     """The public grid of a step: a power of two, `GRID_BITS` bits below multiplier x clip norm."""
-    return math.ldexp(1.0, math.frexp(noise_multiplier(event) * clip_norm)[1] - 1 - GRID_BITS)
+    return math.ldexp(1.0, math.frexp(noise_multiplier(release) * clip_norm)[1] - 1 - GRID_BITS)
 
 
 def gaussian_release(total: ClippedSum, receipt: Receipt, stream: Stream, sampler: RoundedSampler) -> Release:
@@ -45,7 +44,7 @@ def gaussian_release(total: ClippedSum, receipt: Receipt, stream: Stream, sample
     disagree with what is accounted. Noise comes from the sub-stream (noise, receipt.position), tensor by tensor in
     the order of their names. A sum that is not finite or too large for its grid is a `PrivacyViolation`.
     """
-    scale = math.ceil(noise_multiplier(receipt.event) * total.sensitivity / total.grid * (1 + 2.0**-50))
+    scale = math.ceil(noise_multiplier(receipt.release) * total.sensitivity / total.grid * (1 + 2.0**-50))
     substream = stream.substream(Purpose.NOISE, receipt.position)
     noisy: dict[str, Array] = {}
     for name in sorted(total.tensors):

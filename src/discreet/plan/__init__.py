@@ -1,5 +1,25 @@
 """The plan: every public fact that privacy depends on, in one frozen value."""
 
-from discreet.plan.plan import FlatClipping, NoisePhase, Plan, PoissonSampling
+from discreet.plan.plan import FlatClipping, NoisePhase, Plan
+from discreet.plan.sampling import (
+    AllocationSampling,
+    FixedSizeSampling,
+    NoSampling,
+    PoissonSampling,
+    Sampling,
+    ShuffleSampling,
+    TruncatedPoissonSampling,
+)
 
-__all__ = ["FlatClipping", "NoisePhase", "Plan", "PoissonSampling"]
+__all__ = [
+    "AllocationSampling",
+    "FixedSizeSampling",
+    "FlatClipping",
+    "NoSampling",
+    "NoisePhase",
+    "Plan",
+    "PoissonSampling",
+    "Sampling",
+    "ShuffleSampling",
+    "TruncatedPoissonSampling",
+]

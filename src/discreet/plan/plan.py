@@ -3,43 +3,36 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from discreet.accounting.account import Method, guarantee, parse
 from discreet.accounting.calibrate import calibrate_noise
+from discreet.accounting.tradeoff import TradeOff, trade_off
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit
-from discreet.core.errors import BudgetExhausted, InputError
+from discreet.core.errors import BudgetExhausted, InputError, LedgerError
 from discreet.core.events import Compose, Event, Gaussian, Repeat
 from discreet.core.guarantee import Guarantee
+from discreet.plan.sampling import Count, PoissonSampling, Sampling
 from discreet.plan.validation import Frozen, explain
-from discreet.sampling import OVERFLOW, PoissonSampler
+from discreet.sampling import OVERFLOW, Sampler
 
 _SET_ASIDE = 1e-9
 """The share of delta that is kept for batches beyond `largest_batch`."""
 
+_CONFIRMABLE = 1 + 5e-4
+"""A plan claims this much more than its bound, so that an accountant with a grid of its own can confirm the claim."""
+
 Positive = Annotated[float, Field(gt=0)]
-Rate = Annotated[float, Field(gt=0, le=1)]
 Delta = Annotated[float, Field(gt=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
-
-
-class PoissonSampling(Frozen):
-    """Each unit is in each batch independently with probability `rate`."""
-
-    kind: Literal["poisson"] = "poisson"
-    rate: Rate
-
-    def sampler(self) -> PoissonSampler:
-        """The sampler whose draws have exactly the law that its events name."""
-        return PoissonSampler(self.rate)
 
 
 class FlatClipping(Frozen):
@@ -66,7 +59,7 @@ class Plan(Frozen):
 
     | field         | meaning |
     |---------------|---------|
-    | adjacency     | when two data sets are neighbours: `add_remove` or `zero_out` |
+    | adjacency     | when two data sets are neighbours; which ones are possible depends on the sampling |
     | unit          | what is protected: `example` |
     | sampling      | how batches are drawn |
     | population    | declared public size of the data set; with the rate it gives the divisor of the noisy sum |
@@ -81,7 +74,7 @@ class Plan(Frozen):
 
     adjacency: Adjacency = Adjacency.ADD_REMOVE
     unit: Unit = Unit.EXAMPLE
-    sampling: PoissonSampling
+    sampling: Sampling
     population: Positive
     clipping: FlatClipping
     noise: Annotated[tuple[NoisePhase, ...], Field(min_length=1)]
@@ -89,19 +82,33 @@ class Plan(Frozen):
     block: Count = 50
     initial_state: str | None = None
 
+    @model_validator(mode="after")
+    def _covered(self) -> Plan:
+        """What no theorem covers is refused when the plan is made, and so is what its sampler cannot draw."""
+        if self.adjacency not in self.sampling.ADJACENCIES:
+            possible = ", ".join(adjacency.value for adjacency in self.sampling.ADJACENCIES)
+            raise InputError(
+                f"{self.sampling.kind} sampling has no guarantee under {self.adjacency.value}; use {possible}"
+            )
+        period = self.sampler.period
+        if self.steps % period:
+            raise InputError(f"steps ({self.steps}) must be a multiple of the {period} steps of an epoch or period")
+        list(self._periods())
+        return self
+
     @classmethod
-    def poisson(
+    def make(
         cls,
+        sampling: Sampling,
         *,
         population: float,
-        batch: float,
         steps: int,
         clip_norm: float,
         delta: float,
         noise_multiplier: float | Sequence[tuple[float, int]] = 1.0,
         adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
     ) -> Plan:
-        """Plan Poisson batches of `batch` expected examples out of a declared public `population`.
+        """Plan `steps` steps on batches drawn by `sampling` out of a declared public `population`.
 
         `noise_multiplier` is one number, or a list of (multiplier, steps) that adds up to `steps`. To meet a
         budget, leave it out and call `calibrate`, which scales it.
@@ -109,11 +116,10 @@ class Plan(Frozen):
         phases = noise_multiplier if isinstance(noise_multiplier, Sequence) else [(noise_multiplier, steps)]
         if any(not isinstance(phase, Sequence) or len(phase) != 2 for phase in phases):
             raise InputError("plan: noise_multiplier must be a number or a list of (multiplier, steps)")
-        rate = checks.positive("batch", batch) / checks.positive("population", population)
         try:
             plan = cls(
                 adjacency=parse(Adjacency, "adjacency", adjacency),
-                sampling=PoissonSampling(rate=rate),
+                sampling=sampling,
                 population=population,
                 clipping=FlatClipping(norm=clip_norm),
                 noise=tuple(NoisePhase(multiplier=multiplier, steps=count) for multiplier, count in phases),
@@ -125,63 +131,102 @@ class Plan(Frozen):
             raise InputError(f"plan: the phases of noise_multiplier cover {plan.steps} steps, but steps is {steps}")
         return plan
 
+    @classmethod
+    def poisson(cls, *, population: float, batch: float, **rest: Any) -> Plan:
+        """Plan Poisson batches of `batch` expected examples; the rest is as in `make`."""
+        rate = checks.positive("batch", batch) / checks.positive("population", population)
+        try:
+            sampling = PoissonSampling(rate=rate)
+        except ValidationError as error:
+            raise InputError(f"plan: sampling.{explain(error, PoissonSampling)}") from None
+        return cls.make(sampling, population=population, **rest)
+
     @property
     def steps(self) -> int:
         """How many steps the plan has."""
         return sum(phase.steps for phase in self.noise)
 
     @property
+    def sampler(self) -> Sampler:
+        """What draws the batches."""
+        return self.sampling.sampler(self.population)
+
+    @property
     def expected_batch(self) -> float:
-        """The public divisor of the noisy sum: rate x declared population, never a realised or private size."""
-        return self.sampling.rate * self.population
+        """The public divisor of the noisy sum, never a realised or private size."""
+        return self.sampling.expected_batch(self.population)
+
+    @property
+    def largest_batch(self) -> int:
+        """A public bound on the size of a batch."""
+        return self.sampling.largest_batch(self.population)
 
     def event(self) -> Event:
         """All that the plan will release."""
         return self.first_steps(self.steps)
 
     def first_steps(self, count: int) -> Event:
-        """What the first `count` steps release."""
-        parts, left = [], count
-        for phase in self.noise:
+        """What the first `count` steps release; an epoch or period that has begun counts whole."""
+        parts, left = [], math.ceil(count / self.sampler.period)
+        for event, times in self._periods():
             if left > 0:
-                parts.append(Repeat(self._step_event(phase), min(left, phase.steps)))
-                left -= phase.steps
+                parts.append(Repeat(event, min(left, times)))
+                left -= times
         return Compose(tuple(parts))
 
     def next_block(self, position: int) -> tuple[Event, ...]:
         """The events of the next block when `position` steps are charged already, at most to the end of the plan.
 
-        The k-th charged step always uses the k-th event of the plan, so what is charged is a prefix of it.
+        The k-th charged step always uses the k-th step of the plan, so what is charged is a prefix of it. A block
+        is whole epochs or periods, at least one.
         """
+        period = self.sampler.period
+        first, rest = divmod(position, period)
+        if rest:
+            raise LedgerError(f"{position} steps are charged, which is no whole number of periods of {period} steps")
         events: list[Event] = []
         end = 0
-        for phase in self.noise:
-            begin, end = end, end + phase.steps
-            taken = min(end, position + self.block) - max(begin, position)
-            events.extend([self._step_event(phase)] * max(0, taken))
+        for event, count in self._periods():
+            begin, end = end, end + count
+            taken = min(end, first + max(1, self.block // period)) - max(begin, first)
+            events.extend([event] * max(0, taken))
         if not events:
             raise BudgetExhausted(f"all {self.steps} steps of the plan are charged; nothing more may be released")
         return tuple(events)
 
+    def releases(self) -> set[Event]:
+        """The different things that steps of the plan release."""
+        return {Gaussian(phase.multiplier) for phase in self.noise}
+
     def guarantee(self, delta: float | None = None, method: Method = Method.PLD) -> Guarantee:
         """The guarantee of the whole plan; it also holds if the run is stopped early by what it released.
 
-        A billionth of delta is set aside for batches larger than `largest_batch`, for which the sums of fast
-        engines have no float slack: T steps add at most (1 + e^epsilon) T `OVERFLOW` to delta.
+        Where batches have no largest size, a billionth of delta is set aside for those beyond `largest_batch`, for
+        which the sums of fast engines have no float slack: T steps add at most (1 + e^epsilon) T `OVERFLOW` to delta.
+        Epsilon is stated a twentieth of a percent above what was computed, so that another accountant can confirm it.
         """
         delta = self.delta if delta is None else delta
-        reserve = _SET_ASIDE * checks.open_unit("delta", delta)
+        reserve = _SET_ASIDE * checks.open_unit("delta", delta) if self.sampling.OVERFLOWS else 0.0
         found = guarantee(self.event(), delta - reserve, self.adjacency, method)
-        lower = guarantee(self.event(), delta, self.adjacency, method).lower
-        log_overflow = math.log(self.steps * OVERFLOW) + np.logaddexp(0.0, found.epsilon)
-        epsilon = found.epsilon if log_overflow <= math.log(reserve) else math.inf
+        epsilon, lower = found.epsilon * _CONFIRMABLE, found.lower
+        if reserve > 0:
+            lower = guarantee(self.event(), delta, self.adjacency, method).lower
+            log_overflow = math.log(self.steps * OVERFLOW) + np.logaddexp(0.0, found.epsilon)
+            epsilon = epsilon if log_overflow <= math.log(reserve) else math.inf
         return replace(found, epsilon=epsilon, delta=delta, lower=lower)
+
+    def trade_off(self) -> TradeOff:
+        """The trade-off function of the whole plan, loosened by what `guarantee` sets aside for large batches."""
+        overflow = self.steps * OVERFLOW if self.sampling.OVERFLOWS else 0.0
+        return trade_off(self.event(), self.adjacency).loosened(overflow)
 
     def calibrate(self, epsilon: float, delta: float | None = None) -> Plan:
         """A new plan whose noise is scaled to the smallest that meets (epsilon, delta), on the safe side."""
         plan = self if delta is None else self.model_copy(update={"delta": checks.open_unit("delta", delta)})
         delta = plan.delta * (1 - 2 * _SET_ASIDE)
-        scale, _ = calibrate_noise(lambda s: plan._scaled(s).event(), epsilon, delta, plan.adjacency)
+        checks.positive("epsilon", epsilon)
+        target = epsilon / (_CONFIRMABLE * (1 + 2.0**-50))
+        scale, _ = calibrate_noise(lambda s: plan._scaled(s).event(), target, delta, plan.adjacency)
         return plan._scaled(scale)
 
     def with_initial_state(self, digest: str) -> Plan:
@@ -197,5 +242,27 @@ class Plan(Frozen):
         noise = tuple(NoisePhase(multiplier=phase.multiplier * factor, steps=phase.steps) for phase in self.noise)
         return self.model_copy(update={"noise": noise})
 
-    def _step_event(self, phase: NoisePhase) -> Event:
-        return self.sampling.sampler().event(Gaussian(phase.multiplier))
+    def _periods(self) -> Iterator[tuple[Event, int]]:
+        """What the periods of the sampler release, in order, equal neighbours counted together."""
+        sampler = self.sampler
+        if sampler.period == 1:
+            for phase in self.noise:
+                yield sampler.event(Gaussian(phase.multiplier)), phase.steps
+            return
+        for inner, equal in itertools.groupby(_cut(self.noise, sampler.period)):
+            yield sampler.event(inner), len(list(equal))
+
+
+def _cut(noise: Sequence[NoisePhase], period: int) -> Iterator[Event]:
+    """What each period of `period` steps releases, as in `Epoch.event`."""
+    parts: list[Event] = []
+    room = period
+    for phase in noise:
+        left = phase.steps
+        while left > 0:
+            taken = min(left, room)
+            parts.append(Repeat(Gaussian(phase.multiplier), taken))
+            left, room = left - taken, room - taken
+            if room == 0:
+                yield Compose(tuple(parts))
+                parts, room = [], period

@@ -30,10 +30,12 @@ def validate(model: type[M], data: object, where: str) -> M:
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
     """The first fault of a validation error in one line."""
     first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"]) or model.__name__
+    field = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         return f"unknown key {field!r}; known: {', '.join(model.model_fields)}"
     message = first["msg"].removeprefix("Value error, ")
+    if not first["loc"]:
+        return message
     return f"{field}: {message[0].lower()}{message[1:]}, got {first['input']!r:.80}"
 
 

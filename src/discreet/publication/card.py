@@ -1,12 +1,9 @@
-"""The model card (README.md of a published folder), and the words and roundings that it shares with the report."""
+"""The model card (README.md of a published folder), and the words that it shares with the report."""
 
 from __future__ import annotations
 
-import html
 import math
-import re
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 import yaml
@@ -14,6 +11,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from discreet.core.errors import InputError
+from discreet.plan import Plan
+from discreet.publication.drawing import how_drawn
+from discreet.publication.formats import FILTERS, code, markdown
 
 UNITS: Mapping[str, str] = {"example": "one row"}
 
@@ -30,14 +30,12 @@ SIZES: Mapping[str, str] = {
 }
 
 THEOREMS: Mapping[str, str] = {
-    "pld": "Privacy-loss distribution of Poisson-sampled Gaussian noise, both directions composed, rounded upwards",
-    "rdp": "Rényi differential privacy of Poisson-sampled Gaussian noise, converted to epsilon and delta",
+    "pld": "Privacy-loss distribution of sampled Gaussian noise, composed over all steps, rounded upwards",
+    "rdp": "Rényi differential privacy of sampled Gaussian noise, converted to epsilon and delta",
     "gaussian": "Exact profile of the Gaussian mechanism; steps compose exactly",
 }
 
 _FRONT_MATTER = {"library_name": "discreet", "tags": ["differential-privacy", "dp-sgd"]}
-
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]#!|~$])")
 
 
 def model_card(facts: dict[str, Any]) -> str:
@@ -62,6 +60,8 @@ def model_card(facts: dict[str, Any]) -> str:
         claim=facts["claim"],
         epsilon=epsilon,
         plan=facts["plan"],
+        drawing=how_drawn(facts["plan"]["sampling"], facts["plan"]["population"]),
+        expected_batch=Plan.model_validate(facts["plan"]).expected_batch,
         model=facts["model"],
         steps=sum(phase["steps"] for phase in facts["plan"]["noise"]),
         multipliers=[phase["multiplier"] for phase in facts["plan"]["noise"]],
@@ -103,56 +103,3 @@ def trained_tensors(facts: Mapping[str, Any]) -> str:
     if trained < total:
         return f"{trained:,} of the network's {total:,} tensors; the others are as declared before training"
     return f"all {total:,} tensors of the network" if total > 1 else "the network's only tensor"
-
-
-def rounded_up(value: float | Decimal, digits: int = 4) -> str:
-    """`value` with `digits` after the point, never below it; in exact decimal arithmetic."""
-    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_CEILING))
-
-
-def rounded_down(value: float | Decimal, digits: int = 4) -> str:
-    """`value` with `digits` after the point, never above it; in exact decimal arithmetic."""
-    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR))
-
-
-def percent_up(probability: float) -> str:
-    """A probability in percent, never below it: two digits after the point under 1 %, one above."""
-    return f"{rounded_up(Decimal(probability) * 100, 2 if probability < 0.01 else 1)}%"
-
-
-def number(value: float) -> str:
-    """A public figure for reading: whole numbers in full, others to six digits."""
-    return f"{int(value):,}" if math.isfinite(value) and value == int(value) else f"{value:,.6g}"
-
-
-def plain(value: float) -> str:
-    """Every digit of a figure, without an exponent unless it is tiny."""
-    return format(Decimal(repr(value)), "f") if value >= 1e-9 else repr(value)
-
-
-def metric(value: float, name: str) -> str:
-    """A metric: accuracy in percent, anything else to four digits."""
-    return f"{value:.1%}" if name == "accuracy" else f"{value:.4g}"
-
-
-def markdown(value: object) -> object:
-    """Escape a value for running Markdown text and tables; `Markup` is left as it is."""
-    if isinstance(value, Markup):
-        return value
-    return _MARKDOWN.sub(r"\\\1", html.escape(" ".join(str(value).split()), quote=False))
-
-
-def code(value: object) -> Markup:
-    """A value as a Markdown code span that it cannot leave."""
-    return Markup("`" + " ".join(str(value).split()).replace("`", "'").replace("|", "\\|") + "`")
-
-
-FILTERS = {
-    "up": rounded_up,
-    "down": rounded_down,
-    "percent_up": percent_up,
-    "number": number,
-    "plain": plain,
-    "metric": metric,
-}
-"""What both templates may apply to values."""

@@ -120,22 +120,25 @@ def accuracy_chart(steps: Sequence[int], accuracies: Sequence[float]) -> str:
     return _svg("accuracy", "Accuracy on public data over the steps", about, draw)
 
 
-def tradeoff_chart(bound: Callable[[float], float], corners: Sequence[float], about: str) -> str:
+def tradeoff_chart(shares: Sequence[float], best: Sequence[float], budget: Sequence[float] | None, about: str) -> str:
     """The most true positives of a membership attack over its false positives, and the diagonal of guessing.
 
-    `bound` is linear between its `corners`, which run from 0 to 1; the second is where it bends.
+    `best` and `budget` are true positives at `shares`; `budget`, where it is given, is what epsilon and delta alone
+    would leave possible, and lies above.
     """
-    best = [bound(corner) for corner in corners]
 
     def draw(axes: Axes) -> None:
         from matplotlib.ticker import PercentFormatter
 
-        axes.fill_between(corners, corners, best, color=_ACCENT, alpha=_BAND, linewidth=0)
+        axes.fill_between(shares, shares, best, color=_ACCENT, alpha=_BAND, linewidth=0)
         axes.plot([0, 1], [0, 1], color=_MUTED, linewidth=1.2, linestyle=(0, (4, 3)))
-        axes.plot(corners, best, color=_ACCENT, clip_on=False)
-        outside = corners[1] > 0.2
-        place, side = ((-6, 3), "right") if outside else ((10, -22), "left")
-        axes.annotate("best attack", (corners[1], best[1]), place, textcoords="offset points", color=_INK, ha=side)
+        if budget is not None:
+            axes.plot(shares, budget, color=_MUTED, linewidth=1.5, linestyle=(0, (1.2, 1.8)), clip_on=False)
+        axes.plot(shares, best, color=_ACCENT, clip_on=False)
+        middle = min(range(len(shares)), key=lambda i: abs(shares[i] + best[i] - 1))
+        place, side = ((-6, 5), "right") if best[middle] - shares[middle] < 0.3 else ((9, -16), "left")
+        at = (shares[middle], best[middle])
+        axes.annotate("best attack", at, place, textcoords="offset points", color=_INK, ha=side)
         axes.annotate("guessing", (0.72, 0.72), (6, -14), textcoords="offset points", color=_MUTED)
         axes.set_xlim(0, 1)
         axes.set_ylim(0, 1.02)

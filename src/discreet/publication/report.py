@@ -12,28 +12,30 @@ from decimal import Decimal
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from discreet.accounting.account import Method, guarantee
-from discreet.core.errors import InputError
-from discreet.core.events import Gaussian, Poisson, flatten, from_json, to_json
+from discreet.accounting.meaning import SideBySide, posterior_without_delta, side_by_side
+from discreet.core.errors import InputError, NotProved
+from discreet.core.event_json import from_json, to_json
+from discreet.core.events import Gaussian, flatten, steps_of
 from discreet.plan import Plan
 from discreet.publication import figures
 from discreet.publication.card import (
-    FILTERS,
     NEIGHBOURS,
     SIZES,
     THEOREMS,
     UNITS,
     certified_epsilon,
     final_metrics,
-    percent_up,
-    rounded_up,
     software,
     trained_tensors,
 )
+from discreet.publication.drawing import how_drawn, who_took_part
 from discreet.publication.figures import Prefix
+from discreet.publication.formats import FILTERS, percent_up, rounded_up
 
 FALSE_POSITIVES = (0.001, 0.01, 0.1)
 """Where the report states the best true-positive rate of an attack."""
@@ -58,6 +60,7 @@ def report_page(facts: dict[str, Any], plan: Plan) -> str:
     epsilon, claim = certified_epsilon(facts), facts["claim"]
     if facts["plan_fingerprint"] != plan.fingerprint():
         raise InputError("the certificate belongs to another plan; give the plan that it was written for")
+    risk = attack_risk(claim, plan)
     environment = Environment(
         loader=PackageLoader("discreet.publication"),
         undefined=StrictUndefined,
@@ -67,6 +70,7 @@ def report_page(facts: dict[str, Any], plan: Plan) -> str:
     )
     environment.filters.update(FILTERS)
     return environment.get_template("report.html.j2").render(
+        drawing=how_drawn(facts["plan"]["sampling"], plan.population),
         facts=facts,
         plan=plan,
         claim=claim,
@@ -79,28 +83,23 @@ def report_page(facts: dict[str, Any], plan: Plan) -> str:
         size=SIZES.get(claim["adjacency"], ""),
         theorem=THEOREMS.get(claim["method"], claim["method"]),
         factor=growth(epsilon),
-        certainty=posterior(epsilon),
-        attacks=[(rate, best_true_positives(rate, epsilon, claim["delta"])) for rate in FALSE_POSITIVES],
+        certainty=posterior_without_delta(claim["epsilon"], 0.5),
+        attacks=attacks(risk),
+        advantage=risk.best.advantage,
+        whole_curve=risk.curve is not None,
         released=released(facts["events"]),
         multipliers=[phase.multiplier for phase in plan.noise],
-        **charts(facts, plan),
+        **charts(facts, plan, risk),
     )
 
 
-def best_true_positives(false_positives: float, epsilon: float, delta: float) -> float:
-    """The largest true-positive rate of any test for one unit's membership that (epsilon, delta) leaves possible.
-
-    min(1, e^eps a + delta, 1 - e^-eps (1 - delta - a)) at false-positive rate a: one minus the trade-off function
-    of Wasserman and Zhou 2010 (Theorem 2.4); Dong, Roth, Su 2019, Proposition 2.5.
-    """
-    growth = math.exp(epsilon) if epsilon < 700 else math.inf
-    rising = growth * false_positives + delta if false_positives > 0 else delta
-    return min(1.0, rising, 1.0 - (1.0 - delta - false_positives) / growth)
-
-
-def posterior(epsilon: float) -> float:
-    """How sure one can become of a unit's membership from even odds, leaving delta out: e^eps / (1 + e^eps)."""
-    return 1.0 / (1.0 + math.exp(-epsilon))
+def attack_risk(claim: dict[str, Any], plan: Plan) -> SideBySide:
+    """What the claim means: from the plan's trade-off function, where one is proved, and from the claim alone."""
+    try:
+        curve = plan.trade_off()
+    except NotProved:
+        curve = None
+    return side_by_side(curve, claim["epsilon"], claim["delta"])
 
 
 def growth(epsilon: float) -> str:
@@ -132,18 +131,15 @@ def epsilon_curve(facts: dict[str, Any], plan: Plan) -> list[Prefix]:
     return points[::-1]
 
 
-def charts(facts: dict[str, Any], plan: Plan) -> dict[str, Any]:
+def charts(facts: dict[str, Any], plan: Plan, risk: SideBySide) -> dict[str, Any]:
     """The figures and the points of the first one, for the template."""
     claim, curve = facts["claim"], epsilon_curve(facts, plan)
-    epsilon, delta = claim["epsilon"], claim["delta"]
-    at_one = percent_up(best_true_positives(0.01, epsilon, delta))
-    bend = (1 - delta) / (1 + math.exp(min(epsilon, 700)))
     measured = [entry for entry in facts["public_evaluations"] if "accuracy" in entry]
     charged = facts["charged_steps"]
     return {
         "curve": curve,
         "epsilon_figure": Markup(
-            figures.epsilon_chart(curve, rounded_up(epsilon), charged if charged < plan.steps else None)
+            figures.epsilon_chart(curve, rounded_up(claim["epsilon"]), charged if charged < plan.steps else None)
         ),
         "noise_figure": Markup(figures.noise_chart([(p.multiplier, p.steps) for p in plan.noise])),
         "accuracy_figure": Markup(
@@ -151,29 +147,47 @@ def charts(facts: dict[str, Any], plan: Plan) -> dict[str, Any]:
         )
         if len(measured) > 1
         else None,
-        "tradeoff_figure": Markup(
-            figures.tradeoff_chart(
-                lambda rate: best_true_positives(rate, epsilon, delta),
-                (0.0, bend, 1 - delta, 1.0),
-                f"At 1% false positives at most {at_one} true positives; guessing has 1%.",
-            )
-        ),
+        "tradeoff_figure": Markup(_tradeoff_chart(risk)),
     }
+
+
+def attacks(risk: SideBySide) -> list[dict[str, float]]:
+    """The most true positives at a few shares of false positives: of both readings, and the sharper of them."""
+    return [
+        {
+            "false_positives": rate,
+            "best": risk.best.true_positive_rate(rate),
+            "budget": risk.budget.true_positive_rate(rate),
+        }
+        for rate in FALSE_POSITIVES
+    ]
+
+
+def _tradeoff_chart(risk: SideBySide) -> str:
+    """Both readings over the shares of false positives, close together where the curves are steep."""
+    spread = np.linspace(0.0, math.pi, 121)
+    shares = (1 - np.cos(spread)) / 2
+    best = [risk.best.true_positive_rate(float(share)) for share in shares]
+    budget = [risk.budget.true_positive_rate(float(share)) for share in shares]
+    at_one, loose = (percent_up(each.true_positive_rate(0.01)) for each in (risk.best, risk.budget))
+    about = f"At 1% false positives at most {at_one} true positives; guessing has 1%."
+    if risk.curve is not None:
+        about += f" Epsilon and delta alone leave {loose} possible."
+    return figures.tradeoff_chart(shares.tolist(), best, budget if risk.curve is not None else None, about)
 
 
 def released(events: dict[str, Any]) -> list[dict[str, Any]]:
     """The stated events in order, one row for each stretch of equal steps."""
     rows, begin = [], 1
     for event, run in groupby(flatten(from_json(events)), key=lambda part: part[0]):
-        end = begin + sum(count for _, count in run) - 1
-        row: dict[str, Any] = {"first": begin, "last": end, "rate": None, "noise": None}
-        inner = event
-        if isinstance(event, Poisson):
-            row["rate"], inner = event.rate, event.event
-        if isinstance(inner, Gaussian):
+        steps = steps_of(event)
+        end = begin + sum(count for _, count in run) * len(steps) - 1
+        row: dict[str, Any] = {"first": begin, "last": end, "draw": who_took_part(event), "noise": None}
+        inner = steps[0]
+        if isinstance(inner, Gaussian) and len(set(steps)) == 1:
             row |= {"what": _QUERIES[inner.query.value], "noise": inner.noise_multiplier}
         else:
-            row["what"] = json.dumps(to_json(inner))
+            row["what"] = json.dumps(to_json(event))
         rows.append(row)
         begin = end + 1
     return rows

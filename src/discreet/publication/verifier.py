@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,12 @@ import yaml
 
 from discreet.core import assumptions
 from discreet.core.errors import DiscreetError, InputError
+from discreet.publication.planned import Runs, begins_with, merged, planned, stated, steps_in
 from discreet.publication.recompute import decide
 from discreet.publication.tensorfile import tensor_digests
 from discreet.randomness import NOISE_SAMPLERS
 
 FORMAT = "discreet-certificate/1"
-
-_MOST_STEPS = 10**8
 
 _GRID_BITS = range(20, 51)
 """How many bits the grid may lie below the noise: rounding is nothing beside it, and no sum leaves 64-bit integers."""
@@ -165,13 +164,12 @@ def _plan(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
 def _events(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     """The events are those that the plan produces, step by step."""
     plan = facts["plan"]
-    if plan["sampling"]["kind"] != "poisson" or facts["mechanism"]["sampler"] != "poisson":
-        return False, f"the sampler {plan['sampling']['kind']!r} is not known to this verifier"
-    planned = [(plan["sampling"]["rate"], phase["multiplier"], phase["steps"]) for phase in plan["noise"]]
-    stated = list(_sampled_gaussians(facts["events"]))
-    if planned != stated:
+    if facts["mechanism"]["sampler"] != plan["sampling"]["kind"]:
+        return False, "the sampler is not that of the plan"
+    events = planned(plan)
+    if events != stated(facts["events"]):
         return False, "the events are not those of the plan"
-    return True, f"those of the plan, {sum(count for _, _, count in planned)} steps"
+    return True, f"those of the plan, {steps_in(events)} steps"
 
 
 def _ledger(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
@@ -183,21 +181,21 @@ def _ledger(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     fault = _run_fault(facts, record)
     if fault is not None:
         return False, fault
-    charged: list[tuple[float, float, int]] = []
+    charged: Runs = []
     position = 0
     for entry in record:
         if entry["kind"] == "reservation":
-            block = list(_sampled_gaussians(entry["body"]))
-            if entry["position"] != position or entry["steps"] != sum(count for _, _, count in block):
+            block = stated(entry["body"])
+            if entry["position"] != position or entry["steps"] != steps_in(block):
                 return False, f"the block at step {entry['position']} does not follow the {position} steps before it"
             position += entry["steps"]
             charged += block
-    steps = _unrolled(list(_sampled_gaussians(facts["events"])))
-    if _unrolled(charged) != steps[:position] or facts["charged_steps"] != position:
+    events = stated(facts["events"])
+    if not begins_with(events, merged(charged)) or facts["charged_steps"] != position:
         return False, "what was charged is not the beginning of the plan"
     if position == 0:
         return False, "no step was charged, so there is nothing to certify"
-    return True, f"{position} of {len(steps)} steps charged, in the order of the plan; the claim covers all"
+    return True, f"{position} of {steps_in(events)} steps charged, in the order of the plan; the claim covers all"
 
 
 def _run_fault(facts: dict[str, Any], record: list[dict[str, Any]]) -> str | None:
@@ -212,13 +210,6 @@ def _run_fault(facts: dict[str, Any], record: list[dict[str, Any]]) -> str | Non
     if not attempts or any(entry["body"] != mechanism for entry in attempts):
         return "the run was started with another engine, noise or randomness than the certificate says"
     return None
-
-
-def _unrolled(parts: list[tuple[float, float, int]]) -> list[tuple[float, float]]:
-    """One (rate, multiplier) per step."""
-    if sum(count for _, _, count in parts) > _MOST_STEPS:
-        raise InputError(f"more than {_MOST_STEPS} steps")
-    return [(rate, multiplier) for rate, multiplier, count in parts for _ in range(count)]
 
 
 def _epsilon(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
@@ -242,20 +233,6 @@ _QUESTIONS: tuple[tuple[str, Callable[[dict[str, Any], Path], tuple[bool, str]]]
     ("ledger", _ledger),
     ("epsilon", _epsilon),
 )
-
-
-def _sampled_gaussians(event: dict[str, Any]) -> Iterator[tuple[float, float, int]]:
-    """(rate, multiplier, count) of a composition of repeated Poisson-sampled clipped sums, in order."""
-    if event["event"] != "compose":
-        raise InputError("the events must be one composition")
-    for part in event["of"]:
-        step = part["of"]
-        gaussian = step["of"]
-        if (part["event"], step["event"], gaussian["event"]) != ("repeat", "poisson", "gaussian"):
-            raise InputError("each part must be a repeated Poisson-sampled Gaussian")
-        if gaussian["query"] != "clipped_sum":
-            raise InputError(f"a training step releases a clipped sum, not a {gaussian['query']}")
-        yield step["rate"], gaussian["noise_multiplier"], part["count"]
 
 
 def _summary(facts: dict[str, Any], accepted: bool) -> str:

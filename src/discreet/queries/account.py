@@ -14,7 +14,8 @@ from discreet.accounting.calibrate import calibrate_noise
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved
-from discreet.core.events import Event, to_json
+from discreet.core.event_json import to_json
+from discreet.core.events import Event
 from discreet.core.guarantee import Guarantee
 from discreet.core.release import Receipt
 from discreet.ledger import Ledger

@@ -129,7 +129,8 @@ def release(
 def _draw(rate: float, size: int, payment: Payment) -> npt.NDArray[np.int64] | slice:
     if rate == 1:
         return slice(None)
-    return PoissonSampler(rate).draw(payment.receipt.position, size, payment.stream)
+    (drawn,) = PoissonSampler(rate).batches(payment.receipt.position, size, payment.stream)
+    return drawn
 
 
 def _rehearse(query: Query, none: Array, multiplier: float, account: Account) -> None:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from discreet.randomness.stream import Substream
 
 BLOCK = 1 << 16
-"""Values per block. Smaller ones would fit the first cache, but threads would wait for Python's lock instead."""
+"""Values per block. Half a megabyte, for the second cache: smaller ones make threads wait for Python's lock."""
 
 THREADS_FROM = 1 << 17
 """Arrays that are shorter are filled by the calling thread: starting others would cost more than it saves."""
@@ -62,9 +62,11 @@ def fill_in_blocks(
     if threads <= 1:
         work()
         return
-    with ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(work) for _ in range(threads)]:
-            done.result()
+    with ThreadPoolExecutor(threads - 1) as pool:
+        others = [pool.submit(work) for _ in range(threads - 1)]
+        work()
+        for other in others:
+            other.result()
 
 
 def usable_cores() -> int:

@@ -20,7 +20,8 @@ from discreet.core import checks
 from discreet.core.errors import InputError
 from discreet.randomness.blocks import fill_in_blocks
 from discreet.randomness.candidate import DIGIT_BITS, SIGN_BIT, candidate, cumulative
-from discreet.randomness.stream import Substream, Words
+from discreet.randomness.spares import Words
+from discreet.randomness.stream import Substream
 
 EXACT_ASSUMPTION = (
     "exact sampler: noise has exactly the law of a normal rounded to the grid, if the words of the AES-256-CTR "

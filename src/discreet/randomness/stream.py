@@ -22,24 +22,22 @@ from enum import StrEnum
 from typing import ClassVar, NoReturn, Protocol, final
 
 import numpy as np
-import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from discreet.core import checks
 from discreet.core.errors import InputError, RandomnessReuse
+from discreet.randomness.owner import refuse_copy, require_owner
+from discreet.randomness.spares import Spares, Words
 
 KEY_BYTES = 32
 _WORD_BYTES = 8
 _WORDS_PER_BLOCK = 2
-_ALL_WORDS = 2**128  # half of what the 16-byte counter reaches, so that it never wraps
+_ALL_WORDS = 2**128  # half of what the 16-byte counter reaches: it never wraps, and spares.py has the rest
 _ZEROS = memoryview(bytes(1 << 19))
 _ATTEMPT_LABEL = b"discreet attempt key v1"
 _TEST_LABEL = b"discreet test stream v1"
-
-Words = npt.NDArray[np.uint64]
-"""Words of a stream, in an array."""
 
 
 class Purpose(StrEnum):
@@ -73,6 +71,7 @@ class Substream:
     """
 
     __slots__ = ("_aes", "_cipher", "_end", "_position", "_process")
+    _cipher: CipherContext | None
 
     def __init__(self, key: bytes) -> None:
         # Every address has its own key, so all sub-streams may start from the same counter.
@@ -92,9 +91,20 @@ class Substream:
 
     def fill(self, out: Words) -> Words:
         """Overwrite `out`, a contiguous array, with the next `len(out)` words and return it; errors as `words`."""
-        self._position += self._checked_count(len(out))
-        self._cipher.update_into(_zeros(_WORD_BYTES * len(out)), out.view(np.uint8).data)
+        number = self._checked_count(len(out))
+        cipher = self._cipher = self._cipher or self._cipher_here()
+        self._position += number
+        cipher.update_into(_zeros(_WORD_BYTES * len(out)), out.view(np.uint8).data)
         return out if sys.byteorder == "little" else out.byteswap(inplace=True)
+
+    def fill_first(self, out: Words) -> Spares:
+        """Overwrite `out` as `fill` does, and return the spare words that belong to each of those words.
+
+        Errors as `words`; `RandomnessReuse` too for words beyond the first 2^63, which have no spares.
+        """
+        spares = Spares(self._aes, self._position, self._checked_count(len(out)))
+        self.fill(out)
+        return spares
 
     def part(self, count: int) -> Substream:
         """Set the next `count` words aside as a sub-stream of their own, which ends after them.
@@ -111,7 +121,7 @@ class Substream:
         return part
 
     def _checked_count(self, count: int) -> int:
-        _require_owner(self._process)
+        require_owner(self._process)
         number = checks.count("count", count, least=0)
         if not number <= self._end - self._position:
             raise RandomnessReuse(f"{number} words were asked for, {self._end - self._position} are left in this part")
@@ -119,13 +129,17 @@ class Substream:
 
     def _move(self, position: int, end: int) -> None:
         """Make the words at `position` .. `end` - 1 the ones that are left."""
-        counter, odd = divmod(position, _WORDS_PER_BLOCK)
         self._position, self._end = position, end
-        self._cipher = _ctr(self._aes, counter.to_bytes(16, "big"))
-        self._cipher.update(bytes(_WORD_BYTES * odd))
+        self._cipher = None  # made when words are read: a part may only be divided further
+
+    def _cipher_here(self) -> CipherContext:
+        counter, odd = divmod(self._position, _WORDS_PER_BLOCK)
+        cipher = _ctr(self._aes, counter.to_bytes(16, "big"))
+        cipher.update(bytes(_WORD_BYTES * odd))
+        return cipher
 
     def __reduce__(self) -> NoReturn:
-        _refuse_copy("Substream")
+        refuse_copy("Substream")
 
 
 @final
@@ -173,7 +187,7 @@ class SystemStream:
         return "SystemStream()"
 
     def __reduce__(self) -> NoReturn:
-        _refuse_copy("SystemStream")
+        refuse_copy("SystemStream")
 
 
 @final
@@ -200,7 +214,7 @@ class TestStream:
         return f"TestStream({self._seed})"
 
     def __reduce__(self) -> NoReturn:
-        _refuse_copy("TestStream")
+        refuse_copy("TestStream")
 
 
 @final
@@ -216,7 +230,7 @@ class _Addresses:
         self._process = os.getpid()
 
     def take(self, purpose: Purpose, step: int) -> Substream:
-        _require_owner(self._process)
+        require_owner(self._process)
         if not isinstance(purpose, Purpose):
             raise InputError(f"purpose must be a Purpose, got {purpose!r}")
         message = _encode_address(purpose.value, step)
@@ -228,7 +242,7 @@ class _Addresses:
         return Substream(hmac.digest(self._secret, message, "sha256"))
 
     def __reduce__(self) -> NoReturn:
-        _refuse_copy("_Addresses")
+        refuse_copy("_Addresses")
 
 
 def _encode_address(purpose: str, step: int) -> bytes:
@@ -263,12 +277,3 @@ def _checked_key(name: str, key: object) -> bytes:
     if not isinstance(key, bytes) or len(key) != KEY_BYTES:
         raise InputError(f"{name} must be {KEY_BYTES} bytes (new_run_key() makes one)")
     return key
-
-
-def _require_owner(process: int) -> None:
-    if os.getpid() != process:
-        raise RandomnessReuse("a random stream was carried into a forked process, where it would repeat noise")
-
-
-def _refuse_copy(name: str) -> NoReturn:
-    raise TypeError(f"{name} cannot be copied or pickled: a copy would repeat noise")

@@ -9,14 +9,15 @@ from typing import Annotated, Any
 
 import torch
 import yaml
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from torch import nn
 
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.data import DATASETS, Split
-from discreet.plan import Plan
-from discreet.plan.plan import Count, Delta, Positive, Rate
+from discreet.plan import Plan, PoissonSampling, Sampling
+from discreet.plan.plan import Delta, Positive
+from discreet.plan.sampling import Count, Rate
 from discreet.plan.validation import Frozen, read_yaml, validate
 from discreet.recipes.models import MODELS
 
@@ -47,15 +48,17 @@ class Named(Frozen):
 class Recipe(Frozen):
     """A training run in one file.
 
-    `population`, `rate`, `steps`, `clip_norm`, `adjacency` describe the plan; its noise is calibrated to
-    (`epsilon`, `delta`). Under add/remove none of them is read off the data.
+    `population`, `rate` (of Poisson sampling) or `sampling` (any other kind), `steps`, `clip_norm`, `adjacency`
+    describe the plan; its noise is calibrated to (`epsilon`, `delta`). Under add/remove none of them is read off the
+    data.
     """
 
     data: str
     model: Named
     optimizer: Named
     population: Positive
-    rate: Rate
+    rate: Rate | None = None
+    sampling: Sampling | None = None
     steps: Count
     clip_norm: Positive
     epsilon: Positive
@@ -82,11 +85,17 @@ class Recipe(Frozen):
         _known(value.name, OPTIMIZERS)
         return value
 
+    @model_validator(mode="after")
+    def _one_way_to_draw(self) -> Recipe:
+        if (self.rate is None) == (self.sampling is None):
+            raise ValueError("give either rate (for Poisson sampling) or sampling")
+        return self
+
     def plan(self) -> Plan:
         """The plan, its noise calibrated to the budget."""
-        return Plan.poisson(
+        return Plan.make(
+            self.sampling or PoissonSampling(rate=self.rate or 0),
             population=self.population,
-            batch=self.rate * self.population,
             steps=self.steps,
             clip_norm=self.clip_norm,
             delta=self.delta,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
+from discreet.core.arrays import IntArray
 from discreet.core.events import Event
 from discreet.randomness import Stream
 
@@ -20,12 +18,17 @@ class Sampler(Protocol):
         ...
 
     def event(self, inner: Event) -> Event:
-        """Return the event of releasing `inner` on one draw."""
+        """Return the event of one period.
+
+        `inner` is what its step releases; with a longer period, what its steps release, as in `Epoch.event`.
+        """
         ...
 
-    def draw(self, step: int, size: int, stream: Stream) -> npt.NDArray[np.int64]:
-        """Return the sorted indices, out of 0 .. size - 1, of the units that take part in `step`.
+    def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
+        """Return who takes part in each step of the period that begins at step `first`.
 
-        No earlier step needs to be drawn first. An empty batch is a result like any other.
+        One array of sorted indices, out of 0 .. size - 1, for each step; an empty one is a result like any other.
+        No earlier period needs to be drawn first. The address (sampling, first) of `stream` is taken, so a period
+        is drawn at most once: `RandomnessReuse`. `InputError` for a size that the sampler is not made for.
         """
         ...

@@ -18,7 +18,6 @@ from discreet.ledger import Ledger
 from discreet.mechanism import gaussian_release, grid_for
 from discreet.plan import Plan
 from discreet.randomness import RoundedSampler, Stream
-from discreet.sampling import largest_batch
 from discreet.training.apply import apply
 from discreet.training.guard import Guard, model_randomness
 
@@ -105,8 +104,8 @@ class Session:
         self.run, self.stream, self.ledger = run, stream, ledger
         self.position = ledger.charged_steps(run)
         self._attempt, self._physical_batch, self._guard = attempt, physical_batch, guard
-        self._largest_batch = largest_batch(plan.sampling.rate, plan.population)
         self._receipts: deque[Receipt] = deque()
+        self._batches: deque[IntArray] = deque()
 
     @property
     def finished(self) -> bool:
@@ -127,16 +126,16 @@ class Session:
         """
         self._guard.check()
         receipt = self._next_receipt()
-        drawn = self.plan.sampling.sampler().draw(receipt.position, len(self.data), self.stream)
+        drawn = self._next_batch(receipt)
         chunks = [drawn[i : i + self._physical_batch] for i in range(0, len(drawn), self._physical_batch)]
-        clip = Clip(self.plan.clipping.norm, grid_for(receipt.event, self.plan.clipping.sensitivity))
+        clip = Clip(self.plan.clipping.norm, grid_for(receipt.release, self.plan.clipping.sensitivity))
         step = Step(self, chunks, clip)
         with model_randomness(self.stream, receipt.position):
             yield step
         step.close()
         self._guard.check()
 
-        total = step.sum.total(self.engine, clip, self._largest_batch)
+        total = step.sum.total(self.engine, clip, self.plan.largest_batch)
         release = gaussian_release(total, receipt, self.stream, self.noise)
         apply(release, self.parameters, self.optimizer, self.plan.expected_batch)
         self._guard.note()
@@ -149,3 +148,9 @@ class Session:
         receipt = self._receipts.popleft()
         self.position = receipt.position + 1
         return receipt
+
+    def _next_batch(self, receipt: Receipt) -> IntArray:
+        """Who takes part in the step; the batches of an epoch are drawn together, at its first step."""
+        if receipt.index == 0:
+            self._batches = deque(self.plan.sampler.batches(receipt.position, len(self.data), self.stream))
+        return self._batches.popleft()

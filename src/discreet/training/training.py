@@ -17,13 +17,11 @@ from discreet.clipping import ENGINES, Criterion, admit_model, admit_optimizer, 
 from discreet.clipping.state import check_unchanged, combined_digest, hidden_digests, state_digests
 from discreet.core import checks
 from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
-from discreet.core.events import flatten
 from discreet.data import as_private
 from discreet.ledger import Ledger
 from discreet.mechanism import LARGEST_MULTIPLE, grid_for
 from discreet.plan import Plan
 from discreet.randomness import NOISE_SAMPLERS, Stream, SystemStream
-from discreet.sampling import ROOM, largest_batch
 from discreet.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from discreet.training.evaluation import evaluate
 from discreet.training.guard import Guard
@@ -85,7 +83,7 @@ class Training:
         admit_optimizer(optimizer, model)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
         self.data = as_private(data)
-        self.data.check_size(int(ROOM * plan.population))
+        self.data.check_size(*plan.sampling.sizes(plan.population))
         if any(float(state.get("step", 1)) > 0 for state in optimizer.state.values()):
             raise InputError("the optimizer was used before and remembers gradients; make a new one for the run")
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
@@ -282,9 +280,9 @@ def _kind(stream: Stream | None) -> str:
 
 def _check_grid(plan: Plan) -> None:
     """Refuse a plan whose sums might not fit their grid: whether one does would depend on the data."""
-    rows = largest_batch(plan.sampling.rate, plan.population)
-    for event in {step for step, _ in flatten(plan.event())}:
-        if rows * plan.clipping.norm / grid_for(event, plan.clipping.norm) >= LARGEST_MULTIPLE:
+    rows = plan.largest_batch
+    for release in plan.releases():
+        if rows * plan.clipping.norm / grid_for(release, plan.clipping.norm) >= LARGEST_MULTIPLE:
             raise InputError(
                 f"batches of up to {rows} rows are too large for so little noise; raise the noise multiplier or "
                 "take smaller batches"

@@ -1,25 +1,30 @@
-"""Upper and lower bounds on epsilon for a composition of Poisson-sampled Gaussians: plan, discretise, compose, read.
+"""Upper and lower bounds on epsilon for a composition of Poisson-sampled Gaussians, in one of two ways.
 
-Releases of which only a pure or bounded-range guarantee is known may be among them. They count in the upper bound;
-for the lower one they are left out.
+By the characteristic function (`contour`) where it reaches the width aimed at, else by a grid of losses: plan,
+discretise, compose, read. The promise is an interval that holds; its width is a goal. If the first grid misses the
+goal, finer ones follow for as long as they help. The grid takes any pair with a loss and bins; the contour is for the
+Poisson-sampled Gaussian.
 
-The promise is an interval that holds; its width is a goal. If the first grid misses the goal, finer ones follow
-for as long as they help.
+Releases of which only a pure or bounded-range guarantee is known may be among them (`bounded`), on the grid only. They
+count in the upper bound; for the lower one they are left out.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from discreet.accounting.pld import contour
 from discreet.accounting.pld.bounded import BoundedLoss
+from discreet.accounting.pld.characteristic import Parts
 from discreet.accounting.pld.compose import Composition, compose
 from discreet.accounting.pld.discretise import LossPmf, loss_range, optimistic, pessimistic
 from discreet.accounting.pld.pair import Direction, Pair
 from discreet.accounting.pld.query import epsilon_lower, epsilon_upper
+from discreet.accounting.pld.symmetric import SymmetricPair
 from discreet.accounting.pld.window import Window, plan_window
 from discreet.core.arrays import Array
 
@@ -30,6 +35,9 @@ _BATCH_POINTS = 2**18
 """Releases are gathered up to this many points, which keeps their arrays in the cache."""
 
 _REFINEMENTS = 5
+
+_TAILS = 1e-4
+"""The share of delta that may be lost to the ends of all losses."""
 
 _SMALLEST_DELTA = 1e-200
 """Below, masses that count would come near the underflow of floating point."""
@@ -72,25 +80,76 @@ def epsilon_interval(
         return EpsilonInterval(0.0, math.inf)
     sampled = any(release.rate < 1 for release in releases)
     directions = (Direction.REMOVAL, Direction.ADDITION) if sampled else (Direction.REMOVAL,)
-    interval = EpsilonInterval(0.0, 0.0)
-    for direction in directions:
-        one = _one_direction(releases, direction, delta, tolerance, interval.upper, bounded)
+    if bounded:
+        quick = [EpsilonInterval(0.0, math.inf)] * len(directions)
+    else:
+        quick = [_by_contour(releases, direction, delta, tolerance) for direction in directions]
+    interval = EpsilonInterval(max(one.lower for one in quick), 0.0)
+    for direction, one in zip(directions, quick, strict=True):
+        if one.upper > max(interval.upper, one.lower + tolerance(one.lower)) and one.upper > interval.lower:
+            enough = max(interval.lower, interval.upper)
+            one = _both(one, _by_grid(releases, direction, delta, tolerance, enough, bounded))
         interval = EpsilonInterval(max(interval.lower, one.lower), max(interval.upper, one.upper))
     return interval
 
 
-def _one_direction(
+def symmetrised_interval(
+    releases: Sequence[Release],
+    delta: float,
+    tolerance: Callable[[float], float] = default_tolerance,
+    bounded: Sequence[BoundedLoss] = (),
+) -> EpsilonInterval:
+    """The same for batches of fixed size under replace-one adjacency (`symmetric`), `rate` = batch / population.
+
+    Lower: all other units contribute the opposite of the unit's own contribution, and it is replaced by one like
+    them. Then every step is the removal pair, or the addition pair seen from the other side, so that both one-sided
+    bounds are attained. Between them and the symmetrised bound nothing is known, so the interval is wide at any
+    precision; the symmetrised bound is computed to a quarter of `tolerance`.
+    """
+    if not delta >= _SMALLEST_DELTA:
+        return EpsilonInterval(0.0, math.inf)
+    parts: list[tuple[Pair, int]] = [
+        (SymmetricPair(release.rate, release.noise, Direction.REMOVAL), release.count) for release in releases
+    ]
+    upper = _interval(parts, delta, lambda epsilon: 0.25 * tolerance(epsilon), 0.0, bounded).upper
+    return EpsilonInterval(min(upper, epsilon_interval(releases, delta, tolerance).lower), upper)
+
+
+def _both(one: EpsilonInterval, other: EpsilonInterval) -> EpsilonInterval:
+    return EpsilonInterval(max(one.lower, other.lower), min(one.upper, other.upper))
+
+
+def _by_contour(
+    releases: Sequence[Release], direction: Direction, delta: float, tolerance: Callable[[float], float]
+) -> EpsilonInterval:
+    """The interval of one direction by the characteristic function; (0, infinity) where that is unfit."""
+    columns = np.array([[part.rate, part.noise, float(part.count)] for part in releases])
+    parts = Parts.whole(columns[:, :1], columns[:, 1:2], columns[:, 2:], direction)
+    return EpsilonInterval(*contour.epsilon_bounds(parts, delta, tolerance))
+
+
+def _by_grid(
     releases: Sequence[Release],
     direction: Direction,
+    delta: float,
+    tolerance: Callable[[float], float],
+    enough: float = 0.0,
+    bounded: Sequence[BoundedLoss] = (),
+) -> EpsilonInterval:
+    """The same by a grid of losses, refined until narrow; not refined once its upper end is at most `enough`."""
+    parts = [(Pair(release.rate, release.noise, direction), release.count) for release in releases]
+    return _interval(parts, delta, tolerance, enough, bounded)
+
+
+def _interval(
+    parts: Sequence[tuple[Pair, int]],
     delta: float,
     tolerance: Callable[[float], float],
     enough: float,
     bounded: Sequence[BoundedLoss] = (),
 ) -> EpsilonInterval:
-    """The interval of one direction, refined until it is narrow; not refined once its upper end is at most `enough`."""
-    parts = [(Pair(release.rate, release.noise, direction), release.count) for release in releases]
     count = sum(times for _, times in parts) + sum(part.count for part in bounded)
-    tail = 1e-9 * delta / count
+    tail = _TAILS * delta / count
     window = plan_window(parts, delta, tail, bounded=bounded)
     grid = window.grid_for(tolerance(window.epsilon) / 4, count)
     if bounded:  # their order may be huge, and no grid raises epsilon by more than its step for each release
@@ -105,7 +164,7 @@ def _one_direction(
             return EpsilonInterval(0.0, upper)
         lower = epsilon_lower(_compose(optimistic, parts, window, grid, tail, up=False), delta) if parts else 0.0
         before = best.upper - best.lower
-        best = EpsilonInterval(max(best.lower, lower), min(best.upper, upper))
+        best = _both(best, EpsilonInterval(lower, upper))
         finer = _affordable(parts, window, tail, grid / 2, bounded)
         stuck = math.isfinite(before) and best.upper - best.lower > 0.9 * before
         if stuck or finer >= grid or best.upper <= best.lower + tolerance(best.lower):
@@ -149,7 +208,7 @@ def _batches(
 def _gathered(parts: Sequence[tuple[Pair, int]]) -> tuple[Pair, Array]:
     rates = np.array([[pair.rate] for pair, _ in parts], dtype=np.float64)
     noises = np.array([[pair.noise] for pair, _ in parts], dtype=np.float64)
-    return Pair(rates, noises, parts[0][0].direction), np.array([times for _, times in parts], dtype=np.float64)
+    return replace(parts[0][0], rate=rates, noise=noises), np.array([times for _, times in parts], dtype=np.float64)
 
 
 def _affordable(

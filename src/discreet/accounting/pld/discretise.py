@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.accounting.pld.pair import UNIT_ROUNDOFF, Bins, Pair, bins
+from discreet.accounting.pld.pair import UNIT_ROUNDOFF, Bins, Pair
 from discreet.core.arrays import Array, BoolArray
 
 _PHASES = tuple(i / 16 for i in range(16))
@@ -72,7 +72,7 @@ def pessimistic(pair: Pair, grid: float, tail: float, floor: float = -math.inf) 
     numbers = np.arange(low, high + 1)
     edges = numbers * grid
     slack = pair.loss_rounding(float(np.abs(edges).max()))
-    cut = bins(pair, edges)
+    cut = pair.bins(edges)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         share = np.expm1(edges[:-1] + np.log(cut.q) - np.log(cut.p)) / math.expm1(-grid)
         # An outcome up to `slack` outside its bin needs a share that is larger by slack over the bin's width.
@@ -123,7 +123,7 @@ def _merge(pair: Pair, grid: float, low: Array, count: int, phase: Array) -> tup
     """The dominated loss for `count` bins from (low - phase) x grid on, and the mean loss given up by the grid."""
     numbers = low + np.arange(count + 1.0)
     edges = (numbers - phase) * grid
-    cut = bins(pair, edges)
+    cut = pair.bins(edges)
     p = np.maximum(cut.p - cut.p_error, 0.0)
     excess = _merged_excess(cut, p, (numbers[..., :-1] + 0.5 - phase) * grid)
     offset = np.take_along_axis(excess, np.argmax(p, axis=-1)[..., np.newaxis], axis=-1)

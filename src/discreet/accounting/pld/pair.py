@@ -36,6 +36,9 @@ class Direction(Enum):
 class Pair:
     """Poisson-sampled Gaussian releases: `rate` in (0, 1], `noise` = effective noise multiplier.
 
+    What composition on a grid asks of a dominating pair is its loss at an outcome, a range that holds all but a
+    given mass, the masses of P and Q between two losses (`bins`), and bounds on the rounding of both.
+
     Either both are numbers and stand for one release, or both are arrays of shape (k, 1) and stand for k at once;
     then everything below gets a leading axis of that length.
     """
@@ -46,10 +49,15 @@ class Pair:
 
     def loss(self, x: Array) -> Array:
         """Privacy loss of the outcomes `x` in this direction."""
+        removal = self.removal_loss(x)
+        return removal if self.direction is Direction.REMOVAL else -removal
+
+    def removal_loss(self, x: Array) -> Array:
+        """log(1 - q + q exp((2x - 1) / (2 s^2)))."""
         exponent = (2 * x - 1) / (2 * self.noise**2)
         with np.errstate(divide="ignore"):
             removal: Array = np.logaddexp(np.log1p(-np.asarray(self.rate)), np.log(self.rate) + exponent)
-        return removal if self.direction is Direction.REMOVAL else -removal
+        return removal
 
     def support(self, tail: float) -> Array:
         """Outcomes (low, high) outside which P and Q have at most about `tail` mass on each side; shape (..., 2)."""
@@ -59,11 +67,24 @@ class Pair:
     def loss_rounding(self, largest: float) -> Array:
         """How far rounding may move the loss at a bin edge, for losses up to `largest` in size.
 
-        The terms of `_outcome` carry errors of a few roundings of |l|, |log q| and (through the final sum)
+        The terms of `outcome` carry errors of a few roundings of |l|, |log q| and (through the final sum)
         of x / s^2 <= |l| + |log q| + 1 / s^2; the slope dl/dx is at most 1 / s^2, so s cancels.
         """
         reach = 1 + largest - np.log(np.asarray(self.rate)) + np.asarray(self.noise) ** -2.0
         return np.asarray(64 * UNIT_ROUNDOFF * reach)
+
+    def bins(self, edges: Array) -> Bins:
+        """Masses of P and Q between consecutive loss `edges`: see `bins`."""
+        return bins(self, edges)
+
+    def quadrature(self, tail: float) -> tuple[Array, Array]:
+        """Losses and log-masses under P, of one release, on outcomes a tenth of a standard deviation apart."""
+        low, high = self.support(tail)
+        x = np.linspace(low, high, int((high - low) / (0.1 * self.noise)) + 2)
+        loss = self.loss(x)
+        log_p = -0.5 * (x / self.noise) ** 2 + (loss if self.direction is Direction.REMOVAL else 0.0)
+        top = log_p.max()
+        return loss, log_p - top - math.log(float(np.exp(log_p - top).sum()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +111,9 @@ def bins(pair: Pair, edges: Array) -> Bins:
     argument of erfc), and a difference of two inherits the absolute error of the larger.
     """
     flip = pair.direction is Direction.ADDITION
-    x = _outcome(pair, -edges[..., ::-1] if flip else edges)
-    null, null_error = _gaussian_masses(x / pair.noise)
-    shifted, shifted_error = _gaussian_masses((x - 1) / pair.noise)
+    x = outcome(pair, -edges[..., ::-1] if flip else edges)
+    null, null_error = gaussian_masses(x / pair.noise)
+    shifted, shifted_error = gaussian_masses((x - 1) / pair.noise)
     mixed = (1 - pair.rate) * null + pair.rate * shifted
     mixed_error = (1 - pair.rate) * null_error + pair.rate * shifted_error + 4 * UNIT_ROUNDOFF * mixed
     if flip:
@@ -104,7 +125,7 @@ def bins(pair: Pair, edges: Array) -> Bins:
     return Bins(p[inner], q[inner], p_error[inner], q_error[inner], below, above)
 
 
-def _outcome(pair: Pair, edges: Array) -> Array:
+def outcome(pair: Pair, edges: Array) -> Array:
     """Invert the removal loss: x = s^2 (l - log q + log(1 - e^-t)) + 1/2 with t = l - log(1 - q).
 
     Minus infinity where t <= 0, below the range of the loss. Written so that nothing cancels near either end.
@@ -116,7 +137,7 @@ def _outcome(pair: Pair, edges: Array) -> Array:
     return result
 
 
-def _gaussian_masses(z: Array) -> tuple[Array, Array]:
+def gaussian_masses(z: Array) -> tuple[Array, Array]:
     """Standard normal mass of the intervals (-inf, z0], (z0, z1], ..., (zn, inf) and bounds on the error."""
     end = np.full((*z.shape[:-1], 1), np.inf)
     left, right = np.concatenate((-end, z), axis=-1), np.concatenate((z, end), axis=-1)

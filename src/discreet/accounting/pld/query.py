@@ -125,3 +125,27 @@ def _between(tails: _Tails, j: int, target: float, default: float) -> float:
         return default
     solution = float(tails.losses[j]) + math.log((p - target) / q)
     return min(float(tails.losses[j]), max(float(tails.losses[j - 1]), solution))
+
+
+def upper_profile(composition: Composition) -> tuple[Array, Array]:
+    """Upper bounds on delta at 0 and at the grid points above it, for a composition rounded up: (epsilons, deltas)."""
+    tails = _Tails.of(composition)
+    deltas = tails.delta + tails.error + composition.infinity + composition.dropped
+    epsilons = np.insert(tails.losses + composition.slack, 0, 0.0)
+    return epsilons, np.insert(deltas, 0, delta_upper(composition, 0.0))
+
+
+def least_tests(composition: Composition) -> tuple[Array, Array]:
+    """Tests that exist, for a composition rounded down: (shares of false positives, shares of true positives).
+
+    Test j calls "in" where the loss is at least l_j. For every real epsilon the true delta is at least that of the
+    dominated loss, so the true trade-off function is nowhere above the line through these points. What may be off,
+    by wrapping and rounding, is taken from the true and added to the false positives, as is mass beyond the window.
+    """
+    tails = _Tails.of(composition)
+    if not math.isfinite(composition.wrapped):
+        return np.zeros(0), np.zeros(0)
+    excess = composition.wrapped * tails.weight + tails.error
+    shift = np.exp(np.minimum(composition.slack - tails.losses, 700.0))
+    beyond = composition.dropped * math.exp(-max(0.0, composition.losses[-1] - composition.slack))
+    return (tails.q + tails.error) * shift * (1 + 2.0**-40) + beyond, tails.p - excess

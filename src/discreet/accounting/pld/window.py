@@ -65,7 +65,7 @@ class Cumulants:
         bounded: Sequence[BoundedLoss] = (),
     ) -> None:
         parts = _representatives(parts)
-        grids = [_split(*_quadrature(pair, tail), grid) for pair, _ in parts]
+        grids = [_split(*pair.quadrature(tail), grid) for pair, _ in parts]
         grids += [_split(*part.sketch(), grid) for part in bounded]
         width = max(len(loss) for loss, _ in grids)
         self._loss = np.zeros((len(grids), width))
@@ -110,27 +110,29 @@ def plan_window(
         # Solves delta = e^(K - order eps) (order / (order + 1))^order / (order + 1): Canonne, Kamath, Steinke 2020.
         return (cumulant(order) + log_inverse - math.log1p(order) - order * math.log1p(1 / order)) / order
 
-    order, epsilon = _minimise(epsilon_at, 1e-3, _MAX_ORDER)
+    order, epsilon = minimise(epsilon_at, 1e-3, _MAX_ORDER)
     at = cumulant(order)
     log_tail = -math.log(_NEGLIGIBLE)
-    above, high = _minimise(lambda t: (cumulant(order + t) - at + log_tail) / t, 1e-4, _MAX_ORDER)
-    below, low = _minimise(lambda t: (cumulant(order - t) - at + log_tail) / t, 1e-4, _MAX_ORDER)
+    above, high = minimise(lambda t: (cumulant(order + t) - at + log_tail) / t, 1e-4, _MAX_ORDER)
+    below, low = minimise(lambda t: (cumulant(order - t) - at + log_tail) / t, 1e-4, _MAX_ORDER)
     # The epsilon that is looked for must lie inside, else delta would be read off the edge.
     high = max(high, epsilon, 0.0)
     return Window(order, min(-low, epsilon, high), high, above, below, max(epsilon, 0.0), cumulant.floor(order))
 
 
-def _minimise(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
+def minimise(
+    function: Callable[[float], float], low: float, high: float, precision: float = 0.01
+) -> tuple[float, float]:
     """Argument and value of the minimum of a unimodal function on [low, high], searched by its logarithm.
 
-    Golden section, to one percent of the argument. (scipy.optimize would do, but takes longer to import than
+    Golden section, to a relative `precision` of the argument. (scipy.optimize would do, but takes longer to import than
     most answers take to compute.)
     """
     ratio = (math.sqrt(5) - 1) / 2
     left, right = math.log(low), math.log(high)
     inner = [right - ratio * (right - left), left + ratio * (right - left)]
     values = [function(math.exp(point)) for point in inner]
-    while right - left > 0.01:
+    while right - left > precision:
         if values[0] <= values[1]:
             right, inner[1], values[1] = inner[1], inner[0], values[0]
             inner[0] = right - ratio * (right - left)
@@ -150,17 +152,6 @@ def _representatives(parts: Sequence[tuple[Pair, int]]) -> Sequence[tuple[Pair, 
     ordered = sorted(parts, key=lambda part: (part[0].rate, part[0].noise))
     groups = np.array_split(np.arange(len(ordered)), _REPRESENTATIVES)
     return [(ordered[group[len(group) // 2]][0], sum(ordered[i][1] for i in group)) for group in groups]
-
-
-def _quadrature(pair: Pair, tail: float) -> tuple[Array, Array]:
-    """Losses and log-masses under P on an even grid of outcomes, a tenth of a standard deviation apart."""
-    low, high = pair.support(tail)
-    x = np.linspace(low, high, int((high - low) / (0.1 * pair.noise)) + 2)
-    null = -0.5 * (x / pair.noise) ** 2
-    loss = pair.loss(x)
-    log_p = null + (loss if pair.direction.value == "removal" else 0.0)
-    top = log_p.max()
-    return loss, log_p - top - math.log(float(np.exp(log_p - top).sum()))
 
 
 def _split(loss: Array, log_mass: Array, grid: float) -> tuple[Array, Array]:

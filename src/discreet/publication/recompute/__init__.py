@@ -4,7 +4,9 @@
 
 For a sceptical reviewer: this package imports the standard library, numpy, scipy.special, scipy.fft and the error
 classes, and shares no accounting code with the trainer. Covered: compositions and repetitions of Gaussian queries,
-unsampled under any adjacency, Poisson-sampled under add_remove and zero_out; whatever else is refused by name.
+unsampled under any adjacency, on Poisson batches, truncated or not, under add_remove and zero_out, on batches of fixed
+size under replace_one, in epochs of disjoint batches under zero_out and replace_one, and in randomly allocated steps;
+whatever else is refused by name.
 
 Assumed of the machine: IEEE double arithmetic; exp, log, expm1 within a few roundings; `ndtr` and `erfcx` as stated
 where they are used; the Fourier transform within Higham's bound. A failure of any step gives the interval [0, inf].
@@ -23,7 +25,7 @@ from scipy.special import ndtri
 from discreet.core.errors import InputError
 from discreet.publication.recompute import gaussian, losses
 from discreet.publication.recompute.compose import Orders, choose_orders, compose, first_below, last_above
-from discreet.publication.recompute.parts import Part, parts, positive
+from discreet.publication.recompute.parts import Part, Steps, parts, positive
 
 __all__ = ["FINEST", "Bounds", "Decision", "decide", "epsilon_bounds"]
 
@@ -68,7 +70,8 @@ def epsilon_bounds(
     | unsampled Gaussian queries only             | closed form, to rounding        |
     | the grid would exceed `max_grid_points`     | a coarser grid: wider, valid    |
     | a numerical failure, a tiny noise (< ~0.04) | [0, inf]                        |
-    | Poisson under replace_one, unknown events   | InputError that names the event |
+    | fixed size, epochs, allocation              | upper simple bound; lower: what is surely attained |
+    | no theorem under the adjacency, unknown     | InputError that names the event |
     """
     delta, tolerance = positive("delta", delta), positive("tolerance", tolerance)
     if not delta < 1:
@@ -76,35 +79,66 @@ def epsilon_bounds(
     if isinstance(max_grid_points, bool) or not isinstance(max_grid_points, int) or max_grid_points < 1024:
         raise InputError(f"max_grid_points must be a whole number of at least 1024, got {max_grid_points!r}")
     steps = parts(events, adjacency)
-    if not steps:
+    if not steps.upper:
         return Bounds(0.0, 0.0, 0.0)
     with np.errstate(all="ignore"):
         try:
-            if steps[0].rate == 1:
-                return Bounds(*gaussian.epsilon_bounds(steps[0].mu, delta), 0.0)
-            return by_fourier(steps, delta, tolerance, max_grid_points)
+            return _bounds(steps, delta, tolerance, max_grid_points)
         except (ArithmeticError, ValueError, MemoryError):
             return Bounds(0.0, math.inf, 0.0)
 
 
+def _bounds(steps: Steps, delta: float, tolerance: float, max_points: int) -> Bounds:
+    """Upper and lower bounds by what each rests on; the upper one pays for truncation out of delta.
+
+    Truncated and untruncated runs differ with probability at most `overflow` on either side, so (epsilon, delta') of
+    the one is (epsilon, delta' + (1 + e^epsilon) overflow) of the other. A unit on its own is never left out: there
+    both are the same, and that is the worst case from below.
+    """
+
+    def at(point: float) -> Bounds:
+        same = steps.upper == steps.lower
+        if steps.symmetric and steps.upper[0].rate < 1:
+            found = symmetrised(steps.upper, point, tolerance, max_points)
+        else:
+            found = _directed(steps.upper, point, tolerance, max_points)
+            if same:
+                return found
+        low = _directed(steps.lower, point, tolerance, max_points).lower if steps.lower else 0.0
+        return Bounds(min(low, found.upper), found.upper, found.grid)
+
+    if not steps.overflow > 0:
+        return at(delta)
+    found = at(delta)
+    low, reserve = found.lower, 0.0
+    for _ in range(12):
+        cost = (1 + math.exp(min(found.upper, 700.0))) * steps.overflow * (1 + 2.0**-40)
+        if cost <= reserve:
+            return Bounds(low, found.upper, found.grid)
+        reserve = 1.0005 * cost
+        if not reserve < delta:
+            break
+        found = at((delta - reserve) * (1 - 2.0**-50))
+    return Bounds(low, math.inf, 0.0)
+
+
+def _directed(steps: list[Part], delta: float, tolerance: float, max_points: int) -> Bounds:
+    if steps[0].rate == 1:
+        return Bounds(*gaussian.epsilon_bounds(steps[0].mu, delta), 0.0)
+    return by_fourier(steps, delta, tolerance, max_points)
+
+
 def by_fourier(steps: list[Part], delta: float, tolerance: float, max_points: int) -> Bounds:
     """The interval by discretisation: the larger of removal and addition, whose curves are composed separately."""
-    total = sum(part.count for part in steps)
-    reach = -float(ndtri(max(delta * 1e-7 / total, 1e-250)))
-    if not reach + max(part.mu for part in steps) * (1 + losses.MU_ERROR) <= losses.FARTHEST:
-        raise ArithmeticError("noise too small for double precision")
+    reach = _reach(steps, delta)
     goal = max(choose_orders(steps, delta, reach, removal).epsilon for removal in (True, False))
     both = [(removal, choose_orders(steps, delta, reach, removal, goal)) for removal in (True, False)]
-    spans = [high - low for low, high in (losses.loss_range(part, reach) for part in steps)]
-    longest = max(*spans, *(orders.width for _, orders in both))
-    h = max(min(_grid(orders, total, tolerance) for _, orders in both), 1.05 * longest / max_points)
+    h, longest = _spacing(steps, [orders for _, orders in both], reach, tolerance, max_points)
     fine = max(h / 4, min(h, 1.05 * longest / min(LOWER_POINTS, max_points)))
 
     def upper(grid: float, removal: bool, orders: Orders) -> float:
         all_losses = [(losses.above(part, grid, reach, removal), part.count) for part in steps]
-        curve = compose(all_losses, grid, orders, +1, max_points)
-        value = first_below(curve, delta, orders, tolerance / 64) + _slip(all_losses)
-        return math.inf if math.isnan(value) else value  # max() below may drop a NaN
+        return _smallest(all_losses, grid, orders, delta, tolerance, max_points)
 
     def lower(grid: float, removal: bool, orders: Orders) -> float:
         all_losses = [(losses.below(part, grid, reach, removal), part.count) for part in steps]
@@ -117,6 +151,51 @@ def by_fourier(steps: list[Part], delta: float, tolerance: float, max_points: in
     if not low <= high:
         raise ArithmeticError("the bounds crossed: a numerical failure")
     return Bounds(low, high, grid)
+
+
+def symmetrised(steps: list[Part], delta: float, tolerance: float, max_points: int) -> Bounds:
+    """The upper bound for batches of fixed size, each step symmetrised before composing; nothing from below."""
+    reach = _reach(steps, delta)
+    orders = choose_orders(steps, delta, reach, None)
+    h, _ = _spacing(steps, [orders], reach, tolerance, max_points)
+
+    def upper(grid: float) -> float:
+        all_losses = [(losses.above_symmetric(part, grid, reach), part.count) for part in steps]
+        return _smallest(all_losses, grid, orders, delta, tolerance, max_points)
+
+    high, grid = _on_some_grid(upper, h)
+    return Bounds(0.0, high, grid)
+
+
+def _reach(steps: list[Part], delta: float) -> float:
+    total = sum(part.count for part in steps)
+    reach = -float(ndtri(max(delta * 1e-7 / total, 1e-250)))
+    if not reach + max(part.mu for part in steps) * (1 + losses.MU_ERROR) <= losses.FARTHEST:
+        raise ArithmeticError("noise too small for double precision")
+    return reach
+
+
+def _spacing(
+    steps: list[Part], all_orders: list[Orders], reach: float, tolerance: float, max_points: int
+) -> tuple[float, float]:
+    """The grid to start from, and the longest range of losses that it must cover."""
+    total = sum(part.count for part in steps)
+    spans = [high - low for low, high in (losses.loss_range(part, reach) for part in steps)]
+    longest = max(*spans, *(orders.width for orders in all_orders))
+    return max(min(_grid(orders, total, tolerance) for orders in all_orders), 1.05 * longest / max_points), longest
+
+
+def _smallest(
+    all_losses: list[tuple[losses.Loss, int]],
+    grid: float,
+    orders: Orders,
+    delta: float,
+    tolerance: float,
+    max_points: int,
+) -> float:
+    curve = compose(all_losses, grid, orders, +1, max_points)
+    value = first_below(curve, delta, orders, tolerance / 64) + _slip(all_losses)
+    return math.inf if math.isnan(value) else value  # max() above may drop a NaN
 
 
 def _grid(orders: Orders, total: int, tolerance: float) -> float:

@@ -71,11 +71,12 @@ class Curve:
         return bound + self.infinite if self.sign > 0 else bound
 
 
-def choose_orders(parts: list[Part], delta: float, reach: float, removal: bool, goal: float = 0.0) -> Orders:
+def choose_orders(parts: list[Part], delta: float, reach: float, removal: bool | None, goal: float = 0.0) -> Orders:
     """The tilt at which Chernoff's bound on delta gives the smallest epsilon; the orders that make the window short.
 
     The smallest tilt that gives `goal` will do: the direction that does not decide needs no accuracy below the other's
-    epsilon, and its best tilt may be huge (when a unit is added, the loss is at most -ln(1-q)).
+    epsilon, and its best tilt may be huge (when a unit is added, the loss is at most -ln(1-q)). `removal` None: the
+    symmetrised pair.
     """
 
     def cumulant(orders: Array) -> Array:
@@ -93,12 +94,17 @@ def choose_orders(parts: list[Part], delta: float, reach: float, removal: bool, 
     return Orders(a, float(step[i]), float(step[j]), max(float(bound[best]), 0.0), float(high[i] - low[j]))
 
 
-def _log_moment(part: Part, orders: Array, reach: float, removal: bool) -> Array:
+def _log_moment(part: Part, orders: Array, reach: float, removal: bool | None) -> Array:
     """ln E exp(order L) by the trapezoid rule: a guide for choices, not part of any bound."""
-    z = np.linspace(-reach, part.mu + reach, 1501)
+    low = -reach if removal is not None else part.mu / 2
+    z = np.linspace(low, part.mu + reach, 1501)
     loss = loss_at(part, z)
     log_density = -z * z / 2 + math.log((z[1] - z[0]) / math.sqrt(2 * math.pi))
-    exponent = np.multiply.outer(orders + 1 if removal else -orders, loss) + log_density
+    forth, back = (np.multiply.outer(a, loss) + log_density for a in (orders + 1, -orders))
+    if removal is not None:
+        return np.asarray(logsumexp(forth if removal else back, axis=1), dtype=np.float64)
+    level = math.log(max((1 - part.rate) * math.erf(part.mu / math.sqrt(8)), 1e-300))
+    exponent = np.concatenate((forth, back, np.full((len(orders), 1), level)), axis=1)
     return np.asarray(logsumexp(exponent, axis=1), dtype=np.float64)
 
 

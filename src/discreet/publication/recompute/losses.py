@@ -79,6 +79,28 @@ def above(part: Part, h: float, reach: float, removal: bool) -> Loss:
     return Loss(1 - bins.first - len(mass), mass[::-1], bins.left[0], bins.slip)
 
 
+def above_symmetric(part: Part, h: float, reach: float) -> Loss:
+    """The same for a batch of fixed size under replace_one, whose curve is min{f, f^-1}** of either direction's f.
+
+    That curve is self-inverse, with the profile of removal for epsilon >= 0. Losses above 0 are therefore removal's,
+    those below 0 addition's (both from z > mu / 2, where l = 0), and what is left of the mass, (1 - q)(1 - 2 Phi(-mu /
+    2)), has loss 0 (Dong, Roth and Su 2019, theorem 4.2 and proposition 2.12).
+    """
+    bins = _bins(part.rate, part.mu * (1 + MU_ERROR), h, reach)
+    zero = max(-bins.first, 0)  # the bins from t = 0 on; z is exactly mu / 2 there
+    t = bins.t[zero:]
+    mass = np.zeros(len(t))
+    mass[1:] += (bins.u[0] + bins.u[1])[zero:] * (part.rate / -math.expm1(-h))
+    mass[:-1] += (bins.v[0] + bins.v[1])[zero:] * (part.rate / math.expm1(h))
+    mass = np.maximum(mass, 0.0) * (1 + 16 * EPS)
+    mirrored = mass * np.exp(-t) * (1 + (2 * np.abs(t) + 8) * EPS)
+    mirrored[-1] += bins.right[0]
+    both = np.concatenate((mirrored[:0:-1], mass))
+    level = (1 - part.rate) * math.erf(part.mu * (1 + MU_ERROR) / math.sqrt(8))
+    both[len(t) - 1] += mirrored[0] + level * (1 + 32 * EPS)
+    return Loss(1 - len(t), both, bins.right[1], bins.slip)
+
+
 def below(part: Part, h: float, reach: float, removal: bool) -> Loss:
     """A grid loss whose composition has a delta of at most that of `part`.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from discreet.core.errors import InputError
@@ -27,6 +27,10 @@ _RATIO = {
 _FIELDS = {
     "gaussian": {"event", "noise_multiplier", "query"},
     "poisson": {"event", "rate", "of"},
+    "truncated_poisson": {"event", "rate", "capacity", "population", "of"},
+    "fixed_size": {"event", "population", "batch", "of"},
+    "epoch": {"event", "of"},
+    "allocation": {"event", "steps", "chosen", "of"},
     "repeat": {"event", "count", "of"},
     "compose": {"event", "of"},
 }
@@ -44,52 +48,141 @@ class Part:
     count: int
 
 
-def parts(events: object, adjacency: object) -> list[Part]:
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What is composed for the upper bound, and for the lower: parts that the events surely contain.
+
+    `symmetric`: sampled parts are on batches of fixed size, and their upper bound is the symmetrised pair's.
+    `overflow` bounds the probability that any truncated batch left someone out.
+    """
+
+    upper: list[Part]
+    lower: list[Part]
+    symmetric: bool
+    overflow: float
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """`count` draws with a chance `rate` and a move `mu`; `exact`: attained, not only bounded; `overflow` of each."""
+
+    rate: float
+    mu: float
+    count: int
+    exact: bool = True
+    overflow: float = 0.0
+
+
+def parts(events: object, adjacency: object) -> Steps:
     """Merge equal steps, and all unsampled ones into one step (N(0,1) against N(mu,1) composes by mu^2). Sorted."""
     if adjacency not in ("add_remove", "zero_out", "replace_one"):
         raise InputError(f"unknown adjacency {adjacency!r}; known: add_remove, zero_out, replace_one")
-    counts: dict[tuple[float, float], int] = {}
-    for rate, mu, count in _steps(events, adjacency == "replace_one", 0):
-        counts[rate, mu] = counts.get((rate, mu), 0) + count
-    if sum(counts.values()) > MAX_COUNT:
+    draws = list(_draws(events, str(adjacency), 0))
+    if sum(draw.count for draw in draws) > MAX_COUNT:
         raise InputError(f"events: more than {MAX_COUNT} steps cannot be recomputed")
+    overflow = math.fsum(draw.count * draw.overflow for draw in draws) * (1 + 2.0**-50)
+    exact = [draw for draw in draws if draw.exact]
+    return Steps(_merged(draws), _merged(exact), adjacency == "replace_one", overflow)
+
+
+def _merged(draws: list[Draw]) -> list[Part]:
+    counts: dict[tuple[float, float], int] = {}
+    for draw in draws:
+        counts[draw.rate, draw.mu] = counts.get((draw.rate, draw.mu), 0) + draw.count
     sampled = [Part(rate, mu, count) for (rate, mu), count in sorted(counts.items()) if rate < 1]
     whole = sorted(math.sqrt(count) * mu for (rate, mu), count in counts.items() if rate == 1)
     return sampled + ([Part(1.0, math.hypot(*whole), 1)] if whole else [])
 
 
-def _steps(event: object, replace_one: bool, depth: int) -> Iterator[tuple[float, float, int]]:
-    """Yield (rate, mu, count) of every draw."""
+def _draws(event: object, adjacency: str, depth: int) -> Iterator[Draw]:
+    """Every draw of the events, as the theorem for its sampler and adjacency has it; InputError where none has."""
+    replace_one = adjacency == "replace_one"
     match _checked(event, depth):
         case {"event": "gaussian"} as fields:
-            yield 1.0, _mu(fields, replace_one), 1
-        case {"event": "poisson", "rate": rate, "of": inner}:
+            yield Draw(1.0, _mu(fields, replace_one), 1)
+        case {"event": "poisson" | "truncated_poisson" as name, "rate": rate, "of": inner} as fields:
             if replace_one:
-                raise InputError("event 'poisson' under replace_one: no theorem of this verifier proves it")
-            draws = [math.sqrt(n) * mu for _, mu, n in _unsampled(inner, depth + 1)]
-            if draws:
-                yield _rate(rate), math.hypot(*sorted(draws)), 1
+                raise InputError(f"event {name!r} under replace_one: no theorem of this verifier proves it")
+            share, mu = _rate(rate), _joint(name, inner, False, depth)
+            if mu > 0:
+                yield Draw(share, mu, 1, True, 0.0 if name == "poisson" else _overflow(share, fields))
+        case {"event": "fixed_size", "batch": batch, "population": population, "of": inner}:
+            size, total = _count(batch), _count(population)
+            if size > total or not (replace_one or (size == total and adjacency == "zero_out")):
+                raise InputError(f"event 'fixed_size' of {size} in {total} under {adjacency}: no theorem proves it")
+            mu = _joint("fixed_size", inner, replace_one, depth)
+            if mu > 0:
+                yield Draw(1.0 if size == total else min(1.0, size / total * (1 + 2.0**-50)), mu, 1)
+        case {"event": "epoch", "of": inner}:
+            if adjacency == "add_remove":
+                raise InputError("event 'epoch' under add_remove: disjoint batches shift, no theorem proves it")
+            batches = list(_batches(inner, depth + 1))
+            mus = [_joint("epoch", batch, replace_one, depth) for batch, _ in batches]
+            # A unit is in one batch, whatever the others show: the dearest bounds it, even if it is known which.
+            if any(mus):
+                yield Draw(1.0, max(mus), 1, sum(count for _, count in batches) == 1)
+        case {"event": "allocation", "steps": steps, "chosen": chosen, "of": inner}:
+            of, taken = _count(steps), _count(chosen)
+            if taken > of:
+                raise InputError("event 'allocation': chosen must not exceed steps")
+            mu = _joint("allocation", inner, replace_one, depth)
+            if mu > 0:
+                yield Draw(1.0, mu, taken, taken == of)
         case {"event": "repeat", "count": count, "of": inner}:
             times = _count(count)
-            for rate, mu, n in _steps(inner, replace_one, depth + 1):
-                yield rate, mu, _count(times * n)
+            for draw in _draws(inner, adjacency, depth + 1):
+                yield replace(draw, count=_count(times * draw.count))
         case {"of": inner}:
             for part in inner:
-                yield from _steps(part, replace_one, depth + 1)
+                yield from _draws(part, adjacency, depth + 1)
 
 
-def _unsampled(event: object, depth: int) -> Iterator[tuple[float, float, int]]:
-    """The Gaussian queries on one Poisson draw; a draw inside a draw is refused."""
+def _joint(name: str, inner: object, replace_one: bool, depth: int) -> float:
+    """How far the queries on one draw move together: the root of the sum of squares; 0 for no query."""
+    return math.hypot(*sorted(math.sqrt(n) * mu for mu, n in _queries(name, inner, replace_one, depth + 1)))
+
+
+def _batches(event: object, depth: int) -> Iterator[tuple[object, int]]:
+    """The batches of an epoch, as (event, how many): the members of a composition, those of a repetition."""
     fields = _checked(event, depth)
-    if fields["event"] == "poisson":
-        raise InputError("event 'poisson' inside 'poisson' cannot be recomputed")
+    for part in fields["of"] if fields["event"] == "compose" else [fields]:
+        member = _checked(part, depth + 1)
+        yield (member["of"], _count(member["count"])) if member["event"] == "repeat" else (member, 1)
+
+
+def _overflow(rate: float, fields: Mapping[str, Any]) -> float:
+    """An upper bound on P(Bin(population, rate) > capacity), n and m = capacity + 1 for short.
+
+    P(Bin = m) <= exp(1 / 12n - n KL(m / n, rate)) sqrt(n / (2 pi m (n - m))) by Stirling's bounds, and from m on the
+    probabilities fall at least by the ratio r = (n - m) rate / ((m + 1)(1 - rate)).
+    """
+    n, m = _count(fields["population"]), _count(fields["capacity"]) + 1
+    if m > n:
+        return 0.0
+    if m <= n * rate or rate == 1:
+        return 1.0
+    rest = (n - m) * (math.log1p(-m / n) - math.log1p(-rate)) if m < n else 0.0
+    exponent = m * (math.log(m / n) - math.log(rate)) + rest
+    rounding = 2.0**-46 * (m * abs(math.log(rate)) + n * abs(math.log1p(-rate)) + m + (n - m) * 40) + 1e-9
+    falls = (n - m) * rate / ((m + 1) * (1 - rate)) * (1 + 1e-12)
+    if not (falls < 1 and exponent > rounding):
+        return 1.0
+    peak = 1 / (12 * n) - 0.5 * math.log(2 * math.pi * m * (n - m) / n) if m < n else 0.0
+    return min(1.0, math.exp(peak - exponent + rounding) / (1 - falls) + 1e-300)
+
+
+def _queries(name: str, event: object, replace_one: bool, depth: int) -> Iterator[tuple[float, int]]:
+    """(mu, count) of the Gaussian queries on one draw; a draw inside a draw is refused."""
+    fields = _checked(event, depth)
     if fields["event"] == "gaussian":
-        yield 1.0, _mu(fields, False), 1
+        yield _mu(fields, replace_one), 1
         return
+    if fields["event"] not in ("repeat", "compose"):
+        raise InputError(f"event {fields['event']!r} inside {name!r} cannot be recomputed")
     times = _count(fields["count"]) if fields["event"] == "repeat" else 1
     for part in fields["of"] if fields["event"] == "compose" else [fields["of"]]:
-        for rate, mu, n in _unsampled(part, depth + 1):
-            yield rate, mu, _count(times * n)
+        for mu, n in _queries(name, part, replace_one, depth + 1):
+            yield mu, _count(times * n)
 
 
 def _checked(event: object, depth: int) -> Mapping[str, Any]:

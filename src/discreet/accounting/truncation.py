@@ -1,0 +1,60 @@
+"""Batches of bounded size: what it costs that a Poisson draw may not fit, and some of it is left out.
+
+Over T draws, truncated and untruncated batches agree but with probability at most T tau, tau >= P(Bin(population,
+rate) > capacity). A mechanism that is (epsilon, delta')-private untruncated is therefore (epsilon, delta)-private
+truncated with delta = delta' + (1 + e^epsilon) T tau: the probability of an event changes by at most T tau on both
+sides of the inequality. From below nothing changes: in a data set of no more than `capacity` units no one is ever left
+out, and the worst case of Poisson batches is a unit on its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from scipy.special import gammaln
+
+_UP = 1 + 2.0**-50
+_ROUNDS = 12
+
+
+def overflow(rate: float, capacity: int, population: int) -> float:
+    """An upper bound on P(Bin(population, rate) > capacity), at most 1.
+
+    With m = capacity + 1 above the mean, the ratio of successive probabilities from m on is at most
+    r = (population - m) rate / ((m + 1) (1 - rate)) < 1, so the tail is at most P(Bin = m) / (1 - r).
+    """
+    least = capacity + 1
+    if least > population:
+        return 0.0
+    if rate == 1:
+        return 1.0
+    ratio = (population - least) * rate / ((least + 1) * (1 - rate)) * (1 + 1e-12)
+    if not ratio < 1:
+        return 1.0
+    sizes = [float(gammaln(n + 1)) for n in (population, least, population - least)]
+    powers = [least * math.log(rate), (population - least) * math.log1p(-rate)]
+    rounding = 2.0**-49 * (sum(sizes) - sum(powers)) + 1e-12
+    log_tail = sizes[0] - sizes[1] - sizes[2] + sum(powers) - math.log1p(-ratio) + rounding
+    return min(1.0, math.exp(log_tail) + 1e-300) if log_tail < 0 else 1.0
+
+
+def reserved(bound: Callable[[float], float], delta: float, mass: float) -> float:
+    """An upper bound on epsilon at `delta` with truncation, from `bound` on it without.
+
+    `mass` bounds the probability that any batch overflows. The part of delta to set aside depends on the epsilon
+    that results, so it is searched for; where none suffices, epsilon is infinite.
+    """
+    upper = bound(delta)
+    for _ in range(_ROUNDS):
+        reserve = 1.002 * _cost(upper, mass)
+        if not reserve < delta:
+            return math.inf
+        upper = bound((delta - reserve) / _UP)
+        if _cost(upper, mass) <= reserve:
+            return upper
+    return math.inf
+
+
+def _cost(epsilon: float, mass: float) -> float:
+    return (1 + math.exp(epsilon)) * mass * _UP if epsilon < 700 else math.inf

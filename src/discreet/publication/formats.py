@@ -1,0 +1,65 @@
+"""How figures and texts are written for people: rounded to the safe side, escaped."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+from markupsafe import Markup
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]#!|~$])")
+
+
+def rounded_up(value: float | Decimal, digits: int = 4) -> str:
+    """`value` with `digits` after the point, never below it; in exact decimal arithmetic."""
+    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_CEILING))
+
+
+def rounded_down(value: float | Decimal, digits: int = 4) -> str:
+    """`value` with `digits` after the point, never above it; in exact decimal arithmetic."""
+    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR))
+
+
+def percent_up(probability: float) -> str:
+    """A probability in percent, never below it: two digits after the point under 1 %, one above."""
+    return f"{rounded_up(Decimal(probability) * 100, 2 if probability < 0.01 else 1)}%"
+
+
+def number(value: float) -> str:
+    """A public figure for reading: whole numbers in full, others to six digits."""
+    return f"{int(value):,}" if math.isfinite(value) and value == int(value) else f"{value:,.6g}"
+
+
+def plain(value: float) -> str:
+    """Every digit of a figure, without an exponent unless it is tiny."""
+    return format(Decimal(repr(value)), "f") if value >= 1e-9 else repr(value)
+
+
+def metric(value: float, name: str) -> str:
+    """A metric: accuracy in percent, anything else to four digits."""
+    return f"{value:.1%}" if name == "accuracy" else f"{value:.4g}"
+
+
+def markdown(value: object) -> object:
+    """Escape a value for running Markdown text and tables; `Markup` is left as it is."""
+    if isinstance(value, Markup):
+        return value
+    return _MARKDOWN.sub(r"\\\1", html.escape(" ".join(str(value).split()), quote=False))
+
+
+def code(value: object) -> Markup:
+    """A value as a Markdown code span that it cannot leave."""
+    return Markup("`" + " ".join(str(value).split()).replace("`", "'").replace("|", "\\|") + "`")
+
+
+FILTERS = {
+    "up": rounded_up,
+    "down": rounded_down,
+    "percent_up": percent_up,
+    "number": number,
+    "plain": plain,
+    "metric": metric,
+}
+"""What both templates may apply to values."""

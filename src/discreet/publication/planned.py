@@ -1,0 +1,117 @@
+"""What a plan, as it stands in a certificate, says will be released; derived without the code that trains.
+
+Everything here is in runs: (event as JSON data, how many times in a row), equal neighbours counted together.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from discreet.core.errors import InputError
+
+Runs = list[tuple[dict[str, Any], int]]
+
+_ROOM = 1.25
+"""The data may have this many times the rows that a plan declares."""
+
+
+def planned(plan: dict[str, Any]) -> Runs:
+    """The events of a plan, in order. `InputError` for a sampler that is not known here."""
+    sampling, noise = plan["sampling"], [(phase["multiplier"], phase["steps"]) for phase in plan["noise"]]
+    kind, population = sampling["kind"], plan["population"]
+    if kind == "none":
+        return merged((_gaussian(multiplier), steps) for multiplier, steps in noise)
+    if kind == "poisson":
+        draw = {"event": "poisson", "rate": sampling["rate"]}
+    elif kind == "truncated_poisson":
+        bound = math.floor(_ROOM * population)
+        draw = {"event": kind, "rate": sampling["rate"], "capacity": sampling["capacity"], "population": bound}
+    elif kind == "fixed_size":
+        draw = {"event": kind, "population": _whole(population), "batch": sampling["batch"]}
+    elif kind == "shuffle":
+        epochs = _periods(noise, math.ceil(_whole(population) / sampling["batch"]))
+        return merged(({"event": "epoch", "of": _composition(epoch)}, 1) for epoch in epochs)
+    elif kind == "allocation":
+        draw = {"event": kind, "steps": sampling["period"], "chosen": sampling["chosen"]}
+        periods = _periods(noise, sampling["period"])
+        return merged((draw | {"of": _gaussian(_only(period))}, 1) for period in periods)
+    else:
+        raise InputError(f"the sampler {kind!r} is not known to this verifier")
+    return merged((draw | {"of": _gaussian(multiplier)}, steps) for multiplier, steps in noise)
+
+
+def stated(event: dict[str, Any]) -> Runs:
+    """The runs of a composition of repeated events, as certificates and ledgers write it."""
+    if event["event"] != "compose" or any(part["event"] != "repeat" for part in event["of"]):
+        raise InputError("the events must be one composition of repeated events")
+    return merged((part["of"], part["count"]) for part in event["of"])
+
+
+def begins_with(whole: Runs, part: Runs) -> bool:
+    """Whether `part` is how `whole` begins."""
+    if not part:
+        return True
+    *full, (event, count) = part
+    if whole[: len(full)] != full or len(whole) < len(part):
+        return False
+    following, room = whole[len(full)]
+    return following == event and count <= room
+
+
+def merged(runs: Iterable[tuple[dict[str, Any], int]]) -> Runs:
+    """Equal neighbours as one run."""
+    return [
+        (event, sum(count for _, count in group)) for event, group in itertools.groupby(runs, key=lambda run: run[0])
+    ]
+
+
+def steps_in(runs: Runs) -> int:
+    """How many steps the runs cover."""
+    return sum(count * _steps(event) for event, count in runs)
+
+
+def _steps(event: dict[str, Any]) -> int:
+    if event["event"] == "epoch":
+        return sum(part["count"] for part in event["of"]["of"])
+    return int(event["steps"]) if event["event"] == "allocation" else 1
+
+
+def _gaussian(multiplier: float) -> dict[str, Any]:
+    return {"event": "gaussian", "noise_multiplier": multiplier, "query": "clipped_sum"}
+
+
+def _composition(period: list[tuple[float, int]]) -> dict[str, Any]:
+    parts = [{"event": "repeat", "count": count, "of": _gaussian(multiplier)} for multiplier, count in period]
+    return {"event": "compose", "of": parts}
+
+
+def _periods(noise: list[tuple[float, int]], length: int) -> Iterator[list[tuple[float, int]]]:
+    """The noise cut into periods of `length` steps; what is left at the end belongs to no period and is an error."""
+    period: list[tuple[float, int]] = []
+    room = length
+    for multiplier, steps in noise:
+        while steps > 0:
+            taken = min(steps, room)
+            period.append((multiplier, taken))
+            steps, room = steps - taken, room - taken
+            if room == 0:
+                yield period
+                period, room = [], length
+    if period:
+        raise InputError(f"the steps of the plan are no multiple of the {length} steps of an epoch or period")
+
+
+def _only(period: list[tuple[float, int]]) -> float:
+    multipliers = {multiplier for multiplier, _ in period}
+    if len(multipliers) > 1:
+        raise InputError("the noise changes inside a period of an allocation")
+    return multipliers.pop()
+
+
+def _whole(population: float) -> int:
+    if population != math.floor(population):
+        raise InputError(f"the population must be a whole number for this sampler, not {population!r}")
+    return int(population)

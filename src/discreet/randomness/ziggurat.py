@@ -1,0 +1,175 @@
+"""The ziggurat: a normal from one word, nearly always, and what is done with the few words that leave it open.
+
+The area under f(x) = exp(-x^2 / 2), x >= 0, is cut into 1024 layers of equal area. Layer i >= 1 is a rectangle
+from 0 to x_i, between the heights f(x_i) and f(x_(i+1)). Layer 0 is [0, r] below f(r), together with the tail
+beyond r = x_1, and is treated as a rectangle of width x_0 = area / f(r). A word proposes a point in a layer:
+
+    bits 0-9      the layer, 1024 equally likely ones
+    bits 10-63    signed, with its last bit set: the position in (-x_i, x_i), 2^53 equally likely points
+
+No bit serves two ends, and the points are symmetric about 0. A point closer to 0 than x_(i+1) is below the curve
+whatever its height, and is the normal (99.6 %). Otherwise fresh spare words decide:
+
+    layers 1-1023    a height in the layer, 2^52 equally likely ones; the point stands if it is below the curve,
+                     and another word makes a new proposal if not
+    layer 0          a value beyond r by Marsaglia's exact method: r + E / r if 2 E' > (E / r)^2, for exponentials
+                     E and E' of a word each; tried again if not. The sign is that of the proposal.
+
+The law: were the arithmetic exact, that of a normal. In float64, `ASSUMPTION` in normal.py bounds what differs.
+
+Sources: Marsaglia and Tsang, "The ziggurat method for generating random variables", J. Stat. Softw. 5 (2000),
+issue 8, but without letting the layer's bits take part in the position; Marsaglia, "Generating a variable from
+the tail of the normal distribution", Technometrics 6 (1964), 101-102.
+
+The functions below are compiled by numba when the first number is drawn, which takes about a second. Nothing is
+cached on disk, so there is no folder to write to and no machine code to trust. Compiled code runs without
+Python's lock, starts no threads and keeps no state, so threads and forked processes may use it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+LAYER_BITS = 10
+LAYERS = 1 << LAYER_BITS
+TAIL = 4.0388498461095045
+"""Where the tail begins: r."""
+
+_LAYER_MASK = LAYERS - 1
+_POSITION_UNIT = 2.0 ** (LAYER_BITS - 63)
+_HEIGHT_BITS = 53
+_HEIGHT_UNIT, _HEIGHT_SHIFT = 2.0**-_HEIGHT_BITS, 64 - _HEIGHT_BITS
+_TWO_64 = 2.0**64
+
+# r, and the area of each of 1024 layers, for which the last layer ends at height 1.
+_R = Decimal("4.0388498461095045227144234053359312047009919558946")
+_AREA = Decimal("0.0012263246463530880728853709277371270618927068849358")
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The ziggurat in float64, each number the nearest to its ideal value."""
+
+    units: Floats
+    """x_i / 2^53: positions are odd multiples of it; shape (1024,)."""
+    edges: Floats
+    """x_0, x_1 = r, ..., x_1024 = 0; shape (1025,)."""
+    heights: Floats
+    """f(x_i), and 0 instead of f(x_0): where layer i begins; f(x_1024) = 1; shape (1025,)."""
+
+
+@cache
+def tables() -> Tables:
+    """Compute the tables, with 45 digits: layer i is as high as its area / width."""
+    with localcontext(Context(prec=45)):
+        height = (-_R * _R / 2).exp()
+        edges, heights = [_AREA / height, _R], [Decimal(0), height]
+        for _ in range(2, LAYERS):
+            height += _AREA / edges[-1]
+            edges.append((-2 * height.ln()).sqrt())
+            heights.append(height)
+    edges.append(Decimal(0))
+    heights.append(Decimal(1))
+    x = np.array([float(edge) for edge in edges])
+    return Tables(x[:LAYERS] * _POSITION_UNIT, x, np.array([float(height) for height in heights]))
+
+
+def propose(words: Integers, values: Floats, units: Floats, edges: Floats, places: Integers, left: Integers) -> int:
+    """Set `values` to the points that `words` propose; shapes (n,). They may share their memory.
+
+    Where the point does not stand already, its place and its word are appended to `places` and `left`, shape at
+    least (n,). Returns how many those are.
+    """
+    undecided = 0
+    for place in range(len(words)):
+        word = words[place]
+        layer = word & _LAYER_MASK
+        point = float((word >> LAYER_BITS) | 1) * units[layer]
+        values[place] = point
+        places[undecided] = place  # kept only if the count goes up: a branch would cost more
+        left[undecided] = word
+        undecided += not abs(point) < edges[layer + 1]
+    return undecided
+
+
+def settle(
+    places: Integers, left: Integers, spares: Integers, values: Floats, units: Floats, edges: Floats, heights: Floats
+) -> int:
+    """Decide the words in `left` with two spare words each: `spares` has shape (m, 2), `places` and `left` (m,).
+
+    Those that are still open, or new proposals that are, are moved to the front of `places` and `left`. Returns
+    how many those are.
+    """
+    undecided = 0
+    for lane in range(len(places)):
+        place, word = places[lane], left[lane]
+        layer = word & _LAYER_MASK
+        point = float((word >> LAYER_BITS) | 1) * units[layer]
+        if layer == 0:
+            # Both words in (0, 1), without loss near 0, where the exponentials are large.
+            first, second = float(spares[lane, 0]), float(spares[lane, 1])
+            first += _TWO_64 if first < 0.0 else 0.0
+            second += _TWO_64 if second < 0.0 else 0.0
+            beyond = -math.log((first + 0.5) / _TWO_64) / TAIL
+            stands = -2.0 * math.log((second + 0.5) / _TWO_64) > beyond * beyond
+            point = math.copysign(TAIL + beyond, point)
+        else:
+            share = 0.5 + float((spares[lane, 0] >> _HEIGHT_SHIFT) | 1) * _HEIGHT_UNIT
+            low, high = heights[layer], heights[layer + 1]
+            stands = low + share * (high - low) < math.exp(-0.5 * point * point)
+            if not stands:
+                word = spares[lane, 1]
+                layer = word & _LAYER_MASK
+                point = float((word >> LAYER_BITS) | 1) * units[layer]
+                stands = abs(point) < edges[layer + 1]
+        if stands:
+            values[place] = point
+        else:
+            places[undecided], left[undecided] = place, word
+            undecided += 1
+    return undecided
+
+
+def round_to_grid(values: Floats, scale: float, out: Integers) -> None:
+    """Set `out` to `scale` x `values`, each rounded to the nearest integer. They may share their memory."""
+    for place in range(len(values)):
+        out[place] = int(np.rint(scale * values[place]))
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The three functions as machine code."""
+
+    propose: Callable[[Integers, Floats, Floats, Floats, Integers, Integers], int]
+    settle: Callable[[Integers, Integers, Integers, Floats, Floats, Floats, Floats], int]
+    round_to_grid: Callable[[Floats, float, Integers], None]
+
+
+@cache
+def compiled() -> Compiled:
+    """Compile the functions, once in a process."""
+    import numba  # here, because most commands draw nothing
+
+    def build(signature: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        machine_code: Callable[..., Any] = numba.njit(signature, nogil=True)(function)
+        return machine_code
+
+    return Compiled(
+        build("int64(int64[::1], float64[::1], float64[::1], float64[::1], int64[::1], int64[::1])", propose),
+        build(
+            "int64(int64[::1], int64[::1], int64[:, ::1], float64[::1], float64[::1], float64[::1], float64[::1])",
+            settle,
+        ),
+        build("void(float64[::1], float64, int64[::1])", round_to_grid),
+    )

@@ -1,0 +1,87 @@
+"""delta at an epsilon, and groups of units."""
+
+import math
+
+import pytest
+from dp_accounting.dp_event import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
+
+from discreet.accounting import gdp
+from discreet.accounting.account import Method, account, guarantee
+from discreet.accounting.profile import delta_at, group_guarantee
+from discreet.core.adjacency import Adjacency
+from discreet.core.errors import InputError, NotProved
+from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
+
+
+def sampled(rate: float, noise: float, steps: int) -> Event:
+    return Repeat(Poisson(rate, Gaussian(noise)), steps)
+
+
+def test_delta_agrees_with_dp_accounting() -> None:
+    """dp-accounting 0.6.0, pessimistic on a grid of 1e-4."""
+    step = PoissonSampledDpEvent(0.02, GaussianDpEvent(1.0))
+    theirs = PLDAccountant().compose(SelfComposedDpEvent(step, 500))
+    for epsilon in (0.0, 0.3, 1.0, 2.4):
+        found = delta_at(sampled(0.02, 1.0, 500), epsilon)
+        assert found.lower is not None
+        assert found.lower <= theirs.get_delta(epsilon)
+        assert found.delta == pytest.approx(theirs.get_delta(epsilon), rel=2e-3)
+        assert found.delta <= found.lower * 1.003
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-9])
+@pytest.mark.parametrize("method", [Method.PLD, Method.RDP, Method.ADVANCED, Method.CLT, Method.MOMENTS])
+def test_delta_inverts_epsilon(method: Method, delta: float) -> None:
+    event = sampled(0.02, 1.0, 500)
+    epsilon = account(event, delta, method=method).epsilon
+    found = delta_at(event, epsilon, method=method)
+    assert found.delta == pytest.approx(delta, rel=0.05 if method is Method.PLD else 5e-3)
+    assert account(event, found.delta * (1 + 1e-9), method=method).epsilon <= epsilon * 1.006
+    assert found.kind == account(event, delta, method=method).kind
+
+
+def test_without_sampling_delta_is_exact() -> None:
+    found = delta_at(Repeat(Gaussian(4.0), 4), 1.0)
+    assert (found.method, found.kind) == ("gaussian", "guarantee")
+    assert found.delta == pytest.approx(gdp.delta_bounds(0.5, 1.0)[1], rel=1e-9)
+    assert delta_at(Compose(()), 0.0).delta == 0
+    assert delta_at(Gaussian(1e-200), 1.0).delta == 1.0
+
+
+def test_bad_epsilons_and_methods() -> None:
+    for bad in (-1.0, math.nan, math.inf):
+        with pytest.raises(InputError, match="epsilon"):
+            delta_at(Gaussian(1.0), bad)
+    with pytest.raises(NotProved):
+        delta_at(sampled(0.1, 1.0, 5), 1.0, method=Method.GDP)
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_groups_without_sampling_have_k_mu(size: int) -> None:
+    found = group_guarantee(Repeat(Gaussian(10.0), 4), size, 1e-5)
+    assert found.epsilon == pytest.approx(gdp.epsilon_bounds(size * 0.2, 1e-5)[1], rel=1e-9)
+    assert found.method == "gaussian"
+
+
+def test_groups_with_sampling() -> None:
+    """Far below the classic 2 eps at (1 + e^eps) delta (Vadhan 2017, Lemma 2.2), above what one unit has."""
+    event, delta = sampled(0.02, 1.0, 500), 1e-5
+    one, two = group_guarantee(event, 1, delta), group_guarantee(event, 2, delta)
+    assert one == guarantee(event, delta)
+    unit = guarantee(event, delta / 100).epsilon
+    assert (1 + math.exp(unit)) * delta / 100 < delta
+    assert one.epsilon < two.epsilon <= 2 * unit
+    clt = 2 * gdp.clt_mu([(0.02, 1.0, 500)])
+    assert two.epsilon == pytest.approx(gdp.epsilon_bounds(clt, delta)[1], rel=0.25)
+    assert group_guarantee(event, 4, delta).epsilon > two.epsilon
+
+
+def test_groups_are_refused_where_nothing_is_proved() -> None:
+    with pytest.raises(NotProved, match="pld"):
+        group_guarantee(Gaussian(1.0), 2, 1e-5, method=Method.RDP)
+    with pytest.raises(NotProved):
+        group_guarantee(sampled(0.1, 1.0, 5), 2, 1e-5, Adjacency.REPLACE_ONE)
+    for size in (0, -1, 1.5, True):
+        with pytest.raises(InputError, match="group"):
+            group_guarantee(Gaussian(1.0), size, 1e-5)  # type: ignore[arg-type]
