@@ -250,7 +250,7 @@ def test_symmetrised_before_composing_costs_more_than_one_sided() -> None:
     assert found.epsilon == pytest.approx(3.760, abs=2e-3)
     assert found.lower is not None
     one_sided = epsilon_interval([Release(0.01, 0.9, STEPS)], 1e-5)
-    assert one_sided.lower <= 3.0636 <= one_sided.upper
+    assert one_sided.lower - 5e-5 <= 3.0636 <= one_sided.upper + 5e-5  # as printed, four digits
     assert found.lower == pytest.approx(one_sided.lower)
     assert found.epsilon < guarantee(fixed(1.8), 1e-5, Adjacency.REPLACE_ONE, Method.RDP).epsilon
 

@@ -2,7 +2,9 @@
 
 from discreet.clipping.accumulate import Accumulator
 from discreet.clipping.admission import admit_model, admit_optimizer, private_parameters
-from discreet.clipping.engines import ENGINES, Clip, Criterion, Engine
+from discreet.clipping.engines import ENGINES, Clip, Engine
+from discreet.clipping.losses import Criterion
+from discreet.clipping.mixing import mixing_module
 
 __all__ = [
     "ENGINES",
@@ -12,5 +14,6 @@ __all__ = [
     "Engine",
     "admit_model",
     "admit_optimizer",
+    "mixing_module",
     "private_parameters",
 ]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from discreet.clipping.engines import Clip, Engine
 from discreet.core.arrays import Array
+from discreet.core.errors import PrivacyViolation
 from discreet.core.release import ClippedSum
 
 
@@ -17,27 +18,39 @@ class Accumulator:
     """A float64 sum over chunks. With no chunk at all it is zero, which is released like any other sum."""
 
     def __init__(self, parameters: Mapping[str, Tensor]) -> None:
-        self._totals: dict[str, Array] = {
-            name: np.zeros(tuple(parameter.shape), np.float64) for name, parameter in parameters.items()
-        }
+        self._shapes = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
+        self._totals: dict[str, Array] = {}
+        self._handed_over = False
 
     def add(self, sums: Mapping[str, Tensor]) -> None:
-        """Add the clipped sums of one chunk."""
-        for name, total in self._totals.items():
-            total += sums[name].detach().cpu().double().numpy()
+        """Add the clipped sums of one chunk, and take their memory over."""
+        for name in self._shapes:
+            part = sums[name].detach().cpu().double().numpy()
+            if name in self._totals:
+                self._totals[name] += part
+            else:
+                self._totals[name] = part
 
     def total(self, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
-        """The sum, rounded to the grid once, with its sensitivity in exact arithmetic.
+        """The sum, rounded to the grid once, with its sensitivity in exact arithmetic. It is handed over: nothing can
+        be added to it, and it can be had once.
 
         `exact`: the sum is on the grid already, and one unit moves it by at most C. Other engines: two neighbouring
         sums, as computed, differ by at most C + slack, where slack = 2 x error x C x `largest_batch` (both err, for
         every example whose chunk moved), and rounding each coordinate to the grid adds at most one grid step, so
         grid x sqrt(d) to the norm of d coordinates.
         """
+        if self._handed_over:
+            raise PrivacyViolation("the sum of a batch was asked for twice")
+        self._handed_over = True
+        totals = self._totals or {name: np.zeros(shape) for name, shape in self._shapes.items()}
         if engine.error is None:
-            return ClippedSum(self._totals, clip.norm, clip.grid)
-        dimension = sum(total.size for total in self._totals.values())
+            return ClippedSum(totals, clip.norm, clip.grid)
+        dimension = sum(total.size for total in totals.values())
         slack = 2 * engine.error * clip.norm * largest_batch
         sensitivity = (clip.norm + slack + clip.grid * math.sqrt(dimension)) * (1 + 2.0**-50)
-        rounded = {name: np.asarray(np.rint(total / clip.grid) * clip.grid) for name, total in self._totals.items()}
-        return ClippedSum(rounded, sensitivity, clip.grid)
+        for total in totals.values():
+            np.divide(total, clip.grid, out=total)  # exact, as the grid is a power of two
+            np.rint(total, out=total)
+            np.multiply(total, clip.grid, out=total)
+        return ClippedSum(totals, sensitivity, clip.grid)

@@ -1,27 +1,25 @@
 """Engines: different ways to the same clipped sum.
 
-All process every example as a batch of one, so no module can mix examples. `reference` is slow and obvious; `vmap` is
-the same function, vectorised by torch.func; `exact` is `reference` on the grid, so that its sums have no rounding at
-all. Tests hold each to the others.
+`reference` processes every example as a batch of one; it is slow and obvious. `vmap` is the same function, vectorised
+by torch.func; `exact` is `reference` on the grid, so that its sums have no rounding at all. In these no module can mix
+examples. `bookkeeping` runs the batch as a batch and is the fast one. Tests hold each to the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from discreet.clipping.admission import private_parameters
+from discreet.clipping.bookkeeping import clipped_sums
 from discreet.clipping.factor import clipped, clipped_sum
+from discreet.clipping.losses import Criterion
 from discreet.core import assumptions
 from discreet.core.errors import UnsupportedModel
-
-Criterion = Callable[[Any, Tensor], Tensor]
-"""A loss of (model output, target), as in torch.nn; it is called with one example at a time."""
 
 Gradients = dict[str, Tensor]
 
@@ -99,6 +97,11 @@ def vectorised(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: 
     return clipped_sum(gradients, clip.norm)
 
 
+def bookkeeping(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip) -> Gradients:
+    """All examples of the chunk in one pass, as a batch; see `discreet.clipping.bookkeeping`."""
+    return clipped_sums(model, criterion, inputs, targets, clip.norm)
+
+
 def _add(rows: Iterator[Gradients]) -> Gradients:
     total = next(rows)
     for row in rows:
@@ -108,6 +111,7 @@ def _add(rows: Iterator[Gradients]) -> Gradients:
 
 
 ENGINES: dict[str, Engine] = {
+    "bookkeeping": Engine("bookkeeping", bookkeeping, 2.0**-20, assumptions.ENGINES["bookkeeping"]),
     "vmap": Engine("vmap", vectorised, 2.0**-20, assumptions.ENGINES["vmap"]),
     "reference": Engine("reference", reference, 2.0**-20, assumptions.ENGINES["reference"]),
     "exact": Engine("exact", exact, None, assumptions.ENGINES["exact"]),

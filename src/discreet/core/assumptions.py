@@ -20,6 +20,13 @@ _CHUNKS = (
 )
 
 ENGINES = {
+    "bookkeeping": "The modules of the model treat every example as if it were alone in its batch. (Checked before the "
+    "first step by type and, on random data, by changing examples one at a time.) Floating point, an assumption about "
+    "this data and not a theorem: the sum of a chunk, as computed in one pass over all of its examples, differs by at "
+    "most 2^-20 of the clip norm per example on average from a sum of terms that depend on one example each and are "
+    "not longer than the clip norm; the sensitivity is enlarged by twice that for every example of the largest batch. "
+    "Rows made for the purpose, whose gradients cancel or which sit where rounding decides the branch of a ReLU, can "
+    "break it. The engine 'exact' does not need this.",
     "vmap": _CHUNKS,
     "reference": _CHUNKS,
     "exact": "Floating point: the gradient of a single example, computed alone, is the same on every call. Sums are "

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from discreet.core.arrays import Array
+from discreet.core.arrays import Array, IntArray
 from discreet.core.errors import PrivacyViolation
 from discreet.core.events import Event, Gaussian
 from discreet.core.release import ClippedSum, Receipt, Release
@@ -23,6 +23,8 @@ GRID_BITS = 30
 
 LARGEST_MULTIPLE = 2.0**52
 """Multiples of the grid up to here are exact in float64, also after the noise is added."""
+
+_BLOCK = 1 << 14
 
 
 def noise_multiplier(release: Event) -> float:
@@ -48,11 +50,32 @@ def gaussian_release(total: ClippedSum, receipt: Receipt, stream: Stream, sample
     substream = stream.substream(Purpose.NOISE, receipt.position)
     noisy: dict[str, Array] = {}
     for name in sorted(total.tensors):
-        units = np.asarray(total.tensors[name] / total.grid)
-        if not (
-            np.isfinite(units).all() and (np.abs(units) < LARGEST_MULTIPLE).all() and (units == np.rint(units)).all()
-        ):
-            raise PrivacyViolation(f"the clipped sum of {name} is not on its grid; nothing was released for this step")
-        noise = sampler.draw(substream, units.size, scale).reshape(units.shape)
-        noisy[name] = np.asarray((units.astype(np.int64) + noise) * total.grid)
+        values = np.asarray(total.tensors[name], np.float64, order="C")
+        noise = sampler.draw(substream, values.size, scale)
+        try:
+            noisy[name] = _add_in_place(noise, values.reshape(-1), total.grid).reshape(values.shape)
+        except ArithmeticError:
+            raise PrivacyViolation(
+                f"the clipped sum of {name} is not on its grid; nothing was released for this step"
+            ) from None
     return Release(noisy, receipt.event, receipt)
+
+
+def _add_in_place(noise: IntArray, values: Array, grid: float) -> Array:
+    """`values` + noise x grid, added in whole numbers, in the memory of the noise.
+
+    Block by block, so that all but the result stays in the cache: new memory would cost as much as the noise.
+    `ArithmeticError` if a value is not a multiple of the grid, or too large a one.
+    """
+    noisy = noise.view(np.float64)
+    for start in range(0, len(noise), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        units = values[block] / grid
+        if not (np.abs(units) < LARGEST_MULTIPLE).all():  # nor is NaN
+            raise ArithmeticError
+        whole = units.astype(np.int64)
+        if not (whole == units).all():
+            raise ArithmeticError
+        whole += noise[block]
+        np.multiply(whole, grid, out=noisy[block])
+    return noisy

@@ -101,7 +101,7 @@ def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 
 def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     mechanism = facts["mechanism"]
-    known = mechanism["noise"] in ("fast", "exact") and mechanism["engine"] in ("vmap", "reference", "exact")
+    known = mechanism["noise"] in ("fast", "exact") and mechanism["engine"] in tuple(assumptions.ENGINES)
     known = known and mechanism["grid_bits"] in _GRID_BITS
     known = known and facts["assumptions"] == [
         *assumptions.GENERAL,

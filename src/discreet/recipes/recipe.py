@@ -64,7 +64,7 @@ class Recipe(Frozen):
     epsilon: Positive
     delta: Delta
     adjacency: Adjacency = Adjacency.ADD_REMOVE
-    engine: str = "vmap"
+    engine: str = "auto"
     noise: str = "fast"
     evaluate_every: Annotated[int | None, Field(ge=1)] = None
 

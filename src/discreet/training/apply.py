@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from discreet.core.arrays import Array
 from discreet.core.release import Release
 
 
@@ -16,8 +18,15 @@ def apply(
     `divisor` is a public constant: the expected batch of the plan.
     """
     for name, parameter in parameters.items():
-        mean = torch.as_tensor(release.tensors[name] / divisor)
-        parameter.grad = mean.to(dtype=parameter.dtype, device=parameter.device)
+        parameter.grad = _mean(release.tensors[name], divisor, parameter)
     optimizer.step()
     for parameter in parameters.values():
         parameter.grad = None
+
+
+def _mean(noisy: Array, divisor: float, parameter: nn.Parameter) -> Tensor:
+    """`noisy / divisor`, divided in float64, in the type and on the device of the parameter."""
+    if parameter.dtype == torch.float32:  # rounded as it is divided: one pass
+        mean = torch.from_numpy(np.divide(noisy, divisor, out=np.empty(noisy.shape, np.float32), casting="same_kind"))
+        return mean.to(parameter.device)
+    return torch.as_tensor(noisy / divisor).to(dtype=parameter.dtype, device=parameter.device)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from discreet.clipping import ENGINES, Criterion, admit_model, admit_optimizer, private_parameters
+from discreet.clipping import Criterion, admit_model, admit_optimizer
 from discreet.clipping.state import check_unchanged, combined_digest, hidden_digests, state_digests
 from discreet.core import checks
 from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
@@ -26,6 +26,7 @@ from discreet.training.checkpoint import Checkpoint, load_checkpoint, save_check
 from discreet.training.evaluation import evaluate
 from discreet.training.guard import Guard
 from discreet.training.progress import progress_bar
+from discreet.training.rehearsal import AUTO, rehearse
 from discreet.training.run_folder import RunFolder
 from discreet.training.session import Session
 from discreet.training.stopping import stop_requests
@@ -33,9 +34,6 @@ from discreet.training.trained import Evaluation, Mechanism, Trained
 from discreet.training.trial import check_public, try_every_row
 
 T = TypeVar("T")
-
-_GRADIENT_MEMORY = 2**28
-"""Bytes that the per-example gradients of one physical chunk may take."""
 
 
 class Training:
@@ -49,7 +47,8 @@ class Training:
     - `resume`: go on with the run in `run_dir`, in a new attempt with randomness of its own.
     - `ledger`, `dataset_id`: a ledger (path or postgresql://...) shared by all runs on a data set, and the data set's
       name in it; if it has a budget there, the run must fit. By default the run has a ledger of its own.
-    - `engine`: "vmap"; "exact", slower, whose sums need no assumption on rounding; "reference" for debugging.
+    - `engine`: "auto", which is "bookkeeping" where it works and else "vmap"; "exact", slower, whose sums need no
+      assumption on rounding; "reference" for debugging. `rehearsal.line` says which, and how it was checked.
     - `noise`: "fast", or "exact", slower, which assumes nothing but random bits.
     - `physical_batch`: examples per chunk, for memory only.
     - `scheduler`: stepped after every step.
@@ -71,14 +70,14 @@ class Training:
         resume: bool = False,
         ledger: str | Path | None = None,
         dataset_id: str = "",
-        engine: str = "vmap",
+        engine: str = AUTO,
         noise: str = "fast",
         physical_batch: int | None = None,
         scheduler: LRScheduler | None = None,
         stream: Stream | None = None,
         on_open: Callable[[], None] | None = None,
     ) -> None:
-        self.engine, self.noise = _entry("engine", engine, ENGINES), _entry("noise", noise, NOISE_SAMPLERS)
+        self.noise = _entry("noise", noise, NOISE_SAMPLERS)
         admit_model(model)
         admit_optimizer(optimizer, model)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
@@ -89,6 +88,8 @@ class Training:
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
         classes = try_every_row(model, criterion, self.data)
         self._refuse_changed_model("changed when it was called; initialise it on public input first")
+        self.rehearsal = rehearse(engine, model, criterion, self.data, classes)
+        self.engine = self.rehearsal.engine
         if public_test is not None:
             check_public(public_test, classes, data)
         _check_grid(plan)
@@ -102,7 +103,7 @@ class Training:
         if dataset_id and ledger is None and not resume:
             raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
         self._physical_batch = checks.count(
-            "physical_batch", _chunk_size(model) if physical_batch is None else physical_batch
+            "physical_batch", self.rehearsal.chunk if physical_batch is None else physical_batch
         )
         self.evaluations: list[Evaluation] = []
 
@@ -287,8 +288,3 @@ def _check_grid(plan: Plan) -> None:
                 f"batches of up to {rows} rows are too large for so little noise; raise the noise multiplier or "
                 "take smaller batches"
             )
-
-
-def _chunk_size(model: nn.Module) -> int:
-    numbers = sum(parameter.numel() for parameter in private_parameters(model).values())
-    return int(min(256, max(1, _GRADIENT_MEMORY // (8 * numbers))))

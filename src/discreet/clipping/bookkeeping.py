@@ -1,0 +1,138 @@
+"""Book-keeping: clipped sums at about the price of an ordinary step, without per-example gradients.
+
+One forward and one backward pass to the outputs of the modules that own parameters. From what each was given and the
+gradients of what it returned, its rule has the per-example norms; their clip factors are the weights of a sum that
+each rule forms from the same tensors (Bu et al. 2023, "Differentially private optimization on large model at small
+cost", algorithm 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping.admission import private_parameters
+from discreet.clipping.capture import Call, capture, tensors_in
+from discreet.clipping.factor import clip_factor
+from discreet.clipping.losses import Criterion
+from discreet.clipping.rules import Rule, base
+from discreet.core.errors import UnsupportedModel
+
+Share = tuple[Rule, str]
+"""A rule, and the name by which its module knows a parameter."""
+
+
+def clipped_sums(
+    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, norm: float
+) -> dict[str, Tensor]:
+    """The sum of the gradients of all examples, each clipped to `norm`: float64, by parameter name."""
+    parameters = private_parameters(model)
+    if len(inputs) == 0:
+        return {name: torch.zeros_like(parameter, dtype=torch.float64) for name, parameter in parameters.items()}
+    calls = capture(model, criterion, inputs, targets)
+    with torch.no_grad(), _full_precision(inputs.device.type):
+        shares = _shares(parameters, calls)
+        squares = [_squares(held) for held in shares.values() if held]
+        norms = torch.stack(squares).sum(0).sqrt() if squares else torch.zeros(len(inputs), dtype=torch.float64)
+        weights = clip_factor(norms, norm, terms=sum(parameter.numel() for parameter in parameters.values()))
+        unusable = ~torch.isfinite(norms)
+        if bool(unusable.any()):
+            for one in {id(one): one for held in shares.values() for one, _ in held}.values():
+                one.drop(unusable)
+        return {
+            name: _total(shares[name], parameter, weights.to(parameter.device))
+            for name, parameter in parameters.items()
+        }
+
+
+def bytes_per_example(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> int:
+    """Memory that is held for one example between the passes: what owners were given, and gradients of outputs."""
+    calls = capture(model, criterion, inputs, targets)
+    held = [part for call in calls for part in tensors_in((call.args, call.kwargs, call.gradients))]
+    return sum(part.numel() * part.element_size() for part in held) // len(inputs)
+
+
+def _shares(parameters: dict[str, nn.Parameter], calls: list[Call]) -> dict[str, list[Share]]:
+    """Which rules have a share in the gradient of each parameter."""
+    names = {id(parameter): name for name, parameter in parameters.items()}
+    shares: dict[str, list[Share]] = {name: [] for name in parameters}
+    for one, call in _joined(calls):
+        for local in call.owner.names:
+            shares[names[id(call.owner.module.get_parameter(local))]].append((one, local))
+    return shares
+
+
+def _joined(calls: list[Call]) -> Iterator[tuple[Rule, Call]]:
+    """The rule of every call; calls with the same parameters share one where the family can do that."""
+    alike: dict[tuple[int, ...], list[Call]] = {}
+    for call in calls:
+        key = tuple(id(call.owner.module.get_parameter(name)) for name in call.owner.names)
+        alike.setdefault((id(call.owner.rule), *key), []).append(call)
+    for group in alike.values():
+        first, *others = [_rule(call) for call in group]
+        joined = first.join(others) if others else first
+        if joined is not None:
+            yield joined, group[0]
+        else:
+            yield from zip([first, *others], group, strict=True)
+
+
+def _rule(call: Call) -> Rule:
+    try:
+        made = call.owner.rule(call.owner.module, call.owner.names, call.args, call.kwargs, call.gradients)
+    except UnsupportedModel as error:
+        raise UnsupportedModel(f"{call.owner.described}: {error}") from error
+    made.generator = call.generator
+    return made
+
+
+def _squares(held: list[Share]) -> Tensor:
+    """The squared norm of each example's gradient for one parameter. Several calls are added up before they are
+    measured, block by block: their gradients are not at right angles."""
+    if len(held) == 1:
+        one, name = held[0]
+        return one.squares(name)
+    first, name = held[0]
+    size = first.module.get_parameter(name).numel() * 8
+    step = max(1, base.BUDGET // max(1, size))
+    parts = []
+    for start in range(0, first.examples, step):
+        stop = min(start + step, first.examples)
+        rows = first.rows(name, start, stop)
+        for other, local in held[1:]:
+            rows = rows + other.rows(local, start, stop)
+        parts.append(base.squared_norms(rows))
+    return torch.cat(parts)
+
+
+def _total(held: list[Share], parameter: nn.Parameter, weights: Tensor) -> Tensor:
+    if not held:
+        return torch.zeros(parameter.shape, dtype=torch.float64, device=parameter.device)
+    first, *others = (one.total(name, weights).view(parameter.shape) for one, name in held)
+    total = _double(first)
+    for part in others:
+        total += part
+    return total
+
+
+def _double(tensor: Tensor) -> Tensor:
+    """The tensor in float64. (NumPy asks for large pages of memory, which is faster than torch here.)"""
+    return torch.from_numpy(tensor.numpy().astype(np.float64)) if tensor.device.type == "cpu" else tensor.double()
+
+
+@contextmanager
+def _full_precision(device: str) -> Iterator[None]:
+    """No reduced precision in matrix products and convolutions: neither autocast nor TF32."""
+    before = torch.get_float32_matmul_precision()
+    with torch.autocast(device, enabled=False), torch.backends.cudnn.flags(allow_tf32=False):
+        if before != "highest":
+            torch.set_float32_matmul_precision("highest")
+        try:
+            yield
+        finally:
+            if before != "highest":
+                torch.set_float32_matmul_precision(before)

@@ -1,0 +1,202 @@
+"""One forward and one backward pass over a batch: what every owner was given, and the gradients of what it returned.
+
+The backward pass goes to the outputs of the owners only, so no gradient of a parameter is computed in it. The hooks are
+gone when it starts; the model is left as it was found, also after an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils.hooks import RemovableHandle
+
+from discreet.clipping.admission import private_parameters
+from discreet.clipping.losses import Criterion, summed_loss
+from discreet.clipping.owners import Owner, owners_of
+from discreet.clipping.rules import Vectorised
+from discreet.core.errors import UnsupportedModel
+
+OTHER_ENGINE = "the engine 'vmap' may run it"
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of an owner. `gradients`: of the tensors that it returned, in order; None where the loss needs none."""
+
+    owner: Owner
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    versions: list[int]
+    inputs: list[GradientEdge]
+    outputs: list[GradientEdge | None]
+    shapes: list[torch.Size]
+    gradients: tuple[Tensor | None, ...] = field(default=())
+    generator: Tensor | None = None
+
+
+def capture(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> list[Call]:
+    """The calls of all owners whose outputs the loss depends on, with the gradients of those outputs.
+
+    `UnsupportedModel` if a trainable parameter is used in a way that no owner accounts for, or if examples do not lie
+    along axis 0 of what a owner is given and returns.
+    """
+    owners = owners_of(model)
+    with torch.enable_grad(), _recording(owners) as calls:
+        output = model(inputs)
+    with torch.enable_grad():
+        loss = summed_loss(criterion, output, targets)
+    if not loss.requires_grad:
+        return []
+    calls = [call for call in calls if any(call.outputs)]
+    for call in calls:
+        _check_axes(call, len(inputs))
+        _check_versions(call)
+    _check_routes(model, loss, calls)
+    edges = [edge for call in calls for edge in call.outputs if edge is not None]
+    found = iter(torch.autograd.grad(loss, edges, allow_unused=True)) if edges else iter(())
+    for call in calls:
+        call.gradients = tuple(None if edge is None else next(found) for edge in call.outputs)
+    return [call for call in calls if any(gradient is not None for gradient in call.gradients)]
+
+
+@contextmanager
+def _recording(owners: list[Owner]) -> Iterator[list[Call]]:
+    """Record the calls of `owners` that are made inside."""
+    calls: list[Call] = []
+    handles: list[RemovableHandle] = []
+    try:
+        for owner in owners:
+            handles.append(owner.module.register_forward_hook(_recorder(owner, calls), with_kwargs=True, prepend=True))
+            if owner.rule.replays or issubclass(owner.rule, Vectorised):
+                before, after = _watch_generator(owner, calls)
+                handles.append(owner.module.register_forward_pre_hook(before))
+                handles.append(owner.module.register_forward_hook(after))
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _recorder(owner: Owner, calls: list[Call]) -> Callable[..., Any]:
+    def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> Any:
+        if sum(part.requires_grad for part in tensors_in(returned)) > 1:
+            # One may be made from another inside the module; what counts is how each is used outside.
+            returned = tree_map_only(Tensor, _alias, returned)
+        leaves, parts = tensors_in((args, kwargs)), tensors_in(returned)
+        calls.append(
+            Call(
+                owner=owner,
+                args=args,
+                kwargs=kwargs,
+                versions=[leaf._version for leaf in leaves],
+                inputs=[get_gradient_edge(leaf) for leaf in leaves if leaf.requires_grad],
+                outputs=[get_gradient_edge(part) if part.requires_grad else None for part in parts],
+                shapes=[part.shape for part in (*leaves[:1], *parts[:1])],
+            )
+        )
+        return returned
+
+    return hook
+
+
+def _alias(tensor: Tensor) -> Tensor:
+    return tensor.view_as(tensor) if tensor.requires_grad else tensor
+
+
+def _watch_generator(owner: Owner, calls: list[Call]) -> tuple[Callable[..., None], Callable[..., None]]:
+    """Hooks that remember where the random numbers of a module start, or refuse it if it cannot be run again with the
+    same ones."""
+    states: list[Tensor] = []
+
+    def before(*_: object) -> None:
+        states.append(_generator(owner.module))
+
+    def after(*_: object) -> None:
+        state = states.pop()
+        if owner.rule.replays:
+            calls[-1].generator = state
+        elif not torch.equal(state, _generator(owner.module)):
+            raise UnsupportedModel(f"{owner.described} has no rule and draws random numbers; {OTHER_ENGINE}")
+
+    return before, after
+
+
+def _generator(module: nn.Module) -> Tensor:
+    device = next(module.parameters()).device
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+def _check_axes(call: Call, examples: int) -> None:
+    axis = call.owner.rule.axis(call.owner.module)
+    for shape in call.shapes:
+        if len(shape) <= axis or shape[axis] != examples:
+            raise UnsupportedModel(
+                f"{call.owner.described} works on a tensor of shape {tuple(shape)} in a batch of {examples}; "
+                f"its axis {axis} must hold the examples, or else {OTHER_ENGINE}"
+            )
+
+
+def _check_versions(call: Call) -> None:
+    if [leaf._version for leaf in tensors_in((call.args, call.kwargs))] != call.versions:
+        raise UnsupportedModel(
+            f"an input of {call.owner.described} was overwritten after the module had read it; "
+            "remove the operation in place (inplace=True, +=)"
+        )
+
+
+def _check_routes(model: nn.Module, loss: Tensor, calls: list[Call]) -> None:
+    """Refuse a gradient that reaches a trainable parameter without passing through a recorded call.
+
+    Walks the graph of the loss, from the outputs of each call on at its inputs. What an open owner holds directly is
+    reached inside of it.
+    """
+    names = {id(parameter): name for name, parameter in private_parameters(model).items()}
+    exits: dict[tuple[object, int], Call] = {}
+    for call in calls:
+        if call.owner.open:
+            for name in call.owner.names:
+                names.pop(id(call.owner.module.get_parameter(name)), None)
+        else:
+            exits.update({(edge.node, edge.output_nr): call for edge in call.outputs if edge is not None})
+    first = get_gradient_edge(loss)
+    todo: list[tuple[Any, int]] = [(first.node, first.output_nr)]
+    seen: set[tuple[object, int]] = set(todo)
+    walked: set[object] = set()
+    while todo:
+        node, number = todo.pop()
+        left = exits.get((node, number))
+        if left is not None:
+            following = [(edge.node, edge.output_nr) for edge in left.inputs]
+        elif node in walked:
+            continue
+        else:
+            walked.add(node)
+            _check_node(node, names)
+            following = [edge for edge in node.next_functions if edge[0] is not None]
+        todo += [edge for edge in following if edge not in seen]
+        seen.update(following)
+
+
+def _check_node(node: Any, names: dict[int, str]) -> None:
+    if type(node).__name__ == "CheckpointFunctionBackward":
+        raise UnsupportedModel("the model is checkpointed with use_reentrant=True; set use_reentrant=False")
+    variable = getattr(node, "variable", None)
+    if variable is not None and id(variable) in names:
+        raise UnsupportedModel(
+            f"parameter {names[id(variable)]!r} is used outside the module that holds it, or inside a compiled one; "
+            f"{OTHER_ENGINE}"
+        )
+
+
+def tensors_in(values: object) -> list[Tensor]:
+    """The tensors in nested tuples, lists and dictionaries, in order."""
+    if isinstance(values, Tensor):
+        return [values]
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]

@@ -1,0 +1,97 @@
+"""The sum of the losses of a batch, each example's as if it had been alone.
+
+What counts is `criterion(output[i : i + 1], target[i : i + 1]).sum()`. Losses of torch.nn are asked for their values
+element by element, and reduced over each example's own elements; the mean over a batch is never divided afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from discreet.clipping.vectorise import vectorised_call
+from discreet.core.errors import UnsupportedModel
+
+Criterion = Callable[[Any, Tensor], Tensor]
+"""A loss of (model output, target), as in torch.nn; it is called with one example at a time."""
+
+_ELEMENTWISE: dict[type[nn.Module], Callable[..., Tensor]] = {
+    nn.MSELoss: lambda c, x, y: F.mse_loss(x, y, reduction="none"),
+    nn.L1Loss: lambda c, x, y: F.l1_loss(x, y, reduction="none"),
+    nn.SmoothL1Loss: lambda c, x, y: F.smooth_l1_loss(x, y, reduction="none", beta=c.beta),
+    nn.HuberLoss: lambda c, x, y: F.huber_loss(x, y, reduction="none", delta=c.delta),
+    nn.SoftMarginLoss: lambda c, x, y: F.soft_margin_loss(x, y, reduction="none"),
+}
+"""Losses with one value per element of output and target, of the same shape."""
+
+
+def summed_loss(criterion: Criterion, output: Any, targets: Tensor) -> Tensor:
+    """The sum over examples of `criterion(output of one example, target of one example).sum()`; shape ()."""
+    if isinstance(output, Tensor):
+        if output.dim() == 0 or len(output) != len(targets):
+            raise UnsupportedModel(
+                f"the model returned shape {tuple(output.shape)} for a batch of {len(targets)}; "
+                "examples must lie along axis 0"
+            )
+        known = _of_torch_nn(criterion, output, targets)
+        if known is not None:
+            return known
+
+    def one(part: Any, target: Tensor) -> Tensor:
+        return criterion(tree_map(lambda leaf: leaf.unsqueeze(0), part), target.unsqueeze(0)).sum()
+
+    try:
+        losses: Tensor = vectorised_call(one, (0, 0), output, targets)
+    except (RuntimeError, ValueError):  # not every function can be vectorised; every function can be called one by one
+        losses = torch.stack(
+            [one(tree_map(lambda leaf, i=i: leaf[i], output), targets[i]) for i in range(len(targets))]
+        )
+    return losses.sum()
+
+
+def _of_torch_nn(criterion: Criterion, output: Tensor, targets: Tensor) -> Tensor | None:
+    """The sum for the losses that are known; None for others."""
+    kind = type(criterion)
+    if kind in (nn.CrossEntropyLoss, nn.NLLLoss):
+        return _of_classes(criterion, output, targets)
+    if output.shape != targets.shape or output.dtype != targets.dtype:
+        return None
+    if kind in _ELEMENTWISE:
+        return _reduced(criterion, _ELEMENTWISE[kind](criterion, output, targets))
+    if kind is nn.BCEWithLogitsLoss and criterion.weight is None and criterion.pos_weight is None:  # type: ignore[attr-defined]
+        return _reduced(criterion, F.binary_cross_entropy_with_logits(output, targets, reduction="none"))
+    if kind is nn.BCELoss and criterion.weight is None:  # type: ignore[attr-defined]
+        return _reduced(criterion, F.binary_cross_entropy(output, targets, reduction="none"))
+    return None
+
+
+def _reduced(criterion: Any, values: Tensor) -> Tensor:
+    """The sum over examples of each one's mean or sum."""
+    values = values.flatten(1) if values.dim() > 1 else values.unsqueeze(1)
+    return (values.mean(1) if criterion.reduction == "mean" else values).sum()
+
+
+def _of_classes(criterion: Any, output: Tensor, targets: Tensor) -> Tensor | None:
+    """Cross entropy of class indices without class weights: the mean is over an example's tokens that count."""
+    if criterion.weight is not None or targets.is_floating_point() or output.dim() < 2:
+        return None
+    if type(criterion) is nn.NLLLoss:
+        values = F.nll_loss(output, targets, reduction="none", ignore_index=criterion.ignore_index)
+    else:
+        values = F.cross_entropy(
+            output,
+            targets,
+            reduction="none",
+            ignore_index=criterion.ignore_index,
+            label_smoothing=criterion.label_smoothing,
+        )
+    if criterion.reduction != "mean":
+        return values.sum()
+    values, counted = values.reshape(len(values), -1), (targets != criterion.ignore_index).reshape(len(values), -1)
+    total: Tensor = (values.sum(1) / counted.sum(1).clamp(min=1)).sum()
+    return total

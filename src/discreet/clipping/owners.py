@@ -1,0 +1,70 @@
+"""Which modules of a model own what is trained, and which rule each is clipped by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+from torch.nn.utils import parametrize
+
+from discreet.clipping.rules import RULES, Rule, Vectorised
+
+_WHOLE = (nn.MultiheadAttention, nn.RNNBase, nn.RNNCellBase)
+"""Modules whose parameters are used without calling the modules inside that hold them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A module that owns trainable parameters. `names` are their names within the module.
+
+    `open`: modules inside are owners of their own; what is named here is what the module holds directly.
+    """
+
+    name: str
+    module: nn.Module
+    rule: type[Rule]
+    names: tuple[str, ...]
+    open: bool = False
+
+    @property
+    def described(self) -> str:
+        """The module as messages name it."""
+        return f"module {self.name or 'model'!r} ({type(self.module).__name__})"
+
+
+def owners_of(model: nn.Module) -> list[Owner]:
+    """The owners of a model; every trainable parameter belongs to one, a shared one to each that holds it."""
+    found: list[Owner] = []
+    seen: set[int] = set()
+
+    def visit(name: str, module: nn.Module) -> None:
+        if id(module) in seen or not _trained(module, deep=True):
+            return
+        seen.add(id(module))
+        deep, direct = _trained(module, deep=True), _trained(module, deep=False)
+        rule = rule_of(module)
+        if rule is not None or isinstance(module, _WHOLE) or parametrize.is_parametrized(module):
+            found.append(Owner(name, module, rule or Vectorised, deep))
+            return
+        if direct:
+            found.append(Owner(name, module, Vectorised, direct, open=deep != direct))
+        for child, inner in module.named_children():
+            visit(f"{name}.{child}" if name else child, inner)
+
+    visit("", model)
+    return found
+
+
+def rule_of(module: nn.Module) -> type[Rule] | None:
+    """The rule for a module, if its type has one that covers this configuration of it."""
+    for kind in type(module).__mro__:
+        if kind in RULES:
+            rule = RULES[kind]
+            known = not rule.names or set(_trained(module, deep=True)) <= set(rule.names)
+            return rule if known and type(module).forward is kind.forward and rule.covers(module) else None
+    return None
+
+
+def _trained(module: nn.Module, *, deep: bool) -> tuple[str, ...]:
+    parameters = module.named_parameters(recurse=deep, remove_duplicate=True)
+    return tuple(name for name, parameter in parameters if parameter.requires_grad)

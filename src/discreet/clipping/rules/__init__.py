@@ -1,0 +1,13 @@
+"""How the gradients of one module's parameters are measured and added up without being formed, family by family.
+
+A rule for a further module type is one small file: a class with `@rule(TheModule)`, see `rules.base`.
+"""
+
+from discreet.clipping.rules import attention, conv, embedding, linear, norm, recurrent
+from discreet.clipping.rules.base import RULES, Formed, Rule, rule
+from discreet.clipping.rules.vectorised import Vectorised
+
+__all__ = ["RULES", "Formed", "Rule", "Vectorised", "rule"]
+
+FAMILIES = (attention, conv, embedding, linear, norm, recurrent)
+"""The modules that register the rules."""

@@ -1,0 +1,222 @@
+"""What a rule is: per-example squared norms, and the weighted sum, from one call of a module.
+
+The gradient of example i for a parameter of the module is a function of what the module was given for that example
+(`activation`) and of the gradient of that example's loss with respect to what it returned (`gradient`). A rule gets
+both for the whole batch and answers two questions, each of them once: how long is each example's gradient, and what
+is the sum of the gradients times given weights. Both answers use the same two tensors, so the sum is bounded by what
+was measured, whatever the model did before and after.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from discreet.core.errors import UnsupportedModel
+
+BUDGET = 2**28
+"""Bytes that temporary tensors of one rule may take. One example is always taken at a time if it must."""
+
+_PIECE = 2048
+
+
+class Rule(ABC):
+    """One call of a module. `activation` and `gradient` have the examples along axis 0 and a real type of at least
+    32 bits (or whole numbers, for token indices); `names` says which of the parameters are trained.
+    """
+
+    names: ClassVar[tuple[str, ...]] = ("weight", "bias")
+    """The parameters that the rule knows, or none if it knows all. A module with others is not handled by it."""
+
+    replays: ClassVar[bool] = False
+    """Whether the rule runs the module again and can do so with the same random numbers, from `generator`."""
+
+    generator: Tensor | None = None
+    """The state of torch's generator when the module was called, for rules that replay."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        trained: tuple[str, ...],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        gradients: tuple[Tensor | None, ...],
+    ) -> None:
+        self.module, self.trained = module, trained
+        self.activation = wide(args[0] if args else kwargs["input"])
+        gradient = gradients[0]
+        assert gradient is not None
+        self.gradient = wide(gradient)
+
+    @classmethod
+    def covers(cls, module: nn.Module) -> bool:
+        """Whether the rule covers this configuration of the module."""
+        return True
+
+    @classmethod
+    def axis(cls, module: nn.Module) -> int:
+        """The axis of the examples in what the module is given and returns."""
+        return 0
+
+    @property
+    def examples(self) -> int:
+        """The number of examples."""
+        return len(self.activation)
+
+    @abstractmethod
+    def squares(self, name: str) -> Tensor:
+        """The squared L2 norm of each example's gradient for parameter `name`: float64, shape (batch,)."""
+
+    @abstractmethod
+    def total(self, name: str, weights: Tensor) -> Tensor:
+        """The sum over examples of weight x gradient for parameter `name`. `weights`: float64, shape (batch,)."""
+
+    @abstractmethod
+    def rows(self, name: str, start: int, stop: int) -> Tensor:
+        """The gradients of examples start .. stop - 1 for `name`, shape (stop - start, *parameter shape).
+
+        For parameters that several calls share: their gradients must be added up before they are measured.
+        """
+
+    def drop(self, unusable: Tensor) -> None:
+        """Forget what was captured of the examples marked in `unusable`, shape (batch,): a zero weight would not do,
+        because zero times infinity is not zero."""
+        self.activation = blank(self.activation, unusable)
+        self.gradient = blank(self.gradient, unusable)
+
+    def join(self, others: list[Rule]) -> Rule | None:
+        """One rule for this and further calls of modules with the same parameters, if the family has one."""
+        return None
+
+
+class Formed(Rule):
+    """A rule that forms per-example gradients, in blocks of bounded memory; for parameters that are small."""
+
+    formed: tuple[str, ...]
+    """The parameters whose gradients are formed: all that are trained, unless the rule knows better for some."""
+
+    _kept: dict[str, Tensor] | None = None
+    _squares: dict[str, Tensor] | None = None
+
+    def __init__(self, module: nn.Module, trained: tuple[str, ...], *captured: Any) -> None:
+        super().__init__(module, trained, *captured)
+        self.formed = trained
+
+    @abstractmethod
+    def gradients(self, start: int, stop: int) -> dict[str, Tensor]:
+        """The gradients of examples start .. stop - 1, by name, each of shape (stop - start, *parameter shape)."""
+
+    def squares(self, name: str) -> Tensor:
+        if self._squares is None:
+            parts: dict[str, list[Tensor]] = {own: [] for own in self.formed}
+            for rows in self._blocks():
+                for own in self.formed:
+                    parts[own].append(squared_norms(rows[own]))
+            self._squares = {own: torch.cat(part) for own, part in parts.items()}
+        return self._squares[name]
+
+    def total(self, name: str, weights: Tensor) -> Tensor:
+        start, total = 0, None
+        for rows in self._blocks():
+            part = weighted_sum(weights[start : start + len(rows[name])], rows[name])
+            total = part if total is None else total + part
+            start += len(rows[name])
+        assert total is not None
+        return total
+
+    def rows(self, name: str, start: int, stop: int) -> Tensor:
+        kept = self.gradients(start, stop) if self._kept is None else self._kept
+        return kept[name] if self._kept is None else kept[name][start:stop]
+
+    def drop(self, unusable: Tensor) -> None:
+        super().drop(unusable)
+        if self._kept is not None:
+            self._kept = {name: blank(rows, unusable) for name, rows in self._kept.items()}
+
+    def bytes_per_example(self) -> int:
+        """Memory that one example's gradients and what they are made from take."""
+        numbers = sum(self.module.get_parameter(name).numel() for name in self.formed)
+        return numbers * self.gradient.element_size()
+
+    def _blocks(self) -> Iterator[dict[str, Tensor]]:
+        size = max(1, BUDGET // max(1, self.bytes_per_example()))
+        if size >= self.examples:
+            if self._kept is None:
+                self._kept = self.gradients(0, self.examples)
+            yield self._kept
+            return
+        for start in range(0, self.examples, size):
+            yield self.gradients(start, min(start + size, self.examples))
+
+
+R = TypeVar("R", bound=type[Rule])
+
+RULES: dict[type[nn.Module], type[Rule]] = {}
+"""By module type. Subclasses that keep the type's `forward` are covered too."""
+
+
+def rule(*kinds: type[nn.Module]) -> Callable[[R], R]:
+    """Register a rule for module types."""
+
+    def register(cls: R) -> R:
+        for kind in kinds:
+            RULES[kind] = cls
+        return cls
+
+    return register
+
+
+def wide(tensor: Tensor) -> Tensor:
+    """The tensor in at least single precision; whole numbers as they are."""
+    tensor = tensor.detach()
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+
+
+def blank(tensor: Tensor, unusable: Tensor) -> Tensor:
+    """The tensor with zeros in the rows that are marked."""
+    return torch.where(unusable.view(-1, *[1] * (tensor.dim() - 1)), torch.zeros_like(tensor), tensor)
+
+
+def squared_norms(rows: Tensor) -> Tensor:
+    """Squared L2 norm of each row: float64, shape (len(rows),).
+
+    In the type of the rows over pieces short enough for it, and in float64 over the pieces. Rows whose squares might
+    leave the range of single precision are measured in float64 throughout.
+    """
+    flat = rows.reshape(len(rows), -1)
+    if flat.dtype == torch.float64 or flat.shape[1] == 0:
+        return _lengths(flat).square_()
+    whole = flat.shape[1] // _PIECE * _PIECE
+    squares = _lengths(flat[:, whole:]).square_()
+    if whole:
+        squares += _lengths(flat[:, :whole].reshape(len(rows), -1, _PIECE)).square_().sum(1)
+    doubtful = ~((squares > 1e-24) & (squares < 1e24))
+    if bool(doubtful.any()):
+        squares[doubtful] = _lengths(flat[doubtful].double()).square_()
+    return squares
+
+
+def _lengths(rows: Tensor) -> Tensor:
+    """The L2 norms over the last axis, computed in the type of the rows, as float64."""
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=-1)
+    return norms.double()
+
+
+def weighted_sum(weights: Tensor, rows: Tensor) -> Tensor:
+    """The sum of weight x row, shape of a row."""
+    total: Tensor = weights.to(rows.dtype) @ rows.reshape(len(rows), -1)
+    return total.view(rows.shape[1:])
+
+
+def scaled(weights: Tensor, tensor: Tensor) -> Tensor:
+    """Each example times its weight."""
+    return tensor * weights.to(tensor.dtype).view(-1, *[1] * (tensor.dim() - 1))
+
+
+def refuse(module: nn.Module, why: str) -> UnsupportedModel:
+    """The error for a configuration that cannot be clipped."""
+    return UnsupportedModel(f"a {type(module).__name__} {why}")

@@ -1,0 +1,166 @@
+"""Convolutions: a linear layer on windows of the input, one position for every place of the kernel.
+
+Which of three ways is taken is a matter of cost: to form the gradients from windows that are written out, to form them
+one example at a time by the library's convolution, or to measure them by Gram matrices (see `rules.linear`) and form
+their weighted sum alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
+
+from discreet.clipping.rules import base
+from discreet.clipping.rules.base import Formed, rule, scaled
+from discreet.clipping.rules.linear import MANY, gram_squares
+
+_WEIGHT_OF: dict[int, Callable[..., Tensor]] = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
+
+_WINDOW, _KEPT, _CALL = 20, 30, 1_600_000
+"""Costs, in multiplications (measured): a number written to a window or kept as gradient, and a convolution's call."""
+
+_CACHE = 2**20
+"""Bytes of windows at a time. (Much more would come from new memory, which costs more than filling it.)"""
+
+
+class Convolution(Formed):
+    """gradient[o, i, k] = sum over places p of values[o, p] x source[i, p stride + k dilation], group by group."""
+
+    def __init__(self, module: nn.Module, *captured: Any) -> None:
+        super().__init__(module, *captured)
+        self._source, self._values = self.parts()
+        weight = module.get_parameter("weight")
+        self._groups: int = getattr(module, "groups")  # noqa: B009
+        self._places = math.prod(self._values.shape[2:])
+        self._inner = math.prod(weight.shape[1:])  # of one group: channels x kernel
+        self._outer = weight.shape[0] // self._groups
+        products = self._groups * self._places * self._inner * self._outer
+        kept = weight.numel() * (_KEPT if self.examples * weight.numel() > MANY else _KEPT // 6)
+        written = _WINDOW * self._groups * self._places * self._inner
+        costs = {
+            "windows": products + written + kept,
+            "calls": products + _CALL + kept,
+            "gram": products + written + self._groups * self._places**2 * (self._inner + self._outer),
+        }
+        self._way = min(costs, key=lambda way: costs[way])
+        if self._way == "gram":
+            self.formed = tuple(name for name in self.trained if name != "weight")
+
+    def parts(self) -> tuple[Tensor, Tensor]:
+        """(what windows are cut from, padded; the values at the places)."""
+        raise NotImplementedError
+
+    def squares(self, name: str) -> Tensor:
+        if name in self.formed:
+            return super().squares(name)
+        parts = []
+        for start, stop in self._small_blocks(0, self.examples):
+            points, columns = self._columns(start, stop)
+            squares = gram_squares(columns.transpose(1, 2), points.transpose(1, 2))
+            parts.append(squares.view(-1, self._groups).sum(1))
+        return torch.cat(parts)
+
+    def total(self, name: str, weights: Tensor) -> Tensor:
+        if name in self.formed:
+            return super().total(name, weights)
+        return self._weight_sum(self._source, scaled(weights, self._values))
+
+    def drop(self, unusable: Tensor) -> None:
+        super().drop(unusable)
+        self._source, self._values = base.blank(self._source, unusable), base.blank(self._values, unusable)
+
+    def rows(self, name: str, start: int, stop: int) -> Tensor:
+        return self._weight_rows(start, stop) if name == "weight" else super().rows(name, start, stop)
+
+    def gradients(self, start: int, stop: int) -> dict[str, Tensor]:
+        rows = {}
+        if "weight" in self.formed:
+            rows["weight"] = self._weight_rows(start, stop)
+        if "bias" in self.formed:
+            rows["bias"] = self.gradient[start:stop].flatten(2).sum(2)
+        return rows
+
+    def bytes_per_example(self) -> int:
+        windows = self._groups * self._places * self._inner if self._way == "windows" else 0
+        return windows * self._values.element_size() + super().bytes_per_example()
+
+    def _weight_rows(self, start: int, stop: int) -> Tensor:
+        shape = self.module.get_parameter("weight").shape
+        if self._way == "calls":
+            ranges = [slice(i, i + 1) for i in range(start, min(stop, self.examples))]
+            return torch.stack([self._weight_sum(self._source[one], self._values[one]) for one in ranges])
+        rows = self._values.new_empty(min(stop, self.examples) - start, *shape)
+        flat = rows.view(-1, self._outer, self._inner)
+        for first, last in self._small_blocks(start, start + len(rows)):
+            points, columns = self._columns(first, last)
+            torch.bmm(
+                points,
+                columns.transpose(1, 2),
+                out=flat[(first - start) * self._groups : (last - start) * self._groups],
+            )
+        return rows
+
+    def _small_blocks(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Blocks of examples whose windows stay in the cache."""
+        size = max(1, _CACHE // max(1, self._groups * self._places * self._inner * self._values.element_size()))
+        for first in range(start, stop, size):
+            yield first, min(first + size, stop)
+
+    def _weight_sum(self, source: Tensor, values: Tensor) -> Tensor:
+        """The sum over the given examples of their gradients."""
+        module: Any = self.module
+        function = _WEIGHT_OF[source.dim() - 2]
+        total: Tensor = function(
+            source, module.weight.shape, values, stride=module.stride, dilation=module.dilation, groups=self._groups
+        )
+        return total
+
+    def _columns(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        """Values (batch x groups, channels, places) and windows (batch x groups, channels x kernel, places)."""
+        module: Any = self.module
+        source, values = self._source[start:stop], self._values[start:stop]
+        for axis, (size, stride, dilation) in enumerate(
+            zip(module.kernel_size, module.stride, module.dilation, strict=True)
+        ):
+            source = source.unfold(axis + 2, dilation * (size - 1) + 1, stride)[..., ::dilation]
+        spatial, count = values.dim() - 2, len(values)
+        order = [0, 1, *range(2 + spatial, 2 + 2 * spatial), *range(2, 2 + spatial)]
+        columns = source.permute(order).reshape(count * self._groups, self._inner, self._places)
+        return values.reshape(count * self._groups, self._outer, self._places), columns
+
+    def _cut(self, source: Tensor, places: torch.Size) -> Tensor:
+        """The part of `source` that windows at so many places reach."""
+        module: Any = self.module
+        for axis, size in enumerate(places):
+            reach = (size - 1) * module.stride[axis] + module.dilation[axis] * (module.kernel_size[axis] - 1) + 1
+            source = source.narrow(axis + 2, 0, reach)
+        return source
+
+
+@rule(nn.Conv1d, nn.Conv2d, nn.Conv3d)
+class ConvRule(Convolution):
+    """Windows of the input, at the places of the output."""
+
+    def parts(self) -> tuple[Tensor, Tensor]:
+        module: Any = self.module
+        mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
+        padding = module._reversed_padding_repeated_twice
+        source = F.pad(self.activation, padding, mode=mode) if any(padding) else self.activation
+        return self._cut(source, self.gradient.shape[2:]), self.gradient
+
+
+@rule(nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+class ConvTransposeRule(Convolution):
+    """Windows of the output, at the places of the input."""
+
+    def parts(self) -> tuple[Tensor, Tensor]:
+        module: Any = self.module
+        padding = [amount for size in reversed(module.padding) for amount in (size, size)]
+        source = F.pad(self.gradient, padding) if any(padding) else self.gradient
+        return self._cut(source, self.activation.shape[2:]), self.activation

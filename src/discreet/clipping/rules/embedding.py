@@ -1,0 +1,139 @@
+"""Embeddings: an example's gradient is zero but in the rows of its tokens, where gradients of equal tokens add up.
+
+No one-hot matrix and no gradient of the size of the table: equal tokens of an example are brought together by
+sorting. Where all positions have the same gradient, as under a mean over positions, the norm needs counts only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping.rules.base import Rule, blank, refuse, rule, squared_norms, wide
+from discreet.clipping.rules.tokens import EqualTokens
+
+
+@rule(nn.Embedding)
+class EmbeddingRule(Rule):
+    """Any number of axes between the examples and the features. Tokens equal to `padding_idx` have no gradient."""
+
+    names = ("weight",)
+    _groups: EqualTokens | None = None
+    _sums: Tensor
+
+    def __init__(self, module: nn.Module, *captured: Any) -> None:
+        super().__init__(module, *captured)
+        assert isinstance(module, nn.Embedding)
+        if module.max_norm is not None:
+            raise refuse(module, "with max_norm changes its weight in the forward pass; set max_norm=None")
+        tokens, count = self.activation, len(self.activation)
+        self.activation = tokens.reshape(count, -1)
+        self.gradient = self.gradient.reshape(count, -1, self.gradient.shape[-1])
+        self.factors: Tensor | None = None
+        """What each token's gradient is multiplied with, shape (batch, tokens); None for one."""
+        if self._same_everywhere():
+            self.gradient = self.gradient[:, 0]
+            self.factors = torch.ones_like(self.activation, dtype=self.gradient.dtype)
+        if module.padding_idx is not None:
+            self._without(module.padding_idx)
+
+    @classmethod
+    def covers(cls, module: nn.Module) -> bool:
+        return not getattr(module, "scale_grad_by_freq", False)
+
+    def squares(self, name: str) -> Tensor:
+        if self.activation.shape[1] == 0:
+            return torch.zeros(self.examples, dtype=torch.float64, device=self.gradient.device)
+        sums, groups = self._measured()
+        squares = torch.zeros(self.examples, dtype=torch.float64, device=sums.device)
+        squares.index_add_(0, groups.examples, squared_norms(sums))
+        return squares if self.factors is None else squares * squared_norms(self.gradient)
+
+    def total(self, name: str, weights: Tensor) -> Tensor:
+        weight = self.module.get_parameter("weight")
+        sums, groups = self._measured()
+        weights = weights.to(sums.dtype)[groups.examples]
+        if self.factors is None:
+            return groups.table(len(weight), groups.range, sums, weights)
+        return groups.table(len(weight), groups.examples, self.gradient, weights * sums[:, 0])
+
+    def _measured(self) -> tuple[Tensor, EqualTokens]:
+        """What equal tokens of an example add up to: gradients, or factors where all gradients are the same."""
+        if self._groups is None:
+            self._groups = EqualTokens(self.activation)
+            values = self.gradient.flatten(0, 1) if self.factors is None else self.factors.reshape(-1, 1)
+            self._sums = self._groups.sums(values)
+        return self._sums, self._groups
+
+    def rows(self, name: str, start: int, stop: int) -> Tensor:
+        weight, count = self.module.get_parameter("weight"), stop - start
+        spread = self._spread()[start:stop]
+        places = self.activation[start:stop] + len(weight) * torch.arange(count, device=weight.device).unsqueeze(1)
+        tables = torch.zeros(count * len(weight), weight.shape[1], dtype=spread.dtype, device=weight.device)
+        return tables.index_add_(0, places.reshape(-1), spread.flatten(0, 1)).view(count, *weight.shape)
+
+    def drop(self, unusable: Tensor) -> None:
+        super().drop(unusable)
+        self.factors = None if self.factors is None else blank(self.factors, unusable)
+        if self._groups is not None:
+            self._sums = blank(self._sums, unusable[self._groups.examples])
+
+    def _spread(self) -> Tensor:
+        """The gradient of every token: (batch, tokens, features)."""
+        return self.gradient if self.factors is None else self.gradient.unsqueeze(1) * self.factors.unsqueeze(2)
+
+    def _same_everywhere(self) -> bool:
+        """Whether all positions of each example have the same gradient."""
+        first = self.gradient[:, :1]
+        return (
+            self.gradient.shape[1] > 1
+            and torch.equal(first, self.gradient[:, -1:])
+            and torch.equal(self.gradient, first.expand_as(self.gradient))
+        )
+
+    def _without(self, padding: int) -> None:
+        """Give padding no gradient."""
+        counted = self.activation != padding
+        if self.factors is not None:
+            self.factors = self.factors * counted
+        else:
+            self.gradient = torch.where(counted.unsqueeze(2), self.gradient, 0.0)
+
+
+@rule(nn.EmbeddingBag)
+class EmbeddingBagRule(EmbeddingRule):
+    """One bag of tokens per example: sums, weighted or not, and means."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        trained: tuple[str, ...],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        gradients: tuple[Tensor | None, ...],
+    ) -> None:
+        Rule.__init__(self, module, trained, args, kwargs, gradients)
+        assert isinstance(module, nn.EmbeddingBag)
+        given = dict(zip(("input", "offsets", "per_sample_weights"), args, strict=False)) | dict(kwargs)
+        if module.max_norm is not None:
+            raise refuse(module, "with max_norm changes its weight in the forward pass; set max_norm=None")
+        if given.get("offsets") is not None or self.activation.dim() != 2:
+            raise refuse(module, "with offsets has no axis of examples; give tokens of shape (batch, length)")
+        factors = given.get("per_sample_weights")
+        self.factors = torch.ones_like(self.activation, dtype=self.gradient.dtype) if factors is None else wide(factors)
+        if module.padding_idx is not None:
+            self._without(module.padding_idx)
+        if module.mode == "mean":
+            counted = (
+                torch.ones_like(self.activation)
+                if module.padding_idx is None
+                else self.activation != module.padding_idx
+            )
+            self.factors = self.factors / counted.sum(1, keepdim=True).clamp(min=1)
+
+    @classmethod
+    def covers(cls, module: nn.Module) -> bool:
+        return super().covers(module) and getattr(module, "mode", "") in ("sum", "mean")

@@ -1,0 +1,113 @@
+"""Linear layers: the gradient of an example is a sum over positions of outer products, g_t a_t^T.
+
+With one position its norm is |g| |a| (Goodfellow 2015, "Efficient per-example gradient computations"). With T, the
+squared norm is also the sum over pairs of positions of (a_t . a_s)(g_t . g_s) (Li et al. 2022, section 4, "ghost
+clipping"), which costs T^2 instead of the size of the weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping.rules import base
+from discreet.clipping.rules.base import Rule, rule, scaled, squared_norms
+
+_CANCELLED = 16
+"""Gram sums this many times smaller than those of T unrelated positions are computed again, from the products."""
+
+MANY, NEW = 2**21, 70
+"""Numbers beyond which gradients that are kept come from new memory, and what such a number costs, in multiplications
+(measured). Gram matrices need no such memory, so they are also taken if they cost a little more."""
+
+
+@rule(nn.Linear)
+class LinearRule(Rule):
+    """Any number of axes between the examples and the features; they are all positions."""
+
+    @classmethod
+    def of(cls, module: nn.Module, activation: Tensor, gradient: Tensor) -> LinearRule:
+        """The rule for a linear map inside another module."""
+        return cls(module, (), (activation,), {}, (gradient,))
+
+    _products: Tensor | None = None
+    _biases: Tensor | None = None
+
+    def _positions(self) -> tuple[Tensor, Tensor]:
+        """Activation and gradient as (batch, positions, features)."""
+        count, a, g = self.examples, self.activation, self.gradient
+        return a.reshape(count, -1, a.shape[-1]), g.reshape(count, -1, g.shape[-1])
+
+    def join(self, others: list[Rule]) -> Rule | None:
+        if not all(type(other) is LinearRule for other in others):
+            return None
+        pairs = [other._positions() for other in [self, *others] if isinstance(other, LinearRule)]
+        self.activation = torch.cat([a for a, _ in pairs], 1)
+        self.gradient = torch.cat([g for _, g in pairs], 1)
+        return self
+
+    def squares(self, name: str) -> Tensor:
+        a, g = self._positions()
+        if name == "bias":
+            return squared_norms(self._bias_rows(g))
+        if a.shape[1] == 1:
+            return squared_norms(a) * squared_norms(g)
+        positions, size = a.shape[1], a.shape[2] * g.shape[2]
+        products, gram = positions * size, positions**2 * (a.shape[2] + g.shape[2])
+        many = self.examples * size > MANY
+        fits = self.examples * size * a.element_size() <= base.BUDGET
+        if fits and products + (NEW if many else 2) * size <= (0.8 if many else 1.0) * (gram + products):
+            self._products = torch.bmm(g.transpose(1, 2), a)
+            return squared_norms(self._products)
+        if gram > products:
+            return self._in_blocks(a, g, size, _from_products)
+        return self._in_blocks(a, g, 2 * positions**2, gram_squares)
+
+    def total(self, name: str, weights: Tensor) -> Tensor:
+        a, g = self._positions()
+        if name == "bias":
+            return weights.to(g.dtype) @ self._bias_rows(g)
+        if self._products is not None:
+            return base.weighted_sum(weights, self._products)
+        return scaled(weights, g).flatten(0, 1).T @ a.flatten(0, 1)
+
+    def rows(self, name: str, start: int, stop: int) -> Tensor:
+        a, g = (part[start:stop] for part in self._positions())
+        return g.sum(1) if name == "bias" else torch.bmm(g.transpose(1, 2), a)
+
+    def drop(self, unusable: Tensor) -> None:
+        super().drop(unusable)
+        self._biases = None
+        if self._products is not None:
+            self._products = base.blank(self._products, unusable)
+
+    def _bias_rows(self, gradient: Tensor) -> Tensor:
+        if self._biases is None:
+            self._biases = gradient.squeeze(1) if gradient.shape[1] == 1 else gradient.sum(1)
+        return self._biases
+
+    def _in_blocks(self, a: Tensor, g: Tensor, numbers: int, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """`function` on blocks of examples, each of which needs room for `numbers` numbers."""
+        size = max(1, base.BUDGET // max(1, numbers * a.element_size()))
+        return torch.cat([function(x, y) for x, y in zip(torch.split(a, size), torch.split(g, size), strict=True)])
+
+
+def _from_products(a: Tensor, g: Tensor) -> Tensor:
+    return squared_norms(torch.bmm(g.transpose(1, 2), a))
+
+
+def gram_squares(a: Tensor, g: Tensor) -> Tensor:
+    """Squared norms of sums over positions of outer products g_t a_t^T, by Gram matrices; float64, shape (batch,).
+
+    Where positions cancel, rounding is all that is left of such a sum, so there the products themselves are measured.
+    """
+    pairs = torch.bmm(a, a.transpose(1, 2)).mul_(torch.bmm(g, g.transpose(1, 2)))
+    squares = pairs.flatten(1).sum(1, dtype=torch.float64)
+    unrelated = pairs.diagonal(dim1=1, dim2=2).sum(1, dtype=torch.float64)
+    doubtful = squares * _CANCELLED < unrelated
+    if bool(doubtful.any()):
+        for i in doubtful.nonzero().flatten().tolist():
+            squares[i] = _from_products(a[i : i + 1].double(), g[i : i + 1].double())[0]
+    return squares

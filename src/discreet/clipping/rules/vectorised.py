@@ -1,0 +1,126 @@
+"""For modules without a rule: the module alone, run again for every example through torch.func.vmap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vjp
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
+
+from discreet.clipping.rules.base import Formed, blank, refuse, wide
+from discreet.clipping.vectorise import vectorised_call
+
+
+class Vectorised(Formed):
+    """Per-example gradients of one module, from its inputs and the gradients of its outputs.
+
+    The function that is run again must be the one that ran: a module that draws random numbers is refused before.
+    Every tensor among the inputs has the examples along axis 0.
+    """
+
+    names = ()
+
+    def __init__(
+        self,
+        module: nn.Module,
+        trained: tuple[str, ...],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        gradients: tuple[Tensor | None, ...],
+    ) -> None:
+        self.module, self.trained, self.formed = module, trained, trained
+        self._leaves, self._shape = tree_flatten(self.arrange(args, dict(kwargs)))
+        self._given = {i: leaf.detach() for i, leaf in enumerate(self._leaves) if isinstance(leaf, Tensor)}
+        self._outputs = {
+            i: self.arrange_gradient(i, gradient) for i, gradient in enumerate(gradients) if gradient is not None
+        }
+        self._count = len(next(iter(self._outputs.values())))
+        for value in [*self._given.values(), *self._outputs.values()]:
+            if value.dim() == 0 or len(value) != self._count:
+                raise refuse(module, f"got a tensor of shape {tuple(value.shape)} for {self._count} examples")
+
+    def arrange(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The inputs with the examples along axis 0 of every tensor."""
+        return args, kwargs
+
+    def arrange_gradient(self, number: int, gradient: Tensor) -> Tensor:
+        """The gradient of the tensor returned at place `number`, with the examples along axis 0."""
+        return gradient
+
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the module, `function`, for one example, whose tensors (as arranged) have no axis of examples; return
+        tensors likewise."""
+        args, kwargs = tree_map_only(Tensor, lambda tensor: tensor.unsqueeze(0), (args, kwargs))
+        return tree_map_only(Tensor, lambda tensor: tensor.squeeze(0), function(*args, **kwargs))
+
+    @property
+    def examples(self) -> int:
+        return self._count
+
+    def bytes_per_example(self) -> int:
+        kept = sum(tensor[0].numel() for tensor in [*self._given.values(), *self._outputs.values()])
+        numbers = sum(self.module.get_parameter(name).numel() for name in self.trained)
+        return 8 * (4 * kept + 2 * numbers)
+
+    def drop(self, unusable: Tensor) -> None:
+        self._given = {key: blank(value, unusable) for key, value in self._given.items()}
+        self._outputs = {key: blank(value, unusable) for key, value in self._outputs.items()}
+        if self._kept is not None:
+            self._kept = {name: blank(rows, unusable) for name, rows in self._kept.items()}
+
+    def gradients(self, start: int, stop: int) -> dict[str, Tensor]:
+        given = {key: value[start:stop] for key, value in self._given.items()}
+        outputs = {key: value[start:stop] for key, value in self._outputs.items()}
+        parameters = {name: self.module.get_parameter(name).detach() for name in self.trained}
+        try:
+            rows = vectorised_call(self._one, (None, 0, 0), parameters, given, outputs)
+        except RuntimeError:  # not every function can be vectorised; every function can be run one by one
+            singles = [
+                self._alone(*({key: value[i] for key, value in group.items()} for group in (given, outputs)))
+                for i in range(stop - start)
+            ]
+            rows = {name: torch.stack([single[name] for single in singles]) for name in self.trained}
+        return {name: wide(row) for name, row in rows.items()}
+
+    def _one(
+        self, parameters: dict[str, Tensor], given: dict[int, Tensor], outputs: dict[int, Tensor]
+    ) -> dict[str, Tensor]:
+        """The gradients of one example, inside vmap."""
+        pull_back = vjp(lambda trained: self._returned(trained, given, outputs), parameters)[1]
+        gradients: dict[str, Tensor] = pull_back(outputs)[0]
+        return gradients
+
+    def _alone(self, given: dict[int, Tensor], outputs: dict[int, Tensor]) -> dict[str, Tensor]:
+        """The gradients of one example, by a backward pass of its own."""
+        parameters = {name: self.module.get_parameter(name) for name in self.trained}
+        with torch.enable_grad():
+            returned = self._returned(parameters, given, outputs)
+        rows = torch.autograd.grad(
+            list(returned.values()), list(parameters.values()), list(outputs.values()), allow_unused=True
+        )
+        return {
+            name: torch.zeros_like(parameter) if row is None else row
+            for (name, parameter), row in zip(parameters.items(), rows, strict=True)
+        }
+
+    def _returned(
+        self, trained: Mapping[str, Tensor], given: dict[int, Tensor], outputs: dict[int, Tensor]
+    ) -> dict[int, Tensor]:
+        """What the module returns for one example, at the places that have a gradient."""
+        leaves = [given.get(i, leaf) for i, leaf in enumerate(self._leaves)]
+        args, kwargs = tree_unflatten(leaves, self._shape)
+        parts = tree_leaves(self.call(partial(self._run, trained), args, kwargs))
+        tensors = [part for part in parts if isinstance(part, Tensor)]
+        return {i: tensors[i] for i in outputs}
+
+    def _run(self, trained: Mapping[str, Tensor], *args: Any, **kwargs: Any) -> Any:
+        fixed = {
+            name: tensor.detach()
+            for name, tensor in [*self.module.named_parameters(), *self.module.named_buffers()]
+            if name not in trained
+        }
+        return functional_call(self.module, {**fixed, **trained}, args, kwargs)

@@ -1,0 +1,185 @@
+"""The engine tried out on random data before a run: does it agree with one backward pass per example on this model?
+
+The data is random and only has the shape of the private data, so what is found says nothing about anybody.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping import ENGINES, Clip, Criterion, Engine, mixing_module, private_parameters
+from discreet.clipping.bookkeeping import bytes_per_example
+from discreet.core.errors import InputError, UnsupportedModel
+from discreet.data import PrivateData
+
+AUTO = "auto"
+"""The engine's name for: `bookkeeping` where it works, else `vmap`."""
+
+ROWS = 3
+_TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.2}
+"""Allowed distance from the reference, relative to rows x clip norm, by the model's type."""
+_CHUNK_MEMORY, _LARGEST_CHUNK, _GRADIENT_MEMORY = 2**30, 1024, 2**28
+"""Bytes that a chunk may take: for what `bookkeeping` captures, and for per-example gradients."""
+
+_log = logging.getLogger("discreet")
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """The engine to train with, how many examples it takes at a time, and one line on how it was checked."""
+
+    engine: Engine
+    chunk: int
+    line: str
+
+
+def rehearse(name: str, model: nn.Module, criterion: Criterion, data: PrivateData, classes: int | None) -> Rehearsal:
+    """Choose the engine called `name`, after a comparison with `reference` on random data.
+
+    `classes`: the number of classes, if targets are class indices. `UnsupportedModel` if the engine that was asked
+    for by name does not work on this model, and, for `auto`, if none does.
+    """
+    if name != AUTO and name not in ENGINES:
+        raise InputError(f"unknown engine {name!r}; known: {', '.join([AUTO, *ENGINES])}")
+    if name in ("reference", "exact"):
+        return Rehearsal(ENGINES[name], _gradient_chunk(model), f"engine {name}: one backward pass per example")
+    with _as_it_was(model):
+        inputs, targets = _random(model, data, classes)
+        try:
+            _try("reference", model, criterion, inputs, targets)
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            return _unchecked(name, model, error)
+        if name != AUTO:
+            return _checked(name, model, criterion, inputs, targets)
+        try:
+            return _checked("bookkeeping", model, criterion, inputs, targets)
+        except UnsupportedModel as error:
+            _log.warning("engine 'bookkeeping' is not used: %s", error)
+            found = _checked("vmap", model, criterion, inputs, targets)
+            return Rehearsal(found.engine, found.chunk, f"{found.line}; not bookkeeping: {error}")
+
+
+def _checked(name: str, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> Rehearsal:
+    """The engine, if it agrees with the reference, for two sizes of batch."""
+    if name == "bookkeeping":
+        mixing = mixing_module(model, inputs)
+        if mixing is not None:
+            raise UnsupportedModel(f"{mixing} mixes the examples of a batch; use a norm within one example instead")
+    fixed = _is_repeatable(model, criterion, inputs, targets)
+    worst = 0.0
+    for rows in (ROWS, ROWS - 1):
+        found = _try(name, model, criterion, inputs[:rows], targets[:rows])
+        wanted = _try("reference", model, criterion, inputs[:rows], targets[:rows])
+        worst = max(worst, _distance(found, wanted) / rows)
+    if not fixed:
+        return Rehearsal(
+            ENGINES[name],
+            _chunk(name, model, criterion, inputs, targets),
+            f"engine {name}: runs on random data; not compared with reference, as the model draws random numbers",
+        )
+    tolerance = max(_TOLERANCE.get(parameter.dtype, 0.2) for parameter in private_parameters(model).values())
+    if not worst <= tolerance:
+        raise UnsupportedModel(
+            f"the engine {name!r} is {worst:.1e} of the clip norm away from 'reference' on random data, more than "
+            f"{tolerance:g}; use engine='reference'"
+        )
+    return Rehearsal(
+        ENGINES[name],
+        _chunk(name, model, criterion, inputs, targets),
+        f"engine {name}: within {worst:.1e} of the clip norm from reference, on {ROWS} random examples",
+    )
+
+
+def _unchecked(name: str, model: nn.Module, error: Exception) -> Rehearsal:
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    if name == "bookkeeping":
+        raise UnsupportedModel(
+            f"the engine 'bookkeeping' cannot be checked, as the model does not take random data ({reason}); "
+            "use engine='vmap'"
+        ) from error
+    return Rehearsal(ENGINES["vmap"], _gradient_chunk(model), f"engine vmap: not checked on random data ({reason})")
+
+
+def _try(name: str, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    """The sum of gradients that are all clipped to 1, however small they are."""
+    torch.manual_seed(0)
+    return ENGINES[name].clipped_sum(model, criterion, inputs, targets, Clip(1.0, 2.0**-30))
+
+
+def _distance(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
+    return math.sqrt(sum(float((one[name] - other[name]).square().sum()) for name in other))
+
+
+def _is_repeatable(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> bool:
+    """Whether two runs agree; if dropout is why they do not, it is switched off."""
+    for _ in range(2):
+        first = _try("reference", model, criterion, inputs, targets)
+        torch.manual_seed(1)
+        second = ENGINES["reference"].clipped_sum(model, criterion, inputs, targets, Clip(1.0, 2.0**-30))
+        if _distance(first, second) == 0.0:
+            return True
+        model.eval()
+    return False
+
+
+def _random(model: nn.Module, data: PrivateData, classes: int | None) -> tuple[Tensor, Tensor]:
+    """Inputs and targets of the shape of the data's first row, from a fixed generator."""
+    device = next(iter(private_parameters(model).values())).device
+    tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
+    generator = torch.Generator().manual_seed(0)
+
+    def like(example: Tensor, below: int) -> Tensor:
+        shape = (ROWS, *example.shape[1:])
+        if example.is_floating_point():
+            return torch.rand(shape, generator=generator).to(example.dtype)
+        return torch.randint(0, max(1, below), shape, generator=generator).to(example.dtype)
+
+    inputs, targets = data.fetch(torch.zeros(1, dtype=torch.int64).numpy())
+    return like(inputs, min(tables, default=2)).to(device), like(targets, classes or 2).to(device)
+
+
+@contextmanager
+def _as_it_was(model: nn.Module) -> Iterator[None]:
+    """Training mode inside; outside, buffers, modes and torch's generator as they were."""
+    modes = {module: module.training for module in model.modules()}
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    try:
+        with torch.random.fork_rng():
+            model.train()
+            yield
+    finally:
+        changed = [name for name, buffer in model.named_buffers() if not _same(buffer, before.get(name))]
+        for module, mode in modes.items():
+            module.training = mode
+        with torch.no_grad():
+            for name in changed:
+                if name in before:
+                    model.get_buffer(name).copy_(before[name])
+    if changed:
+        raise UnsupportedModel(
+            f"buffer {changed[0]!r} changes when the model is called in training mode, so private data would enter "
+            "it; remove what writes to it"
+        )
+
+
+def _same(one: Tensor, other: Tensor | None) -> bool:
+    return other is not None and one.shape == other.shape and bool(torch.equal(one, other))
+
+
+def _chunk(name: str, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> int:
+    if name != "bookkeeping":
+        return _gradient_chunk(model)
+    size = bytes_per_example(model, criterion, inputs, targets)
+    return int(min(_LARGEST_CHUNK, max(1, _CHUNK_MEMORY // max(1, size))))
+
+
+def _gradient_chunk(model: nn.Module) -> int:
+    numbers = sum(parameter.numel() for parameter in private_parameters(model).values())
+    return int(min(256, max(1, _GRADIENT_MEMORY // (8 * numbers))))

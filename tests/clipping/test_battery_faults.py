@@ -1,0 +1,133 @@
+"""The battery fails on every fault that is planted in a rule or in the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from layers import Around, Pooled, Problem, Tied, criterion, difference, typical_norm
+from torch import Tensor, nn
+
+from discreet.clipping import ENGINES, Clip, bookkeeping, capture, factor
+from discreet.clipping.rules import base, embedding, linear
+from discreet.clipping.rules.tokens import EqualTokens
+
+PROBLEMS = {
+    "sequence": Problem(lambda: Around(nn.Linear(4, 3)), (5, 4)),
+    "flat": Problem(lambda: Around(nn.Linear(4, 3)), (4,)),
+    "padded": Problem(lambda: Around(nn.Embedding(6, 3, 2)), (8,), tokens=True),
+    "pooled": Problem(lambda: Pooled(3, None), (8,), tokens=True),
+    "tied": Problem(lambda: Tied(3, None), (5,), tokens=True),
+}
+
+
+def check_agreement() -> None:
+    for problem in PROBLEMS.values():
+        model, inputs, targets = problem.make(5, torch.float32, 1)
+        for share in (0.1, 0.8):
+            assert (
+                difference("bookkeeping", model, inputs, targets, share * typical_norm(model, inputs, targets)) <= 1e-5
+            )
+
+
+def check_bound() -> None:
+    """No example moves a sum by more than the clip norm, also beside an infinite one."""
+    for problem in PROBLEMS.values():
+        for value in (None, float("inf")):
+            model, inputs, targets = problem.make(5, torch.float32, 1)
+            clip = Clip(0.3 * typical_norm(model, inputs, targets), 2.0**-30)
+            rest = ENGINES["bookkeeping"].clipped_sum(model, criterion, inputs[:4], targets[:4], clip)
+            if value is not None:
+                (targets if problem.tokens else inputs)[4] = value
+            whole = ENGINES["bookkeeping"].clipped_sum(model, criterion, inputs, targets, clip)
+            moved = sum(float((whole[key] - rest[key]).square().sum()) for key in whole) ** 0.5
+            assert moved <= clip.norm * (1 + 1e-5)
+
+
+def check_hooks() -> None:
+    model, inputs, targets = PROBLEMS["flat"].make(5, torch.float32, 1)
+    ENGINES["bookkeeping"].clipped_sum(model, criterion, inputs, targets, Clip(1.0, 2.0**-30))
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def bias_of_one_position(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(linear.LinearRule, "_bias_rows", lambda self, gradient: gradient[:, 0])
+
+
+def padding_counted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(embedding.EmbeddingRule, "_without", lambda self, padding: None)
+
+
+def repeats_not_added(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(EqualTokens, "sums", lambda self, values: values[self._places[self._starts]])
+
+
+def clip_norm_stored_twice(patch: pytest.MonkeyPatch) -> None:
+    real = bookkeeping.clip_factor
+    patch.setattr(bookkeeping, "clip_factor", lambda norms, norm, terms: real(norms, 1.05 * norm, terms))
+
+
+def half_precision_norms(patch: pytest.MonkeyPatch) -> None:
+    def squared_norms(rows: Tensor) -> Tensor:
+        return rows.reshape(len(rows), -1).bfloat16().square().sum(1).double()
+
+    for module in (base, linear, embedding):
+        patch.setattr(module, "squared_norms", squared_norms)
+
+
+def cross_term_dropped(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(bookkeeping, "_squares", lambda held: sum(one.squares(name) for one, name in held))
+
+
+def loss_divided_before_clipping(patch: pytest.MonkeyPatch) -> None:
+    real = capture.summed_loss
+    patch.setattr(capture, "summed_loss", lambda c, output, targets: real(c, output, targets) / len(targets))
+
+
+def infinities_kept(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(base.Rule, "drop", lambda self, unusable: None)
+
+
+def hook_left_behind(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("torch.utils.hooks.RemovableHandle.remove", lambda self: None)
+
+
+def factor_of_one(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(bookkeeping, "clip_factor", lambda norms, norm, terms: torch.ones_like(norms))
+
+
+FAULTS: list[tuple[Plant, Callable[[], None]]] = [
+    (bias_of_one_position, check_agreement),
+    (padding_counted, check_agreement),
+    (repeats_not_added, check_agreement),
+    (clip_norm_stored_twice, check_agreement),
+    (clip_norm_stored_twice, check_bound),
+    (half_precision_norms, check_agreement),
+    (cross_term_dropped, check_agreement),
+    (loss_divided_before_clipping, check_agreement),
+    (infinities_kept, check_bound),
+    (hook_left_behind, check_hooks),
+    (factor_of_one, check_bound),
+]
+
+
+@pytest.mark.parametrize("check", [check_agreement, check_bound, check_hooks])
+def test_the_checks_pass(check: Callable[[], None]) -> None:
+    check()
+
+
+@pytest.mark.parametrize(
+    ("plant", "check"), FAULTS, ids=[f"{plant.__name__}-{check.__name__}" for plant, check in FAULTS]
+)
+def test_a_planted_fault_is_found(plant: Plant, check: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        check()
+
+
+def test_the_clip_factor_has_one_home() -> None:
+    assert bookkeeping.clip_factor is factor.clip_factor

@@ -1,0 +1,108 @@
+"""Losses of a batch are those of its examples, one by one, with their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from discreet.clipping.losses import summed_loss
+from discreet.core.errors import UnsupportedModel
+
+CLASSES, TOKENS, ROWS = 4, 5, 6
+
+
+def tokens(rows: int = ROWS) -> Tensor:
+    """Class indices per position; example 0 has one that counts, example 1 none that is -100."""
+    targets = torch.randint(CLASSES, (rows, TOKENS), generator=torch.Generator().manual_seed(3))
+    targets[0, 1:] = -100
+    targets[2, ::2] = -100
+    return targets
+
+
+def floats(*shape: int) -> Tensor:
+    return torch.rand(ROWS, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(7))
+
+
+LABELS = torch.arange(ROWS) % CLASSES
+CASES: dict[str, tuple[Callable[[str], Any], Tensor, Tensor]] = {
+    "cross entropy": (lambda r: nn.CrossEntropyLoss(reduction=r), floats(CLASSES), LABELS),
+    "smoothed": (lambda r: nn.CrossEntropyLoss(reduction=r, label_smoothing=0.2), floats(CLASSES), LABELS),
+    "class weights": (lambda r: nn.CrossEntropyLoss(floats()[:CLASSES] + 0.5, reduction=r), floats(CLASSES), LABELS),
+    "class probabilities": (lambda r: nn.CrossEntropyLoss(reduction=r), floats(CLASSES), floats(CLASSES)),
+    "sequences": (lambda r: nn.CrossEntropyLoss(reduction=r), floats(CLASSES, TOKENS), tokens()),
+    "smoothed sequences": (
+        lambda r: nn.CrossEntropyLoss(reduction=r, label_smoothing=0.1),
+        floats(CLASSES, TOKENS),
+        tokens(),
+    ),
+    "likelihood": (lambda r: nn.NLLLoss(reduction=r), floats(CLASSES), LABELS),
+    "likelihood of sequences": (lambda r: nn.NLLLoss(reduction=r), floats(CLASSES, TOKENS), tokens()),
+    "squares": (lambda r: nn.MSELoss(reduction=r), floats(3, 2), floats(3, 2)),
+    "squares, broadcast": (lambda r: nn.MSELoss(reduction=r), floats(1), floats()),
+    "absolute": (lambda r: nn.L1Loss(reduction=r), floats(3), floats(3).flip(0)),
+    "smooth": (lambda r: nn.SmoothL1Loss(reduction=r, beta=0.2), floats(3), floats(3).flip(0)),
+    "Huber": (lambda r: nn.HuberLoss(reduction=r, delta=0.2), floats(3), floats(3).flip(0)),
+    "soft margin": (lambda r: nn.SoftMarginLoss(reduction=r), floats(3), floats(3).round() * 2 - 1),
+    "binary logits": (lambda r: nn.BCEWithLogitsLoss(reduction=r), floats(3), floats(3).round()),
+    "binary logits, weighted": (
+        lambda r: nn.BCEWithLogitsLoss(pos_weight=torch.tensor(3.0), reduction=r),
+        floats(3),
+        floats(3).round(),
+    ),
+    "binary": (lambda r: nn.BCELoss(reduction=r), floats(), floats().round()),
+    "a function": (lambda r: lambda x, y: F.cross_entropy(x, y, reduction=r), floats(CLASSES), LABELS),
+    "margin": (lambda r: nn.MultiMarginLoss(reduction=r), floats(CLASSES), LABELS),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")  # torch's, on what is broadcast
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("name", CASES)
+def test_the_sum_and_its_gradient_are_those_of_single_examples(name: str, reduction: str) -> None:
+    build, output, targets = CASES[name]
+    criterion = build(reduction)
+    output = output.clone().requires_grad_()
+    whole = summed_loss(criterion, output, targets)
+    single = torch.stack([criterion(output[i : i + 1], targets[i : i + 1]).sum() for i in range(ROWS)]).sum()
+    torch.testing.assert_close(whole, single, rtol=1e-12, atol=1e-12)
+    one, other = (torch.autograd.grad(loss, output, retain_graph=True)[0] for loss in (whole, single))
+    torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_an_example_without_a_token_that_counts_has_no_gradient() -> None:
+    output = floats(CLASSES, TOKENS).requires_grad_()
+    targets = tokens()
+    targets[3] = -100
+    gradient = torch.autograd.grad(summed_loss(nn.CrossEntropyLoss(), output, targets), output)[0]
+    assert not gradient[3].any()
+    assert all(bool(gradient[i].any()) for i in (0, 1, 2, 4, 5))
+
+
+def test_a_loss_that_looks_at_values_is_called_one_by_one() -> None:
+    def criterion(output: Tensor, target: Tensor) -> Tensor:
+        return output.square().sum() if float(output.detach().sum()) > 1.5 else output.sum()
+
+    output = floats(3).requires_grad_()
+    single = torch.stack([criterion(output[i : i + 1], LABELS[i : i + 1]) for i in range(ROWS)]).sum()
+    torch.testing.assert_close(summed_loss(criterion, output, LABELS), single)
+
+
+def test_a_model_may_return_several_tensors() -> None:
+    def criterion(output: dict[str, Tensor], target: Tensor) -> Tensor:
+        return F.cross_entropy(output["a"], target) + output["b"].square().mean()
+
+    output = {"a": floats(CLASSES).requires_grad_(), "b": floats(2).requires_grad_()}
+    single = sum(
+        criterion({key: value[i : i + 1] for key, value in output.items()}, LABELS[i : i + 1]) for i in range(ROWS)
+    )
+    torch.testing.assert_close(summed_loss(criterion, output, LABELS), single)
+
+
+def test_an_output_without_an_axis_of_examples_is_refused() -> None:
+    with pytest.raises(UnsupportedModel, match="axis 0"):
+        summed_loss(nn.CrossEntropyLoss(), floats(CLASSES)[:4], LABELS)

@@ -1,0 +1,136 @@
+"""The engine is chosen and checked on random data before a run."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from problems import CLASSES, FEATURES, blobs, linear, tiny_training
+from torch import Tensor, nn
+
+from discreet.clipping import bookkeeping, mixing_module
+from discreet.clipping.state import state_digests
+from discreet.core.errors import UnsupportedModel
+from discreet.training.rehearsal import rehearse
+
+
+class Mixing(nn.Module):
+    """Subtracts the mean of the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = linear()
+        self.centre = Centre()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.centre(x))
+
+
+class Centre(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x - x.mean(0)
+
+
+class Bypass(nn.Module):
+    """Uses a weight without calling its module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = linear()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.head.weight, self.head.bias)
+
+
+class TimeFirst(nn.Module):
+    """A linear layer on (time, examples, features)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(9, 4), nn.Linear(4, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.embed(x).transpose(0, 1)).mean(0)
+
+
+def test_an_ordinary_model_is_trained_by_book_keeping_and_one_line_says_so(tmp_path: Path) -> None:
+    training = tiny_training(tmp_path)
+    assert training.engine.name == "bookkeeping"
+    assert "reference" in training.rehearsal.line
+    assert "\n" not in training.rehearsal.line
+
+
+def test_dropout_is_switched_off_for_the_comparison_only(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Dropout(0.5), linear()).train()
+    training = tiny_training(tmp_path, model=model)
+    assert training.engine.name == "bookkeeping"
+    assert "within" in training.rehearsal.line
+    assert all(module.training for module in model.modules())
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [(Mixing(), r"'centre' \(Centre\) mixes"), (Bypass(), "'head.weight' is used outside")],
+)
+def test_what_book_keeping_cannot_do_goes_to_vmap_and_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, model: nn.Module, words: str
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="discreet"):
+        training = tiny_training(tmp_path, model=model)
+    assert training.engine.name == "vmap"
+    with pytest.raises(UnsupportedModel, match=words):
+        tiny_training(tmp_path, model=model, engine="bookkeeping")
+    assert "not bookkeeping" in training.rehearsal.line
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("length", [2, 3, 5])
+def test_examples_on_another_axis_are_noticed_at_any_length(tmp_path: Path, length: int) -> None:
+    """Also where one of the batches that are tried is as long as the sequences."""
+    data = torch.randint(9, (24, length)), torch.arange(24) % CLASSES
+    assert tiny_training(tmp_path, model=TimeFirst(), data=data).engine.name == "vmap"
+
+
+def test_an_engine_that_disagrees_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = bookkeeping.clip_factor
+    monkeypatch.setattr(bookkeeping, "clip_factor", lambda norms, norm, terms: real(norms, 1.01 * norm, terms))
+    with pytest.raises(UnsupportedModel, match="of the clip norm away from 'reference'"):
+        tiny_training(tmp_path, engine="bookkeeping")
+    assert tiny_training(tmp_path).engine.name == "vmap"
+
+
+def test_the_model_and_the_generator_are_left_as_they_were(tmp_path: Path) -> None:
+    training = tiny_training(tmp_path, model=nn.Sequential(nn.Dropout(0.5), linear()))
+    model = training.model.eval()
+    digests, generator = state_digests(model), torch.get_rng_state()
+    rehearse("auto", model, training.criterion, training.data, CLASSES)
+    assert state_digests(model) == digests
+    assert torch.equal(torch.get_rng_state(), generator)
+    assert not any(module.training for module in model.modules())
+
+
+def test_what_is_chosen_does_not_depend_on_the_values_of_the_data(tmp_path: Path) -> None:
+    inputs, targets = blobs()
+    one = tiny_training(tmp_path / "a", data=(inputs, targets)).rehearsal
+    other = tiny_training(tmp_path / "b", data=(inputs * -7 + 1, targets.flip(0))).rehearsal
+    assert one == other
+
+
+def test_a_chunk_is_small_where_an_example_is_large(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(FEATURES, 200_000), nn.ReLU(), nn.Linear(200_000, CLASSES))
+    assert tiny_training(tmp_path / "a", model=model, engine="bookkeeping").rehearsal.chunk < 1024
+    assert tiny_training(tmp_path / "b", engine="bookkeeping").rehearsal.chunk == 1024
+
+
+@pytest.mark.parametrize(
+    "module", [nn.Softmax(0), nn.BatchNorm1d(4), nn.GroupNorm(2, 4), nn.Dropout(0.5), nn.Softmax(1)]
+)
+def test_mixing_is_found_by_changing_one_example(module: nn.Module) -> None:
+    found = mixing_module(nn.Sequential(nn.Tanh(), module), torch.rand(3, 4))
+    mixes = isinstance(module, nn.BatchNorm1d) or (isinstance(module, nn.Softmax) and module.dim == 0)
+    assert (found is not None) == mixes
+    if mixes:
+        assert type(module).__name__ in str(found)
