@@ -76,7 +76,7 @@ def test_what_privacy_does_not_depend_on_may_change(server: Server, tmp_path: Pa
         ({"block": 2}, "plan or the initial model differs"),
         ({"delta": 1e-6}, "plan or the initial model differs"),
         ({"engine": "exact"}, "started with engine 'bookkeeping'"),
-        ({"noise": "exact"}, "started with engine 'bookkeeping', noise 'fast'"),
+        ({"noise": "exact"}, "started with engine 'bookkeeping', float_bits 20, noise 'fast'"),
         ({"test_stream": True}, "randomness 'system'"),
     ],
     ids=["model", "multiplier", "more steps", "block", "delta", "engine", "noise", "randomness"],

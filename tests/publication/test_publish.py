@@ -175,6 +175,7 @@ def test_the_certificate_names_the_mechanism_and_its_assumptions(tmp_path: Path,
     assert facts["mechanism"] == {
         "sampler": "poisson",
         "engine": engine,
+        "float_bits": None if engine == "exact" else 20,
         "noise": noise,
         "grid_bits": 30,
         "randomness": "system",

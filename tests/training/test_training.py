@@ -295,7 +295,8 @@ def test_a_checkpoint_holds_nothing_but_what_releases_made(tmp_path: Path) -> No
 @pytest.mark.parametrize("noise", NOISE_SAMPLERS)
 def test_the_mechanism_is_named_with_its_assumptions_and_in_the_ledger(tmp_path: Path, engine: str, noise: str) -> None:
     trained = tiny_training(tmp_path, engine=engine, noise=noise).run()
-    names = {"engine": engine, "noise": noise, "randomness": "test"}
+    bits = None if engine == "exact" else 20
+    names = {"engine": engine, "float_bits": bits, "noise": noise, "randomness": "test"}
     assert {name: getattr(trained.mechanism, name) for name in names} == names
     assert trained.mechanism.assumptions == (NOISE_SAMPLERS[noise].assumption, ENGINES[engine].assumption)
     assert [entry.content for entry in trained.entries if entry.kind == "attempt"] == [names]

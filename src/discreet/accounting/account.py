@@ -99,7 +99,7 @@ def guarantee(
 
     Where the numbers are beyond floating point, the bound is infinite.
     """
-    checks.open_unit("delta", delta)
+    delta = checks.open_unit("delta", delta)
     adjacency, method = parse(Adjacency, "adjacency", adjacency), parse(Method, "method", method)
     if not method.proves:
         raise NotProved(f"method {method.value} proves nothing; use one of {', '.join(m.value for m in PROVING)}")
@@ -134,7 +134,7 @@ def account(
     adjacency, method = parse(Adjacency, "adjacency", adjacency), parse(Method, "method", method)
     if method.proves:
         return guarantee(event, delta, adjacency, method, tolerance)
-    checks.open_unit("delta", delta)
+    delta = checks.open_unit("delta", delta)
     figure = theories.ESTIMATORS.get(method.value) or theories.REPEATERS[method.value]
     value = _figure(figure, event, delta, adjacency)
     if method.value in theories.ESTIMATORS:

@@ -189,14 +189,15 @@ def _joint_noise(draw: Event, queries: Queries, adjacency: Adjacency) -> float:
     other = next((type(query).__name__ for query, _ in queries if not isinstance(query, Gaussian)), None)
     if other:
         raise NotProved(f"Gaussian and {other} queries on one {name} draw are not accounted for; draw twice")
-    precision = math.fsum(
-        count * (sensitivity_ratio(query.query, adjacency) / query.noise_multiplier) ** 2
+    squares = [
+        ((sensitivity_ratio(query.query, adjacency) / query.noise_multiplier) ** 2, count)
         for query, count in queries
         if isinstance(query, Gaussian)
-    )
-    if not precision > 0:
+    ]
+    if not any(square > 0 for square, _ in squares):
         raise NotProved(f"a {name} event around nothing, or with noise beyond all range, is not accounted for")
-    return 1 / math.sqrt(precision) * _DOWN
+    # What underflowed is at most the smallest positive number, which may be counted often.
+    return 1 / math.sqrt(math.fsum(count * (square + 2.0**-1074) for square, count in squares)) * _DOWN
 
 
 def _joint_epsilon(queries: Queries, adjacency: Adjacency) -> float:

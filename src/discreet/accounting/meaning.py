@@ -39,7 +39,7 @@ class Risk:
     def true_positive_rate(self, false_positive_rate: float) -> float:
         """The most true positives at this share of false positives, in [0, 1]."""
         share = _share("false_positive_rate", false_positive_rate)
-        return min(1.0, float(self.curve.power(np.array([share]))[0]), share + self.advantage)
+        return min(1.0, float(self.curve.power(np.array([share]))[0]), (share + self.advantage) * _UP)
 
     def posterior(self, prior: float, false_positive_rate: float) -> float:
         """The chance that a unit which a test calls "in" is in, from a `prior`, at this share of false positives.
@@ -97,8 +97,8 @@ def from_event(event: Event, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Ris
 
 def from_budget(epsilon: float, delta: float) -> Risk:
     """From one (epsilon, delta): Dong, Roth, Su 2019, Proposition 2.5; Kairouz, Oh, Viswanath 2015."""
-    checks.open_unit("delta", delta)
-    checks.real("epsilon", epsilon)
+    delta = checks.open_unit("delta", delta)
+    epsilon = checks.real("epsilon", epsilon)
     return Risk(tradeoff.from_pairs(np.array([float(epsilon)]), np.array([delta])))
 
 

@@ -43,7 +43,7 @@ def delta_at(
     | pld, gdp        | the profile itself; a closed form where nothing is sampled                     |
     | all others      | the smallest delta, within a tenth of a percent, at which they say `epsilon` |
     """
-    checks.nonnegative("epsilon", epsilon)
+    epsilon = checks.nonnegative("epsilon", epsilon)
     adjacency, method = parse(Adjacency, "adjacency", adjacency), parse(Method, "method", method)
     if method not in _EXACT:
         return _inverted(event, epsilon, adjacency, method)
@@ -83,8 +83,8 @@ def group_guarantee(
     function of one unit (Dong, Roth, Su 2022, Theorem 2.14), which holds for any way the k units may enter; it is not
     the least possible. There is no lower bound then. `NotProved` for other methods.
     """
-    checks.open_unit("delta", delta)
-    checks.count("group", size)
+    delta = checks.open_unit("delta", delta)
+    size = checks.count("group", size)
     adjacency, method = parse(Adjacency, "adjacency", adjacency), parse(Method, "method", method)
     if method not in _EXACT:
         raise NotProved(f"groups are accounted for by method pld (or gdp without sampling), not {method.value}")

@@ -62,11 +62,11 @@ def laplace(epsilon: float, orders: Sequence[float]) -> Array:
     as much. The first-order terms cancel; their rounding is added.
     """
     order = np.asarray(orders, dtype=np.float64)
-    weight = order / (2 * order - 1)
+    weight, rest = order / (2 * order - 1), (order - 1) / (2 * order - 1)  # 1 - weight would cancel near order 1
     top = (order - 1) * epsilon
     # log(w e^top + (1 - w) e^(-a eps)) = top + log(w + (1 - w) e^(-(2 a - 1) eps)) where e^top would overflow
-    large = (top + np.log(weight + (1 - weight) * np.exp(-(2 * order - 1) * epsilon))) * OUTWARD
-    rise, fall = weight * np.expm1(np.minimum(top, 1.0)), (1 - weight) * np.expm1(-order * epsilon)
+    large = (top + np.log(weight + rest * np.exp(-(2 * order - 1) * epsilon))) * OUTWARD
+    rise, fall = weight * np.expm1(np.minimum(top, 1.0)), rest * np.expm1(-order * epsilon)
     small = np.log1p(rise + fall + 2.0**-50 * (rise - fall))
     return np.minimum(np.where(top > 1.0, large, small) / (order - 1), epsilon) * OUTWARD
 

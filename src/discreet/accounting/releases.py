@@ -46,7 +46,7 @@ class PureRelease:
     @property
     def rho(self) -> float:
         """Zero-concentrated privacy of one of them, without sampling."""
-        return zcdp.pure(self.epsilon) / (4 if self.kind is BoundedRange else 1)
+        return zcdp.bounded_range(self.epsilon) if self.kind is BoundedRange else zcdp.pure(self.epsilon)
 
     def loss(self) -> BoundedLoss:
         """For the privacy-loss distribution. A sampled release is pure too, at the amplified epsilon."""

@@ -60,10 +60,10 @@ class Schedule:
     per_step: bool = False
 
     def __post_init__(self) -> None:
-        checks.positive("schedule: initial", self.initial)
-        checks.count("schedule: period", self.period)
+        object.__setattr__(self, "initial", checks.positive("schedule: initial", self.initial))
+        object.__setattr__(self, "period", checks.count("schedule: period", self.period))
         if self.rate is not None:
-            checks.positive("schedule: rate", self.rate)
+            object.__setattr__(self, "rate", checks.positive("schedule: rate", self.rate))
             if self.kind is Kind.STEP and not self.rate < 1:
                 raise InputError(f"schedule: rate of a step schedule must be less than 1, got {self.rate!r}")
         if self.kind is Kind.POLYNOMIAL and not 0 < self.end < self.initial:
@@ -88,7 +88,7 @@ class Schedule:
 
     def phases(self, steps: int, sampling_rate: float) -> list[tuple[float, int]]:
         """(multiplier, steps) runs of a plan of `steps` steps; step i belongs to epoch floor(i x sampling rate)."""
-        checks.count("steps", steps)
+        steps = checks.count("steps", steps)
         found: list[tuple[float, int]] = []
         for t, begin, end in self._spans(steps, sampling_rate):
             noise = self.multiplier(t)
@@ -150,7 +150,7 @@ def epochs_within(schedule: Schedule, rho: float) -> int:
 
     A billionth of the budget is forgiven, so that 100 epochs at 1 / 128 fit 0.78125 whatever the rounding.
     """
-    checks.positive("rho", rho)
+    rho = checks.positive("rho", rho)
     if schedule.kind is Kind.UNIFORM:
         return int(rho * 2 * schedule.initial**2 * (1 + 1e-9))
     spent = 0.0
@@ -169,7 +169,7 @@ def solve_rate(schedule: Schedule, fits: Callable[[Schedule, int], bool], epochs
     That is how Table III was made (with a coarser grid in six of its 32 entries). Where no multiple of `GRID` does
     it, finer grids are tried. `InputError` if there is no such rate.
     """
-    checks.count("epochs", epochs)
+    epochs = checks.count("epochs", epochs)
     if schedule.kind is Kind.UNIFORM:
         raise InputError("--schedule: a uniform schedule has no rate to find; calibrate the noise instead")
     falling = schedule.kind is Kind.STEP  # the smaller the rate of a step schedule, the faster it decays

@@ -196,7 +196,7 @@ class PolygonalTradeOff:
         A chain of lines t <- c + e^s t is a line again, so each chain bounds delta at the sum of its s. The chains
         are those that are least at about 1500 shares. What is known of tests for one unit holds for groups as well.
         """
-        checks.count("group", size)
+        size = checks.count("group", size)
         slopes, constants = self.lines
         growths, constants = lower_hull(np.exp(slopes), constants)  # the lines that count
         slopes, crossings = np.log(growths), -np.diff(constants) / np.diff(growths)

@@ -14,22 +14,36 @@ GENERAL = (
 
 _CHUNKS = (
     "Floating point, an assumption about this data and not a theorem: how a batch is cut into chunks changes its "
-    "clipped gradients, as computed, by at most 2^-20 of the clip norm per example on average; the sensitivity is "
+    "clipped gradients, as computed, by at most 2^-{bits} of the clip norm per example on average; the sensitivity is "
     "enlarged by twice that for every example of the largest batch. Rows made for the purpose, which sit where "
     "rounding decides the branch of a ReLU, can break it. The engine 'exact' does not need this."
 )
 
-ENGINES = {
+_ENGINES = {
     "bookkeeping": "The modules of the model treat every example as if it were alone in its batch. (Checked before the "
     "first step by type and, on random data, by changing examples one at a time.) Floating point, an assumption about "
     "this data and not a theorem: the sum of a chunk, as computed in one pass over all of its examples, differs by at "
-    "most 2^-20 of the clip norm per example on average from a sum of terms that depend on one example each and are "
-    "not longer than the clip norm; the sensitivity is enlarged by twice that for every example of the largest batch. "
-    "Rows made for the purpose, whose gradients cancel or which sit where rounding decides the branch of a ReLU, can "
-    "break it. The engine 'exact' does not need this.",
+    "most 2^-{bits} of the clip norm per example on average from a sum of terms that depend on one example each and "
+    "are not longer than the clip norm; the sensitivity is enlarged by twice that for every example of the largest "
+    "batch. Rows made for the purpose, whose gradients cancel or which sit where rounding decides the branch of a "
+    "ReLU, can break it. The engine 'exact' does not need this.",
     "vmap": _CHUNKS,
     "reference": _CHUNKS,
     "exact": "Floating point: the gradient of a single example, computed alone, is the same on every call. Sums are "
     "exact.",
 }
-"""By name of the engine."""
+
+MOST_BITS, LEAST_BITS = 20, 6
+"""The float slack of an engine is 2^-bits of the clip norm for an example; how many bits is measured before a run."""
+
+
+def engine(name: str, bits: int | None) -> str:
+    """What is assumed of the engine called `name`; `bits` says how large its float slack is, None that it has none."""
+    return _ENGINES[name].format(bits=bits)
+
+
+def known_engine(name: object, bits: object) -> bool:
+    """Whether there is such an engine, with a float slack of this kind and within the limits."""
+    if name == "exact":
+        return bits is None
+    return name in _ENGINES and type(bits) is int and LEAST_BITS <= bits <= MOST_BITS

@@ -119,7 +119,7 @@ class Ledger:
             store.append(connection, next_entry(store.last(connection), "run", body, dataset=dataset, run=run))
         return run
 
-    def start_attempt(self, run: str, plan_fingerprint: str, mechanism: Mapping[str, str] | None = None) -> int:
+    def start_attempt(self, run: str, plan_fingerprint: str, mechanism: Mapping[str, object] | None = None) -> int:
         """Enter a new start of `run` and return its number, from 0.
 
         Its plan must be the one it was opened with, and its `mechanism` (engine, noise, randomness: what the

@@ -224,7 +224,7 @@ class Plan(Frozen):
         """A new plan whose noise is scaled to the smallest that meets (epsilon, delta), on the safe side."""
         plan = self if delta is None else self.model_copy(update={"delta": checks.open_unit("delta", delta)})
         delta = plan.delta * (1 - 2 * _SET_ASIDE)
-        checks.positive("epsilon", epsilon)
+        epsilon = checks.positive("epsilon", epsilon)
         target = epsilon / (_CONFIRMABLE * (1 + 2.0**-50))
         scale, _ = calibrate_noise(lambda s: plan._scaled(s).event(), target, delta, plan.adjacency)
         return plan._scaled(scale)

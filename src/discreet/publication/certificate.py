@@ -39,6 +39,8 @@ class Mechanism(Protocol):
     @property
     def engine(self) -> str: ...
     @property
+    def float_bits(self) -> int | None: ...
+    @property
     def noise(self) -> str: ...
     @property
     def randomness(self) -> str: ...
@@ -104,6 +106,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         "mechanism": {
             "sampler": plan.sampling.kind,
             "engine": mechanism.engine,
+            "float_bits": mechanism.float_bits,
             "noise": mechanism.noise,
             "grid_bits": GRID_BITS,
             "randomness": mechanism.randomness,

@@ -101,12 +101,13 @@ def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 
 def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     mechanism = facts["mechanism"]
-    known = mechanism["noise"] in ("fast", "exact") and mechanism["engine"] in tuple(assumptions.ENGINES)
+    known = mechanism["noise"] in ("fast", "exact")
+    known = known and assumptions.known_engine(mechanism["engine"], mechanism["float_bits"])
     known = known and mechanism["grid_bits"] in _GRID_BITS
     known = known and facts["assumptions"] == [
         *assumptions.GENERAL,
         NOISE_SAMPLERS[mechanism["noise"]].assumption,
-        assumptions.ENGINES[mechanism["engine"]],
+        assumptions.engine(mechanism["engine"], mechanism["float_bits"]),
     ]
     return known and mechanism["randomness"] == "system", (
         f"{mechanism['randomness']!r} randomness, {mechanism['noise']!r} noise, {mechanism['engine']!r} engine"
@@ -205,7 +206,7 @@ def _run_fault(facts: dict[str, Any], record: list[dict[str, Any]]) -> str | Non
         return "the ledger does not begin with one run of this plan"
     if any(opened[0]["body"][name] != facts["claim"][name] for name in ("epsilon", "delta", "adjacency", "unit")):
         return "the ledger charged the run with another guarantee than the claim"
-    mechanism = {name: facts["mechanism"][name] for name in ("engine", "noise", "randomness")}
+    mechanism = {name: facts["mechanism"][name] for name in ("engine", "float_bits", "noise", "randomness")}
     attempts = [entry for entry in record if entry["kind"] == "attempt"]
     if not attempts or any(entry["body"] != mechanism for entry in attempts):
         return "the run was started with another engine, noise or randomness than the certificate says"

@@ -56,7 +56,7 @@ class Account:
     def __post_init__(self) -> None:
         if not isinstance(self.ledger, Ledger | str | os.PathLike):
             raise InputError(f"ledger must be a Ledger or the path of one, got {self.ledger!r}")
-        checks.open_unit("delta", self.delta)
+        object.__setattr__(self, "delta", checks.open_unit("delta", self.delta))
         object.__setattr__(self, "adjacency", parse(Adjacency, "adjacency", self.adjacency))
         object.__setattr__(self, "method", parse(Method, "method", self.method))
         if self.noise not in NOISE_SAMPLERS:

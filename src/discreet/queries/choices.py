@@ -100,6 +100,8 @@ class Quantile:
         low, high = checks.real("low", self.low), checks.real("high", self.high)
         if not (math.isfinite(low) and math.isfinite(high) and low < high and math.isfinite(high - low)):
             raise InputError(f"low and high must be finite, low below high, got {low!r} and {high!r}")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
 
     def event(self, adjacency: Adjacency) -> BoundedRange:
         """The event at `epsilon` under `adjacency`, stated so that it holds under the others too."""

@@ -5,24 +5,32 @@ The data is random and only has the shape of the private data, so what is found 
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Clip, Criterion, Engine, mixing_module, private_parameters
 from discreet.clipping.bookkeeping import bytes_per_example
+from discreet.core.assumptions import LEAST_BITS, MOST_BITS
 from discreet.core.errors import InputError, UnsupportedModel
 from discreet.data import PrivateData
 
 AUTO = "auto"
 """The engine's name for: `bookkeeping` where it works, else `vmap`."""
 
-ROWS = 3
+ROWS = 12
+_CUTS = ((12,), (11, 1), (5, 7))
+"""How the random examples are cut into chunks: the sums must agree with one example at a time, and so with another."""
+
+_MARGIN = 8
+"""The float slack is so many times what was measured on random data."""
+
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.2}
 """Allowed distance from the reference, relative to rows x clip norm, by the model's type."""
 _CHUNK_MEMORY, _LARGEST_CHUNK, _GRADIENT_MEMORY = 2**30, 1024, 2**28
@@ -69,15 +77,12 @@ def rehearse(name: str, model: nn.Module, criterion: Criterion, data: PrivateDat
 def _checked(name: str, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> Rehearsal:
     """The engine, if it agrees with the reference, for two sizes of batch."""
     if name == "bookkeeping":
-        mixing = mixing_module(model, inputs)
+        mixing = mixing_module(model, inputs[:3])
         if mixing is not None:
             raise UnsupportedModel(f"{mixing} mixes the examples of a batch; use a norm within one example instead")
     fixed = _is_repeatable(model, criterion, inputs, targets)
-    worst = 0.0
-    for rows in (ROWS, ROWS - 1):
-        found = _try(name, model, criterion, inputs[:rows], targets[:rows])
-        wanted = _try("reference", model, criterion, inputs[:rows], targets[:rows])
-        worst = max(worst, _distance(found, wanted) / rows)
+    wanted = _try("reference", model, criterion, inputs, targets)
+    worst = max(_distance(_in_chunks(name, model, criterion, inputs, targets, cut), wanted) / ROWS for cut in _CUTS)
     if not fixed:
         return Rehearsal(
             ENGINES[name],
@@ -90,11 +95,36 @@ def _checked(name: str, model: nn.Module, criterion: Criterion, inputs: Tensor, 
             f"the engine {name!r} is {worst:.1e} of the clip norm away from 'reference' on random data, more than "
             f"{tolerance:g}; use engine='reference'"
         )
+    bits = _float_bits(worst)
     return Rehearsal(
-        ENGINES[name],
+        replace(ENGINES[name], float_bits=bits),
         _chunk(name, model, criterion, inputs, targets),
-        f"engine {name}: within {worst:.1e} of the clip norm from reference, on {ROWS} random examples",
+        f"engine {name}: within {worst:.1e} of the clip norm from reference, on {ROWS} random examples; the noise "
+        f"covers 2^-{bits} for each",
     )
+
+
+def _float_bits(distance: float) -> int:
+    """The float slack for what was measured, as bits below the clip norm."""
+    bits = MOST_BITS if distance == 0 else math.floor(-math.log2(_MARGIN * distance))
+    if not bits >= LEAST_BITS:
+        raise UnsupportedModel(
+            f"rounding moves the gradients of this model by {distance:.1e} of the clip norm, which would take too much "
+            "noise to cover; use double precision, or engine='exact'"
+        )
+    return min(MOST_BITS, bits)
+
+
+def _in_chunks(
+    name: str, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, cut: tuple[int, ...]
+) -> dict[str, Tensor]:
+    """The sum over chunks of these sizes."""
+    ends = list(itertools.accumulate(cut))
+    chunks = [
+        _try(name, model, criterion, inputs[end - size : end], targets[end - size : end])
+        for end, size in zip(ends, cut, strict=True)
+    ]
+    return {parameter: torch.stack([chunk[parameter] for chunk in chunks]).sum(0) for parameter in chunks[0]}
 
 
 def _unchecked(name: str, model: nn.Module, error: Exception) -> Rehearsal:

@@ -25,6 +25,7 @@ class Mechanism:
     """What carried the plan out: names of the engine, the noise sampler and the kind of randomness."""
 
     engine: str
+    float_bits: int | None
     noise: str
     randomness: str
     assumptions: tuple[str, ...]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +19,7 @@ from discreet.clipping.state import check_unchanged, combined_digest, hidden_dig
 from discreet.core import checks
 from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
 from discreet.data import as_private
-from discreet.ledger import Ledger
+from discreet.ledger import Entry, Ledger
 from discreet.mechanism import LARGEST_MULTIPLE, grid_for
 from discreet.plan import Plan
 from discreet.randomness import NOISE_SAMPLERS, Stream, SystemStream
@@ -124,7 +125,12 @@ class Training:
         key, run, ledger = self._resumed() if self._resume else self._opened()
         try:
             randomness = _kind(self._stream)
-            mechanism = {"engine": self.engine.name, "noise": self.noise.name, "randomness": randomness}
+            mechanism = {
+                "engine": self.engine.name,
+                "float_bits": self.engine.float_bits,
+                "noise": self.noise.name,
+                "randomness": randomness,
+            }
             attempt = ledger.start_attempt(run, self.plan.fingerprint(), mechanism)
             self.model.train()
             yield Session(
@@ -207,7 +213,9 @@ class Training:
             model=self.model.eval(),
             plan=self.plan,
             entries=entries,
-            mechanism=Mechanism(self.engine.name, self.noise.name, _kind(self._stream), assumptions),
+            mechanism=Mechanism(
+                self.engine.name, self.engine.float_bits, self.noise.name, _kind(self._stream), assumptions
+            ),
             initial=self.initial,
             final=state_digests(self.model),
             secrets=(self.folder.key, self.folder.checkpoint),
@@ -243,6 +251,7 @@ class Training:
         ledger = Ledger(where, create=False)
         try:
             ledger.verify()
+            self._as_started(ledger.entries(run))
             checkpoint = load_checkpoint(self.folder.checkpoint)
             if checkpoint is not None:
                 self._restore(checkpoint, run, ledger)
@@ -250,6 +259,12 @@ class Training:
             ledger.close()
             raise
         return key, run, ledger
+
+    def _as_started(self, record: Sequence[Entry]) -> None:
+        """Keep the float slack of the first attempt: measured again, it may come out a bit larger or smaller."""
+        bits = next((entry.content.get("float_bits") for entry in record if entry.kind == "attempt"), None)
+        if isinstance(bits, int) and self.engine.float_bits is not None and abs(bits - self.engine.float_bits) <= 1:
+            self.engine = replace(self.engine, float_bits=bits)
 
     def _restore(self, checkpoint: Checkpoint, run: str, ledger: Ledger) -> None:
         charged = ledger.charged_steps(run)

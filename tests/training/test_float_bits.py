@@ -1,0 +1,70 @@
+"""The float slack is measured on the user's own model before a run, and its certificate states what was taken."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from problems import tiny_training
+from torch import Tensor, nn
+
+from discreet import publish, verify
+from discreet.clipping import engines
+from discreet.core import assumptions
+from discreet.core.errors import UnsupportedModel
+from discreet.training import rehearsal
+
+
+def disturbed(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
+    """Let the sum of `vmap` depend on how the batch is cut: one number moves by `size` per example, unless alone."""
+    real = engines.ENGINES["vmap"]
+
+    def clipped_sum(model: nn.Module, criterion: Any, inputs: Tensor, targets: Tensor, clip: Any) -> dict[str, Tensor]:
+        sums = real.clipped_sum(model, criterion, inputs, targets, clip)
+        first = next(iter(sums.values()))
+        first.view(-1)[0] += size * clip.norm * (len(inputs) - 1)
+        return sums
+
+    broken = engines.Engine("vmap", clipped_sum, real.float_bits)
+    monkeypatch.setitem(engines.ENGINES, "vmap", broken)
+
+
+@pytest.mark.parametrize(("size", "bits"), [(0.0, 20), (2.0**-30, 20), (2.0**-20, 16), (2.0**-17, 13)])
+def test_the_slack_is_eight_times_what_is_measured_rounded_up_to_a_power_of_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: float, bits: int
+) -> None:
+    disturbed(monkeypatch, size)
+    training = tiny_training(tmp_path, engine="vmap")
+    assert training.engine.float_bits in (bits, bits + 1)
+    measured = size * 11 / 12
+    assert training.engine.error is not None
+    assert training.engine.error >= min(2.0**-20, 8 * measured)
+    assert f"2^-{training.engine.float_bits} " in training.engine.assumption
+
+
+def test_too_much_rounding_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(rehearsal._TOLERANCE, torch.float32, math.inf)
+    disturbed(monkeypatch, 0.01)
+    with pytest.raises(UnsupportedModel, match="too much noise to cover; use double precision"):
+        tiny_training(tmp_path, engine="vmap")
+
+
+def test_the_noise_covers_the_slack_and_the_certificate_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disturbed(monkeypatch, 2.0**-20)
+    training = tiny_training(tmp_path, engine="vmap", stream=None)
+    trained = training.run()
+    bits = training.engine.float_bits
+    assert bits is not None
+    assert bits < 20
+    publish(trained, tmp_path / "out")
+    facts = json.loads((tmp_path / "out" / "certificate.json").read_text())
+    assert facts["mechanism"]["float_bits"] == bits
+    assert assumptions.engine("vmap", bits) in facts["assumptions"]
+    assert verify(tmp_path / "out").accepted
+    facts["mechanism"]["float_bits"] = 20
+    (tmp_path / "out" / "certificate.json").write_text(json.dumps(facts))
+    assert not verify(tmp_path / "out").accepted
