@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from discreet.core.adjacency import Adjacency
-from discreet.core.events import Event, from_json, steps_of, to_json
+from discreet.core.event_json import from_json, to_json
+from discreet.core.events import Event, steps_of
 from discreet.ledger import Ledger
 from discreet.plan import (
     AllocationSampling,

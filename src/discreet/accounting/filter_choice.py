@@ -22,7 +22,7 @@ from discreet.accounting.filters import (
     RdpOrderFilter,
     ZcdpFilter,
 )
-from discreet.accounting.releases import releases
+from discreet.accounting.interpret import releases
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.arrays import Array

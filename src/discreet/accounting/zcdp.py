@@ -29,6 +29,11 @@ def pure(epsilon: float) -> float:
     return 0.5 * epsilon**2 * _UP + _TINY
 
 
+def bounded_range(epsilon: float) -> float:
+    """rho of a release whose loss has the range epsilon: epsilon^2 / 8 (Cesar and Rogers 2021, Lemma 3.2)."""
+    return 0.125 * epsilon**2 * _UP + _TINY
+
+
 def compose(rhos: Iterable[float]) -> float:
     """rho of all releases together: the sum (Lemma 1.7)."""
     return math.fsum(rhos) * _UP

@@ -13,7 +13,8 @@ from sqlalchemy import Connection, func
 from discreet.accounting import filters
 from discreet.accounting.filters import Filter
 from discreet.core.errors import InputError, LedgerError
-from discreet.core.events import Compose, Event, from_json, in_order, steps_of, to_json
+from discreet.core.event_json import from_json, to_json
+from discreet.core.events import Compose, Event, in_order, steps_of
 from discreet.core.guarantee import Guarantee
 from discreet.core.release import Receipt
 from discreet.ledger import store

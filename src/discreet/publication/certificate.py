@@ -13,7 +13,7 @@ from torch import nn
 from discreet.clipping.admission import private_names
 from discreet.core import assumptions
 from discreet.core.errors import PrivacyViolation
-from discreet.core.events import to_json
+from discreet.core.event_json import to_json
 from discreet.core.guarantee import Guarantee
 from discreet.ledger import Entry, public_record, record_digest
 from discreet.mechanism import GRID_BITS

@@ -19,7 +19,8 @@ from markupsafe import Markup
 from discreet.accounting.account import Method, guarantee
 from discreet.accounting.meaning import SideBySide, posterior_without_delta, side_by_side
 from discreet.core.errors import InputError, NotProved
-from discreet.core.events import Gaussian, flatten, from_json, steps_of, to_json
+from discreet.core.event_json import from_json, to_json
+from discreet.core.events import Gaussian, flatten, steps_of
 from discreet.plan import Plan
 from discreet.publication import figures
 from discreet.publication.card import (

@@ -4,6 +4,9 @@ By the characteristic function (`contour`) where it reaches the width aimed at, 
 discretise, compose, read. The promise is an interval that holds; its width is a goal. If the first grid misses the
 goal, finer ones follow for as long as they help. The grid takes any pair with a loss and bins; the contour is for the
 Poisson-sampled Gaussian.
+
+Releases of which only a pure or bounded-range guarantee is known may be among them (`bounded`), on the grid only. They
+count in the upper bound; for the lower one they are left out.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from discreet.accounting.pld import contour
+from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.characteristic import Parts
 from discreet.accounting.pld.compose import Composition, compose
 from discreet.accounting.pld.discretise import LossPmf, loss_range, optimistic, pessimistic
@@ -62,9 +66,12 @@ def default_tolerance(epsilon: float) -> float:
 
 
 def epsilon_interval(
-    releases: Sequence[Release], delta: float, tolerance: Callable[[float], float] = default_tolerance
+    releases: Sequence[Release],
+    delta: float,
+    tolerance: Callable[[float], float] = default_tolerance,
+    bounded: Sequence[BoundedLoss] = (),
 ) -> EpsilonInterval:
-    """Bound the epsilon of all `releases` together at `delta`, under add/remove or zero-out adjacency.
+    """Bound the epsilon of all `releases` and `bounded` together at `delta`, under add/remove or zero-out adjacency.
 
     `tolerance` maps an epsilon to the interval width aimed at. Both directions are composed apart and the
     larger counts (Zhu, Dong, Wang 2022). Numerical failure gives an infinite upper and a zero lower bound.
@@ -73,17 +80,24 @@ def epsilon_interval(
         return EpsilonInterval(0.0, math.inf)
     sampled = any(release.rate < 1 for release in releases)
     directions = (Direction.REMOVAL, Direction.ADDITION) if sampled else (Direction.REMOVAL,)
-    quick = [_by_contour(releases, direction, delta, tolerance) for direction in directions]
+    if bounded:
+        quick = [EpsilonInterval(0.0, math.inf)] * len(directions)
+    else:
+        quick = [_by_contour(releases, direction, delta, tolerance) for direction in directions]
     interval = EpsilonInterval(max(one.lower for one in quick), 0.0)
     for direction, one in zip(directions, quick, strict=True):
         if one.upper > max(interval.upper, one.lower + tolerance(one.lower)) and one.upper > interval.lower:
-            one = _both(one, _by_grid(releases, direction, delta, tolerance, max(interval.lower, interval.upper)))
+            enough = max(interval.lower, interval.upper)
+            one = _both(one, _by_grid(releases, direction, delta, tolerance, enough, bounded))
         interval = EpsilonInterval(max(interval.lower, one.lower), max(interval.upper, one.upper))
     return interval
 
 
 def symmetrised_interval(
-    releases: Sequence[Release], delta: float, tolerance: Callable[[float], float] = default_tolerance
+    releases: Sequence[Release],
+    delta: float,
+    tolerance: Callable[[float], float] = default_tolerance,
+    bounded: Sequence[BoundedLoss] = (),
 ) -> EpsilonInterval:
     """The same for batches of fixed size under replace-one adjacency (`symmetric`), `rate` = batch / population.
 
@@ -97,7 +111,7 @@ def symmetrised_interval(
     parts: list[tuple[Pair, int]] = [
         (SymmetricPair(release.rate, release.noise, Direction.REMOVAL), release.count) for release in releases
     ]
-    upper = _interval(parts, delta, lambda epsilon: 0.25 * tolerance(epsilon), 0.0).upper
+    upper = _interval(parts, delta, lambda epsilon: 0.25 * tolerance(epsilon), 0.0, bounded).upper
     return EpsilonInterval(min(upper, epsilon_interval(releases, delta, tolerance).lower), upper)
 
 
@@ -120,31 +134,38 @@ def _by_grid(
     delta: float,
     tolerance: Callable[[float], float],
     enough: float = 0.0,
+    bounded: Sequence[BoundedLoss] = (),
 ) -> EpsilonInterval:
     """The same by a grid of losses, refined until narrow; not refined once its upper end is at most `enough`."""
     parts = [(Pair(release.rate, release.noise, direction), release.count) for release in releases]
-    return _interval(parts, delta, tolerance, enough)
+    return _interval(parts, delta, tolerance, enough, bounded)
 
 
 def _interval(
-    parts: Sequence[tuple[Pair, int]], delta: float, tolerance: Callable[[float], float], enough: float
+    parts: Sequence[tuple[Pair, int]],
+    delta: float,
+    tolerance: Callable[[float], float],
+    enough: float,
+    bounded: Sequence[BoundedLoss] = (),
 ) -> EpsilonInterval:
-    count = sum(times for _, times in parts)
+    count = sum(times for _, times in parts) + sum(part.count for part in bounded)
     tail = _TAILS * delta / count
-    window = plan_window(parts, delta, tail)
-    grid = _affordable(parts, window, tail, window.grid_for(tolerance(window.epsilon) / 4, count))
-    window = plan_window(parts, delta, tail, grid)
+    window = plan_window(parts, delta, tail, bounded=bounded)
+    grid = window.grid_for(tolerance(window.epsilon) / 4, count)
+    if bounded:  # their order may be huge, and no grid raises epsilon by more than its step for each release
+        grid = max(grid, tolerance(window.epsilon) / (4 * count))
+    grid = _affordable(parts, window, tail, grid, bounded)
+    window = plan_window(parts, delta, tail, grid, bounded)
     best = EpsilonInterval(0.0, math.inf)
     for _ in range(_REFINEMENTS):
-        up = _compose(pessimistic, parts, window, grid, tail, up=True)
+        up = _compose(pessimistic, parts, window, grid, tail, up=True, bounded=bounded)
         upper = epsilon_upper(up, delta)
         if upper <= enough:
             return EpsilonInterval(0.0, upper)
-        down = _compose(optimistic, parts, window, grid, tail, up=False)
-        lower = epsilon_lower(down, delta)
+        lower = epsilon_lower(_compose(optimistic, parts, window, grid, tail, up=False), delta) if parts else 0.0
         before = best.upper - best.lower
         best = _both(best, EpsilonInterval(lower, upper))
-        finer = _affordable(parts, window, tail, grid / 2)
+        finer = _affordable(parts, window, tail, grid / 2, bounded)
         stuck = math.isfinite(before) and best.upper - best.lower > 0.9 * before
         if stuck or finer >= grid or best.upper <= best.lower + tolerance(best.lower):
             break
@@ -160,16 +181,17 @@ def _compose(
     tail: float,
     *,
     up: bool,
+    bounded: Sequence[BoundedLoss] = (),
 ) -> Composition:
-    batches = _batches(parts, grid, tail, window)
-    return compose([(discretise(pair, grid, tail, window.floor), times) for pair, times in batches], window, up=up)
+    losses = [(discretise(pair, grid, tail, window.floor), n) for pair, n in _batches(parts, grid, tail, window)]
+    return compose([*losses, *((part.pessimistic(grid), part.count) for part in bounded)], window, up=up)
 
 
 def _batches(
     parts: Sequence[tuple[Pair, int]], grid: float, tail: float, window: Window
 ) -> list[tuple[Pair, int | Array]]:
     """The parts, those with similar ranges of loss gathered into arrays: many small ones cost little more than one."""
-    if len(parts) == 1:
+    if len(parts) <= 1:
         return list(parts)
     lows, highs = loss_range(_gathered(parts)[0], grid, tail, window.floor)
     sizes = highs - lows
@@ -189,8 +211,12 @@ def _gathered(parts: Sequence[tuple[Pair, int]]) -> tuple[Pair, Array]:
     return replace(parts[0][0], rate=rates, noise=noises), np.array([times for _, times in parts], dtype=np.float64)
 
 
-def _affordable(parts: Sequence[tuple[Pair, int]], window: Window, tail: float, grid: float) -> float:
+def _affordable(
+    parts: Sequence[tuple[Pair, int]], window: Window, tail: float, grid: float, bounded: Sequence[BoundedLoss]
+) -> float:
     """`grid`, or the finest grid that keeps every array within `MAX_POINTS`."""
-    lows, highs = loss_range(_gathered(parts)[0], grid, tail, window.floor)
-    points = max(window.points(grid), float(np.max(highs - lows)))
+    points = max([window.points(grid), *(part.points(grid) for part in bounded)])
+    if parts:
+        lows, highs = loss_range(_gathered(parts)[0], grid, tail, window.floor)
+        points = max(points, float(np.max(highs - lows)))
     return grid * max(1.0, points / (0.9 * MAX_POINTS))

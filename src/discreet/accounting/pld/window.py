@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import fft
 
+from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.pair import Pair
 from discreet.core.arrays import Array
 
@@ -56,16 +57,24 @@ class Window:
 class Cumulants:
     """Estimates of K(theta) = sum of counts x log E_P[exp(theta loss)] by a rule of a few hundred points."""
 
-    def __init__(self, parts: Sequence[tuple[Pair, int]], tail: float, grid: float = 0.0) -> None:
+    def __init__(
+        self,
+        parts: Sequence[tuple[Pair, int]],
+        tail: float,
+        grid: float = 0.0,
+        bounded: Sequence[BoundedLoss] = (),
+    ) -> None:
         parts = _representatives(parts)
         grids = [_split(*pair.quadrature(tail), grid) for pair, _ in parts]
+        grids += [_split(*part.sketch(), grid) for part in bounded]
         width = max(len(loss) for loss, _ in grids)
-        self._loss = np.zeros((len(parts), width))
-        self._log_mass = np.full((len(parts), width), -np.inf)
+        self._loss = np.zeros((len(grids), width))
+        self._log_mass = np.full((len(grids), width), -np.inf)
         for row, (loss, log_mass) in enumerate(grids):
             self._loss[row, : len(loss)] = loss
             self._log_mass[row, : len(loss)] = log_mass
-        self._count = np.array([count for _, count in parts], dtype=np.float64)
+        counts = [count for _, count in parts] + [part.count for part in bounded]
+        self._count = np.array(counts, dtype=np.float64)
 
     def each(self, theta: float) -> Array:
         """log E_P[exp(theta loss)] of one release of each part."""
@@ -82,13 +91,19 @@ class Cumulants:
         return float(np.min(self.each(order) - np.log(self._count)) + math.log(_NEGLIGIBLE**1.5)) / order
 
 
-def plan_window(parts: Sequence[tuple[Pair, int]], delta: float, tail: float, grid: float = 0.0) -> Window:
+def plan_window(
+    parts: Sequence[tuple[Pair, int]],
+    delta: float,
+    tail: float,
+    grid: float = 0.0,
+    bounded: Sequence[BoundedLoss] = (),
+) -> Window:
     """Choose the tilt that is right for `delta` and a window outside which the tilted mass is negligible.
 
     With a `grid`, for the losses as `pessimistic` spreads them on it: where they are smaller than the grid,
     that makes the sum wider.
     """
-    cumulant = Cumulants(parts, tail, grid)
+    cumulant = Cumulants(parts, tail, grid, bounded)
     log_inverse = -math.log(delta)
 
     def epsilon_at(order: float) -> float:
