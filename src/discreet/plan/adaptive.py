@@ -20,7 +20,7 @@ from discreet.accounting.filters import (
 )
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Query, Unit
-from discreet.core.errors import InputError, NotProved
+from discreet.core.errors import InputError
 from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
 from discreet.core.guarantee import Guarantee
 from discreet.plan.history import Knobs
@@ -127,7 +127,8 @@ class AdaptivePlan(Frozen):
             raise InputError("the policy looks at counts; say how they are bought with counts")
         if self.every != round(self.every) and not isinstance(self.sampling, PoissonSampling):
             raise InputError(f"every must be a whole number of epochs with {self.sampling.kind} sampling")
-        self.price(self.start)
+        if not all(amount < math.inf for amount in self.price(self.start)):
+            raise InputError(f"not even one step with noise multiplier {self.noise:g} fits the filter; start with more")
         if self.counts is not None:
             self.filter.cost(self.counts.event)
         return self
@@ -218,11 +219,11 @@ class AdaptivePlan(Frozen):
         return replace(found, epsilon=found.epsilon if fits else math.inf, delta=delta)
 
     def price(self, knobs: Knobs) -> Amounts:
-        """What one step, or epoch of disjoint batches, with these knobs costs; refuses knobs that cannot be."""
-        cost = self.filter.cost(self.event(knobs))
-        if not all(amount < math.inf for amount in cost):
-            raise NotProved(f"nothing is proved for a noise multiplier of {knobs.noise_multiplier:g}; use more noise")
-        return cost
+        """What one step, or epoch of disjoint batches, with these knobs costs; infinite if it is far over the filter.
+
+        Refuses knobs that cannot be.
+        """
+        return self.filter.cost(self.event(knobs))
 
     def event(self, knobs: Knobs) -> Event:
         """What one period of the sampler (a step, or an epoch of disjoint batches) releases with these knobs."""

@@ -61,7 +61,9 @@ def check_filter(facts: dict[str, Any], opened: dict[str, Any]) -> str | None:
 
 def check_epsilon(facts: dict[str, Any]) -> tuple[bool, str]:
     """What was charged fits the filter, and the filter gives the claim."""
-    plan, claim = facts["plan"], facts["claim"]
+    plan, claim, stated_epsilon = facts["plan"], facts["claim"], facts["claim"]["epsilon"]
+    if isinstance(stated_epsilon, bool) or not 0 <= stated_epsilon < math.inf:
+        return False, f"the claim must be finite and at least 0, not {stated_epsilon!r}"
     if claim["lower"] is not None:
         return False, "a run under a filter has no lower bound"
     used = filters.excess(plan["filter"], facts["events"])

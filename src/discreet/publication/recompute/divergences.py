@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr
 
 from discreet.publication.recompute.losses import EPS, MU_ERROR, Array
 from discreet.publication.recompute.parts import Part
@@ -28,9 +28,6 @@ _WIDTH = 1e-3
 
 _REACH = 20.0
 """Deviations before the tails, which are bounded by themselves."""
-
-_FARTHEST = 37.0
-"""Beyond this many deviations normal masses underflow."""
 
 
 def renyi(parts: Sequence[Part], order: float) -> float:
@@ -47,12 +44,7 @@ def _one(part: Part, order: float) -> float:
         return order * mu * mu / 2 * OUTWARD
     if order == int(order):
         return _whole(part.rate, mu, int(order)) / (order - 1) * OUTWARD
-    high = order * mu + _REACH
-    if high <= _FARTHEST:
-        return math.log1p(_other(part.rate, mu, order, high)) / (order - 1) * OUTWARD
-    low = math.floor(order)  # log-moments are convex in the order: between whole orders the chord lies above
-    ends = _whole(part.rate, mu, low) if low > 1 else 0.0, _whole(part.rate, mu, low + 1)
-    return ((low + 1 - order) * ends[0] + (order - low) * ends[1]) / (order - 1) * OUTWARD
+    return _other(part.rate, mu, order) / (order - 1) * OUTWARD
 
 
 def _whole(rate: float, mu: float, order: int) -> float:
@@ -65,46 +57,59 @@ def _whole(rate: float, mu: float, order: int) -> float:
         logs.append(math.log(math.comb(order, k)) + k * log_in + (order - k) * log_out + rise)
     top = max(logs)
     log_gain = top + math.log(math.fsum(math.exp(each - top) for each in logs)) + 4096 * EPS * (1 + abs(top))
-    return math.log1p(math.exp(log_gain)) if log_gain < 30 else log_gain + math.exp(-log_gain)
+    return _log1p_exp(log_gain)
 
 
-def _other(rate: float, mu: float, order: float, high: float) -> float:
-    """E[g] over bins of z from -20 to a mu + 20, and both tails."""
+def _other(rate: float, mu: float, order: float) -> float:
+    """log(1 + E[g]) over bins of z from -20 to a mu + 20, and both tails; in logarithms, as e^a may be huge."""
+    high = order * mu + _REACH
     z = np.linspace(-_REACH, high, math.ceil((high + _REACH) * max(1.0, mu) / _WIDTH) + 1)
     e = np.exp(mu * z - mu * mu / 2)
-    mass, mean = _between(z), _between(z - mu)
-    rise = np.maximum(mean - e[:-1] * mass, 0.0) + 64 * EPS * (mean + e[:-1] * mass)  # E[e - e_i; bin]
-    fall = np.maximum(e[1:] * mass - mean, 0.0) + 64 * EPS * (mean + e[1:] * mass)  # E[e_{i+1} - e; bin]
-    value = _convex(rate, order, e)
-    inside = float(np.sum((fall * value[:-1] + rise * value[1:]) / np.diff(e)))
-    # below: e is between 0 and e_0, where g falls; above: g <= (1 - q + q e)^a <= e^a for e >= 1
-    left = float(ndtr(-_REACH)) * float(_convex(rate, order, np.zeros(1))[0])
-    right = math.exp(order * (order - 1) * mu * mu / 2 + float(log_ndtr(order * mu - high)))
-    return (inside + left + right) * (1 + 1e-9)
+    mass, moved = _log_between(z), _log_between(z - mu)
+    # e is on average exp(moved - mass) in a bin: the share of the mass that goes to its upper end, and its error
+    error = 32 * EPS * (4 + z[1:] ** 2 + (z[1:] - mu) ** 2) / np.expm1(mu * np.diff(z))
+    share = np.clip((np.exp(moved - mass) - e[:-1]) / np.diff(e) + error, 0.0, 1.0)
+    value = _log_convex(rate, order, e)
+    with np.errstate(divide="ignore"):
+        inside = mass + np.logaddexp(np.log1p(-share) + value[:-1], np.log(share) + value[1:])
+    # below: e is between 0 and e_0, where g falls; above: g <= (1 - q + q e)^a <= e^a (q + (1 - q) / e_n)^a
+    left = float(log_ndtr(-_REACH)) + float(_log_convex(rate, order, np.zeros(1))[0])
+    right = order * (order - 1) * mu * mu / 2 + float(log_ndtr(order * mu - high))
+    right += order * math.log(rate + (1 - rate) / float(e[-1]))
+    every = np.append(inside, [left, right])
+    if not math.isfinite(float(top := np.max(every))):
+        return math.inf
+    return _log1p_exp(float(top) + math.log(float(np.sum(np.exp(every - top)))) + 1e-9)
 
 
-def _convex(rate: float, order: float, e: Array) -> Array:
-    """g(e) from above, its large common part cancelled by a series where q (e - 1) is small."""
+def _log1p_exp(value: float) -> float:
+    return math.log1p(math.exp(value)) if value < 30 else value + math.exp(-value)
+
+
+def _log_convex(rate: float, order: float, e: Array) -> Array:
+    """log g(e) from above; where q (e - 1) is small, by a series that lacks the large common part."""
     x = rate * (e - 1)
-    exact = np.expm1(order * np.log1p(x)) - order * x
-    exact += 8 * EPS * (np.abs(np.expm1(order * np.log1p(x))) + order * np.abs(x) + (1 + order))
-    # (1 + x)^a - 1 - a x = sum over k >= 2 of C(a, k) x^k; after the sixth term what is left is below the seventh's
-    # size times 1 / (1 - |x|) for orders of at most about 1 / |x|
-    small = np.zeros_like(x)
-    coefficient, power, total = order, x.copy(), np.zeros_like(x)
+    power = order * np.log1p(x)
+    with np.errstate(over="ignore"):
+        moderate = np.expm1(np.minimum(power, 600.0))
+        exact = moderate - order * x + 8 * EPS * (np.abs(moderate) + order * np.abs(x) + 1 + order)
+    # (1 + x)^a - 1 - a x is the sum over k >= 2 of C(a, k) x^k. For |x| max(a, 2) < 0.02 each term is below 2 % of
+    # the one before it, so what is left after the eighth is below a twenty-fifth of its size.
+    near = np.clip(x, -0.01, 0.01)
+    term, total, size = order * near, np.zeros_like(x), np.zeros_like(x)
     for k in range(2, 9):
-        coefficient *= (order - k + 1) / k
-        power = power * x
-        total += coefficient * power
-        small += abs(coefficient) * np.abs(power) * 4 * EPS
-    rest = abs(coefficient) * np.abs(power) * np.abs(x) * max(order, 1.0) * 2
-    series = total + small + rest
-    result: Array = np.maximum(np.where(np.abs(x) * max(order, 2.0) < 0.02, series, exact), 0.0)
-    return result
+        term = term * near * ((order - k + 1) / k)
+        total, size = total + term, size + np.abs(term)
+    series = total + 16 * EPS * size + np.abs(term) / 25
+    found = np.where(np.abs(x) * max(order, 2.0) < 0.02, series, exact)
+    with np.errstate(divide="ignore"):
+        logs: Array = np.where(power > 500, power * (1 + 4 * EPS), np.log(np.maximum(found, 0.0) * (1 + 4 * EPS)))
+    return logs
 
 
-def _between(z: Array) -> Array:
-    """Normal mass between neighbours of `z`, from the tail that is nearer: small masses keep their digits."""
-    upper, lower = ndtr(-z), ndtr(z)
-    found: Array = np.where(z[:-1] > 0, upper[:-1] - upper[1:], lower[1:] - lower[:-1])
+def _log_between(z: Array) -> Array:
+    """Logarithms of the normal mass between neighbours of `z`, from the tail that is nearer."""
+    far = np.where(z[:-1] > 0, log_ndtr(-z[:-1]), log_ndtr(z[1:]))
+    near = np.where(z[:-1] > 0, log_ndtr(-z[1:]), log_ndtr(z[:-1]))
+    found: Array = far + np.log(-np.expm1(near - far))
     return found
