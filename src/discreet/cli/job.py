@@ -65,6 +65,7 @@ class Job:
             self.recipe.build_optimizer(model),
             split.train,
             public_test=split.test,
+            public_validation=split.validation,
             run_dir=self.folder,
             resume=self.resume,
             ledger=ledger,

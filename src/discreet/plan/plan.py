@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from discreet.accounting.account import Method, guarantee, parse
 from discreet.accounting.calibrate import calibrate_noise
+from discreet.accounting.schedules import Schedule
 from discreet.accounting.tradeoff import TradeOff, trade_off
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit
@@ -103,14 +104,17 @@ class Plan(Frozen):
         steps: int,
         clip_norm: float,
         delta: float,
-        noise_multiplier: float | Sequence[tuple[float, int]] = 1.0,
+        noise_multiplier: float | Sequence[tuple[float, int]] | Schedule = 1.0,
         adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
     ) -> Plan:
         """Plan `steps` steps on batches drawn by `sampling` out of a declared public `population`.
 
-        `noise_multiplier` is one number, or a list of (multiplier, steps) that adds up to `steps`. To meet a
-        budget, leave it out and call `calibrate`, which scales it.
+        `noise_multiplier` is one number, a list of (multiplier, steps) that adds up to `steps`, or a schedule
+        (`accounting.schedules`), per epoch or per step. To meet a budget, leave it out, or give its shape, and call
+        `calibrate`, which scales it.
         """
+        if isinstance(noise_multiplier, Schedule):
+            noise_multiplier = noise_multiplier.phases(steps, 1 / sampling.epoch(population))
         phases = noise_multiplier if isinstance(noise_multiplier, Sequence) else [(noise_multiplier, steps)]
         if any(not isinstance(phase, Sequence) or len(phase) != 2 for phase in phases):
             raise InputError("plan: noise_multiplier must be a number or a list of (multiplier, steps)")

@@ -56,6 +56,11 @@ class _Sampling(Frozen):
         """A public bound on the size of a batch."""
         return largest_batch(self.expected_batch(population) / population, population)
 
+    def epoch(self, population: float) -> float:
+        """Steps of an epoch: those of a period that sees every unit, or population / expected batch."""
+        period = self.sampler(population).period
+        return period if period > 1 else population / self.expected_batch(population)
+
     def draw(self, population: float) -> Draw:
         """The three together."""
         return Draw(self.sampler(population), self.expected_batch(population), self.largest_batch(population))
