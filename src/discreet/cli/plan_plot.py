@@ -7,6 +7,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discreet.cli.figures import rounded_up
 from discreet.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -60,20 +61,23 @@ def _epsilon(axes: Axes, facts: Mapping[str, Any]) -> None:
     axes.plot([0, *(p[0] for p in points)], [0, *(p[1] for p in points)], color=_ACCENT, marker="o", markersize=3.5)
     axes.set_ylim(0, 1.15 * points[-1][1])
     axes.annotate(
-        f"{points[-1][1]:.4g}", (points[-1][0], points[-1][1]), (0, 6), textcoords="offset points", ha="right"
+        rounded_up(points[-1][1], 4), (points[-1][0], points[-1][1]), (0, 6), textcoords="offset points", ha="right"
     )
 
 
 def _reach(axes: Axes, facts: Mapping[str, Any]) -> None:
     """How the filter fills up if nothing is changed."""
+    from matplotlib.ticker import PercentFormatter
+
     end = max(1, min(facts["most_steps"], facts["steps_as_it_starts"]))
     part = end / max(1, facts["steps_as_it_starts"])
     axes.plot([0, end], [0, part], color=_ACCENT, linewidth=2, linestyle=(0, (4, 3)))
     axes.axhline(1, color=_MUTED, linewidth=1, linestyle=(0, (1.2, 1.6)))
     axes.annotate("the filter refuses what would go beyond", (0, 1), (4, 4), textcoords="offset points", color=_MUTED)
     axes.set_ylim(0, 1.2)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.set_title(
-        f"Part of the budget spent, if nothing changes (all of it: epsilon {facts['epsilon']:.4g})",
+        f"Part of the budget spent, if nothing changes (all of it: epsilon {rounded_up(facts['epsilon'], 4)})",
         loc="left",
         fontsize=11,
     )

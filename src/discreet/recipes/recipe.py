@@ -64,7 +64,8 @@ class Recipe(Frozen):
     describe the plan; its noise is calibrated to (`epsilon`, `delta`). Under add/remove none of them is read off the
     data. `schedule` (`exponential:initial=10,rate=0.01`) is the noise over time: its shape, scaled to `epsilon`, or all
     of it if there is no epsilon. `adaptive` leaves the noise to a policy, within `epsilon` and at most `steps`.
-    `validation` is the share of the public test rows that policies look at; metrics of the test are on the others.
+    `validation` is the share of the public test rows that policies and `patience` look at; metrics of the test are on
+    the others. `patience` stops after so many evaluations without a better validation accuracy, and keeps the best.
     """
 
     data: str
@@ -80,6 +81,7 @@ class Recipe(Frozen):
     schedule: str | None = None
     adaptive: Adaptive | None = None
     validation: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    patience: Count | None = None
     adjacency: Adjacency = Adjacency.ADD_REMOVE
     engine: str = "vmap"
     noise: str = "fast"
@@ -108,6 +110,8 @@ class Recipe(Frozen):
             raise ValueError("give either rate (for Poisson sampling) or sampling")
         if self.epsilon is None and (self.schedule is None or self.adaptive is not None):
             raise ValueError("give epsilon (only a schedule does without)")
+        if self.patience is not None and not self.validation:
+            raise ValueError("patience needs validation, the share of the public test rows that it looks at")
         if self.schedule is not None and self.adaptive is not None:
             raise ValueError("give either schedule (fixed beforehand) or adaptive (chosen on the way)")
         return self
