@@ -168,6 +168,8 @@ def test_patience_stops_a_fixed_plan_under_its_whole_guarantee(capsys: Capture) 
     assert run(["train", "mine.yaml", "--data", "mine.npz", "--out", "out"]) == 0
     facts = json.loads(Path("out/certificate.json").read_text())
     assert sum(part["count"] for part in facts["events"]["of"]) == 12
-    assert [entry["step"] for entry in facts["public_evaluations"]] == [1, 2]  # no better, so no further
+    seen = facts["public_evaluations"]
+    assert [entry["step"] for entry in seen] == [1, 2, 2]  # no better, so no further; the last is of the model kept
+    assert {**seen[2], "step": 1} == seen[0]
     assert 2.99 < facts["claim"]["epsilon"] <= 3.0
     assert verify("out").accepted
