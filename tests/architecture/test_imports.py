@@ -39,7 +39,7 @@ ALLOWED: dict[str, set[str]] = {
         "randomness",
         "mechanism",
     },  # clipping: what is private in a model
-    "recipes": {"plan", "data"},  # not in the sentence: named data sets and models with a plan
+    "recipes": {"plan", "data", "accounting"},  # not in the sentence: named data sets and models with a plan
 }
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED[""] = set(ALLOWED) - {"cli"}  # discreet/__init__.py

@@ -12,6 +12,12 @@ GENERAL = (
     "When a run is interrupted does not depend on the data, nor does the outcome of the checks before its first step.",
 )
 
+ADAPTIVE = (
+    "What decided the steps of the run saw released values, bought counts and public facts only, and the prediction "
+    "for a single example, computed alone, is the same on every call.",
+)
+"""For a run whose events were chosen on the way."""
+
 _CHUNKS = (
     "Floating point, an assumption about this data and not a theorem: how a batch is cut into chunks changes its "
     "clipped gradients, as computed, by at most 2^-{bits} of the clip norm per example on average; the sensitivity is "

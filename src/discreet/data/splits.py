@@ -9,7 +9,8 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """(inputs, targets) for training and, where there is one, for public evaluation."""
+    """(inputs, targets) for training and, where there are any, for public evaluation and for public decisions."""
 
     train: tuple[Tensor, Tensor]
     test: tuple[Tensor, Tensor] | None
+    validation: tuple[Tensor, Tensor] | None = None

@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import nn
 
 from discreet.ledger import Entry
-from discreet.plan import Plan
+from discreet.plan import AdaptivePlan, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Trained:
     """
 
     model: nn.Module
-    plan: Plan
+    plan: Plan | AdaptivePlan
     entries: tuple[Entry, ...]
     mechanism: Mechanism
     initial: Mapping[str, str]
