@@ -371,6 +371,8 @@ def test_no_strange_value_anywhere_makes_the_verifier_crash_or_accept(folder: Pa
         for value in (STRANGE[number % len(STRANGE)], STRANGE[(number * 3 + 5) % len(STRANGE)]):
             forged = json.loads(json.dumps(facts))
             put(*path, value=value)(forged)
+            if forged == facts:
+                continue
             (folder / "certificate.json").write_text(json.dumps(forged))
             verification = verify(folder)
             json.dumps(verification.as_dict())

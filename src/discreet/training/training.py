@@ -32,7 +32,7 @@ from discreet.training.rehearsal import AUTO, rehearse
 from discreet.training.run_folder import RunFolder
 from discreet.training.session import Session
 from discreet.training.stopping import stop_requests
-from discreet.training.trained import Evaluation, Mechanism, Trained
+from discreet.training.trained import Evaluation, Mechanism, Trained, randomness_of
 from discreet.training.trial import check_public, try_every_row
 from discreet.training.watch import Watch
 
@@ -136,7 +136,7 @@ class Training:
         self._refuse_changed_model("was changed since this Training was made; make a new one")
         key, run, ledger = self._resumed() if self._resume else self._opened()
         try:
-            randomness = _kind(self._stream)
+            randomness = randomness_of(self._stream)
             mechanism = {
                 "engine": self.engine.name,
                 "float_bits": self.engine.float_bits,
@@ -239,7 +239,7 @@ class Training:
             plan=self.plan,
             entries=entries,
             mechanism=Mechanism(
-                self.engine.name, self.engine.float_bits, self.noise.name, _kind(self._stream), assumptions
+                self.engine.name, self.engine.float_bits, self.noise.name, randomness_of(self._stream), assumptions
             ),
             initial=self.initial,
             final=state_digests(self.model),
@@ -316,8 +316,3 @@ def _entry(what: str, name: str, table: Mapping[str, T]) -> T:
     if name not in table:
         raise InputError(f"unknown {what} {name!r}; known: {', '.join(table)}")
     return table[name]
-
-
-def _kind(stream: Stream | None) -> str:
-    """What a certificate may call the randomness: nothing but the library's own keyed stream is "system"."""
-    return "system" if stream is None or type(stream) is SystemStream else "test"
