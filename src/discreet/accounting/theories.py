@@ -26,20 +26,27 @@ class Proved:
     theorem: str = ""
 
 
+_CLOSE = 1.05
+"""An upper bound within this factor of the lower one is not worth another theorem."""
+
+
 def _pld(parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
     gaussians = parts.only_gaussian("pld")
     if not parts.sampled:
         return _gaussian(parts, delta, "gaussian")
     interval = symmetrised_interval if parts.fixed_size else epsilon_interval
-    upper = interval(gaussians, delta, tolerance)
-    if parts.fixed_size and math.isinf(
-        upper.upper
-    ):  # beyond the grid; sampling costs no more than releases that everyone takes part in
-        return Proved(_gaussian(parts, delta).upper, upper.lower)
-    if not parts.dominated:
-        return Proved(upper.upper, upper.lower)
-    lower = interval(parts.attained, delta, tolerance).lower
-    return Proved(upper.upper, min(upper.upper, max(lower, _known(parts, delta))))
+    found = interval(gaussians, delta, tolerance)
+    upper, theorem = found.upper, ""
+    if parts.fixed_size and math.isinf(upper):
+        # Beyond the grid; sampling costs no more than releases that everyone takes part in.
+        upper = _gaussian(parts, delta).upper
+    if not upper <= _CLOSE * found.lower:
+        other = _rdp(parts, delta, tolerance).upper
+        upper, theorem = (other, "rdp") if other < upper else (upper, "")
+    lower = found.lower
+    if parts.dominated:
+        lower = max(interval(parts.attained, delta, tolerance).lower, _known(parts, delta))
+    return Proved(upper, min(upper, lower), theorem)
 
 
 def _gaussian(parts: Releases, delta: float, theorem: str = "") -> Proved:
