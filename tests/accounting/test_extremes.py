@@ -109,3 +109,14 @@ def test_rdp_of_losses_below_the_precision_of_a_double() -> None:
     rate, noise = 1e-9, 3.0
     exact = math.log1p(rate**2 * math.expm1(1 / noise**2))
     assert exact <= sampled_gaussian(rate, noise, [2])[0] <= exact * (1 + 1e-9)
+
+
+def test_where_rdp_proves_less_it_is_stated_under_its_name() -> None:
+    """Losses of 10^16, which no grid holds: the Rényi bound is 2 x 10^16 / 2 and a little."""
+    event = Repeat(Poisson(0.5, Gaussian(1e-8)), 2)
+    found = guarantee(event, 1e-5)
+    assert found.method == "rdp"
+    assert found.lower == 0
+    assert found.epsilon == guarantee(event, 1e-5, method=Method.RDP).epsilon
+    assert 1e16 <= found.epsilon <= 3e16
+    assert guarantee(Repeat(Poisson(0.01, Gaussian(1.0)), 100), 1e-5).method == "pld"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from discreet.accounting.pld.pair import Pair
+from discreet.accounting.pld.pair import LEAST_NOISE, Pair
 
 _LARGEST = 600.0
 """Beyond, e^eps and the masses would leave the range of floating point."""
@@ -19,6 +19,8 @@ _LARGEST = 600.0
 
 def epsilon_bounds(pair: Pair, delta: float) -> tuple[float, float]:
     """Lower and upper bound on the smallest epsilon >= 0 whose delta is at most `delta`; (0, infinity) out of reach."""
+    if pair.noise < LEAST_NOISE:
+        return 0.0, math.inf
     upper = _last_failure(lambda epsilon: not _delta_bounds(pair, epsilon)[1] <= delta)[1]
     if not upper < _LARGEST:
         return 0.0, math.inf
