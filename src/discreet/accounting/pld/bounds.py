@@ -33,6 +33,8 @@ _BATCH_POINTS = 2**18
 
 _REFINEMENTS = 5
 
+_LIGHT_POINTS = 2**20
+
 _TAILS = 1e-4
 """The share of delta that may be lost to the ends of all losses."""
 
@@ -166,10 +168,11 @@ def _interval(
         lower = epsilon_lower(down, delta)
         before = best.upper - best.lower
         best = _both(best, EpsilonInterval(lower, upper))
-        useless = best.lower == 0 or math.isinf(best.upper)
-        finer = _affordable(parts, window, tail, grid / (8 if useless else 2))
-        # A far finer grid may mend an end that says nothing; if it does not, a second is not worth its time.
-        stuck = tried > 0 if useless else best.upper - best.lower > 0.9 * before
+        useless = not best.upper <= 1.1 * best.lower
+        finer = _affordable(parts, window, tail, grid / (4 if useless else 2))
+        # Finer grids may at last mend an end that says nothing: they are tried while they cost little.
+        costly = tried > 0 and len(parts) * window.points(finer) > _LIGHT_POINTS
+        stuck = costly if useless else best.upper - best.lower > 0.9 * before
         if stuck or finer >= grid or best.upper <= best.lower + tolerance(best.lower):
             break
         grid = finer

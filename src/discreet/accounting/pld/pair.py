@@ -82,11 +82,12 @@ class Pair:
 
     def quadrature(self, tail: float) -> tuple[Array, Array]:
         """Losses and log-masses under P, of one release, on outcomes a tenth of a standard deviation apart."""
-        reach = -float(self.support(tail)[0])
-        x = np.linspace(-reach, reach, int(20 * reach / self.noise) + 2)
-        # With hardly any noise there is nothing in between.
-        more = 1 + x if reach < 0.5 else np.arange(reach, 1 + reach, x[1] - x[0])[1:]
-        x = np.concatenate((x, more))
+        low, high = self.support(tail)
+        if low > -0.5:  # with so little noise there is nothing in between
+            near = np.linspace(low, -low, int(-20 * low / self.noise) + 2)
+            x = np.concatenate((near, 1 + near))
+        else:
+            x = np.linspace(low, high, int((high - low) / (0.1 * self.noise)) + 2)
         loss = self.loss(x)
         log_p = -0.5 * (x / self.noise) ** 2 + (loss if self.direction is Direction.REMOVAL else 0.0)
         top = log_p.max()
