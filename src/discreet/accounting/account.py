@@ -86,7 +86,8 @@ def guarantee(
     for batches that overflow. L: rdp, zcdp, advanced, basic. Any mixture of what one column allows is accounted for
     by the methods that all its parts have.
 
-    Where the numbers are beyond floating point, the bound is infinite.
+    Where method pld proves less than rdp does (few plans, at the ends of the range), the answer is that of rdp, and
+    says so in its `method`. Where the numbers are beyond floating point, the bound is infinite.
     """
     checks.open_unit("delta", delta)
     adjacency, method = parse(Adjacency, "adjacency", adjacency), parse(Method, "method", method)
