@@ -97,7 +97,8 @@ def guarantee(
     is accounted for by the methods that all its parts have, but pld takes a Selection alone only. Of its methods, a
     Selection has those that its trial has; TruncatedPoisson in a trial is `NotProved`.
 
-    Where the numbers are beyond floating point, the bound is infinite.
+    Where method pld proves less than rdp does (few plans, at the ends of the range), the answer is that of rdp, and
+    says so in its `method`. Where the numbers are beyond floating point, the bound is infinite.
     """
     delta = checks.open_unit("delta", delta)
     adjacency, method = parse(Adjacency, "adjacency", adjacency), parse(Method, "method", method)

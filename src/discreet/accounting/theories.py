@@ -27,6 +27,10 @@ class Proved:
     theorem: str = ""
 
 
+_CLOSE = 1.05
+"""An upper bound within this factor of the lower one is not worth another theorem."""
+
+
 def _pld(parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
     if parts.selections:
         return _one_search(parts, delta, tolerance)
@@ -37,13 +41,17 @@ def _pld(parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
         return _gaussian(parts, delta, "gaussian")
     interval = symmetrised_interval if parts.fixed_size else epsilon_interval
     found = interval(parts.gaussians, delta, tolerance)
-    if parts.fixed_size and math.isinf(found.upper):
+    upper, theorem = found.upper, ""
+    if parts.fixed_size and math.isinf(upper):
         # Beyond the grid; sampling costs no more than releases that everyone takes part in.
-        return Proved(_gaussian(parts, delta).upper, found.lower)
-    if not parts.dominated:
-        return Proved(found.upper, found.lower)
-    lower = interval(parts.attained, delta, tolerance).lower
-    return Proved(found.upper, min(found.upper, max(lower, _known(parts, delta))))
+        upper = _gaussian(parts, delta).upper
+    if not upper <= _CLOSE * found.lower:
+        other = _rdp(parts, delta, tolerance).upper
+        upper, theorem = (other, "rdp") if other < upper else (upper, "")
+    lower = found.lower
+    if parts.dominated:
+        lower = max(interval(parts.attained, delta, tolerance).lower, _known(parts, delta))
+    return Proved(upper, min(upper, lower), theorem)
 
 
 def _with_bounded(parts: Releases, bounded: list[BoundedLoss], delta: float, tolerance: Tolerance) -> Proved:

@@ -1,9 +1,9 @@
-"""Upper and lower bounds on epsilon for a composition of Poisson-sampled Gaussians, in one of two ways.
+"""Upper and lower bounds on epsilon for a composition of Poisson-sampled Gaussians, in one of three ways.
 
-By the characteristic function (`contour`) where it reaches the width aimed at, else by a grid of losses: plan,
-discretise, compose, read. The promise is an interval that holds; its width is a goal. If the first grid misses the
-goal, finer ones follow for as long as they help. The grid takes any pair with a loss and bins; the contour is for the
-Poisson-sampled Gaussian.
+A single release has a closed form (`single`). Others go by the characteristic function (`contour`) where it reaches the
+width aimed at, else by a grid of losses: plan, discretise, compose, read. The promise is an interval that holds; its
+width is a goal. If the first grid misses the goal, finer ones follow for as long as they help. The grid takes any pair
+with a loss and bins; the other two are for the Poisson-sampled Gaussian.
 
 Releases of which only a pure or bounded-range guarantee is known may be among them (`bounded`), on the grid only. They
 count in the upper bound; for the lower one they are left out.
@@ -16,13 +16,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import erf
 
-from discreet.accounting.pld import contour
+from discreet.accounting.pld import contour, single
 from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.characteristic import Parts
 from discreet.accounting.pld.compose import Composition, compose
 from discreet.accounting.pld.discretise import LossPmf, loss_range, optimistic, pessimistic
-from discreet.accounting.pld.pair import Direction, Pair
+from discreet.accounting.pld.pair import LEAST_NOISE, Direction, Pair
 from discreet.accounting.pld.query import epsilon_lower, epsilon_upper
 from discreet.accounting.pld.symmetric import SymmetricPair
 from discreet.accounting.pld.window import Window, plan_window
@@ -35,6 +36,8 @@ _BATCH_POINTS = 2**18
 """Releases are gathered up to this many points, which keeps their arrays in the cache."""
 
 _REFINEMENTS = 5
+
+_LIGHT_POINTS = 2**20
 
 _TAILS = 1e-4
 """The share of delta that may be lost to the ends of all losses."""
@@ -78,8 +81,14 @@ def epsilon_interval(
     """
     if not delta >= _SMALLEST_DELTA:
         return EpsilonInterval(0.0, math.inf)
+    if _total_variation(releases) <= delta:
+        return EpsilonInterval(0.0, 0.0)
     sampled = any(release.rate < 1 for release in releases)
     directions = (Direction.REMOVAL, Direction.ADDITION) if sampled else (Direction.REMOVAL,)
+    if not bounded and sum(release.count for release in releases) == 1:
+        alone = [_by_closed_form(releases, direction, delta) for direction in directions]
+        if all(one.upper < math.inf for one in alone):
+            return EpsilonInterval(max(one.lower for one in alone), max(one.upper for one in alone))
     if bounded:
         quick = [EpsilonInterval(0.0, math.inf)] * len(directions)
     else:
@@ -115,8 +124,21 @@ def symmetrised_interval(
     return EpsilonInterval(min(upper, epsilon_interval(releases, delta, tolerance).lower), upper)
 
 
+def _total_variation(releases: Sequence[Release]) -> float:
+    """An upper bound on delta at epsilon 0: total variation distances add up, and sampling scales them by the rate."""
+    noises = np.array([release.noise for release in releases])
+    shares = np.array([release.rate * release.count for release in releases])
+    return float(shares @ erf(1 / (math.sqrt(8) * noises))) * (1 + 2.0**-40)
+
+
 def _both(one: EpsilonInterval, other: EpsilonInterval) -> EpsilonInterval:
     return EpsilonInterval(max(one.lower, other.lower), min(one.upper, other.upper))
+
+
+def _by_closed_form(releases: Sequence[Release], direction: Direction, delta: float) -> EpsilonInterval:
+    """The interval of one direction of a single release."""
+    [release] = [release for release in releases if release.count]
+    return EpsilonInterval(*single.epsilon_bounds(Pair(release.rate, release.noise, direction), delta))
 
 
 def _by_contour(
@@ -148,6 +170,8 @@ def _interval(
     enough: float,
     bounded: Sequence[BoundedLoss] = (),
 ) -> EpsilonInterval:
+    if any(np.min(pair.noise) < LEAST_NOISE for pair, _ in parts):
+        return EpsilonInterval(0.0, math.inf)
     count = sum(times for _, times in parts) + sum(part.count for part in bounded)
     tail = _TAILS * delta / count
     window = plan_window(parts, delta, tail, bounded=bounded)
@@ -157,7 +181,7 @@ def _interval(
     grid = _affordable(parts, window, tail, grid, bounded)
     window = plan_window(parts, delta, tail, grid, bounded)
     best = EpsilonInterval(0.0, math.inf)
-    for _ in range(_REFINEMENTS):
+    for tried in range(_REFINEMENTS):
         up = _compose(pessimistic, parts, window, grid, tail, up=True, bounded=bounded)
         upper = epsilon_upper(up, delta)
         if upper <= enough:
@@ -165,8 +189,11 @@ def _interval(
         lower = epsilon_lower(_compose(optimistic, parts, window, grid, tail, up=False), delta) if parts else 0.0
         before = best.upper - best.lower
         best = _both(best, EpsilonInterval(lower, upper))
-        finer = _affordable(parts, window, tail, grid / 2, bounded)
-        stuck = math.isfinite(before) and best.upper - best.lower > 0.9 * before
+        useless = not best.upper <= 1.1 * best.lower
+        finer = _affordable(parts, window, tail, grid / (4 if useless else 2), bounded)
+        # Finer grids may at last mend an end that says nothing: they are tried while they cost little.
+        costly = tried > 0 and (len(parts) + len(bounded)) * window.points(finer) > _LIGHT_POINTS
+        stuck = costly if useless else best.upper - best.lower > 0.9 * before
         if stuck or finer >= grid or best.upper <= best.lower + tolerance(best.lower):
             break
         grid = finer

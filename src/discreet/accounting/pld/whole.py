@@ -15,7 +15,7 @@ import numpy as np
 from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.bounds import Release, _affordable, _compose
 from discreet.accounting.pld.discretise import optimistic, pessimistic
-from discreet.accounting.pld.pair import Direction, Pair
+from discreet.accounting.pld.pair import LEAST_NOISE, Direction, Pair
 from discreet.accounting.pld.query import least_tests, upper_profile
 from discreet.accounting.pld.symmetric import SymmetricPair
 from discreet.accounting.pld.window import Window, plan_window
@@ -91,6 +91,8 @@ def chord(epsilons: Array, deltas: Array, at: Array) -> Array:
 
 def _one(parts: Sequence[tuple[Pair, int]], focus: float, bounded: Sequence[BoundedLoss]) -> Profile:
     """One composition, the grid refined while that helps."""
+    if any(np.min(pair.noise) < LEAST_NOISE for pair, _ in parts):
+        return _nothing()
     count = sum(times for _, times in parts) + sum(part.count for part in bounded)
     tail = _TAIL * min(focus / FOCUS, 1.0) / count
     window = plan_window(parts, focus, tail, bounded=bounded)

@@ -15,11 +15,14 @@ from scipy import fft
 
 from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.pair import Pair
-from discreet.core.arrays import Array
+from discreet.core.arrays import Array, IndexArray
 
 _NEGLIGIBLE = 1e-11
 _MAX_ORDER = 1e9
-_REPRESENTATIVES = 48
+_ALIKE_NOISE, _ALIKE_RATE = 0.02, 0.05
+"""Within these relative distances parts are planned as one: less is not seen in a window."""
+
+_FEW = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +148,24 @@ def minimise(
     return math.exp(inner[best]), values[best]
 
 
+def alike(rates: Array, noises: Array) -> list[IndexArray]:
+    """Indices of parts, grouped by rates and noises (each of shape (k,)) that differ by a few percent at most.
+
+    Schedules have many parts and few groups. Parts drawn at random have as many groups as parts: then each has to be
+    planned for, since one that is far from all others may outweigh them.
+    """
+    cells = np.stack([np.floor(np.log(noises) / _ALIKE_NOISE), np.floor(np.log(rates) / _ALIKE_RATE)])
+    order = np.lexsort((noises, cells[0], cells[1]))
+    changes = np.flatnonzero(np.any(np.diff(cells[:, order], axis=1) != 0, axis=0)) + 1
+    return np.split(order, changes)
+
+
 def _representatives(parts: Sequence[tuple[Pair, int]]) -> Sequence[tuple[Pair, int]]:
-    """A few dozen of the parts, each standing for its neighbours in rate and noise."""
-    if len(parts) <= _REPRESENTATIVES:
+    """One part of each group of those that are alike, standing for all of them."""
+    if len(parts) <= _FEW:
         return parts
-    ordered = sorted(parts, key=lambda part: (part[0].rate, part[0].noise))
-    groups = np.array_split(np.arange(len(ordered)), _REPRESENTATIVES)
-    return [(ordered[group[len(group) // 2]][0], sum(ordered[i][1] for i in group)) for group in groups]
+    groups = alike(*(np.array([getattr(pair, name) for pair, _ in parts]) for name in ("rate", "noise")))
+    return [(parts[group[len(group) // 2]][0], sum(parts[i][1] for i in group)) for group in groups]
 
 
 def _split(loss: Array, log_mass: Array, grid: float) -> tuple[Array, Array]:
