@@ -36,10 +36,10 @@ class Clip:
 class Engine:
     """A way to compute clipped sums, and what has to be assumed of its floating-point arithmetic.
 
-    `clipped_sum(model, criterion, inputs, targets, clip)` returns float64 sums by parameter name; examples lie along
-    axis 0, and there is at least one. `float_bits`: 2^-bits bounds, relative to the clip norm and per example on
-    average, how far clipped gradients depend on how the batch is cut; None means that sums are exact multiples of the
-    grid.
+    `clipped_sum(model, criterion, inputs, targets, clip)` returns sums by parameter name, in the type in which they
+    were formed, in memory of their own; examples lie along axis 0, and there is at least one. `float_bits`: 2^-bits
+    bounds, relative to the clip norm and per example on average, how far clipped gradients depend on how the batch
+    is cut; None means that sums are exact multiples of the grid.
     """
 
     name: str
