@@ -1,6 +1,6 @@
 """Never wrong, never stuck: 2,000 random plans, each a bound or a documented refusal, checked against its neighbours.
 
-python benchmarks/robustness.py --out results.jsonl [--plans 2000]     (resumable; prints a table at the end)
+python benchmarks/robustness.py --out results.jsonl [--first 0] [--plans 2000]  (resumable; prints a table at the end)
 
 Noise .2 to 100, rate 1e-6 to 1, 1 to 10^6 steps, delta 1e-12 to 1e-2, 1 to 1,000 distinct events, all log-uniform.
 What is asked of each plan is in `violations`. Cost is counted, not timed: transforms, their points, the longest.
@@ -205,10 +205,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--plans", type=int, default=2000)
+    parser.add_argument("--first", type=int, default=0, help="the first plan of this file, for runs side by side")
     options = parser.parse_args()
     done = len(options.out.read_text().splitlines()) if options.out.exists() else 0
     with options.out.open("a") as out:
-        for number in range(done, options.plans):
+        for number in range(options.first + done, options.plans):
             found, wrong = violations(plan(number), f"neighbours {number}")
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
             row = {"number": number, **found, "memory": memory, "wrong": wrong}

@@ -36,21 +36,26 @@ if TYPE_CHECKING:
         TruncatedPoisson,
     )
     from discreet.core.guarantee import Estimate, ExPost, Guarantee, Published
-    from discreet.plan import Plan
+    from discreet.plan import AdaptivePlan, Counts, History, Knobs, Plan
     from discreet.publication import Verification, publish, verify
-    from discreet.training import Trained, Training
+    from discreet.training import EarlyStopping, Trained, Training
 
 _HOMES = {
+    "AdaptivePlan": "plan",
     "Adjacency": "core.adjacency",
     "BudgetExhausted": "core.errors",
     "Compose": "core.events",
+    "Counts": "plan",
     "DiscreetError": "core.errors",
+    "EarlyStopping": "training",
     "Estimate": "core.guarantee",
     "Event": "core.events",
     "ExPost": "core.guarantee",
     "Gaussian": "core.events",
     "Guarantee": "core.guarantee",
+    "History": "plan",
     "InputError": "core.errors",
+    "Knobs": "plan",
     "Laplace": "core.events",
     "LedgerError": "core.errors",
     "Method": "accounting.account",
@@ -82,11 +87,14 @@ _HOMES = {
 }
 
 __all__ = [
+    "AdaptivePlan",
     "Adjacency",
     "Allocation",
     "BudgetExhausted",
     "Compose",
+    "Counts",
     "DiscreetError",
+    "EarlyStopping",
     "Epoch",
     "Estimate",
     "Event",
@@ -94,7 +102,9 @@ __all__ = [
     "FixedSize",
     "Gaussian",
     "Guarantee",
+    "History",
     "InputError",
+    "Knobs",
     "Laplace",
     "LedgerError",
     "Method",

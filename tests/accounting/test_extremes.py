@@ -7,6 +7,7 @@ import pytest
 
 from discreet.accounting.account import PROVING, Method, guarantee
 from discreet.accounting.gdp import epsilon_bounds
+from discreet.accounting.pld.bounds import EpsilonInterval, Release, epsilon_interval
 from discreet.core.events import Event, Gaussian, Poisson, Repeat, flatten
 
 
@@ -92,8 +93,13 @@ def test_beyond_floating_point_is_infinite(event: Event, method: Method) -> None
 
 
 @pytest.mark.parametrize("delta", [1e-250, 5e-324])
-def test_hopeless_deltas_are_infinite(delta: float) -> None:
-    assert guarantee(Poisson(0.01, Gaussian(1.0)), delta).epsilon == math.inf
+def test_hopeless_deltas_are_left_to_rdp(delta: float) -> None:
+    assert epsilon_interval([Release(0.01, 1.0, 1)], delta) == EpsilonInterval(0.0, math.inf)
+    event = Poisson(0.01, Gaussian(1.0))
+    found = guarantee(event, delta)
+    assert found.epsilon == guarantee(event, delta, method=Method.RDP).epsilon
+    assert found.method == ("rdp" if math.isfinite(found.epsilon) else "pld")
+    assert found.lower == 0
 
 
 def test_rdp_of_losses_below_the_precision_of_a_double() -> None:
@@ -103,3 +109,14 @@ def test_rdp_of_losses_below_the_precision_of_a_double() -> None:
     rate, noise = 1e-9, 3.0
     exact = math.log1p(rate**2 * math.expm1(1 / noise**2))
     assert exact <= sampled_gaussian(rate, noise, [2])[0] <= exact * (1 + 1e-9)
+
+
+def test_where_rdp_proves_less_it_is_stated_under_its_name() -> None:
+    """Losses of 10^16, which no grid holds: the Rényi bound is 2 x 10^16 / 2 and a little."""
+    event = Repeat(Poisson(0.5, Gaussian(1e-8)), 2)
+    found = guarantee(event, 1e-5)
+    assert found.method == "rdp"
+    assert found.lower == 0
+    assert found.epsilon == guarantee(event, 1e-5, method=Method.RDP).epsilon
+    assert 1e16 <= found.epsilon <= 3e16
+    assert guarantee(Repeat(Poisson(0.01, Gaussian(1.0)), 100), 1e-5).method == "pld"

@@ -140,7 +140,7 @@ def test_an_epoch_costs_its_dearest_batch_and_epochs_add_up() -> None:
     assert lower(mixed) >= lower(guarantee(Gaussian(9.0), 1e-5)) * (1 - 1e-9)
     laplaces = Epoch(Compose((Laplace(2.0), Laplace(3.0))))
     assert guarantee(Repeat(laplaces, 3), 1e-5, ZERO_OUT, Method.BASIC).epsilon == pytest.approx(1.5)
-    with pytest.raises(NotProved, match="Gaussian and Laplace batches"):
+    with pytest.raises(NotProved, match="Gaussian and pure batches"):
         guarantee(Epoch(Compose((Laplace(2.0), Gaussian(3.0)))), 1e-5, ZERO_OUT)
 
 

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import pld_privacy_accountant
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import fft
 from scipy.special import ndtr
 
 from discreet.accounting import gdp
+from discreet.accounting.pld import single
 from discreet.accounting.pld.bounds import (
     EpsilonInterval,
     Release,
@@ -94,6 +95,43 @@ def test_one_step_takes_the_worse_direction(rate: float, noise: float, delta: fl
         found = epsilon_interval([Release(rate, noise, 1)], delta)
         assert found.lower <= exact <= found.upper
         assert found.upper - found.lower <= max(0.02 * exact, 1e-3)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@example(4.4e-4, 0.62, 1e-9, Direction.REMOVAL)
+@given(rates, noises, deltas, st.sampled_from(Direction))
+def test_the_closed_form_of_one_step_is_tight(rate: float, noise: float, delta: float, direction: Direction) -> None:
+    """Against fifty digits, to a few roundings of the loss. On a grid the example is twenty times too wide."""
+    with mp.workdps(DIGITS):
+        exact = solve(rate, noise, delta, direction)
+        lower, upper = single.epsilon_bounds(Pair(rate, noise, direction), delta)
+        assert lower <= exact <= upper
+        assert upper - lower <= 1e-9 * exact + 1e-12 * (2 - math.log(rate) + noise**-2)
+
+
+def test_the_closed_form_says_when_it_is_out_of_reach() -> None:
+    assert single.epsilon_bounds(Pair(0.5, 0.02, Direction.REMOVAL), 1e-5) == (0.0, math.inf)
+    assert single.epsilon_bounds(Pair(0.5, 1e-200, Direction.REMOVAL), 1e-5)[1] == math.inf
+
+
+@pytest.mark.parametrize("factor", [0.999, 1.001])
+def test_nothing_to_tell_apart_within_delta_is_epsilon_zero(factor: float) -> None:
+    """delta(0) of one release is q (2 Phi(1 / 2 s) - 1), the total variation distance; two cost at most twice that."""
+    rate, noise = 1e-4, 0.8
+    distance = rate * (2 * float(normal(mp.mpf(1) / (2 * noise))) - 1)
+    assert (epsilon_interval([Release(rate, noise, 1)], distance * factor).upper == 0) == (factor > 1)
+    assert epsilon_interval([Release(rate, noise, 2)], 2 * distance * 1.001) == EpsilonInterval(0.0, 0.0)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_hundreds_of_different_releases(seed: int) -> None:
+    """Drawn at random, few resemble another, and a few outweigh the rest: each counts in the plan of the window."""
+    rng = random.Random(seed)
+    releases = [
+        Release(10 ** rng.uniform(-6, 0), 10 ** rng.uniform(-0.7, 2), rng.randrange(1, 400)) for _ in range(400)
+    ]
+    found = epsilon_interval(releases, 1e-8)
+    assert found.upper - found.lower <= default_tolerance(found.upper)
 
 
 def by_quadrature(steps: list[tuple[float, float]], epsilon: float, direction: Direction) -> float:

@@ -177,3 +177,17 @@ def test_beyond_reach_is_no_bound() -> None:
         found = _by_contour([release], Direction.REMOVAL, 1e-5, default_tolerance)
         assert found.lower == 0.0
         assert found.upper == math.inf
+
+
+def by_hand(alias_order: float) -> contour._Plan:
+    return contour._Plan(1.0, alias_order, epsilon=1.0, period=9.0, size=4, top=2.1, need=20.0, cut=0.0)
+
+
+@pytest.mark.parametrize(
+    ("count", "alias_order", "found"), [(100.0, 2.0, True), (1e15, 2.0, False), (100.0, 1e9, False)]
+)
+def test_no_inversion_where_errors_are_large_or_chernoff_takes_too_long(
+    count: float, alias_order: float, found: bool
+) -> None:
+    some = parts(0.01, 1.0, count, Direction.REMOVAL)
+    assert (contour._invert(some, by_hand(alias_order)) is not None) == found

@@ -21,6 +21,22 @@ def test_formulas() -> None:
     assert [poly.multiplier(t) for t in (0, 50, 100, 500)] == pytest.approx([10, 3, 2, 2])
 
 
+def test_piecewise_held_and_floored() -> None:
+    pieces = parse("piecewise:0=10,20=7,40=5")
+    assert [pieces.multiplier(t) for t in (0, 19, 20, 39, 40, 999)] == [10, 10, 7, 7, 5, 5]
+    assert pieces.phases(50, 1.0) == [(10.0, 20), (7.0, 20), (5.0, 10)]
+    assert parse("piecewise:0=3,5=4,per=step").phases(8, 0.01) == [(3.0, 5), (4.0, 3)]
+    held = parse("exponential:initial=10,rate=0.1,every=5")
+    assert [held.multiplier(t) for t in (0, 4, 5, 9, 10)] == pytest.approx(
+        [10 * math.exp(-0.1 * t) for t in (0, 0, 5, 5, 10)]
+    )
+    floored = parse("time:initial=10,rate=1,floor=2.5")
+    assert [floored.multiplier(t) for t in (0, 1, 2, 3, 9)] == pytest.approx([10, 5, 10 / 3, 2.5, 2.5])
+    assert parse("uniform:initial=8,floor=9").multiplier(3) == 9
+    # a floor of 8 never lets an epoch cost more than 1 / 128, and Table II's uniform(8) lasts for 100
+    assert epochs_within(parse("exponential:initial=10,rate=0.5,floor=8"), 0.78125) >= 100
+
+
 @given(st.integers(1, 5000), st.floats(1e-3, 1), st.booleans())
 def test_phases_cover_the_steps_each_with_its_epochs_noise(steps: int, rate: float, per_step: bool) -> None:
     schedule = parse("exponential:initial=10,rate=0.001" + (",per=step" if per_step else ""))
@@ -58,6 +74,14 @@ def test_an_epoch_is_one_over_the_rate_steps() -> None:
         ("step:initial=10,rate=1.5,period=3", "less than 1"),
         ("step:initial=10,rate=0.5,period=2.5", "period must be a whole number"),
         ("polynomial:initial=10,rate=2,end=11,period=5", "end must be"),
+        ("piecewise", "the first at 0"),
+        ("piecewise:1=10", "the first at 0"),
+        ("piecewise:0=10,20=7,10=5", "must rise"),
+        ("piecewise:0=10,20=0", "must be finite and greater than 0"),
+        ("piecewise:0=10,rate=2", "piecewise takes 0, 20, ..., every, floor, per"),
+        ("uniform:initial=10,0=5", "cannot use '0=5'"),
+        ("uniform:initial=10,every=1.5", "every must be a whole number"),
+        ("uniform:initial=10,floor=-1", "floor must be"),
     ],
 )
 def test_bad_schedules(text: str, says: str) -> None:

@@ -259,3 +259,12 @@ def test_fit_reports_what_it_concedes() -> None:
     for slack in (-1e-9, 1.0, math.nan):
         with pytest.raises(InputError, match="slack"):
             covering_mu(curve, slack)
+
+
+@pytest.mark.parametrize("noise", [1e-4, 1e-8, 1e-12, 1e-200])
+def test_hardly_any_noise_is_a_bound_that_says_little(noise: float) -> None:
+    """Who is drawn is seen, who is never drawn is not: f(a) = 0.5^3 - a. Losses of 1 / noise^2 leave the grid."""
+    curve = trade_off(Repeat(Poisson(0.5, Gaussian(noise)), 3))
+    shares = np.array([0.01, 0.5])
+    assert np.all(curve.lower(shares) <= np.maximum(0.5**3 - shares, 0.0))
+    assert np.all(curve.upper(shares) >= np.maximum(0.5**3 - shares, 0.0))

@@ -8,6 +8,7 @@ import pytest
 
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
+from discreet.core.event_json import from_json, to_json
 from discreet.core.events import (
     Allocation,
     Compose,
@@ -20,9 +21,7 @@ from discreet.core.events import (
     Repeat,
     TruncatedPoisson,
     flatten,
-    from_json,
     tally,
-    to_json,
 )
 
 ONE = Gaussian(1.0)
@@ -81,7 +80,9 @@ def test_nobody_is_drawn_twice() -> None:
 
 
 def test_unknown_query_lists_the_known() -> None:
-    with pytest.raises(InputError, match="unknown query 'sum'; known: clipped_sum, centred_bit, covariance, count"):
+    with pytest.raises(
+        InputError, match="unknown query 'sum'; known: clipped_sum, centred_bit, covariance, count, histogram"
+    ):
         Gaussian(1.0, "sum")  # type: ignore[arg-type]
 
 
@@ -117,7 +118,7 @@ def test_counts_multiply_through_nesting() -> None:
         ([], "an event must be an object"),
         ({"name": "gaussian"}, "an event must be an object"),
         ({"event": 3}, "an event must be an object"),
-        ({"event": "uniform"}, "unknown event 'uniform'; known: allocation, compose, epoch, fixed_size"),
+        ({"event": "uniform"}, "unknown event 'uniform'; known: allocation, bounded_range, compose, epoch, fixed_size"),
         ({"event": "laplace", "scale_multiplier": 1.0}, "needs exactly the fields"),
         ({"event": "laplace", "scale_multiplier": 0, "query": "count"}, "scale_multiplier must be"),
         ({"event": "gaussian", "noise_multiplier": 1.0}, "needs exactly the fields"),

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from discreet.core.errors import InputError
-from discreet.core.events import to_json
+from discreet.core.event_json import to_json
 from discreet.plan import Plan
 from discreet.publication.card import model_card
 from discreet.publication.formats import code, markdown

@@ -11,6 +11,7 @@ import pytest
 from discreet.accounting.account import guarantee
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
+from discreet.core.event_json import to_json
 from discreet.core.events import (
     Allocation,
     Compose,
@@ -21,7 +22,6 @@ from discreet.core.events import (
     Poisson,
     Repeat,
     TruncatedPoisson,
-    to_json,
 )
 from discreet.publication.recompute import decide, epsilon_bounds, losses
 from discreet.publication.recompute.parts import Part, _overflow

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
-from discreet.core.events import to_json
+from discreet.core.event_json import to_json
 from discreet.plan import NoSampling, Plan
 from discreet.publication import figures
 from discreet.publication.formats import percent_up, rounded_down, rounded_up

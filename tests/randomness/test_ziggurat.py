@@ -322,13 +322,15 @@ def test_machine_code_does_what_the_source_does() -> None:
     table, n = tables(), len(words)
     results = []
     for functions in (compiled(), ziggurat_module):
-        values, out = np.empty(n), np.empty(n, np.int64)
+        values = np.empty(n)
         places, left = np.empty((2, n), np.int64)
         count = functions.propose(words, values, table.units, table.edges, places, left)
         drawn = substream(10).words(2 * count).view(np.int64).reshape(count, 2)
         again = functions.settle(places[:count], left[:count], drawn, values, table.units, table.edges, table.heights)
-        functions.round_to_grid(values, 2.0**50, out)
-        results.append((count, again, places[:again].tolist(), left[:again].tolist(), out.tolist(), values))
+        units = values.copy()
+        functions.round_to_grid(units, 2.0**50)
+        found = places[:again].tolist(), left[:again].tolist(), units.view(np.int64).tolist()
+        results.append((count, again, *found, values))
     assert results[0][:4] == results[1][:4]
     assert np.allclose(results[0][5], results[1][5], rtol=2.0**-51, atol=0)
     assert np.abs(np.subtract(results[0][4], results[1][4])).max() <= 8  # the last bits of a logarithm

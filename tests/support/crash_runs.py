@@ -27,11 +27,16 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from discreet.core.adjacency import Adjacency
-from discreet.core.events import Event, from_json, steps_of, to_json
+from discreet.core.event_json import from_json, to_json
+from discreet.core.events import Event, steps_of
 from discreet.ledger import Ledger
 from discreet.plan import (
+    AdaptivePlan,
     AllocationSampling,
+    Counts,
     FixedSizeSampling,
+    History,
+    Knobs,
     NoSampling,
     Plan,
     PoissonSampling,
@@ -72,6 +77,27 @@ def plan(phases: Any = PHASES, block: int = BLOCK, delta: float = 1e-5, sampling
         noise_multiplier=[tuple(phase) for phase in phases],
     )
     return made.model_copy(update={"block": block})
+
+
+def adaptive_plan() -> AdaptivePlan:
+    """The same problem, decided on the way: other noise and batches in every phase, and counts bought in between."""
+
+    def policy(phase: int, history: History) -> Knobs | None:
+        return Knobs(2.0 + phase, 12.0 - phase) if phase < 3 else None
+
+    return AdaptivePlan.make(
+        PoissonSampling(rate=0.5),
+        epsilon=50.0,
+        delta=1e-5,
+        population=24,
+        clip_norm=1.0,
+        policy=policy,
+        noise_multiplier=2.0,
+        most_steps=40,
+        counts=Counts(noise=10.0),
+        every=2.0,
+        block=BLOCK,
+    )
 
 
 # What must hold -----------------------------------------------------------------------------------------------------
@@ -124,6 +150,30 @@ def findings(folder: Path, planned: Plan | None = None, address: str = "") -> Fi
         0, len(charged) - len(events)
     )
     wrong += sum(from_json(release["event"]) != events[release["position"]] for release in releases)
+    return Findings(
+        charged=len(charged),
+        released=len(releases),
+        under_charge=sum(count - (position < len(charged)) for position, count in positions.items()),
+        reused=sum(count - 1 for count in words.values()),
+        out_of_order=wrong,
+    )
+
+
+def adaptive_findings(folder: Path) -> Findings:
+    """The same of an adaptive run: no plan says what comes next, but each release must be what was charged for it."""
+    ledger = Ledger(folder / "run" / "ledger.sqlite")
+    ledger.verify()
+    charged: list[Event] = []
+    wrong = 0
+    for entry in ledger.entries():
+        if entry.kind == "reservation":
+            wrong += entry.position != len(charged)
+            charged += planned_steps(from_json(entry.content))
+    ledger.close()
+    releases = journal(folder)
+    positions = Counter(release["position"] for release in releases)
+    words = Counter(release["words"] for release in releases)
+    wrong += sum(from_json(release["event"]) != charged[release["position"]] for release in releases)
     return Findings(
         charged=len(charged),
         released=len(releases),
@@ -217,6 +267,7 @@ def _child(request: dict[str, Any]) -> str:
     | plant      | a fault of the library itself, from `_PLANTS` |
     | publish    | publish to FOLDER/out afterwards |
     | phases, block, delta, sampling | another plan |
+    | adaptive   | the adaptive plan instead |
     | seed, rate, rows     | another initial model, learning rate, data |
     | engine, noise, test_stream | another mechanism |
     | ledger, dataset_id         | a shared ledger |
@@ -240,7 +291,9 @@ def _child(request: dict[str, Any]) -> str:
         folder,
         model=model,
         optimizer=optimizer,
-        plan=plan(
+        plan=adaptive_plan()
+        if request.get("adaptive")
+        else plan(
             request.get("phases", PHASES),
             request.get("block", BLOCK),
             request.get("delta", 1e-5),
@@ -298,7 +351,7 @@ class _Tap:
 
 def _record(path: Path) -> None:
     """Note each release as soon as its noise is drawn, before anyone can have seen it."""
-    from discreet.training import session
+    from discreet.training import counts, session
 
     original = session.gaussian_release
 
@@ -321,6 +374,7 @@ def _record(path: Path) -> None:
         return release
 
     session.gaussian_release = recorded
+    counts.gaussian_release = recorded
 
 
 def _instrument(fault: _Fault) -> None:

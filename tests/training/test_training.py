@@ -23,6 +23,7 @@ from discreet.ledger import Budget, Ledger
 from discreet.randomness import NOISE_SAMPLERS, TestStream
 from discreet.training import Trained, Training
 from discreet.training import training as training_module
+from discreet.training import watch as watch_module
 
 
 class Endless(IterableDataset[tuple[Tensor, Tensor]]):
@@ -235,13 +236,13 @@ def test_the_bar_shows_public_figures_only(
 def test_evaluations_are_of_the_public_data_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     public = blobs(9, seed=1)
     calls: list[tuple[Tensor, Tensor]] = []
-    real = training_module.evaluate
+    real = watch_module.evaluate
 
     def spy(model: nn.Module, criterion: Any, inputs: Tensor, targets: Tensor) -> dict[str, float]:
         calls.append((inputs, targets))
         return real(model, criterion, inputs, targets)
 
-    monkeypatch.setattr(training_module, "evaluate", spy)
+    monkeypatch.setattr(watch_module, "evaluate", spy)
     trained = tiny_training(tmp_path, public_test=public).run(evaluate_every=3)
     assert [evaluation.step for evaluation in trained.evaluations] == [3, 6, 7]
     assert all(inputs is public[0] and targets is public[1] for inputs, targets in calls)
@@ -250,7 +251,7 @@ def test_evaluations_are_of_the_public_data_only(tmp_path: Path, monkeypatch: py
 def test_without_public_data_nothing_is_evaluated_and_nothing_private_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_module, "evaluate", lambda *_: pytest.fail("private data was evaluated"))
+    monkeypatch.setattr(watch_module, "evaluate", lambda *_: pytest.fail("private data was evaluated"))
     trained = tiny_training(tmp_path).run()
     assert trained.evaluations == ()
     fields = {field.name for field in dataclasses.fields(Trained)}
@@ -282,7 +283,9 @@ def test_the_run_folder_holds_key_identity_ledger_and_checkpoint_only(tmp_path: 
 def test_a_checkpoint_holds_nothing_but_what_releases_made(tmp_path: Path) -> None:
     trained = tiny_training(tmp_path, model=WithPublicTensors(), public_test=blobs(9, seed=1)).run()
     content = torch.load(tmp_path / "run" / "checkpoint.pt", weights_only=True)
-    assert content.keys() == {"format", "run", "position", "model", "optimizer", "scheduler", "evaluations"}
+    described = {"format", "run", "position", "model", "optimizer", "scheduler", "evaluations", "progress", "best"}
+    assert content.keys() == described
+    assert content["progress"] is content["best"] is None  # neither an adaptive run nor one that keeps the best
     assert content["position"] == 7
     state = trained.model.state_dict()
     assert content["model"].keys() == state.keys()

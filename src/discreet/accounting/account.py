@@ -14,8 +14,9 @@ from typing import TypeVar
 import numpy as np
 
 from discreet.accounting import theories
+from discreet.accounting.interpret import releases
 from discreet.accounting.pld.bounds import default_tolerance
-from discreet.accounting.releases import Releases, releases
+from discreet.accounting.releases import Releases
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import DiscreetError, InputError, NotProved
@@ -74,21 +75,32 @@ def guarantee(
     |----------------------------------------|----------------------|----------------------|----------------------|
     | Gaussians, no sampling                 | G                    | G                    | G                    |
     | Poisson(rate, Gaussians)               | S, both directions   | S, both directions   | `NotProved`          |
-    | TruncatedPoisson                       | S, less delta        | S, less delta        | `NotProved`          |
+    | TruncatedPoisson(Gaussians)            | S, less delta        | S, less delta        | `NotProved`          |
     | FixedSize(Gaussians)                   | `NotProved`          | `NotProved`          | S, symmetrised       |
     | Epoch(Gaussians)                       | `NotProved`          | G as an upper bound  | G as an upper bound  |
     | Allocation(steps, chosen, Gaussians)   | G as an upper bound  | G as an upper bound  | G as an upper bound  |
     | Laplace, no sampling                   | L                    | L                    | L                    |
-    | sampled Laplace, as sampled Gaussians  | advanced, basic      | advanced, basic      | advanced, basic      |
+    | NoisyMax, BoundedRange, no sampling    | L, pld               | L, pld               | L, pld               |
+    | Poisson(rate, Laplace)                 | C                    | C                    | `NotProved`          |
+    | Poisson(rate, NoisyMax, BoundedRange)  | C, pld               | C, pld               | `NotProved`          |
+    | TruncatedPoisson(pure)                 | as Poisson, less delta | as Poisson, less delta | `NotProved`      |
+    | FixedSize(pure)                        | `NotProved`          | `NotProved`          | C                    |
+    | Epoch(pure)                            | `NotProved`          | as the dearest batch | as the dearest batch |
+    | Allocation(steps, chosen, pure)        | as `chosen` of them  | as `chosen` of them  | as `chosen` of them  |
+    | Selection of one column's events       | rdp, C; alone: pld   | rdp, C; alone: pld   | rdp, C; alone: pld   |
+    | Poisson(rate, Selection)               | C                    | C                    | `NotProved`          |
+    | other samplers of Selection            | `NotProved`          | `NotProved`          | `NotProved`          |
     | nothing released                       | epsilon 0            | epsilon 0            | epsilon 0            |
 
-    G: pld and gdp (exact), rdp, zcdp, advanced, basic. S: pld, rdp, advanced, basic; "less delta": part of delta pays
-    for batches that overflow. L: rdp, zcdp, advanced, basic. Any mixture of what one column allows is accounted for
-    by the methods that all its parts have.
+    G: pld and gdp (exact), rdp, zcdp, C. S: pld, rdp, C; "less delta": part of delta pays for batches that overflow.
+    L: rdp, zcdp, C. C: advanced, basic. Pure: Laplace, NoisyMax, BoundedRange. Any mixture of what one column allows
+    is accounted for by the methods that all its parts have, but pld takes a Selection alone only. Of its methods, a
+    Selection has those that its trial has; TruncatedPoisson in a trial is `NotProved`.
 
-    Where the numbers are beyond floating point, the bound is infinite.
+    Where method pld proves less than rdp does (few plans, at the ends of the range), the answer is that of rdp, and
+    says so in its `method`. Where the numbers are beyond floating point, the bound is infinite.
     """
-    checks.open_unit("delta", delta)
+    delta = checks.open_unit("delta", delta)
     adjacency, method = parse(Adjacency, "adjacency", adjacency), parse(Method, "method", method)
     if not method.proves:
         raise NotProved(f"method {method.value} proves nothing; use one of {', '.join(m.value for m in PROVING)}")
@@ -123,7 +135,7 @@ def account(
     adjacency, method = parse(Adjacency, "adjacency", adjacency), parse(Method, "method", method)
     if method.proves:
         return guarantee(event, delta, adjacency, method, tolerance)
-    checks.open_unit("delta", delta)
+    delta = checks.open_unit("delta", delta)
     figure = theories.ESTIMATORS.get(method.value) or theories.REPEATERS[method.value]
     value = _figure(figure, event, delta, adjacency)
     if method.value in theories.ESTIMATORS:

@@ -30,8 +30,8 @@ def calibrate_noise(
     `event` maps a noise multiplier to what will be released. The returned guarantee was evaluated at the
     returned multiplier, so the budget is met whatever the search did. A budget out of reach is an `InputError`.
     """
-    checks.positive("epsilon", epsilon)
-    checks.open_unit("delta", delta)
+    epsilon = checks.positive("epsilon", epsilon)
+    delta = checks.open_unit("delta", delta)
 
     def spend(noise: float) -> Guarantee:
         return guarantee(event(noise), delta, adjacency, method)

@@ -47,7 +47,7 @@ def compare(
     tolerance: Callable[[float], float] = default_tolerance,
 ) -> list[Row]:
     """One row per method, in the order of `methods`. A bad `delta` is an `InputError`."""
-    checks.open_unit("delta", delta)
+    delta = checks.open_unit("delta", delta)
     rows = []
     for method in methods:
         try:

@@ -2,8 +2,8 @@
 
 | currency | numbers                             | covers                                             |
 |----------|-------------------------------------|----------------------------------------------------|
-| rdp      | D_alpha at each of the given orders | Gaussian, Laplace, Poisson-sampled Gaussian        |
-| zcdp     | rho                                 | Gaussian and Laplace without sampling              |
+| rdp      | D_alpha at each of the given orders | Gaussian, sampled Gaussian, pure, Selection        |
+| zcdp     | rho                                 | Gaussian and pure without sampling                 |
 | mu2      | mu^2 of Gaussian DP                 | Gaussian without sampling                          |
 
 Every number is rounded up to a multiple of a *quantum*, a power of two that is fixed before the first release. Sums of
@@ -21,7 +21,8 @@ from itertools import pairwise
 import numpy as np
 
 from discreet.accounting import zcdp
-from discreet.accounting.releases import Releases, releases
+from discreet.accounting.interpret import releases
+from discreet.accounting.releases import Releases
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import DiscreetError, InputError, NotProved
@@ -127,8 +128,10 @@ def _rho(part: Event, adjacency: Adjacency) -> Amounts:
             raise NotProved(
                 "zCDP gains nothing from sampling and has no proved rho here; use an rdp filter or odometer"
             )
+        if parts.selections:
+            raise NotProved("a Selection has no proved rho here; use an rdp filter or odometer")
         rhos = [each.count * zcdp.gaussian(each.noise) for each in parts.gaussians]
-        return [zcdp.compose([*rhos, *(each.count * zcdp.pure(each.epsilon) for each in parts.laplaces)])]
+        return [zcdp.compose([*rhos, *(each.count * each.rho for each in parts.pures)])]
 
     return _proved(found, 1)
 
@@ -137,9 +140,10 @@ def _rho(part: Event, adjacency: Adjacency) -> Amounts:
 def _mu_squared(part: Event, adjacency: Adjacency) -> Amounts:
     def found() -> list[float]:
         parts = _untruncated(part, adjacency)
-        if parts.sampled or parts.laplaces:
+        if parts.sampled or parts.pures or parts.selections:
             raise NotProved(
-                "a sampled or Laplace release has no exact mu, and the mu of a limit theorem proves nothing; "
+                "a sampled, Laplace or other pure release, or a Selection, has no exact mu, "
+                "and the mu of a limit theorem proves nothing; "
                 "use an rdp filter or odometer"
             )
         return [2 * zcdp.compose(each.count * zcdp.gaussian(each.noise) for each in parts.gaussians)]

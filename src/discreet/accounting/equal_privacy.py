@@ -29,10 +29,10 @@ class LessNoise:
 
 def less_noise(rate: float, noise: float, steps: int, delta: float) -> LessNoise:
     """For `steps` Poisson-sampled Gaussian releases: noise 1.3 at epoch 20 of MNIST becomes 1.06 by the CLT."""
-    checks.rate("rate", rate)
-    checks.positive("noise", noise)
-    checks.count("steps", steps)
-    checks.open_unit("delta", delta)
+    rate = checks.rate("rate", rate)
+    noise = checks.positive("noise", noise)
+    steps = checks.count("steps", steps)
+    delta = checks.open_unit("delta", delta)
     curve = rdp.compose([(partial(rdp.sampled_gaussian, rate, noise), steps)])
     epsilon = published.moments(curve, delta)
 

@@ -22,7 +22,7 @@ from discreet.accounting.filters import (
     RdpOrderFilter,
     ZcdpFilter,
 )
-from discreet.accounting.releases import releases
+from discreet.accounting.interpret import releases
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.arrays import Array
@@ -102,7 +102,7 @@ def zcdp_filter(epsilon: float, delta: float, adjacency: Adjacency = Adjacency.A
 
 def gaussian_filter(epsilon: float, delta: float, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> GaussianFilter:
     """The Gaussian-DP filter whose mu is (epsilon, delta)-private."""
-    checks.positive("epsilon", epsilon)
+    epsilon = checks.positive("epsilon", epsilon)
     mu = gdp.mu_for(epsilon, checks.open_unit("delta", delta))
     return _within(epsilon, lambda share: GaussianFilter(mu * mu * share, delta, adjacency))
 
@@ -133,8 +133,8 @@ def _curve(course: Event, adjacency: Adjacency, orders: Sequence[float]) -> Arra
 
 def _room(orders: Sequence[float], epsilon: float, delta: float, conversion: Conversion) -> Array:
     """What may be spent at each order so that it converts to epsilon at delta."""
-    checks.positive("epsilon", epsilon)
-    checks.open_unit("delta", delta)
+    epsilon = checks.positive("epsilon", epsilon)
+    delta = checks.open_unit("delta", delta)
     array = np.asarray(orders, dtype=np.float64)
     room: Array = epsilon - parse(Conversion, "conversion", conversion).rule(array, np.zeros_like(array), delta)
     return room

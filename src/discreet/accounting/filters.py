@@ -70,7 +70,7 @@ class RdpOrderFilter:
 
     def __post_init__(self) -> None:
         costs.check_orders((self.order,))
-        checks.positive("limit", self.limit)
+        object.__setattr__(self, "limit", checks.positive("limit", self.limit))
         object.__setattr__(self, "conversion", parse(Conversion, "conversion", self.conversion))
         _check_common(self)
 
@@ -133,7 +133,7 @@ class ZcdpFilter:
     returns_unspent: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        checks.positive("rho", self.rho)
+        object.__setattr__(self, "rho", checks.positive("rho", self.rho))
         _check_common(self)
 
     @property
@@ -163,7 +163,7 @@ class GaussianFilter:
     returns_unspent: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        checks.positive("mu_squared", self.mu_squared)
+        object.__setattr__(self, "mu_squared", checks.positive("mu_squared", self.mu_squared))
         _check_common(self)
 
     @property
@@ -197,7 +197,7 @@ class BasicFilter:
     returns_unspent: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        checks.positive("epsilon", self.epsilon)
+        object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon))
         _check_common(self)
 
     @property
@@ -259,7 +259,7 @@ def _converted(orders: Amounts, limits: Amounts, delta: float, rule: rdp.Convers
 
 
 def _check_common(budget: Filter) -> None:
-    checks.open_unit("delta", budget.delta)
+    object.__setattr__(budget, "delta", checks.open_unit("delta", budget.delta))
     object.__setattr__(budget, "adjacency", parse(Adjacency, "adjacency", budget.adjacency))
     object.__setattr__(budget, "unit", parse(Unit, "unit", budget.unit))
     if not all(limit >= 1e-280 for limit in budget.limits):

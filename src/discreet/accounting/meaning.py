@@ -97,8 +97,8 @@ def from_event(event: Event, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Ris
 
 def from_budget(epsilon: float, delta: float) -> Risk:
     """From one (epsilon, delta): Dong, Roth, Su 2019, Proposition 2.5; Kairouz, Oh, Viswanath 2015."""
-    checks.open_unit("delta", delta)
-    checks.real("epsilon", epsilon)
+    delta = checks.open_unit("delta", delta)
+    epsilon = checks.real("epsilon", epsilon)
     return Risk(tradeoff.from_pairs(np.array([float(epsilon)]), np.array([delta])))
 
 

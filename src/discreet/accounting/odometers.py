@@ -147,7 +147,7 @@ class ZcdpOdometer:
     kind: ClassVar[str] = "zcdp"
 
     def __post_init__(self) -> None:
-        checks.positive("scale", self.scale)
+        object.__setattr__(self, "scale", checks.positive("scale", self.scale))
         _check_common(self)
 
     @classmethod
@@ -155,7 +155,7 @@ class ZcdpOdometer:
         cls, delta: float, rho: float, adjacency: Adjacency = Adjacency.ADD_REMOVE, unit: Unit = Unit.EXAMPLE
     ) -> ZcdpOdometer:
         """The odometer that reads lowest once `rho` is spent, a public guess made beforehand."""
-        checks.positive("rho", rho)
+        rho = checks.positive("rho", rho)
         spent = (min(rho, 0.5 * FULL),)
         scales = [2 * spent[0] * 2.0 ** (k / 4) for k in range(-60, 40)]
         return min((cls(delta, scale, adjacency, unit) for scale in scales), key=lambda each: each.reading(spent))
@@ -200,9 +200,11 @@ class GaussianOdometer:
     kind: ClassVar[str] = "gdp"
 
     def __post_init__(self) -> None:
-        if not checks.positive("cap", self.cap) < FULL:
+        object.__setattr__(self, "cap", checks.positive("cap", self.cap))
+        object.__setattr__(self, "slope", checks.real("slope", self.slope))
+        if not self.cap < FULL:
             raise InputError(f"cap must be below {FULL:g}, got {self.cap!r}")
-        if not (checks.real("slope", self.slope) >= -0.5 and math.isfinite(self.slope)):
+        if not (self.slope >= -0.5 and math.isfinite(self.slope)):
             raise InputError(f"slope must be finite and at least -0.5, got {self.slope!r}")
         _check_common(self)
 
@@ -302,6 +304,6 @@ def _quanta(odometer: Odometer) -> Amounts:
 
 
 def _check_common(odometer: Odometer) -> None:
-    checks.open_unit("delta", odometer.delta)
+    object.__setattr__(odometer, "delta", checks.open_unit("delta", odometer.delta))
     object.__setattr__(odometer, "adjacency", parse(Adjacency, "adjacency", odometer.adjacency))
     object.__setattr__(odometer, "unit", parse(Unit, "unit", odometer.unit))

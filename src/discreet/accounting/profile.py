@@ -43,13 +43,13 @@ def delta_at(
     | pld, gdp        | the profile itself; a closed form where nothing is sampled                     |
     | all others      | the smallest delta, within a tenth of a percent, at which they say `epsilon` |
     """
-    checks.nonnegative("epsilon", epsilon)
+    epsilon = checks.nonnegative("epsilon", epsilon)
     adjacency, method = parse(Adjacency, "adjacency", adjacency), parse(Method, "method", method)
     if method not in _EXACT:
         return _inverted(event, epsilon, adjacency, method)
     if method is Method.GDP:
         account(event, 0.5, adjacency, method)  # refuses what the theory does not cover
-    upper = _inverted(event, epsilon, adjacency, Method.RDP).delta  # proved as well, and near
+    upper = _near(event, epsilon, adjacency)
     lower, at = 0.0, np.array([epsilon])
     for _ in range(3):
         focus = min(max(upper, _SMALLEST), 0.1)
@@ -60,6 +60,14 @@ def delta_at(
             break
     name = "gaussian" if isinstance(curve, GaussianTradeOff) else method.value
     return DeltaAt(epsilon, upper, adjacency, name, "guarantee", lower)
+
+
+def _near(event: Event, epsilon: float, adjacency: Adjacency) -> float:
+    """An upper bound on delta, proved as well, and near; sampled pure releases have no Rényi bound."""
+    try:
+        return _inverted(event, epsilon, adjacency, Method.RDP).delta
+    except NotProved:
+        return _inverted(event, epsilon, adjacency, Method.ADVANCED).delta
 
 
 def group_guarantee(
@@ -75,8 +83,8 @@ def group_guarantee(
     function of one unit (Dong, Roth, Su 2022, Theorem 2.14), which holds for any way the k units may enter; it is not
     the least possible. There is no lower bound then. `NotProved` for other methods.
     """
-    checks.open_unit("delta", delta)
-    checks.count("group", size)
+    delta = checks.open_unit("delta", delta)
+    size = checks.count("group", size)
     adjacency, method = parse(Adjacency, "adjacency", adjacency), parse(Method, "method", method)
     if method not in _EXACT:
         raise NotProved(f"groups are accounted for by method pld (or gdp without sampling), not {method.value}")

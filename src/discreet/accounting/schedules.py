@@ -9,6 +9,9 @@ Yu et al. 2019, section III-C. Time t is an epoch, or a step where the schedule 
 | exponential | initial exp(-rate t)                                         | rate > 0                        |
 | step        | initial rate^floor(t / period)                               | 0 < rate < 1, period            |
 | polynomial  | (initial - end) (1 - t / period)^rate + end, then end        | rate > 0, end < initial, period |
+| piecewise   | that of the last start that is not after t                   | start=multiplier, from 0 on     |
+
+All take `every` (the multiplier changes only when t is a multiple of it) and `floor` (it never falls below).
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ class Kind(StrEnum):
     EXPONENTIAL = "exponential"
     STEP = "step"
     POLYNOMIAL = "polynomial"
+    PIECEWISE = "piecewise"
 
 
 _NEEDS: dict[Kind, set[str]] = {
@@ -45,12 +49,17 @@ _NEEDS: dict[Kind, set[str]] = {
     Kind.EXPONENTIAL: {"initial", "rate"},
     Kind.STEP: {"initial", "rate", "period"},
     Kind.POLYNOMIAL: {"initial", "rate", "end", "period"},
+    Kind.PIECEWISE: set(),
 }
+_ALL_TAKE = {"per", "every", "floor"}
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A schedule. `rate` is None where it is to be found (`solve_rate`); `per_step` lets t count steps."""
+    """A schedule. `rate` is None where it is to be found (`solve_rate`); `per_step` lets t count steps.
+
+    `pieces` are the (start, multiplier) pairs of a piecewise schedule, whose `initial` is the first multiplier.
+    """
 
     kind: Kind
     initial: float
@@ -58,21 +67,41 @@ class Schedule:
     period: int = 1
     end: float = 0.0
     per_step: bool = False
+    every: int = 1
+    floor: float = 0.0
+    pieces: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
-        checks.positive("schedule: initial", self.initial)
-        checks.count("schedule: period", self.period)
+        object.__setattr__(self, "initial", checks.positive("schedule: initial", self.initial))
+        object.__setattr__(self, "period", checks.count("schedule: period", self.period))
+        object.__setattr__(self, "every", checks.count("schedule: every", self.every))
+        object.__setattr__(self, "floor", checks.nonnegative("schedule: floor", self.floor))
+        self._check_pieces()
         if self.rate is not None:
-            checks.positive("schedule: rate", self.rate)
+            object.__setattr__(self, "rate", checks.positive("schedule: rate", self.rate))
             if self.kind is Kind.STEP and not self.rate < 1:
                 raise InputError(f"schedule: rate of a step schedule must be less than 1, got {self.rate!r}")
         if self.kind is Kind.POLYNOMIAL and not 0 < self.end < self.initial:
             raise InputError(f"schedule: end must be greater than 0 and less than initial, got {self.end!r}")
 
+    def _check_pieces(self) -> None:
+        starts = [start for start, _ in self.pieces]
+        if (self.kind is Kind.PIECEWISE) != bool(starts) or (starts and starts[0] != 0):
+            raise InputError("schedule: a piecewise schedule needs start=multiplier pairs, the first at 0")
+        if any(not low < high for low, high in itertools.pairwise(starts)):
+            raise InputError(f"schedule: the starts of the pieces must rise, got {starts}")
+        for start, noise in self.pieces:
+            checks.positive(f"schedule: multiplier from {start}", noise)
+
     def multiplier(self, t: int) -> float:
         """The noise multiplier at epoch (or step) `t`, counted from 0."""
+        return max(self.floor, self._shape(t - t % self.every))
+
+    def _shape(self, t: int) -> float:
         if self.kind is Kind.UNIFORM:
             return self.initial
+        if self.kind is Kind.PIECEWISE:
+            return next(noise for start, noise in reversed(self.pieces) if start <= t)
         if self.rate is None:
             raise InputError("schedule: rate is missing; give rate=..., or let `calibrate` find it")
         match self.kind:
@@ -88,7 +117,7 @@ class Schedule:
 
     def phases(self, steps: int, sampling_rate: float) -> list[tuple[float, int]]:
         """(multiplier, steps) runs of a plan of `steps` steps; step i belongs to epoch floor(i x sampling rate)."""
-        checks.count("steps", steps)
+        steps = checks.count("steps", steps)
         found: list[tuple[float, int]] = []
         for t, begin, end in self._spans(steps, sampling_rate):
             noise = self.multiplier(t)
@@ -129,8 +158,10 @@ def parse(text: str) -> Schedule:
     given: dict[str, str] = {}
     for item in filter(None, rest.split(",")):
         key, equals, value = item.partition("=")
-        if not equals or key in given or key not in _NEEDS[kind] | {"per"}:
-            known = ", ".join(sorted(_NEEDS[kind] | {"per"}))
+        known_here = _NEEDS[kind] | _ALL_TAKE
+        is_piece = kind is Kind.PIECEWISE and key.isdecimal()
+        if not equals or key in given or not (key in known_here or is_piece):
+            known = ", ".join(sorted(known_here | ({"0, 20, ..."} if kind is Kind.PIECEWISE else set())))
             raise InputError(f"--schedule {text}: cannot use {item!r}; {kind} takes {known}, each once, as key=value")
         given[key] = value
     missing = _NEEDS[kind] - set(given) - {"rate"}
@@ -139,10 +170,15 @@ def parse(text: str) -> Schedule:
     if given.get("per", "epoch") not in ("epoch", "step"):
         raise InputError(f"--schedule {text}: per must be epoch or step, got {given['per']!r}")
     numbers = {key: _number(text, key, value) for key, value in given.items() if key != "per"}
-    period = numbers.pop("period", 1.0)
-    if period != int(period):
-        raise InputError(f"--schedule {text}: period must be a whole number, got {period!r}")
-    return Schedule(kind, period=int(period), per_step=given.get("per") == "step", **numbers)
+    whole = {key: numbers.pop(key, 1.0) for key in ("period", "every")}
+    for key, number in whole.items():
+        if number != int(number):
+            raise InputError(f"--schedule {text}: {key} must be a whole number, got {number!r}")
+    pieces = tuple((int(key), numbers.pop(key)) for key in list(numbers) if key.isdecimal())
+    initial = numbers.pop("initial", pieces[0][1] if pieces else 1.0)
+    period, every = int(whole["period"]), int(whole["every"])
+    per_step = given.get("per") == "step"
+    return Schedule(kind, initial, period=period, every=every, per_step=per_step, pieces=pieces, **numbers)
 
 
 def epochs_within(schedule: Schedule, rho: float) -> int:
@@ -150,9 +186,9 @@ def epochs_within(schedule: Schedule, rho: float) -> int:
 
     A billionth of the budget is forgiven, so that 100 epochs at 1 / 128 fit 0.78125 whatever the rounding.
     """
-    checks.positive("rho", rho)
+    rho = checks.positive("rho", rho)
     if schedule.kind is Kind.UNIFORM:
-        return int(rho * 2 * schedule.initial**2 * (1 + 1e-9))
+        return int(rho * 2 * schedule.multiplier(0) ** 2 * (1 + 1e-9))
     spent = 0.0
     for t in range(_MAX_EPOCHS):
         noise = schedule.multiplier(t)
@@ -169,9 +205,9 @@ def solve_rate(schedule: Schedule, fits: Callable[[Schedule, int], bool], epochs
     That is how Table III was made (with a coarser grid in six of its 32 entries). Where no multiple of `GRID` does
     it, finer grids are tried. `InputError` if there is no such rate.
     """
-    checks.count("epochs", epochs)
-    if schedule.kind is Kind.UNIFORM:
-        raise InputError("--schedule: a uniform schedule has no rate to find; calibrate the noise instead")
+    epochs = checks.count("epochs", epochs)
+    if schedule.kind in (Kind.UNIFORM, Kind.PIECEWISE):
+        raise InputError(f"--schedule: a {schedule.kind} schedule has no rate to find; calibrate the noise instead")
     falling = schedule.kind is Kind.STEP  # the smaller the rate of a step schedule, the faster it decays
 
     def at(rate: float) -> Schedule:

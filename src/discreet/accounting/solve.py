@@ -41,20 +41,20 @@ class Solution:
 
 def epsilon_of(delta: float, adjacency: Adjacency = Adjacency.ADD_REMOVE, method: Method = Method.PLD) -> Measure:
     """Epsilon at `delta`."""
-    checks.open_unit("delta", delta)
+    delta = checks.open_unit("delta", delta)
     return lambda event: guarantee(event, delta, adjacency, method).epsilon
 
 
 def mu_of(slack: float, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Measure:
     """The mu with f >= G_mu - slack at every share: exact without sampling and slack 0 (`covering.covering_mu`)."""
     if slack != 0:
-        checks.open_unit("delta", slack)
+        slack = checks.open_unit("delta", slack)
     return lambda event: covering_mu(trade_off(event, adjacency), slack)
 
 
 def true_positives_of(false_positive_rate: float, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Measure:
     """The most true positives of an attack with this share of false positives, from the trade-off function."""
-    checks.open_unit("false_positive_rate", false_positive_rate)
+    false_positive_rate = checks.open_unit("false_positive_rate", false_positive_rate)
     return lambda event: meaning.from_event(event, adjacency).true_positive_rate(false_positive_rate)
 
 

@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from discreet.accounting import classic, gdp, published, rdp, truncation, zcdp
+from discreet.accounting import classic, gdp, published, rdp, selection, truncation, zcdp
+from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.bounds import epsilon_interval, symmetrised_interval
 from discreet.accounting.releases import Releases
 from discreet.core.errors import NotProved
@@ -26,20 +27,45 @@ class Proved:
     theorem: str = ""
 
 
+_CLOSE = 1.05
+"""An upper bound within this factor of the lower one is not worth another theorem."""
+
+
 def _pld(parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
-    gaussians = parts.only_gaussian("pld")
+    if parts.selections:
+        return _one_search(parts, delta, tolerance)
+    bounded = parts.bounded_losses()
+    if bounded:
+        return _with_bounded(parts, bounded, delta, tolerance)
     if not parts.sampled:
         return _gaussian(parts, delta, "gaussian")
     interval = symmetrised_interval if parts.fixed_size else epsilon_interval
-    upper = interval(gaussians, delta, tolerance)
-    if parts.fixed_size and math.isinf(
-        upper.upper
-    ):  # beyond the grid; sampling costs no more than releases that everyone takes part in
-        return Proved(_gaussian(parts, delta).upper, upper.lower)
-    if not parts.dominated:
-        return Proved(upper.upper, upper.lower)
-    lower = interval(parts.attained, delta, tolerance).lower
-    return Proved(upper.upper, min(upper.upper, max(lower, _known(parts, delta))))
+    found = interval(parts.gaussians, delta, tolerance)
+    upper, theorem = found.upper, ""
+    if parts.fixed_size and math.isinf(upper):
+        # Beyond the grid; sampling costs no more than releases that everyone takes part in.
+        upper = _gaussian(parts, delta).upper
+    if not upper <= _CLOSE * found.lower:
+        other = _rdp(parts, delta, tolerance).upper
+        upper, theorem = (other, "rdp") if other < upper else (upper, "")
+    lower = found.lower
+    if parts.dominated:
+        lower = max(interval(parts.attained, delta, tolerance).lower, _known(parts, delta))
+    return Proved(upper, min(upper, lower), theorem)
+
+
+def _with_bounded(parts: Releases, bounded: list[BoundedLoss], delta: float, tolerance: Tolerance) -> Proved:
+    """Pure releases, perhaps beside Gaussians. From below only the Gaussians count."""
+    interval = symmetrised_interval if parts.sampled and parts.fixed_size else epsilon_interval
+    found = interval(parts.gaussians, delta, tolerance, bounded)
+    # The worst pair of a range of losses is worse than each of its members, so that Rényi bounds may be lower.
+    rivals = [] if any(part.rate < 1 for part in parts.pures) else [_rdp(parts, delta, tolerance).upper]
+    rivals += [] if parts.gaussians else [classic.by_basic(list(parts.pairs()), delta)]
+    upper, lower = min([found.upper, *rivals]), found.lower
+    if parts.dominated:
+        attained = interval(parts.attained, delta, tolerance).lower if parts.attained else 0.0
+        lower = max(attained, _known(parts, delta))
+    return Proved(upper, min(lower, upper))
 
 
 def _gaussian(parts: Releases, delta: float, theorem: str = "") -> Proved:
@@ -56,6 +82,25 @@ def _gaussian(parts: Releases, delta: float, theorem: str = "") -> Proved:
 def _known(parts: Releases, delta: float) -> float:
     """The most that is known from below of any one kind of epoch or period: part of what was released."""
     return max(part.lower(delta) for part in parts.dominated)
+
+
+def _one_search(parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
+    """From the privacy profile of one trial, read off its privacy-loss distribution."""
+    if len(parts.selections) > 1 or parts.gaussians or parts.pures:
+        parts.without_selection("pld")
+    (search,) = parts.selections
+    if search.count > 1 or search.rate < 1:
+        raise NotProved(
+            "method pld accounts for one search alone, without sampling around it; use method rdp, basic or advanced"
+        )
+    known: dict[float, float] = {}
+
+    def trial(at: float) -> float:
+        if at not in known:
+            known[at] = _pld(search.trial, at, lambda epsilon: max(tolerance(epsilon), 0.02 * epsilon)).upper
+        return known[at]
+
+    return Proved(selection.epsilon(trial, search.trials, delta), 0.0, "pld-profile")
 
 
 def _rdp(parts: Releases, delta: float, _tolerance: Tolerance) -> Proved:
@@ -78,8 +123,9 @@ def _zcdp(parts: Releases, delta: float, _tolerance: Tolerance) -> Proved:
             "zCDP gains nothing from sampling: method zcdp accounts without sampling (rate 1), for epochs and for "
             "allocation only; use method pld or rdp, or zcdp-rs for the published conjecture on Poisson batches"
         )
+    parts.without_selection("zcdp")
     rhos = [part.count * zcdp.gaussian(part.noise) for part in parts.gaussians]
-    rhos += [pure.count * zcdp.pure(pure.epsilon) for pure in parts.laplaces]
+    rhos += [part.count * part.rho for part in parts.pures]
     return Proved(zcdp.epsilon(zcdp.compose(rhos), delta))
 
 

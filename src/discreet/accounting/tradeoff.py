@@ -20,8 +20,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from discreet.accounting import gdp
+from discreet.accounting.interpret import releases
 from discreet.accounting.pld.whole import FOCUS, chord, whole_profile
-from discreet.accounting.releases import releases
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.arrays import Array
@@ -196,7 +196,7 @@ class PolygonalTradeOff:
         A chain of lines t <- c + e^s t is a line again, so each chain bounds delta at the sum of its s. The chains
         are those that are least at about 1500 shares. What is known of tests for one unit holds for groups as well.
         """
-        checks.count("group", size)
+        size = checks.count("group", size)
         slopes, constants = self.lines
         growths, constants = lower_hull(np.exp(slopes), constants)  # the lines that count
         slopes, crossings = np.log(growths), -np.diff(constants) / np.diff(growths)
@@ -231,19 +231,21 @@ def trade_off(event: Event, adjacency: Adjacency = Adjacency.ADD_REMOVE, focus: 
     """The trade-off function of a plan that is fixed before the data is seen, from its privacy-loss distribution.
 
     Gaussians without sampling are exact. `focus` is the delta near which bounds are closest; the default suits shares
-    of false positives down to 1e-9. What `account.guarantee` does not cover by method pld is `NotProved` here too.
-    Numerical failure gives f = 0.
+    of false positives down to 1e-9. Pure releases count in `lower` only: `upper` is that of the Gaussians beside them.
+    What `account.guarantee` does not cover by method pld is `NotProved` here too, and so is a Selection. Numerical
+    failure gives f = 0.
     """
     if not tally(event):
         return GaussianTradeOff(0.0)
     try:
         with np.errstate(all="ignore"):
             parts = releases(event, adjacency)
-            gaussians = parts.only_gaussian("pld")
-            if not parts.sampled:
-                curve = from_mu(gdp.compose_mu((part.noise, part.count) for part in gaussians))
+            bounded = parts.bounded_losses()
+            if not (parts.sampled or bounded):
+                curve = from_mu(gdp.compose_mu((part.noise, part.count) for part in parts.gaussians))
                 return curve if not parts.dominated else _one_sided(curve)
-            found = whole_profile(gaussians, focus, symmetrised=parts.fixed_size)
+            symmetrised = parts.sampled and parts.fixed_size
+            found = whole_profile(parts.gaussians, focus, symmetrised=symmetrised, bounded=bounded)
     except DiscreetError:
         raise
     except (ArithmeticError, ValueError):

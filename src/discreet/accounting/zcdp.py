@@ -15,16 +15,23 @@ from discreet.core.adjacency import Adjacency
 from discreet.core.errors import NotProved
 
 _UP = 1 + 2.0**-48
+_TINY = 2.0**-1074
+"""The smallest positive number: what underflows is rounded up to it before it is counted."""
 
 
 def gaussian(noise: float) -> float:
     """rho of a Gaussian release with effective noise multiplier `noise`: 1 / (2 s^2) (Proposition 1.6)."""
-    return 0.5 / noise**2 * _UP
+    return 0.5 / noise**2 * _UP + _TINY
 
 
 def pure(epsilon: float) -> float:
     """rho of an epsilon-differentially private release, Laplace noise say: epsilon^2 / 2 (Proposition 1.4)."""
-    return 0.5 * epsilon**2 * _UP
+    return 0.5 * epsilon**2 * _UP + _TINY
+
+
+def bounded_range(epsilon: float) -> float:
+    """rho of a release whose loss has the range epsilon: epsilon^2 / 8 (Cesar and Rogers 2021, Lemma 3.2)."""
+    return 0.125 * epsilon**2 * _UP + _TINY
 
 
 def compose(rhos: Iterable[float]) -> float:
@@ -54,7 +61,7 @@ def epsilon_loose(rho: float, delta: float) -> float:
 
 def epsilon(rho: float, delta: float) -> float:
     """The least epsilon over all orders: rho alpha converted by Canonne, Kamath, Steinke 2020, Proposition 12."""
-    checks.open_unit("delta", delta)
+    delta = checks.open_unit("delta", delta)
     if rho == 0:
         return 0.0
     if not math.isfinite(rho):
@@ -68,7 +75,7 @@ def epsilon(rho: float, delta: float) -> float:
 
 def delta(rho: float, epsilon: float) -> float:
     """The least delta over many orders at which rho-zCDP gives `epsilon` (the same proposition)."""
-    checks.nonnegative("epsilon", epsilon)
+    epsilon = checks.nonnegative("epsilon", epsilon)
     if rho == 0:
         return 0.0
     best = max((epsilon + rho) / (2 * rho) - 1, 1 / math.sqrt(2 * rho))
@@ -87,7 +94,7 @@ def rho_for(epsilon: float, delta: float) -> float:
 
 def rho_for_loose(epsilon: float, delta: float) -> float:
     """The largest rho whose `epsilon_loose` is within `epsilon`: (sqrt(eps + L) - sqrt(L))^2 with L = log(1/delta)."""
-    checks.positive("epsilon", epsilon)
+    epsilon = checks.positive("epsilon", epsilon)
     log = -math.log(checks.open_unit("delta", delta))
     return (epsilon / (math.sqrt(epsilon + log) + math.sqrt(log))) ** 2 * (1 - 2.0**-48)
 

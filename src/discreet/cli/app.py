@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import typer
 
-from discreet.cli import calibrate, compare, epsilon, ledger, suggest, train, verify
+from discreet.cli import calibrate, compare, epsilon, ledger, plan, suggest, train, verify
 from discreet.core.errors import BudgetExhausted, DiscreetError, Interrupted, VerificationFailed
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ app.add_typer(ledger.app, name="ledger")
 app.command("epsilon")(epsilon.epsilon)
 app.command("compare")(compare.compare_methods)
 app.command("calibrate")(calibrate.calibrate)
+app.command("plan")(plan.plan)
 app.command("suggest")(suggest.suggest)
 
 

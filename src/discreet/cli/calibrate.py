@@ -203,7 +203,7 @@ def _show(limit: Limit, event: Event, spent: float, found: dict[str, float], as_
 
 def _rate_for_rho(rho: float, plan: PlanOptions, delta: float | None, as_json: bool) -> None:
     """Yu et al. 2019, Theorem 2: an epoch costs its dearest batch, and epochs add up."""
-    checks.positive("--rho", rho)
+    rho = checks.positive("--rho", rho)
     if plan.schedule is None:
         raise InputError("--rho needs --schedule (and --epochs); to calibrate the noise itself give --epsilon")
     if plan.sampling not in (Sampling.POISSON, Sampling.SHUFFLE, Sampling.NONE):

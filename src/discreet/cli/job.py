@@ -15,7 +15,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.plan.validation import validate
 from discreet.publication.folder import check_target, publish
 from discreet.recipes import Recipe, load_recipe
-from discreet.training import Trained, Training
+from discreet.training import EarlyStopping, Trained, Training
 
 _FILE = "job.json"
 
@@ -66,6 +66,7 @@ class Job:
             split.train,
             units=split.units,
             public_test=split.test,
+            public_validation=split.validation,
             run_dir=self.folder,
             resume=self.resume,
             ledger=ledger,
@@ -78,7 +79,9 @@ class Job:
             with training.session() as session:
                 trained = training.result(session)
         else:
-            trained = training.run(evaluate_every=self.recipe.evaluate_every)
+            patience = self.recipe.patience
+            early = None if patience is None else EarlyStopping(patience=patience)
+            trained = training.run(evaluate_every=self.recipe.evaluate_every, early=early)
         return publish(trained, self.target), trained
 
     def _remember(self) -> None:

@@ -185,7 +185,7 @@ def _periodic(
     chosen: int,
 ) -> Draws:
     """The last batch of an epoch may be smaller: their number is rounded up."""
-    checks.count("--chosen", chosen)
+    chosen = checks.count("--chosen", chosen)
     if per_epoch is not None:
         period = checks.count("--per-epoch", per_epoch)
     elif rate is not None or (batch is not None and population is not None):

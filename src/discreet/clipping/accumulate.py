@@ -11,7 +11,9 @@ from torch import Tensor
 from discreet.clipping.engines import Clip, Engine
 from discreet.core.arrays import Array
 from discreet.core.errors import PrivacyViolation
+from discreet.core.memory import recycled
 from discreet.core.release import ClippedSum
+from discreet.mechanism.grid import compiled
 
 
 class Accumulator:
@@ -23,13 +25,16 @@ class Accumulator:
         self._handed_over = False
 
     def add(self, sums: Mapping[str, Tensor]) -> None:
-        """Add the clipped sums of one chunk, and take their memory over."""
-        for name in self._shapes:
-            part = sums[name].detach().cpu().double().numpy()
+        """Add the clipped sums of one chunk, in float64, and take their memory over."""
+        for name, shape in self._shapes.items():
+            part = sums[name].detach().cpu().numpy()
             if name in self._totals:
                 self._totals[name] += part
-            else:
+            elif part.dtype == np.float64 and part.flags.c_contiguous and part.flags.writeable:
                 self._totals[name] = part
+            else:
+                self._totals[name] = recycled(shape, np.float64)
+                self._totals[name][...] = part  # exact
 
     def total(self, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
         """The sum, rounded to the grid once, with its sensitivity in exact arithmetic. It is handed over: nothing can
@@ -49,8 +54,7 @@ class Accumulator:
         dimension = sum(total.size for total in totals.values())
         slack = 2 * engine.error * clip.norm * largest_batch
         sensitivity = (clip.norm + slack + clip.grid * math.sqrt(dimension)) * (1 + 2.0**-50)
+        round_to = compiled().round_to
         for total in totals.values():
-            np.divide(total, clip.grid, out=total)  # exact, as the grid is a power of two
-            np.rint(total, out=total)
-            np.multiply(total, clip.grid, out=total)
+            round_to(total.reshape(-1), clip.grid)
         return ClippedSum(totals, sensitivity, clip.grid)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -30,7 +29,8 @@ Share = tuple[Rule, str]
 def clipped_sums(
     model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, norm: float, units: Units | None = None
 ) -> dict[str, Tensor]:
-    """The sum of the gradients of all examples, each clipped to `norm`: float64, by parameter name.
+    """The sum of the gradients of all examples, each clipped to `norm`, by parameter name: in the type in which it was
+    formed, at least single precision, and float64 where several calls add up.
 
     With `units`, the sum of the mean gradients of units, each clipped as a whole.
     """
@@ -120,15 +120,12 @@ def _total(held: list[Share], parameter: nn.Parameter, weights: Tensor) -> Tenso
     if not held:
         return torch.zeros(parameter.shape, dtype=torch.float64, device=parameter.device)
     first, *others = (one.total(name, weights).view(parameter.shape) for one, name in held)
-    total = _double(first)
+    if not others:
+        return first
+    total = first.double()
     for part in others:
         total += part
     return total
-
-
-def _double(tensor: Tensor) -> Tensor:
-    """The tensor in float64. (NumPy asks for large pages of memory, which is faster than torch here.)"""
-    return torch.from_numpy(tensor.numpy().astype(np.float64)) if tensor.device.type == "cpu" else tensor.double()
 
 
 @contextmanager

@@ -36,7 +36,8 @@ class Clip:
 
 
 class ClippedSums(Protocol):
-    """From a chunk to float64 sums by parameter name; rows lie along axis 0, and there is at least one.
+    """From a chunk to sums by parameter name, in the type in which they were formed, in memory of their own; rows lie
+    along axis 0, and there is at least one.
 
     Without `units` every row is an example of its own. With them, the gradient of the mean of a unit's losses is
     clipped as a whole. A row whose gradient is not finite makes its whole unit contribute zero.

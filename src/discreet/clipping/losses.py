@@ -80,18 +80,14 @@ def _of_classes(criterion: Any, output: Tensor, targets: Tensor) -> Tensor | Non
     """Cross entropy of class indices without class weights: the mean is over an example's tokens that count."""
     if criterion.weight is not None or targets.is_floating_point() or output.dim() < 2:
         return None
+    averaged = criterion.reduction == "mean" and output.dim() > 2  # one token is its own mean, or nothing if ignored
+    given = {"reduction": "none" if averaged else "sum", "ignore_index": criterion.ignore_index}
     if type(criterion) is nn.NLLLoss:
-        values = F.nll_loss(output, targets, reduction="none", ignore_index=criterion.ignore_index)
+        values = F.nll_loss(output, targets, **given)
     else:
-        values = F.cross_entropy(
-            output,
-            targets,
-            reduction="none",
-            ignore_index=criterion.ignore_index,
-            label_smoothing=criterion.label_smoothing,
-        )
-    if criterion.reduction != "mean":
-        return values.sum()
+        values = F.cross_entropy(output, targets, label_smoothing=criterion.label_smoothing, **given)
+    if not averaged:
+        return values
     values, counted = values.reshape(len(values), -1), (targets != criterion.ignore_index).reshape(len(values), -1)
     total: Tensor = (values.sum(1) / counted.sum(1).clamp(min=1)).sum()
     return total

@@ -33,6 +33,7 @@ class Query(StrEnum):
     CENTRED_BIT = "centred_bit"
     COVARIANCE = "covariance"
     COUNT = "count"
+    HISTOGRAM = "histogram"
 
 
 class Norm(StrEnum):
@@ -47,6 +48,7 @@ _REPLACE_ONE_RATIO = {
     Query.CENTRED_BIT: 2.0,
     Query.COVARIANCE: math.sqrt(2.0),
     Query.COUNT: 1.0,
+    Query.HISTOGRAM: math.sqrt(2.0),
 }
 
 
@@ -59,9 +61,11 @@ def sensitivity_ratio(query: Query, adjacency: Adjacency, norm: Norm = Norm.L2) 
     | centred_bit | 1                    | 2           |
     | covariance  | 1                    | sqrt 2 (L1: 2, by the triangle inequality) |
     | count       | 1                    | 1           |
+    | histogram   | 1                    | sqrt 2 (L1: 2): one bin loses a unit, another gains it |
 
     This is the only place where the ratio is known; accounting divides the noise multiplier by it.
     """
     if adjacency is not Adjacency.REPLACE_ONE:
         return 1.0
-    return 2.0 if norm is Norm.L1 and query is Query.COVARIANCE else _REPLACE_ONE_RATIO[query]
+    in_l1 = norm is Norm.L1 and query in (Query.COVARIANCE, Query.HISTOGRAM)
+    return 2.0 if in_l1 else _REPLACE_ONE_RATIO[query]

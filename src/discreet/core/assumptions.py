@@ -25,6 +25,12 @@ def general(unit: Unit) -> tuple[str, ...]:
     return public, _UNITS[unit], *others
 
 
+ADAPTIVE = (
+    "What decided the steps of the run saw released values, bought counts and public facts only, and the prediction "
+    "for a single example, computed alone, is the same on every call.",
+)
+"""For a run whose events were chosen on the way."""
+
 _CHUNKS = (
     "Floating point, an assumption about this data and not a theorem: how a batch is cut into chunks changes its "
     "clipped gradients, as computed, by at most 2^-{bits} of the clip norm per unit on average; the sensitivity is "

@@ -4,20 +4,21 @@ An event says which mechanism ran, never what came out. It is what the ledger st
 predicts, what accountants interpret and what a certificate lists. **A published event never changes
 meaning**: a mechanism that differs gets an event of another name.
 
-An accountant may decline an event; it then raises `NotProved` and names the part that it declined.
+`event_json` writes and reads them. An accountant may decline an event; it then raises `NotProved` and names the part
+that it declined.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from discreet.core import checks
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
+from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, Trials
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,57 @@ class Laplace:
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale_multiplier", checks.positive("scale_multiplier", self.scale_multiplier))
         object.__setattr__(self, "query", _query(self.query))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedRange:
+    """One candidate was chosen by the exponential mechanism, that is the one of largest score plus Gumbel noise.
+
+    `epsilon` = the range of the privacy loss under add/remove and zero-out: between neighbours the log-probabilities
+    of all candidates move by amounts that differ by at most `epsilon` (Durfee and Rogers 2019). With Gumbel noise of
+    scale b on scores that one unit moves by at most D, that is 2 D / b, or D / b if one unit moves all scores in the
+    same direction. `query` tells how much more a replacement moves (see `sensitivity_ratio`).
+    """
+
+    epsilon: float
+    query: Query = Query.CLIPPED_SUM
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon))
+        object.__setattr__(self, "query", _query(self.query))
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyMax:
+    """The candidate of largest score plus Laplace or exponential noise was chosen, the noisy scores kept secret.
+
+    `epsilon` = its pure guarantee under add/remove and zero-out: with noise of scale b on scores that one unit moves
+    by at most D, that is 2 D / b, or D / b if one unit moves all scores in the same direction (Dwork and Roth 2014,
+    section 3.3; McKenna and Sheldon 2020). `query` as in `BoundedRange`.
+    """
+
+    epsilon: float
+    query: Query = Query.CLIPPED_SUM
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon))
+        object.__setattr__(self, "query", _query(self.query))
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """`event` ran K times, K secret with the law `trials`, and only the best result by a public order was released.
+
+    Random stopping: Liu and Talwar 2019, Papernot and Steinke 2022. `event` is all that one trial reads.
+    """
+
+    event: Event
+    trials: Trials
+
+    def __post_init__(self) -> None:
+        _require_event("Selection.event", self.event)
+        if not isinstance(self.trials, NegativeBinomialTrials | PoissonTrials):
+            raise InputError(f"Selection.trials must be the law of K, got {self.trials!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +222,7 @@ class Compose:
 Sampled = Poisson | TruncatedPoisson | FixedSize | Epoch | Allocation
 """What one draw of a sampler released."""
 
-Event = Gaussian | Laplace | Sampled | Repeat | Compose
+Event = Gaussian | Laplace | BoundedRange | NoisyMax | Selection | Sampled | Repeat | Compose
 
 
 def flatten(event: Event, times: int = 1) -> Iterator[tuple[Event, int]]:
@@ -218,74 +270,6 @@ def steps_of(event: Event) -> tuple[Event, ...]:
             return (inner,) * steps
         case _:
             return (event,)
-
-
-def to_json(event: Event) -> dict[str, Any]:
-    """Encode an event as JSON-ready data under its published name; `from_json` is the inverse."""
-    match event:
-        case Gaussian(noise_multiplier, query):
-            return {"event": "gaussian", "noise_multiplier": noise_multiplier, "query": query.value}
-        case Laplace(scale_multiplier, query):
-            return {"event": "laplace", "scale_multiplier": scale_multiplier, "query": query.value}
-        case Poisson(rate, inner):
-            return {"event": "poisson", "rate": rate, "of": to_json(inner)}
-        case TruncatedPoisson(rate, capacity, population, inner):
-            return {
-                "event": "truncated_poisson",
-                "rate": rate,
-                "capacity": capacity,
-                "population": population,
-                "of": to_json(inner),
-            }
-        case FixedSize(population, batch, inner):
-            return {"event": "fixed_size", "population": population, "batch": batch, "of": to_json(inner)}
-        case Epoch(inner):
-            return {"event": "epoch", "of": to_json(inner)}
-        case Allocation(steps, chosen, inner):
-            return {"event": "allocation", "steps": steps, "chosen": chosen, "of": to_json(inner)}
-        case Repeat(inner, count):
-            return {"event": "repeat", "count": count, "of": to_json(inner)}
-        case Compose(parts):
-            return {"event": "compose", "of": [to_json(part) for part in parts]}
-
-
-def from_json(data: object) -> Event:
-    """Decode what `to_json` made. Unknown names, missing or extra fields are an `InputError`."""
-    if not isinstance(data, Mapping) or not isinstance(data.get("event"), str):
-        raise InputError(f"an event must be an object with a field 'event', got {data!r}")
-    name = data["event"]
-    if name not in _DECODERS:
-        raise InputError(f"unknown event {name!r}; known: {', '.join(sorted(_DECODERS))}")
-    fields, decode = _DECODERS[name]
-    given = set(data) - {"event"}
-    if given != fields:
-        raise InputError(f"event {name!r} needs exactly the fields {sorted(fields)}, got {sorted(given)}")
-    return decode(data)
-
-
-def _compose_from_json(data: Mapping[str, Any]) -> Event:
-    if not isinstance(data["of"], list):
-        raise InputError("event 'compose' needs a list in 'of'")
-    return Compose(tuple(from_json(part) for part in data["of"]))
-
-
-_DECODERS: dict[str, tuple[set[str], Callable[[Mapping[str, Any]], Event]]] = {
-    "gaussian": ({"noise_multiplier", "query"}, lambda d: Gaussian(d["noise_multiplier"], d["query"])),
-    "laplace": ({"scale_multiplier", "query"}, lambda d: Laplace(d["scale_multiplier"], d["query"])),
-    "poisson": ({"rate", "of"}, lambda d: Poisson(d["rate"], from_json(d["of"]))),
-    "truncated_poisson": (
-        {"rate", "capacity", "population", "of"},
-        lambda d: TruncatedPoisson(d["rate"], d["capacity"], d["population"], from_json(d["of"])),
-    ),
-    "fixed_size": (
-        {"population", "batch", "of"},
-        lambda d: FixedSize(d["population"], d["batch"], from_json(d["of"])),
-    ),
-    "epoch": ({"of"}, lambda d: Epoch(from_json(d["of"]))),
-    "allocation": ({"steps", "chosen", "of"}, lambda d: Allocation(d["steps"], d["chosen"], from_json(d["of"]))),
-    "repeat": ({"count", "of"}, lambda d: Repeat(from_json(d["of"]), d["count"])),
-    "compose": ({"of"}, _compose_from_json),
-}
 
 
 def _query(value: object) -> Query:

@@ -109,7 +109,7 @@ class ExPost:
 
 
 def _check(epsilon: object, delta: object) -> float:
-    checks.open_unit("delta", delta)
+    delta = checks.open_unit("delta", delta)
     value = checks.real("epsilon", epsilon)
     if not value >= 0:
         raise InputError(f"epsilon must be at least 0, got {value!r}")

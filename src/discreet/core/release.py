@@ -25,8 +25,8 @@ class ClippedSum:
     grid: float
 
     def __post_init__(self) -> None:
-        checks.positive("sensitivity", self.sensitivity)
-        checks.positive("grid", self.grid)
+        object.__setattr__(self, "sensitivity", checks.positive("sensitivity", self.sensitivity))
+        object.__setattr__(self, "grid", checks.positive("grid", self.grid))
         if math.frexp(self.grid)[0] != 0.5:
             raise InputError(f"grid must be a power of two, got {self.grid!r}")
 

@@ -10,11 +10,12 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """(inputs, targets) for training and, where there is one, for public evaluation.
+    """(inputs, targets) for training and, where there are any, for public evaluation and for public decisions.
 
     `units`: whose each row for training is, where the data says so; shape (rows,).
     """
 
     train: tuple[Tensor, Tensor]
     test: tuple[Tensor, Tensor] | None
+    validation: tuple[Tensor, Tensor] | None = None
     units: np.ndarray | None = None

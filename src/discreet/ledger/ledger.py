@@ -11,9 +11,11 @@ from typing import Any
 from sqlalchemy import Connection, func
 
 from discreet.accounting import filters
+from discreet.accounting.costs import Amounts
 from discreet.accounting.filters import Filter
 from discreet.core.errors import InputError, LedgerError
-from discreet.core.events import Compose, Event, from_json, in_order, steps_of, to_json
+from discreet.core.event_json import from_json, to_json
+from discreet.core.events import Compose, Event, in_order, steps_of
 from discreet.core.guarantee import Guarantee
 from discreet.core.release import Receipt
 from discreet.ledger import store
@@ -125,11 +127,9 @@ class Ledger:
         certificate will say of all its releases) that of its first attempt.
         """
         with self._store.transaction() as connection:
-            opened = store.find(connection, run=run, kind="run")
-            if not opened:
-                raise LedgerError(f"the ledger {self.shown} knows no run {run}; it is another ledger, or was cut")
+            opened = _opened(connection, run, self.shown)
             _check_uncut(connection)
-            if opened[0].content["plan"] != plan_fingerprint:
+            if opened.content["plan"] != plan_fingerprint:
                 raise InputError(
                     "the plan or the initial model differs from those the run was started with; "
                     "resume with the same, or start a new run"
@@ -152,16 +152,14 @@ class Ledger:
         its data set. If any of them refuses, nothing is written.
         """
         with self._store.transaction() as connection:
-            opened = store.find(connection, run=run, kind="run")
-            if not opened:
-                raise LedgerError(f"the ledger {self.shown} knows no run {run}; it is another ledger, or was cut")
+            opened = _opened(connection, run, self.shown)
             position = _charged(connection, run)
             block = tuple(admission(position))
             if not block:
                 raise LedgerError("the admission granted no step and refused none; nothing was charged")
             event = in_order(block)
             places = [(drawn, index) for drawn in block for index in range(len(steps_of(drawn)))]
-            for scope, budget in _filters(connection, opened[0]):
+            for scope, budget in _filters(connection, opened):
                 _check_uncut(connection)
                 self._meter.admit(connection, scope, budget, event, len(places))
             entry = next_entry(
@@ -194,6 +192,12 @@ class Ledger:
         with self._store.transaction() as connection:
             return _charged(connection, run)
 
+    def amounts(self, run: str) -> Amounts:
+        """What the filter of a run's own has counted, in its currency; () if the run has none."""
+        with self._store.transaction() as connection:
+            own = [budget for scope, budget in _filters(connection, _opened(connection, run, self.shown)) if scope.run]
+            return self._meter.spent(connection, Scope(run=run), own[0]) if own else ()
+
     def spent(self, run: str) -> Event:
         """Everything charged to `run`, as one event."""
         return Compose(tuple(from_json(entry.content) for entry in self.entries(run) if entry.kind == "reservation"))
@@ -215,6 +219,14 @@ class Ledger:
     def close(self) -> None:
         """Release the file or the connection."""
         self._store.close()
+
+
+def _opened(connection: Connection, run: str, where: str) -> Entry:
+    """The entry that opened a run."""
+    found = store.find(connection, run=run, kind="run")
+    if not found:
+        raise LedgerError(f"the ledger {where} knows no run {run}; it is another ledger, or was cut")
+    return found[0]
 
 
 def _charged(connection: Connection, run: str) -> int:

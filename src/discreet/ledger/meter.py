@@ -14,7 +14,8 @@ from discreet.accounting.admission import propose, start
 from discreet.accounting.costs import Amounts
 from discreet.accounting.filters import Filter
 from discreet.core.errors import BudgetExhausted, LedgerError
-from discreet.core.events import Event, from_json
+from discreet.core.event_json import from_json
+from discreet.core.events import Event
 from discreet.ledger import store
 from discreet.ledger.chain import check_seal
 

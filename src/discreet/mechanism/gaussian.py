@@ -12,19 +12,15 @@ import math
 
 import numpy as np
 
-from discreet.core.arrays import Array, IntArray
+from discreet.core.arrays import Array
 from discreet.core.errors import PrivacyViolation
 from discreet.core.events import Event, Gaussian
 from discreet.core.release import ClippedSum, Receipt, Release
+from discreet.mechanism.grid import compiled
 from discreet.randomness import Purpose, RoundedSampler, Stream
 
 GRID_BITS = 30
 """The grid lies this many bits below the noise (at least 20, so that rounding is nothing beside it)."""
-
-LARGEST_MULTIPLE = 2.0**52
-"""Multiples of the grid up to here are exact in float64, also after the noise is added."""
-
-_BLOCK = 1 << 14
 
 
 def noise_multiplier(release: Event) -> float:
@@ -49,33 +45,13 @@ def gaussian_release(total: ClippedSum, receipt: Receipt, stream: Stream, sample
     scale = math.ceil(noise_multiplier(receipt.release) * total.sensitivity / total.grid * (1 + 2.0**-50))
     substream = stream.substream(Purpose.NOISE, receipt.position)
     noisy: dict[str, Array] = {}
-    for name in sorted(total.tensors):
-        values = np.asarray(total.tensors[name], np.float64, order="C")
-        noise = sampler.draw(substream, values.size, scale)
-        try:
-            noisy[name] = _add_in_place(noise, values.reshape(-1), total.grid).reshape(values.shape)
-        except ArithmeticError:
-            raise PrivacyViolation(
-                f"the clipped sum of {name} is not on its grid; nothing was released for this step"
-            ) from None
+    sums = {name: np.asarray(total.tensors[name], np.float64, order="C") for name in sorted(total.tensors)}
+    noise = sampler.draw(substream, sum(values.size for values in sums.values()), scale)
+    add_noise, start = compiled().add_noise, 0
+    for name, values in sums.items():
+        part = noise[start : start + values.size]
+        start += values.size
+        if add_noise(values.reshape(-1), part, total.grid):
+            raise PrivacyViolation(f"the clipped sum of {name} is not on its grid; nothing was released for this step")
+        noisy[name] = part.view(np.float64).reshape(values.shape)
     return Release(noisy, receipt.event, receipt)
-
-
-def _add_in_place(noise: IntArray, values: Array, grid: float) -> Array:
-    """`values` + noise x grid, added in whole numbers, in the memory of the noise.
-
-    Block by block, so that all but the result stays in the cache: new memory would cost as much as the noise.
-    `ArithmeticError` if a value is not a multiple of the grid, or too large a one.
-    """
-    noisy = noise.view(np.float64)
-    for start in range(0, len(noise), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        units = values[block] / grid
-        if not (np.abs(units) < LARGEST_MULTIPLE).all():  # nor is NaN
-            raise ArithmeticError
-        whole = units.astype(np.int64)
-        if not (whole == units).all():
-            raise ArithmeticError
-        whole += noise[block]
-        np.multiply(whole, grid, out=noisy[block])
-    return noisy

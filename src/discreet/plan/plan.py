@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from discreet.accounting.account import Method, guarantee, parse
 from discreet.accounting.calibrate import calibrate_noise
+from discreet.accounting.schedules import Schedule
 from discreet.accounting.tradeoff import TradeOff, trade_off
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import BudgetExhausted, InputError, LedgerError
 from discreet.core.events import Compose, Event, Gaussian, Repeat
 from discreet.core.guarantee import Guarantee
-from discreet.plan.sampling import Count, PoissonSampling, Sampling
-from discreet.plan.validation import Frozen, explain
+from discreet.plan.sampling import Count, Draw, PoissonSampling, Sampling
+from discreet.plan.slack import SET_ASIDE, covers, reserve_for
+from discreet.plan.validation import Frozen, explain, fingerprint
 from discreet.sampling import OVERFLOW, Sampler
-
-_SET_ASIDE = 1e-9
-"""The share of delta that is kept for batches beyond `largest_batch`."""
 
 _CONFIRMABLE = 1 + 5e-4
 """A plan claims this much more than its bound, so that an accountant with a grid of its own can confirm the claim."""
@@ -84,6 +80,9 @@ class Plan(Frozen):
     block: Count = 50
     initial_state: str | None = None
 
+    own_filter: ClassVar[None] = None
+    """What is fixed beforehand needs no filter of its own."""
+
     @model_validator(mode="after")
     def _covered(self) -> Plan:
         """What no theorem covers is refused when the plan is made, and so is what its sampler cannot draw."""
@@ -109,18 +108,20 @@ class Plan(Frozen):
         steps: int,
         clip_norm: float,
         delta: float,
-        noise_multiplier: float | Sequence[tuple[float, int]] = 1.0,
+        noise_multiplier: float | Sequence[tuple[float, int]] | Schedule = 1.0,
         adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
         unit: Unit | str = Unit.EXAMPLE,
         rows_per_unit: int = 1,
     ) -> Plan:
         """Plan `steps` steps on batches drawn by `sampling` out of a declared public `population`.
 
-        With `unit="user"`, population and batches count users, and a step uses at most `rows_per_unit` rows of each.
-
-        `noise_multiplier` is one number, or a list of (multiplier, steps) that adds up to `steps`. To meet a
-        budget, leave it out and call `calibrate`, which scales it.
+        `noise_multiplier` is one number, a list of (multiplier, steps) that adds up to `steps`, or a schedule
+        (`accounting.schedules`), per epoch or per step. To meet a budget, leave it out, or give its shape, and call
+        `calibrate`, which scales it. With `unit="user"`, population and batches count users, and a step uses at most
+        `rows_per_unit` rows of each.
         """
+        if isinstance(noise_multiplier, Schedule):
+            noise_multiplier = noise_multiplier.phases(steps, 1 / sampling.epoch(population))
         phases = noise_multiplier if isinstance(noise_multiplier, Sequence) else [(noise_multiplier, steps)]
         if any(not isinstance(phase, Sequence) or len(phase) != 2 for phase in phases):
             raise InputError("plan: noise_multiplier must be a number or a list of (multiplier, steps)")
@@ -165,6 +166,10 @@ class Plan(Frozen):
     def expected_batch(self) -> float:
         """The public divisor of the noisy sum, never a realised or private size."""
         return self.sampling.expected_batch(self.population)
+
+    def draw_of(self, event: Event) -> Draw:
+        """How the batches of a charged event are drawn; the same for all of a fixed plan."""
+        return self.sampling.draw(self.population)
 
     @property
     def largest_batch(self) -> int:
@@ -216,13 +221,12 @@ class Plan(Frozen):
         Epsilon is stated a twentieth of a percent above what was computed, so that another accountant can confirm it.
         """
         delta = self.delta if delta is None else delta
-        reserve = _SET_ASIDE * checks.open_unit("delta", delta) if self.sampling.OVERFLOWS else 0.0
+        reserve = reserve_for(checks.open_unit("delta", delta), self.sampling.OVERFLOWS)
         found = guarantee(self.event(), delta - reserve, self.adjacency, method)
         epsilon, lower = found.epsilon * _CONFIRMABLE, found.lower
         if reserve > 0:
             lower = guarantee(self.event(), delta, self.adjacency, method).lower
-            log_overflow = math.log(self.steps * OVERFLOW) + np.logaddexp(0.0, found.epsilon)
-            epsilon = epsilon if log_overflow <= math.log(reserve) else math.inf
+            epsilon = epsilon if covers(reserve, self.steps, found.epsilon) else math.inf
         return replace(found, epsilon=epsilon, delta=delta, lower=lower, unit=self.unit)
 
     def trade_off(self) -> TradeOff:
@@ -233,8 +237,8 @@ class Plan(Frozen):
     def calibrate(self, epsilon: float, delta: float | None = None) -> Plan:
         """A new plan whose noise is scaled to the smallest that meets (epsilon, delta), on the safe side."""
         plan = self if delta is None else self.model_copy(update={"delta": checks.open_unit("delta", delta)})
-        delta = plan.delta * (1 - 2 * _SET_ASIDE)
-        checks.positive("epsilon", epsilon)
+        delta = plan.delta * (1 - 2 * SET_ASIDE)
+        epsilon = checks.positive("epsilon", epsilon)
         target = epsilon / (_CONFIRMABLE * (1 + 2.0**-50))
         scale, _ = calibrate_noise(lambda s: plan._scaled(s).event(), target, delta, plan.adjacency)
         return plan._scaled(scale)
@@ -245,8 +249,7 @@ class Plan(Frozen):
 
     def fingerprint(self) -> str:
         """SHA-256 of the canonical JSON of the plan."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-        return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
+        return fingerprint(self)
 
     def _scaled(self, factor: float) -> Plan:
         noise = tuple(NoisePhase(multiplier=phase.multiplier * factor, steps=phase.steps) for phase in self.noise)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -26,6 +27,15 @@ Rate = Annotated[float, Field(gt=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 
 
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What draws the batches of a step, the public divisor of its noisy sum, and how large a batch can get."""
+
+    sampler: Sampler
+    divisor: float
+    largest_batch: int
+
+
 class _Sampling(Frozen):
     """What the kinds share: here that of kinds under which the size of the data set is private."""
 
@@ -45,6 +55,15 @@ class _Sampling(Frozen):
     def largest_batch(self, population: float) -> int:
         """A public bound on the size of a batch."""
         return largest_batch(self.expected_batch(population) / population, population)
+
+    def epoch(self, population: float) -> float:
+        """Steps of an epoch: those of a period that sees every unit, or population / expected batch."""
+        period = self.sampler(population).period
+        return period if period > 1 else population / self.expected_batch(population)
+
+    def draw(self, population: float) -> Draw:
+        """The three together."""
+        return Draw(self.sampler(population), self.expected_batch(population), self.largest_batch(population))
 
     def sizes(self, population: float) -> tuple[int, int]:
         """The least and the largest number of rows that the data may have."""

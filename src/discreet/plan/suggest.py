@@ -52,9 +52,9 @@ def suggest(
     `parameters`: how many numbers the model trains; then the noise is compared with the gradient. `most_epochs`:
     passes over the data that there is time for. Errors as those of `Plan.make` and `Plan.calibrate`.
     """
-    checks.positive("population", population)
-    checks.positive("epsilon", epsilon)
-    checks.positive("most_epochs", most_epochs)
+    population = checks.positive("population", population)
+    epsilon = checks.positive("epsilon", epsilon)
+    most_epochs = checks.positive("most_epochs", most_epochs)
     delta, why_delta = _delta(population, delta)
     mu = mu_for(epsilon, delta)
     tried = [(*setting, _spread(population, *setting, mu)) for setting in _settings(population, most_epochs)]
@@ -123,7 +123,7 @@ def _reasons(plan: Plan, epochs: float, most_epochs: float) -> Iterator[str]:
 def _size(plan: Plan, parameters: int | None) -> Iterator[str]:
     if parameters is None:
         return
-    checks.count("parameters", parameters)
+    parameters = checks.count("parameters", parameters)
     one = plan.noise[0].multiplier * math.sqrt(parameters) / plan.expected_batch
     whole = one / math.sqrt(plan.steps)
     yield (

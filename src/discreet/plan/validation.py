@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,6 +39,12 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
     if not first["loc"]:
         return message
     return f"{field}: {message[0].lower()}{message[1:]}, got {first['input']!r:.80}"
+
+
+def fingerprint(model: BaseModel) -> str:
+    """SHA-256 of the canonical JSON of a plan."""
+    canonical = json.dumps(model.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+    return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def read_yaml(path: Path) -> Any:

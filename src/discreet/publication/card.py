@@ -13,6 +13,7 @@ from markupsafe import Markup
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.plan import Plan
+from discreet.publication.course import course
 from discreet.publication.drawing import how_drawn
 from discreet.publication.formats import FILTERS, code, markdown
 from discreet.publication.words import words_for
@@ -21,6 +22,14 @@ THEOREMS: Mapping[str, str] = {
     "pld": "Privacy-loss distribution of sampled Gaussian noise, composed over all steps, rounded upwards",
     "rdp": "Rényi differential privacy of sampled Gaussian noise, converted to epsilon and delta",
     "gaussian": "Exact profile of the Gaussian mechanism; steps compose exactly",
+    "rdp-curve-filter": "Privacy filter in Rényi differential privacy at several orders: its limits were fixed before "
+    "the run and hold whatever was chosen on the way",
+    "rdp-order-filter": "Privacy filter in Rényi differential privacy at one order: its limit was fixed before the run "
+    "and holds whatever was chosen on the way",
+    "zcdp-filter": "Privacy filter in zero-concentrated differential privacy: its limit was fixed before the run and "
+    "holds whatever was chosen on the way",
+    "gdp-filter": "Privacy filter in Gaussian differential privacy: its limit was fixed before the run and holds "
+    "whatever was chosen on the way",
 }
 
 _FRONT_MATTER = {"library_name": "discreet", "tags": ["differential-privacy", "dp-sgd"]}
@@ -49,10 +58,8 @@ def model_card(facts: dict[str, Any]) -> str:
         epsilon=epsilon,
         plan=facts["plan"],
         drawing=how_drawn(facts["plan"]["sampling"], facts["plan"]["population"], words),
-        expected_batch=Plan.model_validate(facts["plan"]).expected_batch,
         model=facts["model"],
-        steps=sum(phase["steps"] for phase in facts["plan"]["noise"]),
-        multipliers=[phase["multiplier"] for phase in facts["plan"]["noise"]],
+        **_schedule(facts),
         evaluation=final_metrics(facts),
         software=software(facts),
         tensors=trained_tensors(facts),
@@ -62,6 +69,26 @@ def model_card(facts: dict[str, Any]) -> str:
         neighbours=words.neighbours.get(facts["claim"]["adjacency"], facts["claim"]["adjacency"]),
         theorem=THEOREMS.get(facts["claim"]["method"], facts["claim"]["method"]),
     )
+
+
+def _schedule(facts: dict[str, Any]) -> dict[str, Any]:
+    """What the plan fixed, or what was chosen on the way."""
+    plan = facts["plan"]
+    if plan.get("kind") == "adaptive":
+        found = course(facts)
+        return {
+            "course": found,
+            "steps": plan["most_steps"],
+            "multipliers": [noise for noise, _ in found.phases],
+            "batches": found.batches,
+        }
+    phases = plan["noise"]
+    return {
+        "course": None,
+        "steps": sum(phase["steps"] for phase in phases),
+        "multipliers": [phase["multiplier"] for phase in phases],
+        "batches": [Plan.model_validate(plan).expected_batch],
+    }
 
 
 def certified_epsilon(facts: Mapping[str, Any]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -13,11 +14,12 @@ from torch import nn
 from discreet.clipping.admission import private_names
 from discreet.core import assumptions
 from discreet.core.errors import PrivacyViolation
-from discreet.core.events import to_json
+from discreet.core.event_json import from_json, to_json
+from discreet.core.events import Compose, Repeat, flatten
 from discreet.core.guarantee import Guarantee
 from discreet.ledger import Entry, public_record, record_digest
 from discreet.mechanism import GRID_BITS
-from discreet.plan import Plan
+from discreet.plan import AdaptivePlan, Plan
 
 FORMAT = "discreet-certificate/1"
 
@@ -54,7 +56,7 @@ class TrainedRun(Protocol):
     @property
     def model(self) -> nn.Module: ...
     @property
-    def plan(self) -> Plan: ...
+    def plan(self) -> Plan | AdaptivePlan: ...
     @property
     def entries(self) -> Sequence[Entry]: ...
     @property
@@ -74,7 +76,8 @@ class TrainedRun(Protocol):
 def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) -> dict[str, Any]:
     """The content of certificate.json. Refuses what cannot be certified.
 
-    The claim is that of the whole plan, also for a run that was stopped early.
+    The claim is that of the whole plan, also for a run that was stopped early. Of an adaptive run the events are
+    those that were charged.
     """
     mechanism = trained.mechanism
     if mechanism.randomness != SYSTEM_RANDOMNESS:
@@ -87,12 +90,13 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
     if not guarantee.is_finite:
         raise PrivacyViolation("the plan has no finite epsilon, so there is nothing to certify; use more noise")
     plan, record = trained.plan, public_record(trained.entries)
+    adaptive = isinstance(plan, AdaptivePlan)
     return {
         "format": FORMAT,
         "claim": {
             "kind": guarantee.kind,
             "epsilon": guarantee.epsilon,
-            "lower": guarantee.lower if trained.charged_steps == trained.plan.steps else None,
+            "lower": guarantee.lower if trained.charged_steps == plan.steps else None,
             "delta": guarantee.delta,
             "adjacency": guarantee.adjacency.value,
             "unit": guarantee.unit.value,
@@ -100,7 +104,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         },
         "plan": plan.model_dump(mode="json"),
         "plan_fingerprint": plan.fingerprint(),
-        "events": to_json(plan.event()),
+        "events": to_json(charged(trained.entries) if isinstance(plan, AdaptivePlan) else plan.event()),
         "charged_steps": trained.charged_steps,
         "ledger": {"entries": record, "digest": record_digest(record)},
         "mechanism": {
@@ -111,7 +115,11 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
             "grid_bits": GRID_BITS,
             "randomness": mechanism.randomness,
         },
-        "assumptions": [*assumptions.general(plan.unit), *mechanism.assumptions],
+        "assumptions": [
+            *assumptions.general(plan.unit),
+            *(assumptions.ADAPTIVE if adaptive else ()),
+            *mechanism.assumptions,
+        ],
         "model": {
             "file": "model.safetensors",
             "sha256": model_digest,
@@ -124,3 +132,10 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         "software": {name: version(name) for name in ("discreet", "torch", "numpy", "scipy")}
         | {"python": platform.python_version()},
     }
+
+
+def charged(entries: Sequence[Entry]) -> Compose:
+    """Everything that was reserved, in order, equal neighbours as one repetition."""
+    parts = [part for entry in entries if entry.kind == "reservation" for part in flatten(from_json(entry.content))]
+    runs = [(event, sum(n for _, n in group)) for event, group in itertools.groupby(parts, key=lambda part: part[0])]
+    return Compose(tuple(Repeat(event, count) for event, count in runs))

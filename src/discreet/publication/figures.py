@@ -101,6 +101,46 @@ def noise_chart(phases: Sequence[tuple[float, int]]) -> str:
     return _svg("noise", "Noise multiplier over the steps", about, draw)
 
 
+def spent_chart(points: Sequence[tuple[int, float]]) -> str:
+    """The part of a filter's budget that is spent over what was charged, from (charged, part) in order."""
+    charged, parts = [point[0] for point in points], [point[1] for point in points]
+
+    def draw(axes: Axes) -> None:
+        from matplotlib.ticker import PercentFormatter
+
+        axes.fill_between(charged, 0, parts, color=_ACCENT, alpha=_BAND, linewidth=0)
+        axes.plot(charged, parts, color=_ACCENT, clip_on=False)
+        axes.axhline(1, color=_MUTED, linewidth=1, linestyle=(0, (3, 3)))
+        axes.set_xlim(0, charged[-1])
+        axes.set_ylim(0, 1.2)
+        axes.set_yticks([0, 0.5, 1])
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.annotate(
+            f"{parts[-1]:.1%}", (charged[-1], parts[-1]), (-4, -34), textcoords="offset points", color=_INK, ha="right"
+        )
+        axes.set_xlabel("charged steps")
+
+    about = f"Rises to {parts[-1]:.1%} after {charged[-1]} charged steps."
+    return _svg("spent", "Part of the filter's budget that is spent", about, draw)
+
+
+def batch_chart(phases: Sequence[tuple[float, int]]) -> str:
+    """The expected batch over the steps, from (batch, steps) in order."""
+    edges = [0, *accumulate(count for _, count in phases)]
+    batches = [batch for batch, _ in phases]
+
+    def draw(axes: Axes) -> None:
+        axes.stairs(batches, edges, baseline=None, color=_ACCENT, linewidth=2, clip_on=False)
+        axes.set_xlim(0, edges[-1])
+        axes.set_ylim(0, max(batches) * 1.2)
+        _last_value(axes, edges[-1], batches[-1], f"{batches[-1]:.6g}", below=batches[-1] < batches[0])
+        axes.set_xlabel("steps")
+
+    return _svg(
+        "batch", "Expected batch over the steps", f"Starts at {batches[0]:.6g}, ends at {batches[-1]:.6g}.", draw
+    )
+
+
 def accuracy_chart(steps: Sequence[int], accuracies: Sequence[float]) -> str:
     """Accuracy on public data over the steps; accuracies in [0, 1], shown in percent."""
     lowest = max(0.0, min(accuracies) - 0.05)

@@ -20,8 +20,9 @@ from discreet.accounting.account import Method, guarantee
 from discreet.accounting.meaning import SideBySide, posterior_without_delta, side_by_side
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, NotProved
-from discreet.core.events import Gaussian, flatten, from_json, steps_of, to_json
-from discreet.plan import Plan
+from discreet.core.event_json import from_json, to_json
+from discreet.core.events import Gaussian, flatten, steps_of
+from discreet.plan import AdaptivePlan, Plan
 from discreet.publication import figures
 from discreet.publication.card import (
     THEOREMS,
@@ -30,6 +31,7 @@ from discreet.publication.card import (
     software,
     trained_tensors,
 )
+from discreet.publication.course import course
 from discreet.publication.drawing import how_drawn, who_took_part
 from discreet.publication.figures import Prefix
 from discreet.publication.formats import FILTERS, percent_up, rounded_up
@@ -50,7 +52,7 @@ _QUERIES = {
 }
 
 
-def report_page(facts: dict[str, Any], plan: Plan) -> str:
+def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan) -> str:
     """The report as HTML, from the certificate `facts` and the `plan` that they claim to describe.
 
     `InputError` if the plan is another one than the certificate's, or if the claim is no finite guarantee.
@@ -87,13 +89,16 @@ def report_page(facts: dict[str, Any], plan: Plan) -> str:
         advantage=risk.best.advantage,
         whole_curve=risk.curve is not None,
         released=released(facts["events"], words),
-        multipliers=[phase.multiplier for phase in plan.noise],
-        **charts(facts, plan, risk),
+        **(chosen_charts(facts) if isinstance(plan, AdaptivePlan) else charts(facts, plan)),
+        accuracy_figure=accuracy_figure(facts),
+        tradeoff_figure=Markup(_tradeoff_chart(risk)),
     )
 
 
-def attack_risk(claim: dict[str, Any], plan: Plan) -> SideBySide:
+def attack_risk(claim: dict[str, Any], plan: Plan | AdaptivePlan) -> SideBySide:
     """What the claim means: from the plan's trade-off function, where one is proved, and from the claim alone."""
+    if isinstance(plan, AdaptivePlan):  # a filter proves what its limits convert to
+        return side_by_side(None, claim["epsilon"], claim["delta"])
     try:
         curve = plan.trade_off()
     except NotProved:
@@ -130,24 +135,43 @@ def epsilon_curve(facts: dict[str, Any], plan: Plan) -> list[Prefix]:
     return points[::-1]
 
 
-def charts(facts: dict[str, Any], plan: Plan, risk: SideBySide) -> dict[str, Any]:
-    """The figures and the points of the first one, for the template."""
+def charts(facts: dict[str, Any], plan: Plan) -> dict[str, Any]:
+    """The figures of a fixed plan and the points of the first one, for the template."""
     claim, curve = facts["claim"], epsilon_curve(facts, plan)
-    measured = [entry for entry in facts["public_evaluations"] if "accuracy" in entry]
     charged = facts["charged_steps"]
     return {
+        "course": None,
+        "batches": [plan.expected_batch],
+        "multipliers": [phase.multiplier for phase in plan.noise],
         "curve": curve,
         "epsilon_figure": Markup(
             figures.epsilon_chart(curve, rounded_up(claim["epsilon"]), charged if charged < plan.steps else None)
         ),
         "noise_figure": Markup(figures.noise_chart([(p.multiplier, p.steps) for p in plan.noise])),
-        "accuracy_figure": Markup(
-            figures.accuracy_chart([e["step"] for e in measured], [e["accuracy"] for e in measured])
-        )
-        if len(measured) > 1
-        else None,
-        "tradeoff_figure": Markup(_tradeoff_chart(risk)),
     }
+
+
+def chosen_charts(facts: dict[str, Any]) -> dict[str, Any]:
+    """The figures of an adaptive run."""
+    found = course(facts)
+    batches = [(stretch.batch, stretch.steps) for stretch in found.stretches]
+    return {
+        "course": found,
+        "batches": found.batches,
+        "multipliers": [noise for noise, _ in found.phases],
+        "curve": [],
+        "epsilon_figure": Markup(figures.spent_chart(found.spent)),
+        "noise_figure": Markup(figures.noise_chart(found.phases)),
+        "batch_figure": Markup(figures.batch_chart(batches)) if len(set(found.batches)) > 1 else None,
+    }
+
+
+def accuracy_figure(facts: dict[str, Any]) -> Markup | None:
+    """Accuracy on public data over the steps, where there is more than one point."""
+    measured = [entry for entry in facts["public_evaluations"] if "accuracy" in entry]
+    if not len(measured) > 1:
+        return None
+    return Markup(figures.accuracy_chart([e["step"] for e in measured], [e["accuracy"] for e in measured]))
 
 
 def attacks(risk: SideBySide) -> list[dict[str, float]]:

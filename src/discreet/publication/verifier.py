@@ -21,6 +21,7 @@ import yaml
 from discreet.core import assumptions
 from discreet.core.adjacency import Unit
 from discreet.core.errors import DiscreetError, InputError
+from discreet.publication import chosen
 from discreet.publication.planned import Runs, begins_with, merged, planned, stated, steps_in
 from discreet.publication.recompute import decide
 from discreet.publication.tensorfile import tensor_digests
@@ -96,9 +97,12 @@ def _format(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 
 def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     claim = facts["claim"]
-    proved = claim["kind"] == "guarantee" and claim["method"] in METHODS
+    adaptive = chosen.is_adaptive(facts)
+    methods = (chosen.method(facts),) if adaptive else METHODS
+    proved = claim["kind"] == "guarantee" and claim["method"] in methods
     rows = facts["plan"].get("rows_per_unit", 1)
     known = claim["unit"] in set(Unit) and type(rows) is int and rows >= 1
+    known = known and (claim["unit"] == Unit.EXAMPLE or not adaptive)
     known = known and (claim["unit"] != Unit.EXAMPLE or rows == 1)
     return proved and known, f"a {claim['kind']} ({claim['method']}) about one {claim['unit']}"
 
@@ -110,6 +114,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     known = known and mechanism["grid_bits"] in _GRID_BITS
     known = known and facts["assumptions"] == [
         *assumptions.general(Unit(facts["claim"]["unit"])),
+        *(assumptions.ADAPTIVE if chosen.is_adaptive(facts) else ()),
         NOISE_SAMPLERS[mechanism["noise"]].assumption,
         assumptions.engine(mechanism["engine"], mechanism["float_bits"]),
     ]
@@ -167,10 +172,12 @@ def _plan(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
 
 
 def _events(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
-    """The events are those that the plan produces, step by step."""
+    """The events are those that the plan produces, step by step, or those that were charged in an adaptive run."""
     plan = facts["plan"]
     if facts["mechanism"]["sampler"] != plan["sampling"]["kind"]:
         return False, "the sampler is not that of the plan"
+    if chosen.is_adaptive(facts):
+        return chosen.check_events(facts)
     events = planned(plan)
     if events != stated(facts["events"]):
         return False, "the events are not those of the plan"
@@ -200,6 +207,8 @@ def _ledger(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
         return False, "what was charged is not the beginning of the plan"
     if position == 0:
         return False, "no step was charged, so there is nothing to certify"
+    if chosen.is_adaptive(facts):
+        return True, f"{position} steps charged, block by block under the filter of the run"
     return True, f"{position} of {steps_in(events)} steps charged, in the order of the plan; the claim covers all"
 
 
@@ -210,6 +219,10 @@ def _run_fault(facts: dict[str, Any], record: list[dict[str, Any]]) -> str | Non
         return "the ledger does not begin with one run of this plan"
     if any(opened[0]["body"][name] != facts["claim"][name] for name in ("epsilon", "delta", "adjacency", "unit")):
         return "the ledger charged the run with another guarantee than the claim"
+    if chosen.is_adaptive(facts):
+        fault = chosen.check_filter(facts, opened[0])
+        if fault is not None:
+            return fault
     mechanism = {name: facts["mechanism"][name] for name in ("engine", "float_bits", "noise", "randomness")}
     attempts = [entry for entry in record if entry["kind"] == "attempt"]
     if not attempts or any(entry["body"] != mechanism for entry in attempts):
@@ -218,6 +231,8 @@ def _run_fault(facts: dict[str, Any], record: list[dict[str, Any]]) -> str | Non
 
 
 def _epsilon(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    if chosen.is_adaptive(facts):
+        return chosen.check_epsilon(facts)
     claim = facts["claim"]
     decision = decide(facts["events"], claim["delta"], claim["adjacency"], claim["epsilon"])
     lower = claim["lower"]

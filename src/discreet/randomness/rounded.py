@@ -10,6 +10,7 @@ from types import MappingProxyType
 import numpy as np
 
 from discreet.core import checks
+from discreet.core.memory import recycled
 from discreet.randomness.blocks import fill_in_blocks
 from discreet.randomness.exact import EXACT_ASSUMPTION, Integers, checked_scale, exact_rounded_normals
 from discreet.randomness.normal import ASSUMPTION, Ziggurat
@@ -43,7 +44,7 @@ def fast_rounded_normals(substream: Substream, n: int, scale: int) -> Integers:
     are consumed as by `normals`. `InputError` as `exact_rounded_normals`.
     """
     count = checks.count("n", n, least=0)
-    values = np.empty(count, np.int64)
+    values: Integers = recycled(count, np.int64)
     fill_in_blocks(substream, values, partial(_FastNormals, compiled(), checked_scale(scale)), words=int)
     return values
 
@@ -59,7 +60,7 @@ class _FastNormals:
         """Overwrite `out`, in place: its memory holds the words, then the normals, then the integers."""
         values = out.view(np.float64)
         self._ziggurat.fill(substream, values)
-        self._round_to_grid(values, self._scale, out)  # |value| < 13.54 x 2^50, far from overflow
+        self._round_to_grid(values, self._scale)  # |value| < 13.54 x 2^50, far from overflow
 
 
 NOISE_SAMPLERS: Mapping[str, RoundedSampler] = MappingProxyType(

@@ -12,11 +12,13 @@ import yaml
 from pydantic import Field, field_validator, model_validator
 from torch import nn
 
+from discreet.accounting import schedules
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.data import DATASETS, Split
-from discreet.plan import Plan, PoissonSampling, Sampling
+from discreet.plan import AdaptivePlan, Counts, NoSampling, Plan, PoissonSampling, Sampling, ShuffleSampling
 from discreet.plan.plan import Delta, Positive
+from discreet.plan.policies import Policy
 from discreet.plan.sampling import Count, Rate
 from discreet.plan.validation import Frozen, read_yaml, validate
 from discreet.recipes.models import MODELS
@@ -45,12 +47,26 @@ class Named(Frozen):
             raise InputError(f"recipe: {self.name} cannot take these arguments: {reason}") from None
 
 
+class Adaptive(Frozen):
+    """What a recipe says of a run that is chosen on the way; the fields are those of `AdaptivePlan`."""
+
+    policy: Policy
+    noise_multiplier: Positive
+    every: Positive = 1.0
+    counts: Counts | None = None
+    filter: str | None = None
+
+
 class Recipe(Frozen):
     """A training run in one file.
 
     `population`, `rate` (of Poisson sampling) or `sampling` (any other kind), `steps`, `clip_norm`, `adjacency`,
     `unit` and `rows_per_unit` describe the plan; its noise is calibrated to (`epsilon`, `delta`). Under add/remove
-    none of them is read off the data.
+    none of them is read off the data. `schedule` (`exponential:initial=10,rate=0.01`) is the noise over time: its
+    shape, scaled to `epsilon`, or all of it if there is no epsilon. `adaptive` leaves the noise to a policy, within
+    `epsilon` and at most `steps`. `validation` is the share of the public test rows that policies and `patience` look
+    at; metrics of the test are on the others. `patience` stops after so many evaluations without a better validation
+    accuracy, and keeps the best.
     """
 
     data: str
@@ -61,8 +77,12 @@ class Recipe(Frozen):
     sampling: Sampling | None = None
     steps: Count
     clip_norm: Positive
-    epsilon: Positive
+    epsilon: Positive | None = None
     delta: Delta
+    schedule: str | None = None
+    adaptive: Adaptive | None = None
+    validation: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    patience: Count | None = None
     adjacency: Adjacency = Adjacency.ADD_REMOVE
     unit: Unit = Unit.EXAMPLE
     rows_per_unit: Count = 1
@@ -91,12 +111,20 @@ class Recipe(Frozen):
     def _one_way_to_draw(self) -> Recipe:
         if (self.rate is None) == (self.sampling is None):
             raise ValueError("give either rate (for Poisson sampling) or sampling")
+        if self.epsilon is None and (self.schedule is None or self.adaptive is not None):
+            raise ValueError("give epsilon (only a schedule does without)")
+        if self.patience is not None and not self.validation:
+            raise ValueError("patience needs validation, the share of the public test rows that it looks at")
+        if self.schedule is not None and self.adaptive is not None:
+            raise ValueError("give either schedule (fixed beforehand) or adaptive (chosen on the way)")
         return self
 
-    def plan(self) -> Plan:
-        """The plan, its noise calibrated to the budget."""
-        return Plan.make(
-            self.sampling or PoissonSampling(rate=self.rate or 0),
+    def plan(self) -> Plan | AdaptivePlan:
+        """The plan, its noise calibrated to the budget; an adaptive one has a filter for it."""
+        if self.adaptive is not None:
+            return self._adaptive_plan(self.adaptive)
+        plan = Plan.make(
+            self._sampling,
             population=self.population,
             steps=self.steps,
             clip_norm=self.clip_norm,
@@ -104,11 +132,48 @@ class Recipe(Frozen):
             adjacency=self.adjacency,
             unit=self.unit,
             rows_per_unit=self.rows_per_unit,
-        ).calibrate(self.epsilon)
+            noise_multiplier=1.0 if self.schedule is None else schedules.parse(self.schedule),
+        )
+        return plan if self.epsilon is None else plan.calibrate(self.epsilon)
+
+    @property
+    def _sampling(self) -> Sampling:
+        return self.sampling or PoissonSampling(rate=self.rate or 0)
+
+    def _adaptive_plan(self, chosen: Adaptive) -> AdaptivePlan:
+        sampling = self._sampling
+        if not isinstance(sampling, PoissonSampling | ShuffleSampling | NoSampling):
+            raise InputError(f"recipe: {sampling.kind} sampling has no filter; use poisson, shuffle or none")
+        if (self.unit, self.rows_per_unit) != (Unit.EXAMPLE, 1):
+            raise InputError("recipe: a run that is chosen on the way protects single rows; use a schedule for users")
+        assert self.epsilon is not None
+        return AdaptivePlan.make(
+            sampling,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            population=self.population,
+            clip_norm=self.clip_norm,
+            policy=chosen.policy,
+            noise_multiplier=chosen.noise_multiplier,
+            most_steps=self.steps,
+            filter_kind=chosen.filter,
+            adjacency=self.adjacency,
+            counts=chosen.counts,
+            every=chosen.every,
+        )
 
     def load_data(self, path: Path | None) -> Split:
         """The data set, from `path` where it needs one."""
-        return DATASETS[self.data](path)
+        split = DATASETS[self.data](path)
+        if not self.validation or split.test is None:
+            return split
+        inputs, targets = split.test
+        taken = round(self.validation * len(targets))
+        if not 0 < taken < len(targets):
+            raise InputError(
+                f"recipe: validation {self.validation:g} of {len(targets)} public rows leaves a part empty"
+            )
+        return Split(split.train, (inputs[taken:], targets[taken:]), (inputs[:taken], targets[:taken]), split.units)
 
     def build_model(self) -> nn.Module:
         """A new model with its public initial weights."""

@@ -24,7 +24,10 @@ _FORMAT = "discreet-checkpoint/1"
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The state after `position` charged steps."""
+    """The state after `position` charged steps.
+
+    `progress` is where an adaptive run is, `best` the best released model by public metrics, if a run looks for it.
+    """
 
     run: str
     position: int
@@ -32,6 +35,8 @@ class Checkpoint:
     optimizer: dict[str, Any]
     scheduler: dict[str, Any] | None
     evaluations: tuple[Evaluation, ...]
+    progress: dict[str, Any] | None = None
+    best: dict[str, Any] | None = None
 
     def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: LRScheduler | None) -> None:
         """Put the state back. The optimizer's settings come from the checkpoint too."""
@@ -56,6 +61,8 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "optimizer": checkpoint.optimizer,
         "scheduler": checkpoint.scheduler,
         "evaluations": [(evaluation.step, dict(evaluation.metrics)) for evaluation in checkpoint.evaluations],
+        "progress": checkpoint.progress,
+        "best": checkpoint.best,
     }
     with draft.open("wb") as file:
         torch.save(content, file)
@@ -82,4 +89,6 @@ def load_checkpoint(path: Path) -> Checkpoint | None:
         content["optimizer"],
         content["scheduler"],
         tuple(Evaluation(step, metrics) for step, metrics in content["evaluations"]),
+        content.get("progress"),
+        content.get("best"),
     )

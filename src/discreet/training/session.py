@@ -12,15 +12,17 @@ from torch import Tensor, nn
 
 from discreet.clipping import Accumulator, Clip, Criterion, Engine, Units, private_parameters
 from discreet.core.arrays import IntArray
-from discreet.core.errors import InputError
+from discreet.core.errors import BudgetExhausted, InputError
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
 from discreet.ledger import Ledger
 from discreet.mechanism import gaussian_release, grid_for
-from discreet.plan import Plan
+from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Purpose, RoundedSampler, Stream
 from discreet.sampling import places_within
 from discreet.training.apply import apply
+from discreet.training.control import Control, Metrics, Progress
+from discreet.training.counts import bought_count
 from discreet.training.guard import Guard, model_randomness
 
 Chunk = tuple[Tensor, Tensor]
@@ -90,7 +92,7 @@ class Session:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: Plan | AdaptivePlan,
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
         data: PrivateData,
@@ -103,6 +105,8 @@ class Session:
         stream: Stream,
         physical_batch: int,
         guard: Guard,
+        progress: Progress | None = None,
+        metrics: Metrics = dict,
     ) -> None:
         self.plan, self.model, self.optimizer, self.data = plan, model, optimizer, data
         self.engine, self.noise, self.parameters = engine, noise, private_parameters(model)
@@ -112,16 +116,36 @@ class Session:
         self._attempt, self._physical_batch, self._guard = attempt, physical_batch, guard
         self._receipts: deque[Receipt] = deque()
         self._batches: deque[IntArray] = deque()
+        self.control: Control | None = None
+        if isinstance(plan, AdaptivePlan):
+            self.control = Control(
+                plan,
+                progress or Progress([]),
+                spent=lambda: ledger.amounts(run),
+                metrics=metrics,
+                buy=self._count,
+            )
 
     @property
     def finished(self) -> bool:
-        """Whether every step of the plan is over."""
-        return self.position >= self.plan.steps
+        """Whether every step of the plan is over, or an adaptive run has ended."""
+        ended = self.control is not None and self.control.progress.ended is not None
+        return self.position >= self.plan.steps or ended
 
     @property
     def between_blocks(self) -> bool:
         """Whether no charged step is left to draw: the time to write a checkpoint."""
         return not self._receipts
+
+    def ready(self) -> bool:
+        """Reserve the next block if none is open; False when the run is over.
+
+        The condition of the loop over an adaptive plan, whose policy decides here what the next steps are, or that
+        there are none. Counts are bought here as well.
+        """
+        if self.between_blocks and not self.finished:
+            self._receipts.extend(self._reserved())
+        return not self.between_blocks
 
     @contextmanager
     def step(self) -> Iterator[Step]:
@@ -140,24 +164,53 @@ class Session:
         step.close()
         self._guard.check()
 
-        total = step.sum.total(self.engine, clip, self.plan.largest_batch)
+        draw = self.plan.draw_of(receipt.event)
+        total = step.sum.total(self.engine, clip, draw.largest_batch)
         release = gaussian_release(total, receipt, self.stream, self.noise)
-        apply(release, self.parameters, self.optimizer, self.plan.expected_batch)
+        apply(release, self.parameters, self.optimizer, draw.divisor)
         self._guard.note()
         if self.between_blocks:
             self.ledger.commit(receipt)
 
     def _next_receipt(self) -> Receipt:
         if self.between_blocks:
-            self._receipts.extend(self.ledger.reserve(self.run, self._attempt, self.plan.next_block))
+            self._receipts.extend(self._reserved())
+        if self.between_blocks:
+            assert self.control is not None
+            raise BudgetExhausted(f"the run is over: {self.control.progress.ended}; nothing more may be released")
         receipt = self._receipts.popleft()
         self.position = receipt.position + 1
         return receipt
 
+    def _reserved(self) -> tuple[Receipt, ...]:
+        """The receipts of the next block; () when an adaptive run has ended."""
+        if self.control is None:
+            assert isinstance(self.plan, Plan)
+            return self.ledger.reserve(self.run, self._attempt, self.plan.next_block)
+        if self.control.progress.ended is not None:
+            return ()
+        return self.control.reserve(
+            lambda admission: self.ledger.reserve(self.run, self._attempt, admission), self.position
+        )
+
+    def _count(self, receipt: Receipt) -> float:
+        """The count of correct predictions that `receipt` paid for."""
+        assert isinstance(self.plan, AdaptivePlan)
+        assert self.plan.counts is not None
+        self._guard.check()
+        self.position = receipt.position + 1
+        (rows,) = self.plan.counts.sampler.batches(receipt.position, len(self.data), self.stream)
+        with model_randomness(self.stream, receipt.position):
+            count = bought_count(self.model, self.data, rows, receipt, self.stream, self.noise)
+        self._guard.check()
+        self.ledger.commit(receipt)
+        return count
+
     def _next_batch(self, receipt: Receipt) -> IntArray:
         """Who takes part in the step; the batches of an epoch are drawn together, at its first step."""
         if receipt.index == 0:
-            self._batches = deque(self.plan.sampler.batches(receipt.position, len(self.data), self.stream))
+            sampler = self.plan.draw_of(receipt.event).sampler
+            self._batches = deque(sampler.batches(receipt.position, len(self.data), self.stream))
         return self._batches.popleft()
 
     def _pieces(self, drawn: IntArray, position: int) -> Iterator[Piece]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from torch import nn
 
 from discreet.ledger import Entry
-from discreet.plan import Plan
+from discreet.plan import AdaptivePlan, Plan
+from discreet.randomness import Stream, SystemStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Trained:
     """
 
     model: nn.Module
-    plan: Plan
+    plan: Plan | AdaptivePlan
     entries: tuple[Entry, ...]
     mechanism: Mechanism
     initial: Mapping[str, str]
@@ -52,3 +53,8 @@ class Trained:
     def charged_steps(self) -> int:
         """Steps that the ledger holds, drawn or not."""
         return sum(entry.steps for entry in self.entries if entry.kind == "reservation")
+
+
+def randomness_of(stream: Stream | None) -> str:
+    """What a certificate may call the randomness: nothing but the library's own keyed stream is "system"."""
+    return "system" if stream is None or type(stream) is SystemStream else "test"

@@ -17,23 +17,24 @@ from torch.optim.lr_scheduler import LRScheduler
 from discreet.clipping import Criterion, admit_model, admit_optimizer
 from discreet.clipping.state import check_unchanged, combined_digest, hidden_digests, state_digests
 from discreet.core import checks
-from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
-from discreet.data import PrivateData, as_private, group
+from discreet.data import as_private
 from discreet.ledger import Entry, Ledger
-from discreet.mechanism import LARGEST_MULTIPLE, grid_for
-from discreet.plan import Plan
+from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import NOISE_SAMPLERS, Stream, SystemStream
 from discreet.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from discreet.training.evaluation import evaluate
+from discreet.training.control import Progress
+from discreet.training.early import EarlyStopping
+from discreet.training.feasible import check_plan, grouped
 from discreet.training.guard import Guard
 from discreet.training.progress import progress_bar
 from discreet.training.rehearsal import AUTO, rehearse
 from discreet.training.run_folder import RunFolder
 from discreet.training.session import Session
 from discreet.training.stopping import stop_requests
-from discreet.training.trained import Evaluation, Mechanism, Trained
+from discreet.training.trained import Evaluation, Mechanism, Trained, randomness_of
 from discreet.training.trial import check_public, try_every_row
+from discreet.training.watch import Watch
 
 T = TypeVar("T")
 
@@ -45,7 +46,8 @@ class Training:
     - `optimizer`: any of torch.optim but LBFGS, over exactly the parameters that require a gradient.
     - `data`: a pair of tensors or a map-style data set of (input, target) pairs. Private.
     - `units`: with a plan for unit="user", whose each row is: a tensor, an array or a list of whole numbers or text.
-    - `public_test`: a pair of tensors declared public; metrics on it are shown and published.
+    - `public_test`, `public_validation`: pairs of tensors declared public; metrics on them are shown and published. The
+      latter is what policies and early stopping look at.
     - `run_dir`: a new folder for the key of the noise, checkpoints and the ledger; nothing in it is for publishing.
     - `resume`: go on with the run in `run_dir`, in a new attempt with randomness of its own.
     - `ledger`, `dataset_id`: a ledger (path or postgresql://...) shared by all runs on a data set, and the data set's
@@ -62,7 +64,7 @@ class Training:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: Plan | AdaptivePlan,
         model: nn.Module,
         criterion: Criterion,
         optimizer: torch.optim.Optimizer,
@@ -70,6 +72,7 @@ class Training:
         *,
         units: object = None,
         public_test: tuple[Tensor, Tensor] | None = None,
+        public_validation: tuple[Tensor, Tensor] | None = None,
         run_dir: str | Path | None = None,
         resume: bool = False,
         ledger: str | Path | None = None,
@@ -85,7 +88,7 @@ class Training:
         admit_model(model)
         admit_optimizer(optimizer, model)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
-        self.data = _grouped(as_private(data), units, plan)
+        self.data = grouped(as_private(data), units, plan)
         self.data.check_size(*plan.sampling.sizes(plan.population))
         if any(float(state.get("step", 1)) > 0 for state in optimizer.state.values()):
             raise InputError("the optimizer was used before and remembers gradients; make a new one for the run")
@@ -94,11 +97,12 @@ class Training:
         self._refuse_changed_model("changed when it was called; initialise it on public input first")
         self.rehearsal = rehearse(engine, model, criterion, self.data, classes, plan.rows_per_unit)
         self.engine = self.rehearsal.engine
-        if public_test is not None:
-            check_public(public_test, classes, data)
-        _check_grid(plan)
+        for name, public in (("public_test", public_test), ("public_validation", public_validation)):
+            if public is not None:
+                check_public(name, public, classes, data)
+        check_plan(plan, model, self.data, public_validation is not None)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
-        self.public_test, self._stream = public_test, stream
+        self._stream = stream
         if resume and run_dir is None:
             raise InputError("resume=True needs the run_dir of the run to go on with")
         self.folder = RunFolder(Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}"))
@@ -109,7 +113,13 @@ class Training:
         self._physical_batch = checks.count(
             "physical_batch", self.rehearsal.chunk if physical_batch is None else physical_batch
         )
-        self.evaluations: list[Evaluation] = []
+        self._watch = Watch(model, criterion, public_test, public_validation)
+        self._progress = Progress([])
+
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        """Metrics on the public data so far."""
+        return self._watch.evaluations
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -122,12 +132,13 @@ class Training:
                             step.add(criterion, chunk)
             trained = training.result(session)
 
+        Over an `AdaptivePlan` the condition is `session.ready()`, which asks the policy and reserves the next block.
         Call `training.save(session)` when `session.between_blocks` if the run shall survive a crash.
         """
         self._refuse_changed_model("was changed since this Training was made; make a new one")
         key, run, ledger = self._resumed() if self._resume else self._opened()
         try:
-            randomness = _kind(self._stream)
+            randomness = randomness_of(self._stream)
             mechanism = {
                 "engine": self.engine.name,
                 "float_bits": self.engine.float_bits,
@@ -149,15 +160,25 @@ class Training:
                 stream=self._stream or SystemStream.start(key, attempt),
                 physical_batch=self._physical_batch,
                 guard=Guard(self.model, self.initial, self._hidden),
+                progress=self._progress,
+                metrics=self._watch.validated,
             )
         finally:
             ledger.close()
 
-    def run(self, *, evaluate_every: int | None = None, progress: bool | None = None) -> Trained:
-        """Take every step of the plan and return what can be published.
+    def run(
+        self,
+        *,
+        evaluate_every: int | None = None,
+        progress: bool | None = None,
+        early: EarlyStopping | None = None,
+    ) -> Trained:
+        """Take every step of the plan, or what an adaptive one comes to, and return what can be published.
 
-        `evaluate_every`: steps between evaluations on the public test data; by default about twenty in all.
+        `evaluate_every`: steps between evaluations on the public data; by default about twenty in all.
         `progress`: show a bar; by default if standard error is a terminal.
+        `early`: stop early, or keep the best model, by public metrics; the last evaluation is then that of the model
+        that is kept.
 
         Ctrl-C and SIGTERM stop the run between two steps, with a checkpoint, as `Interrupted`.
         """
@@ -169,21 +190,22 @@ class Training:
             stop_requests() as stop,
             progress_bar(steps, epsilon, show=progress) as advance,
         ):
-            while not session.finished:
+            enough = self._watch.enough(early)
+            while not enough and session.ready():
                 with session.step() as step:
                     for chunk in step.chunks:
                         step.add(self.criterion, chunk)
                 if self.scheduler is not None:
                     self.scheduler.step()
-                if self.public_test is not None and (session.position % every == 0 or session.finished):
-                    metrics = evaluate(self.model, self.criterion, *self.public_test)
-                    self.evaluations.append(Evaluation(session.position, metrics))
+                if session.position % every == 0 or session.finished:
+                    enough = self._watch.look(session.position, early)
                 advance(session.position, self.evaluations[-1] if self.evaluations else None)
                 signal = stop()
                 if session.between_blocks or signal is not None:
                     self.save(session)
                 if signal is not None and not session.finished:
                     raise Interrupted(self._stopped(session), signal)
+            self._watch.settle(session.position, early)
             return self.result(session)
 
     def save(self, session: Session) -> None:
@@ -198,6 +220,8 @@ class Training:
                 self.optimizer.state_dict(),
                 scheduler,
                 tuple(self.evaluations),
+                None if session.control is None else session.control.progress.as_dict(),
+                self._watch.best,
             ),
         )
 
@@ -217,7 +241,7 @@ class Training:
             plan=self.plan,
             entries=entries,
             mechanism=Mechanism(
-                self.engine.name, self.engine.float_bits, self.noise.name, _kind(self._stream), assumptions
+                self.engine.name, self.engine.float_bits, self.noise.name, randomness_of(self._stream), assumptions
             ),
             initial=self.initial,
             final=state_digests(self.model),
@@ -238,7 +262,9 @@ class Training:
                 self._on_open()
             ledger = Ledger(self._ledger or self.folder.ledger)
             try:
-                run = ledger.open_run(self.plan.fingerprint(), self.plan.guarantee(), self._dataset_id)
+                run = ledger.open_run(
+                    self.plan.fingerprint(), self.plan.guarantee(), self._dataset_id, self.plan.own_filter
+                )
             except BaseException:
                 ledger.close()
                 raise
@@ -277,7 +303,9 @@ class Training:
                 "the run: the ledger is an older copy; restore the newest one, nothing was released"
             )
         checkpoint.restore(self.model, self.optimizer, self.scheduler)
-        self.evaluations = list(checkpoint.evaluations)
+        self._watch.evaluations, self._watch.best = list(checkpoint.evaluations), checkpoint.best
+        if checkpoint.progress is not None:
+            self._progress = Progress.from_dict(checkpoint.progress)
 
     def _stopped(self, session: Session) -> str:
         return (
@@ -286,32 +314,7 @@ class Training:
         )
 
 
-def _grouped(data: PrivateData, units: object, plan: Plan) -> PrivateData:
-    """The data with the units that the plan protects."""
-    if plan.unit is Unit.EXAMPLE and units is not None:
-        raise InputError("units was given, but the plan protects single rows; make the plan with unit='user'")
-    if plan.unit is Unit.USER and units is None:
-        raise InputError("the plan protects users; say whose each row is with units=..., one identifier for each row")
-    return data if units is None else replace(data, groups=group(units, data.rows))
-
-
 def _entry(what: str, name: str, table: Mapping[str, T]) -> T:
     if name not in table:
         raise InputError(f"unknown {what} {name!r}; known: {', '.join(table)}")
     return table[name]
-
-
-def _kind(stream: Stream | None) -> str:
-    """What a certificate may call the randomness: nothing but the library's own keyed stream is "system"."""
-    return "system" if stream is None or type(stream) is SystemStream else "test"
-
-
-def _check_grid(plan: Plan) -> None:
-    """Refuse a plan whose sums might not fit their grid: whether one does would depend on the data."""
-    rows = plan.largest_batch
-    for release in plan.releases():
-        if rows * plan.clipping.norm / grid_for(release, plan.clipping.norm) >= LARGEST_MULTIPLE:
-            raise InputError(
-                f"batches of up to {rows} units are too large for so little noise; raise the noise multiplier or "
-                "take smaller batches"
-            )

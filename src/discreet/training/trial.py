@@ -32,15 +32,15 @@ def try_every_row(model: nn.Module, criterion: Criterion, data: PrivateData) -> 
     return classes
 
 
-def check_public(public_test: tuple[Tensor, Tensor], classes: int | None, data: object) -> None:
-    """Refuse public test data that cannot be evaluated, or that is the private data itself."""
+def check_public(name: str, given: tuple[Tensor, Tensor], classes: int | None, data: object) -> None:
+    """Refuse public data, called `name`, that cannot be evaluated, or that is the private data itself."""
     try:
-        public = as_private(public_test)
+        public = as_private(given)
         public.check(classes, at_most=len(public))
     except InputError as error:
-        raise InputError(f"public_test: {error}") from None
-    if isinstance(data, tuple) and any(a.data_ptr() == b.data_ptr() for a, b in zip(public_test, data, strict=True)):
-        raise InputError("public_test is the training data itself, which is private; give data that may be public")
+        raise InputError(f"{name}: {error}") from None
+    if isinstance(data, tuple) and any(a.data_ptr() == b.data_ptr() for a, b in zip(given, data, strict=True)):
+        raise InputError(f"{name} is the training data itself, which is private; give data that may be public")
 
 
 def _try_rows(

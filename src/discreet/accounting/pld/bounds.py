@@ -1,9 +1,12 @@
-"""Upper and lower bounds on epsilon for a composition of Poisson-sampled Gaussians, in one of two ways.
+"""Upper and lower bounds on epsilon for a composition of Poisson-sampled Gaussians, in one of three ways.
 
-By the characteristic function (`contour`) where it reaches the width aimed at, else by a grid of losses: plan,
-discretise, compose, read. The promise is an interval that holds; its width is a goal. If the first grid misses the
-goal, finer ones follow for as long as they help. The grid takes any pair with a loss and bins; the contour is for the
-Poisson-sampled Gaussian.
+A single release has a closed form (`single`). Others go by the characteristic function (`contour`) where it reaches the
+width aimed at, else by a grid of losses: plan, discretise, compose, read. The promise is an interval that holds; its
+width is a goal. If the first grid misses the goal, finer ones follow for as long as they help. The grid takes any pair
+with a loss and bins; the other two are for the Poisson-sampled Gaussian.
+
+Releases of which only a pure or bounded-range guarantee is known may be among them (`bounded`), on the grid only. They
+count in the upper bound; for the lower one they are left out.
 """
 
 from __future__ import annotations
@@ -13,12 +16,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import erf
 
-from discreet.accounting.pld import contour
+from discreet.accounting.pld import contour, single
+from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.characteristic import Parts
 from discreet.accounting.pld.compose import Composition, compose
 from discreet.accounting.pld.discretise import LossPmf, loss_range, optimistic, pessimistic
-from discreet.accounting.pld.pair import Direction, Pair
+from discreet.accounting.pld.pair import LEAST_NOISE, Direction, Pair
 from discreet.accounting.pld.query import epsilon_lower, epsilon_upper
 from discreet.accounting.pld.symmetric import SymmetricPair
 from discreet.accounting.pld.window import Window, plan_window
@@ -31,6 +36,8 @@ _BATCH_POINTS = 2**18
 """Releases are gathered up to this many points, which keeps their arrays in the cache."""
 
 _REFINEMENTS = 5
+
+_LIGHT_POINTS = 2**20
 
 _TAILS = 1e-4
 """The share of delta that may be lost to the ends of all losses."""
@@ -62,28 +69,44 @@ def default_tolerance(epsilon: float) -> float:
 
 
 def epsilon_interval(
-    releases: Sequence[Release], delta: float, tolerance: Callable[[float], float] = default_tolerance
+    releases: Sequence[Release],
+    delta: float,
+    tolerance: Callable[[float], float] = default_tolerance,
+    bounded: Sequence[BoundedLoss] = (),
 ) -> EpsilonInterval:
-    """Bound the epsilon of all `releases` together at `delta`, under add/remove or zero-out adjacency.
+    """Bound the epsilon of all `releases` and `bounded` together at `delta`, under add/remove or zero-out adjacency.
 
     `tolerance` maps an epsilon to the interval width aimed at. Both directions are composed apart and the
     larger counts (Zhu, Dong, Wang 2022). Numerical failure gives an infinite upper and a zero lower bound.
     """
     if not delta >= _SMALLEST_DELTA:
         return EpsilonInterval(0.0, math.inf)
+    if _total_variation(releases) <= delta:
+        return EpsilonInterval(0.0, 0.0)
     sampled = any(release.rate < 1 for release in releases)
     directions = (Direction.REMOVAL, Direction.ADDITION) if sampled else (Direction.REMOVAL,)
-    quick = [_by_contour(releases, direction, delta, tolerance) for direction in directions]
+    if not bounded and sum(release.count for release in releases) == 1:
+        alone = [_by_closed_form(releases, direction, delta) for direction in directions]
+        if all(one.upper < math.inf for one in alone):
+            return EpsilonInterval(max(one.lower for one in alone), max(one.upper for one in alone))
+    if bounded:
+        quick = [EpsilonInterval(0.0, math.inf)] * len(directions)
+    else:
+        quick = [_by_contour(releases, direction, delta, tolerance) for direction in directions]
     interval = EpsilonInterval(max(one.lower for one in quick), 0.0)
     for direction, one in zip(directions, quick, strict=True):
         if one.upper > max(interval.upper, one.lower + tolerance(one.lower)) and one.upper > interval.lower:
-            one = _both(one, _by_grid(releases, direction, delta, tolerance, max(interval.lower, interval.upper)))
+            enough = max(interval.lower, interval.upper)
+            one = _both(one, _by_grid(releases, direction, delta, tolerance, enough, bounded))
         interval = EpsilonInterval(max(interval.lower, one.lower), max(interval.upper, one.upper))
     return interval
 
 
 def symmetrised_interval(
-    releases: Sequence[Release], delta: float, tolerance: Callable[[float], float] = default_tolerance
+    releases: Sequence[Release],
+    delta: float,
+    tolerance: Callable[[float], float] = default_tolerance,
+    bounded: Sequence[BoundedLoss] = (),
 ) -> EpsilonInterval:
     """The same for batches of fixed size under replace-one adjacency (`symmetric`), `rate` = batch / population.
 
@@ -97,12 +120,25 @@ def symmetrised_interval(
     parts: list[tuple[Pair, int]] = [
         (SymmetricPair(release.rate, release.noise, Direction.REMOVAL), release.count) for release in releases
     ]
-    upper = _interval(parts, delta, lambda epsilon: 0.25 * tolerance(epsilon), 0.0).upper
+    upper = _interval(parts, delta, lambda epsilon: 0.25 * tolerance(epsilon), 0.0, bounded).upper
     return EpsilonInterval(min(upper, epsilon_interval(releases, delta, tolerance).lower), upper)
+
+
+def _total_variation(releases: Sequence[Release]) -> float:
+    """An upper bound on delta at epsilon 0: total variation distances add up, and sampling scales them by the rate."""
+    noises = np.array([release.noise for release in releases])
+    shares = np.array([release.rate * release.count for release in releases])
+    return float(shares @ erf(1 / (math.sqrt(8) * noises))) * (1 + 2.0**-40)
 
 
 def _both(one: EpsilonInterval, other: EpsilonInterval) -> EpsilonInterval:
     return EpsilonInterval(max(one.lower, other.lower), min(one.upper, other.upper))
+
+
+def _by_closed_form(releases: Sequence[Release], direction: Direction, delta: float) -> EpsilonInterval:
+    """The interval of one direction of a single release."""
+    [release] = [release for release in releases if release.count]
+    return EpsilonInterval(*single.epsilon_bounds(Pair(release.rate, release.noise, direction), delta))
 
 
 def _by_contour(
@@ -120,32 +156,44 @@ def _by_grid(
     delta: float,
     tolerance: Callable[[float], float],
     enough: float = 0.0,
+    bounded: Sequence[BoundedLoss] = (),
 ) -> EpsilonInterval:
     """The same by a grid of losses, refined until narrow; not refined once its upper end is at most `enough`."""
     parts = [(Pair(release.rate, release.noise, direction), release.count) for release in releases]
-    return _interval(parts, delta, tolerance, enough)
+    return _interval(parts, delta, tolerance, enough, bounded)
 
 
 def _interval(
-    parts: Sequence[tuple[Pair, int]], delta: float, tolerance: Callable[[float], float], enough: float
+    parts: Sequence[tuple[Pair, int]],
+    delta: float,
+    tolerance: Callable[[float], float],
+    enough: float,
+    bounded: Sequence[BoundedLoss] = (),
 ) -> EpsilonInterval:
-    count = sum(times for _, times in parts)
+    if any(np.min(pair.noise) < LEAST_NOISE for pair, _ in parts):
+        return EpsilonInterval(0.0, math.inf)
+    count = sum(times for _, times in parts) + sum(part.count for part in bounded)
     tail = _TAILS * delta / count
-    window = plan_window(parts, delta, tail)
-    grid = _affordable(parts, window, tail, window.grid_for(tolerance(window.epsilon) / 4, count))
-    window = plan_window(parts, delta, tail, grid)
+    window = plan_window(parts, delta, tail, bounded=bounded)
+    grid = window.grid_for(tolerance(window.epsilon) / 4, count)
+    if bounded:  # their order may be huge, and no grid raises epsilon by more than its step for each release
+        grid = max(grid, tolerance(window.epsilon) / (4 * count))
+    grid = _affordable(parts, window, tail, grid, bounded)
+    window = plan_window(parts, delta, tail, grid, bounded)
     best = EpsilonInterval(0.0, math.inf)
-    for _ in range(_REFINEMENTS):
-        up = _compose(pessimistic, parts, window, grid, tail, up=True)
+    for tried in range(_REFINEMENTS):
+        up = _compose(pessimistic, parts, window, grid, tail, up=True, bounded=bounded)
         upper = epsilon_upper(up, delta)
         if upper <= enough:
             return EpsilonInterval(0.0, upper)
-        down = _compose(optimistic, parts, window, grid, tail, up=False)
-        lower = epsilon_lower(down, delta)
+        lower = epsilon_lower(_compose(optimistic, parts, window, grid, tail, up=False), delta) if parts else 0.0
         before = best.upper - best.lower
         best = _both(best, EpsilonInterval(lower, upper))
-        finer = _affordable(parts, window, tail, grid / 2)
-        stuck = math.isfinite(before) and best.upper - best.lower > 0.9 * before
+        useless = not best.upper <= 1.1 * best.lower
+        finer = _affordable(parts, window, tail, grid / (4 if useless else 2), bounded)
+        # Finer grids may at last mend an end that says nothing: they are tried while they cost little.
+        costly = tried > 0 and (len(parts) + len(bounded)) * window.points(finer) > _LIGHT_POINTS
+        stuck = costly if useless else best.upper - best.lower > 0.9 * before
         if stuck or finer >= grid or best.upper <= best.lower + tolerance(best.lower):
             break
         grid = finer
@@ -160,16 +208,17 @@ def _compose(
     tail: float,
     *,
     up: bool,
+    bounded: Sequence[BoundedLoss] = (),
 ) -> Composition:
-    batches = _batches(parts, grid, tail, window)
-    return compose([(discretise(pair, grid, tail, window.floor), times) for pair, times in batches], window, up=up)
+    losses = [(discretise(pair, grid, tail, window.floor), n) for pair, n in _batches(parts, grid, tail, window)]
+    return compose([*losses, *((part.pessimistic(grid), part.count) for part in bounded)], window, up=up)
 
 
 def _batches(
     parts: Sequence[tuple[Pair, int]], grid: float, tail: float, window: Window
 ) -> list[tuple[Pair, int | Array]]:
     """The parts, those with similar ranges of loss gathered into arrays: many small ones cost little more than one."""
-    if len(parts) == 1:
+    if len(parts) <= 1:
         return list(parts)
     lows, highs = loss_range(_gathered(parts)[0], grid, tail, window.floor)
     sizes = highs - lows
@@ -189,8 +238,12 @@ def _gathered(parts: Sequence[tuple[Pair, int]]) -> tuple[Pair, Array]:
     return replace(parts[0][0], rate=rates, noise=noises), np.array([times for _, times in parts], dtype=np.float64)
 
 
-def _affordable(parts: Sequence[tuple[Pair, int]], window: Window, tail: float, grid: float) -> float:
+def _affordable(
+    parts: Sequence[tuple[Pair, int]], window: Window, tail: float, grid: float, bounded: Sequence[BoundedLoss]
+) -> float:
     """`grid`, or the finest grid that keeps every array within `MAX_POINTS`."""
-    lows, highs = loss_range(_gathered(parts)[0], grid, tail, window.floor)
-    points = max(window.points(grid), float(np.max(highs - lows)))
+    points = max([window.points(grid), *(part.points(grid) for part in bounded)])
+    if parts:
+        lows, highs = loss_range(_gathered(parts)[0], grid, tail, window.floor)
+        points = max(points, float(np.max(highs - lows)))
     return grid * max(1.0, points / (0.9 * MAX_POINTS))

@@ -20,11 +20,11 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from discreet.accounting.pld.pair import UNIT_ROUNDOFF, Direction
-from discreet.core.arrays import Array, ComplexArray
+from discreet.core.arrays import Array, ComplexArray, IndexArray
 
 _ANGLES = np.geomspace(0.05, 2.0, 30)
 _LEVELS = np.exp2(-np.arange(10.0))
-_MOST_PLANNED = 1500
+_MOST_PLANNED, _PLANNED_TOGETHER = 1500, 24
 _BLOCK = 2**17
 """Numbers in a temporary array: what fits in the cache."""
 
@@ -63,7 +63,7 @@ class Parts:
         each = self.rate * ndtr((1 - self.cut) / spread) + (1 - self.rate) * ndtr(-self.cut / spread)
         return float(np.sum(self.count * np.where(np.isfinite(self.cut), each, 0.0))) * (1 + 1e-9)
 
-    def __getitem__(self, rows: Array) -> Parts:
+    def __getitem__(self, rows: IndexArray) -> Parts:
         rate, noise, count = self.rate[rows], self.noise[rows], self.count[rows]
         return Parts(rate, noise, count, self.direction, self.cut[rows], self.width[rows])
 
@@ -281,13 +281,20 @@ def _powers(base: ComplexArray, count: int) -> ComplexArray:
 def estimate(parts: Parts, order: float) -> float:
     """The sum of count x log M(order), to about 1e-4 of each; infinite where that takes many nodes."""
     need = 9.0
-    nodes = float(node_count(parts, order, 0.0, need).max())
-    if not nodes < _MOST_PLANNED:
+    nodes = node_count(parts, order, 0.0, need)
+    if not float(nodes.max()) < _MOST_PLANNED:
         return math.inf
+    if len(parts) <= _PLANNED_TOGETHER:
+        return _estimate(parts, order, need, int(nodes.max()))
+    by_size = np.array_split(np.argsort(nodes, kind="stable"), -(-len(parts) // _PLANNED_TOGETHER))
+    return math.fsum(_estimate(parts[rows], order, need, int(nodes[rows].max())) for rows in by_size)
+
+
+def _estimate(parts: Parts, order: float, need: float, nodes: int) -> float:
     s, a = parts.noise, parts.power(order)
     low, high = _range(parts, order, need)
-    step = (high - low) / (int(nodes) - 1)
-    x = low + step * np.arange(int(nodes))
+    step = (high - low) / (nodes - 1)
+    x = low + step * np.arange(nodes)
     with np.errstate(divide="ignore"):
         log_w = np.logaddexp(np.log1p(-parts.rate), np.log(parts.rate) + (2 * x - 1) / (2 * s**2))
     exponent = a * log_w - 0.5 * (x / s) ** 2 + _log_kept(parts, x)[0]

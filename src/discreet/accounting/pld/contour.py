@@ -22,7 +22,7 @@ import numpy as np
 
 from discreet.accounting.pld.characteristic import Decay, Parts, estimate, node_count, rules, spectrum
 from discreet.accounting.pld.pair import UNIT_ROUNDOFF, Direction
-from discreet.accounting.pld.window import minimise
+from discreet.accounting.pld.window import alike, minimise
 from discreet.core.arrays import Array, ComplexArray
 
 MAX_WORK = 2.0**27
@@ -32,7 +32,7 @@ _LIGHT_WORK, _LIGHT_WORK_EACH = 2.0**22, 2.0**13
 """Work that is not worth saving at the cost of accuracy: some milliseconds, and so much more for each part."""
 
 _MAX_NODES, _MAX_NODES_EACH = 2.0**14, 2.0**9
-_REPRESENTATIVES = 24
+_FEW = 24
 _SET_ASIDE = 1e-4
 """The share of delta that is given up where rare, large losses stand in the way."""
 
@@ -129,16 +129,10 @@ def _chernoff_epsilon(cumulant: float, order: float, delta: float) -> float:
 
 
 def _representatives(parts: Parts) -> tuple[Parts, Parts]:
-    """A few parts that stand for their neighbours in rate and noise: the middle one, and the one with least noise.
-
-    Those with the least noise, which make the largest losses, stand for themselves.
-    """
-    if len(parts) <= _REPRESENTATIVES:
+    """Parts that stand for those alike: of each group the middle one, and the one with least noise."""
+    if len(parts) <= _FEW:
         return parts, parts
-    by_noise = np.argsort(parts.noise[:, 0], kind="stable")
-    alone, rest = by_noise[: _REPRESENTATIVES // 4], by_noise[_REPRESENTATIVES // 4 :]
-    rest = rest[np.lexsort((parts.noise[rest, 0], parts.rate[rest, 0]))]
-    groups = [*alone[:, np.newaxis], *np.array_split(rest, _REPRESENTATIVES - len(alone))]
+    groups = alike(parts.rate[:, 0], parts.noise[:, 0])
     count = np.array([[parts.count[group].sum()] for group in groups])
     middle = parts[np.array([group[len(group) // 2] for group in groups])]
     worst = parts[np.array([group[np.argmin(parts.noise[group, 0])] for group in groups])]

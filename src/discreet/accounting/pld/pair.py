@@ -24,6 +24,9 @@ from discreet.core.arrays import Array
 
 UNIT_ROUNDOFF = 2.0**-53
 
+LEAST_NOISE = 1e-7
+"""Below, rounding alone may move the loss of one release by about 1 (`Pair.loss_rounding`)."""
+
 
 class Direction(Enum):
     """Which of the two neighbours the adversary has to tell from the other."""
@@ -80,7 +83,11 @@ class Pair:
     def quadrature(self, tail: float) -> tuple[Array, Array]:
         """Losses and log-masses under P, of one release, on outcomes a tenth of a standard deviation apart."""
         low, high = self.support(tail)
-        x = np.linspace(low, high, int((high - low) / (0.1 * self.noise)) + 2)
+        if low > -0.5:  # with so little noise there is nothing in between
+            near = np.linspace(low, -low, int(-20 * low / self.noise) + 2)
+            x = np.concatenate((near, 1 + near))
+        else:
+            x = np.linspace(low, high, int((high - low) / (0.1 * self.noise)) + 2)
         loss = self.loss(x)
         log_p = -0.5 * (x / self.noise) ** 2 + (loss if self.direction is Direction.REMOVAL else 0.0)
         top = log_p.max()

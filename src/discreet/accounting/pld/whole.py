@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.bounds import Release, _affordable, _compose
 from discreet.accounting.pld.discretise import optimistic, pessimistic
-from discreet.accounting.pld.pair import Direction, Pair
+from discreet.accounting.pld.pair import LEAST_NOISE, Direction, Pair
 from discreet.accounting.pld.query import least_tests, upper_profile
 from discreet.accounting.pld.symmetric import SymmetricPair
-from discreet.accounting.pld.window import plan_window
+from discreet.accounting.pld.window import Window, plan_window
 from discreet.core.arrays import Array
 
 FOCUS = 0.1
@@ -43,21 +44,28 @@ class Profile:
     true_positives: Array
 
 
-def whole_profile(releases: Sequence[Release], focus: float = FOCUS, *, symmetrised: bool = False) -> Profile:
-    """Bound the profile of all `releases` together, under add/remove or zero-out adjacency.
+def whole_profile(
+    releases: Sequence[Release],
+    focus: float = FOCUS,
+    *,
+    symmetrised: bool = False,
+    bounded: Sequence[BoundedLoss] = (),
+) -> Profile:
+    """Bound the profile of all `releases` and `bounded` together, under add/remove or zero-out adjacency.
 
     Both directions are composed apart (Zhu, Dong, Wang 2022), the larger delta counts, and the tests of either are
     kept. `symmetrised`: for batches of fixed size under replace-one instead (`symmetric`); no tests are known then.
+    Tests look at `releases` only: of `bounded` no more is known than a bound.
 
     Grids are refined until the bounds are within a thousandth of each other where delta is `focus`, or at epsilon 0
     where it never is. Numerical failure gives delta 1 and no test.
     """
     if symmetrised:
-        whole = _one([(SymmetricPair(r.rate, r.noise, Direction.REMOVAL), r.count) for r in releases], focus)
+        whole = _one([(SymmetricPair(r.rate, r.noise, Direction.REMOVAL), r.count) for r in releases], focus, bounded)
         return Profile(whole.epsilons, whole.deltas, np.zeros(0), np.zeros(0))
     sampled = any(release.rate < 1 for release in releases)
     found = [
-        _one([(Pair(r.rate, r.noise, direction), r.count) for r in releases], focus)
+        _one([(Pair(r.rate, r.noise, direction), r.count) for r in releases], focus, bounded)
         for direction in (list(Direction) if sampled else [Direction.REMOVAL])
     ]
     epsilons = np.unique(np.concatenate([one.epsilons for one in found]))
@@ -81,26 +89,38 @@ def chord(epsilons: Array, deltas: Array, at: Array) -> Array:
     return np.where(at >= epsilons[-1], deltas[-1], result)
 
 
-def _one(parts: Sequence[tuple[Pair, int]], focus: float) -> Profile:
+def _one(parts: Sequence[tuple[Pair, int]], focus: float, bounded: Sequence[BoundedLoss]) -> Profile:
     """One composition, the grid refined while that helps."""
-    count = sum(times for _, times in parts)
+    if any(np.min(pair.noise) < LEAST_NOISE for pair, _ in parts):
+        return _nothing()
+    count = sum(times for _, times in parts) + sum(part.count for part in bounded)
     tail = _TAIL * min(focus / FOCUS, 1.0) / count
-    window = plan_window(parts, focus, tail)
-    grid = _affordable(parts, window, tail, window.grid_for(1e-5 * (window.high - window.low), count))
+    window = plan_window(parts, focus, tail, bounded=bounded)
+    fineness = 1e-5 * (window.high - window.low)
+    grid = window.grid_for(fineness, count)
+    if bounded:  # as in `bounds`: their order may be huge
+        grid = max(grid, fineness / count)
+    grid = _affordable(parts, window, tail, grid, bounded)
     best, best_gap = _nothing(), math.inf
     for _ in range(_REFINEMENTS):
-        placed = plan_window(parts, focus, tail, grid)
-        epsilons, deltas = upper_profile(_compose(pessimistic, parts, placed, grid, tail, up=True))
-        wrong, right = least_tests(_compose(optimistic, parts, placed, grid, tail, up=False))
+        placed = plan_window(parts, focus, tail, grid, bounded)
+        epsilons, deltas = upper_profile(_compose(pessimistic, parts, placed, grid, tail, up=True, bounded=bounded))
+        wrong, right = _tests(parts, placed, grid, tail)
         profile, gap = _thinned(epsilons, deltas, wrong, right, focus)
         if not gap < 0.9 * best_gap:
             break
         best, best_gap = profile, gap
-        finer = _affordable(parts, placed, tail, grid / 3)
+        finer = _affordable(parts, placed, tail, grid / 3, bounded)
         if gap <= _GAP or finer > grid / 1.5:
             break
         grid = finer
     return best
+
+
+def _tests(parts: Sequence[tuple[Pair, int]], window: Window, grid: float, tail: float) -> tuple[Array, Array]:
+    if not parts:
+        return np.zeros(0), np.zeros(0)
+    return least_tests(_compose(optimistic, parts, window, grid, tail, up=False))
 
 
 def _thinned(epsilons: Array, deltas: Array, wrong: Array, right: Array, focus: float) -> tuple[Profile, float]:

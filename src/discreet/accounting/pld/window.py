@@ -13,12 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import fft
 
+from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.pair import Pair
-from discreet.core.arrays import Array
+from discreet.core.arrays import Array, IndexArray
 
 _NEGLIGIBLE = 1e-11
 _MAX_ORDER = 1e9
-_REPRESENTATIVES = 48
+_ALIKE_NOISE, _ALIKE_RATE = 0.02, 0.05
+"""Within these relative distances parts are planned as one: less is not seen in a window."""
+
+_FEW = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +60,24 @@ class Window:
 class Cumulants:
     """Estimates of K(theta) = sum of counts x log E_P[exp(theta loss)] by a rule of a few hundred points."""
 
-    def __init__(self, parts: Sequence[tuple[Pair, int]], tail: float, grid: float = 0.0) -> None:
+    def __init__(
+        self,
+        parts: Sequence[tuple[Pair, int]],
+        tail: float,
+        grid: float = 0.0,
+        bounded: Sequence[BoundedLoss] = (),
+    ) -> None:
         parts = _representatives(parts)
         grids = [_split(*pair.quadrature(tail), grid) for pair, _ in parts]
+        grids += [_split(*part.sketch(), grid) for part in bounded]
         width = max(len(loss) for loss, _ in grids)
-        self._loss = np.zeros((len(parts), width))
-        self._log_mass = np.full((len(parts), width), -np.inf)
+        self._loss = np.zeros((len(grids), width))
+        self._log_mass = np.full((len(grids), width), -np.inf)
         for row, (loss, log_mass) in enumerate(grids):
             self._loss[row, : len(loss)] = loss
             self._log_mass[row, : len(loss)] = log_mass
-        self._count = np.array([count for _, count in parts], dtype=np.float64)
+        counts = [count for _, count in parts] + [part.count for part in bounded]
+        self._count = np.array(counts, dtype=np.float64)
 
     def each(self, theta: float) -> Array:
         """log E_P[exp(theta loss)] of one release of each part."""
@@ -82,13 +94,19 @@ class Cumulants:
         return float(np.min(self.each(order) - np.log(self._count)) + math.log(_NEGLIGIBLE**1.5)) / order
 
 
-def plan_window(parts: Sequence[tuple[Pair, int]], delta: float, tail: float, grid: float = 0.0) -> Window:
+def plan_window(
+    parts: Sequence[tuple[Pair, int]],
+    delta: float,
+    tail: float,
+    grid: float = 0.0,
+    bounded: Sequence[BoundedLoss] = (),
+) -> Window:
     """Choose the tilt that is right for `delta` and a window outside which the tilted mass is negligible.
 
     With a `grid`, for the losses as `pessimistic` spreads them on it: where they are smaller than the grid,
     that makes the sum wider.
     """
-    cumulant = Cumulants(parts, tail, grid)
+    cumulant = Cumulants(parts, tail, grid, bounded)
     log_inverse = -math.log(delta)
 
     def epsilon_at(order: float) -> float:
@@ -130,13 +148,24 @@ def minimise(
     return math.exp(inner[best]), values[best]
 
 
+def alike(rates: Array, noises: Array) -> list[IndexArray]:
+    """Indices of parts, grouped by rates and noises (each of shape (k,)) that differ by a few percent at most.
+
+    Schedules have many parts and few groups. Parts drawn at random have as many groups as parts: then each has to be
+    planned for, since one that is far from all others may outweigh them.
+    """
+    cells = np.stack([np.floor(np.log(noises) / _ALIKE_NOISE), np.floor(np.log(rates) / _ALIKE_RATE)])
+    order = np.lexsort((noises, cells[0], cells[1]))
+    changes = np.flatnonzero(np.any(np.diff(cells[:, order], axis=1) != 0, axis=0)) + 1
+    return np.split(order, changes)
+
+
 def _representatives(parts: Sequence[tuple[Pair, int]]) -> Sequence[tuple[Pair, int]]:
-    """A few dozen of the parts, each standing for its neighbours in rate and noise."""
-    if len(parts) <= _REPRESENTATIVES:
+    """One part of each group of those that are alike, standing for all of them."""
+    if len(parts) <= _FEW:
         return parts
-    ordered = sorted(parts, key=lambda part: (part[0].rate, part[0].noise))
-    groups = np.array_split(np.arange(len(ordered)), _REPRESENTATIVES)
-    return [(ordered[group[len(group) // 2]][0], sum(ordered[i][1] for i in group)) for group in groups]
+    groups = alike(*(np.array([getattr(pair, name) for pair, _ in parts]) for name in ("rate", "noise")))
+    return [(parts[group[len(group) // 2]][0], sum(parts[i][1] for i in group)) for group in groups]
 
 
 def _split(loss: Array, log_mass: Array, grid: float) -> tuple[Array, Array]:

@@ -1,7 +1,8 @@
 """Embeddings: an example's gradient is zero but in the rows of its tokens, where gradients of equal tokens add up.
 
-No one-hot matrix and no gradient of the size of the table: equal tokens of an example are brought together by
-sorting. Where all positions have the same gradient, as under a mean over positions, the norm needs counts only.
+No one-hot matrix and no gradient of the size of the table for each example: on processors a compiled loop brings equal
+tokens together, elsewhere sorting. Where all positions have the same gradient, as under a mean over positions, the norm
+needs counts only.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.rules.base import Rule, blank, refuse, rule, squared_norms, wide
+from discreet.clipping.rules.tables import alike, checked_tokens, token_squares, token_table
 from discreet.clipping.rules.tokens import EqualTokens
 from discreet.clipping.units import Units
 
@@ -31,7 +33,7 @@ class EmbeddingRule(Rule):
         if module.max_norm is not None:
             raise refuse(module, "with max_norm changes its weight in the forward pass; set max_norm=None")
         tokens, count = self.activation, len(self.activation)
-        self.activation = tokens.reshape(count, -1)
+        self.activation = checked_tokens(tokens.reshape(count, -1), module.num_embeddings)
         self.gradient = self.gradient.reshape(count, -1, self.gradient.shape[-1])
         self.factors: Tensor | None = None
         """What each token's gradient is multiplied with, shape (batch, tokens); None for one."""
@@ -48,18 +50,34 @@ class EmbeddingRule(Rule):
     def squares(self, name: str) -> Tensor:
         if self.activation.shape[1] == 0:
             return torch.zeros(self.examples, dtype=torch.float64, device=self.gradient.device)
+        if self._on_processor:
+            values = self.gradient if self.factors is None else self.factors.unsqueeze(2)
+            squares = token_squares(self.activation, values, self._size)
+            return squares if self.factors is None else squares * squared_norms(self.gradient)
         sums, groups = self._measured()
         squares = torch.zeros(self.examples, dtype=torch.float64, device=sums.device)
         squares.index_add_(0, groups.examples, squared_norms(sums))
         return squares if self.factors is None else squares * squared_norms(self.gradient)
 
     def total(self, name: str, weights: Tensor) -> Tensor:
-        weight = self.module.get_parameter("weight")
+        if self._on_processor:
+            ones = torch.ones_like(self.activation, dtype=torch.float64) if self.factors is None else self.factors
+            return token_table(self.activation, self.gradient, weights.unsqueeze(1) * ones, self._size)
         sums, groups = self._measured()
         weights = weights.to(sums.dtype)[groups.examples]
         if self.factors is None:
-            return groups.table(len(weight), groups.range, sums, weights)
-        return groups.table(len(weight), groups.examples, self.gradient, weights * sums[:, 0])
+            return groups.table(self._size, groups.range, sums, weights)
+        return groups.table(self._size, groups.examples, self.gradient, weights * sums[:, 0])
+
+    @property
+    def _size(self) -> int:
+        """The number of rows of the table."""
+        return len(self.module.get_parameter("weight"))
+
+    @property
+    def _on_processor(self) -> bool:
+        """Whether the compiled functions can be used, which look at every token once; elsewhere tokens are sorted."""
+        return self.gradient.device.type == "cpu"
 
     def of_units(self, units: Units) -> Rule:
         """The tokens of a unit's rows are one sequence, each with its part of the unit's gradient."""
@@ -96,11 +114,13 @@ class EmbeddingRule(Rule):
 
     def _same_everywhere(self) -> bool:
         """Whether all positions of each example have the same gradient."""
+        if self.gradient.shape[1] < 2:
+            return False
         first = self.gradient[:, :1]
+        if not torch.equal(first, self.gradient[:, -1:]):
+            return False
         return (
-            self.gradient.shape[1] > 1
-            and torch.equal(first, self.gradient[:, -1:])
-            and torch.equal(self.gradient, first.expand_as(self.gradient))
+            alike(self.gradient) if self._on_processor else torch.equal(self.gradient, first.expand_as(self.gradient))
         )
 
     def _without(self, padding: int) -> None:
@@ -131,6 +151,7 @@ class EmbeddingBagRule(EmbeddingRule):
             raise refuse(module, "with max_norm changes its weight in the forward pass; set max_norm=None")
         if given.get("offsets") is not None or self.activation.dim() != 2:
             raise refuse(module, "with offsets has no axis of examples; give tokens of shape (batch, length)")
+        self.activation = checked_tokens(self.activation, module.num_embeddings)
         factors = given.get("per_sample_weights")
         self.factors = torch.ones_like(self.activation, dtype=self.gradient.dtype) if factors is None else wide(factors)
         if module.padding_idx is not None:

@@ -13,11 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.rules import base
-from discreet.clipping.rules.base import Rule, rule, scaled, squared_norms
+from discreet.clipping.rules.base import Rule, product, rule, scaled, squared_norms
 from discreet.clipping.units import Units
 
 _CANCELLED = 16
 """Gram sums this many times smaller than those of T unrelated positions are computed again, from the products."""
+
+_HALVED = 64
+"""Positions from which on Gram matrices are formed in halves (measured)."""
 
 MANY, NEW = 2**21, 70
 """Numbers beyond which gradients that are kept come from new memory, and what such a number costs, in multiplications
@@ -35,6 +38,7 @@ class LinearRule(Rule):
 
     _products: Tensor | None = None
     _biases: Tensor | None = None
+    _squares_of_bias: Tensor | None = None
 
     def _positions(self) -> tuple[Tensor, Tensor]:
         """Activation and gradient as (batch, positions, features)."""
@@ -59,9 +63,9 @@ class LinearRule(Rule):
     def squares(self, name: str) -> Tensor:
         a, g = self._positions()
         if name == "bias":
-            return squared_norms(self._bias_rows(g))
+            return self._bias_squares(g)
         if a.shape[1] == 1:
-            return squared_norms(a) * squared_norms(g)
+            return squared_norms(a) * self._bias_squares(g)
         positions, size = a.shape[1], a.shape[2] * g.shape[2]
         products, gram = positions * size, positions**2 * (a.shape[2] + g.shape[2])
         many = self.examples * size > MANY
@@ -79,7 +83,9 @@ class LinearRule(Rule):
             return weights.to(g.dtype) @ self._bias_rows(g)
         if self._products is not None:
             return base.weighted_sum(weights, self._products)
-        return scaled(weights, g).flatten(0, 1).T @ a.flatten(0, 1)
+        if a.shape[2] < g.shape[2]:  # the weights are multiplied into the smaller factor
+            return product(g.flatten(0, 1).T, scaled(weights, a).flatten(0, 1))
+        return product(scaled(weights, g).flatten(0, 1).T, a.flatten(0, 1))
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
         a, g = (part[start:stop] for part in self._positions())
@@ -96,6 +102,11 @@ class LinearRule(Rule):
             self._biases = gradient.squeeze(1) if gradient.shape[1] == 1 else gradient.sum(1)
         return self._biases
 
+    def _bias_squares(self, gradient: Tensor) -> Tensor:
+        if self._squares_of_bias is None:
+            self._squares_of_bias = squared_norms(self._bias_rows(gradient))
+        return self._squares_of_bias
+
     def _in_blocks(self, a: Tensor, g: Tensor, numbers: int, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """`function` on blocks of examples, each of which needs room for `numbers` numbers."""
         size = max(1, base.BUDGET // max(1, numbers * a.element_size()))
@@ -106,14 +117,26 @@ def _from_products(a: Tensor, g: Tensor) -> Tensor:
     return squared_norms(torch.bmm(g.transpose(1, 2), a))
 
 
+def _pairs(a: Tensor, g: Tensor, start: int, stop: int) -> Tensor:
+    """(a_t . a_s)(g_t . g_s) for t in start .. stop - 1 and s in 0 .. stop - 1."""
+    products = [torch.bmm(x[:, start:stop], x[:, :stop].transpose(1, 2)) for x in (a, g)]
+    return products[0].mul_(products[1])
+
+
 def gram_squares(a: Tensor, g: Tensor) -> Tensor:
     """Squared norms of sums over positions of outer products g_t a_t^T, by Gram matrices; float64, shape (batch,).
 
     Where positions cancel, rounding is all that is left of such a sum, so there the products themselves are measured.
     """
-    pairs = torch.bmm(a, a.transpose(1, 2)).mul_(torch.bmm(g, g.transpose(1, 2)))
+    half = a.shape[1] // 2 if a.shape[1] >= _HALVED else 0
+    pairs = _pairs(a, g, half, a.shape[1])
     squares = pairs.flatten(1).sum(1, dtype=torch.float64)
-    unrelated = pairs.diagonal(dim1=1, dim2=2).sum(1, dtype=torch.float64)
+    unrelated = pairs[:, :, half:].diagonal(dim1=1, dim2=2).sum(1, dtype=torch.float64)
+    if half:  # the matrix is symmetric, so one of its four quarters is not needed
+        squares += pairs[:, :, :half].flatten(1).sum(1, dtype=torch.float64)
+        first = _pairs(a, g, 0, half)
+        squares += first.flatten(1).sum(1, dtype=torch.float64)
+        unrelated += first.diagonal(dim1=1, dim2=2).sum(1, dtype=torch.float64)
     doubtful = squares * _CANCELLED < unrelated
     if bool(doubtful.any()):
         for i in doubtful.nonzero().flatten().tolist():

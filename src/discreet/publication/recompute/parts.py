@@ -17,7 +17,13 @@ from discreet.core.errors import InputError
 
 MAX_DEPTH = 64
 MAX_COUNT = 10**12
-_RATIO = {"clipped_sum": 2.0, "centred_bit": 2.0, "covariance": math.sqrt(2.0), "count": 1.0}
+_RATIO = {
+    "clipped_sum": 2.0,
+    "centred_bit": 2.0,
+    "covariance": math.sqrt(2.0),
+    "count": 1.0,
+    "histogram": math.sqrt(2.0),
+}
 _FIELDS = {
     "gaussian": {"event", "noise_multiplier", "query"},
     "poisson": {"event", "rate", "of"},

@@ -1,0 +1,53 @@
+"""Releases with a pure guarantee of which no more is known, and those of bounded range.
+
+| class               | worst pair of distributions                    | Rényi bound                 | rho         |
+|---------------------|------------------------------------------------|-----------------------------|-------------|
+| pure, epsilon       | randomised response                            | `rdp_pure`                  | epsilon^2/2 |
+| bounded range, eps. | losses in [t - epsilon, t], t as bad as can be | `rdp_bounded_range`         | epsilon^2/8 |
+
+Every pure mechanism is post-processing of randomised response (Kairouz, Oh, Viswanath 2015, Theorem 2.1 with
+delta 0). For bounded range: Dong, Durfee, Rogers 2020, section 3; the rho is Cesar and Rogers 2021, Lemma 3.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from discreet.core.arrays import Array
+
+_OUTWARD = 1 + 1e-10
+
+
+def rdp_pure(epsilon: float, orders: Sequence[float]) -> Array:
+    """log(p e^((a - 1) eps) + (1 - p) e^(-(a - 1) eps)) / (a - 1), p = e^eps / (1 + e^eps): randomised response.
+
+    Where that cancels, the weaker a eps^2 / 2 takes over (Bun and Steinke 2016, Proposition 3.3).
+    """
+    order = np.asarray(orders, dtype=np.float64)
+    top = (order - 1) * epsilon
+    p, rest = 1 / (1 + math.exp(-epsilon)), 1 / (1 + math.exp(min(epsilon, 700.0)))
+    log_sum = top + np.log(p + rest * np.exp(-2 * top))
+    exact = (log_sum + 2.0**-48 * (1 + top)) / (order - 1)
+    return np.minimum(np.minimum(exact, epsilon), order * epsilon**2 / 2) * _OUTWARD
+
+
+def rdp_bounded_range(epsilon: float, orders: Sequence[float]) -> Array:
+    """The largest divergence over all mechanisms whose loss stays in an interval of length epsilon.
+
+    For losses t - eps and t only (by convexity the worst) the moment is
+    (e^((a - 1) t) A - e^(a t) B) / (1 - e^-eps), A = 1 - e^(-a eps), B = e^-eps - e^(-a eps), which is largest at
+    e^t = (a - 1) A / (a B). Where that cancels, the weaker a eps^2 / 8 takes over (Hoeffding's lemma).
+    """
+    order = np.asarray(orders, dtype=np.float64)
+    a = -np.expm1(-order * epsilon)
+    log_b = -epsilon + np.log(-np.expm1(-(order - 1) * epsilon))
+    log_t = np.log((order - 1) * a / order) - log_b
+    log_rest = np.log(a / order) - math.log(-math.expm1(-epsilon))
+    size = (order - 1) * (np.abs(log_t) + epsilon + 4) + np.abs(log_rest)
+    exact = ((order - 1) * log_t + log_rest + 2.0**-48 * size) / (order - 1)
+    with np.errstate(invalid="ignore"):
+        exact = np.where(np.isnan(exact), np.inf, exact)
+    return np.minimum(np.minimum(exact, epsilon), order * epsilon**2 / 8) * _OUTWARD

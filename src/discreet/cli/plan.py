@@ -1,0 +1,124 @@
+"""`discreet plan`: what a recipe would release, before anything is charged."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from discreet.cli.accounting_options import JsonOption, echo_json
+from discreet.cli.figures import rounded_up
+
+if TYPE_CHECKING:
+    from discreet.plan import AdaptivePlan, Plan
+
+_SHOWN = 12
+
+
+def plan(
+    recipe: Annotated[str, typer.Argument(help="A recipe by name, or the path of a .yaml file.")],
+    settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, overrides the recipe.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Picture of noise and epsilon: .png or .svg.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show steps, noise over time and epsilon over time of a recipe; charge, read and train nothing."""
+    from discreet.cli.compare_plot import check_target
+    from discreet.plan import AdaptivePlan
+    from discreet.recipes import load_recipe
+
+    if plot is not None:
+        check_target(plot)
+    found = load_recipe(recipe, settings or []).plan()
+    facts = _adaptive(found) if isinstance(found, AdaptivePlan) else _fixed(found)
+    if plot is not None:
+        from discreet.cli.plan_plot import draw
+
+        draw(plot, facts)
+    if as_json:
+        echo_json(facts)
+        return
+    for line in _lines(facts):
+        typer.echo(line)
+
+
+def _fixed(plan: Plan) -> dict[str, Any]:
+    """What a fixed plan comes to."""
+    from discreet.publication.report import epsilon_curve
+
+    promised = plan.guarantee()
+    claim = {"epsilon": promised.epsilon, "lower": promised.lower, "method": promised.method}
+    curve = epsilon_curve({"claim": claim}, plan) if math.isfinite(promised.epsilon) else []
+    return _common(plan) | {
+        "kind": promised.kind,
+        "lower": promised.lower,
+        "steps": plan.steps,
+        "epochs": plan.steps / plan.sampling.epoch(plan.population),
+        "noise": [[phase.multiplier, phase.steps] for phase in plan.noise],
+        "epsilon_over_steps": [[point.step, point.upper] for point in curve],
+    }
+
+
+def _adaptive(plan: AdaptivePlan) -> dict[str, Any]:
+    """What is fixed of an adaptive plan: its filter, and how far it reaches as things start."""
+    from discreet.accounting import filters
+
+    price = plan.price(plan.start)
+    period = plan.draw_of(plan.event(plan.start)).sampler.period
+    reach = min(limit / cost for limit, cost in zip(plan.filter.limits, price, strict=True))
+    count = None
+    if plan.counts is not None:
+        cost = plan.filter.cost(plan.counts.event)
+        count = max(amount / limit for amount, limit in zip(cost, plan.filter.limits, strict=True))
+    return _common(plan) | {
+        "kind": plan.guarantee().kind,
+        "most_steps": plan.most_steps,
+        "most_epochs": plan.most_steps / plan.sampling.epoch(plan.population),
+        "noise": [[plan.noise, plan.most_steps]],
+        "policy": plan.policy.model_dump(mode="json"),
+        "filter": filters.as_dict(plan.filter),
+        "steps_as_it_starts": math.floor(reach) * period,
+        "decides_every_steps": plan.phase_steps(plan.start),
+        "part_of_the_budget_for_a_count": count,
+    }
+
+
+def _common(plan: Plan | AdaptivePlan) -> dict[str, Any]:
+    promised = plan.guarantee()
+    return {
+        "epsilon": promised.epsilon,
+        "delta": promised.delta,
+        "adjacency": promised.adjacency.value,
+        "method": promised.method,
+        "sampling": plan.sampling.model_dump(mode="json"),
+        "population": plan.population,
+        "expected_batch": plan.sampling.expected_batch(plan.population),
+        "clip_norm": plan.clipping.norm,
+    }
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    """The same for people."""
+    batch = f"batches of {facts['expected_batch']:.6g} expected examples out of {facts['population']:.6g}"
+    promised = f"epsilon {rounded_up(facts['epsilon'])} at delta {facts['delta']:g}, {facts['adjacency']}"
+    if "filter" in facts:
+        lines = [
+            f"at most {facts['most_steps']} steps ({facts['most_epochs']:.4g} epochs), {batch}",
+            f"{promised}, whatever is chosen on the way ({facts['method']})",
+            f"starts with noise multiplier {rounded_up(facts['noise'][0][0])}: the budget lasts for "
+            f"{facts['steps_as_it_starts']} such steps",
+            f"policy {facts['policy']['kind']}, decides every {facts['decides_every_steps']} steps",
+        ]
+        share = facts["part_of_the_budget_for_a_count"]
+        return lines if share is None else [*lines, f"each count costs {share:.2%} of the budget"]
+    lines = [f"{facts['steps']} steps ({facts['epochs']:.4g} epochs), {batch}", f"{promised} ({facts['method']})"]
+    noise, step = facts["noise"], 0
+    every = math.ceil(len(noise) / _SHOWN)
+    for index, (multiplier, count) in enumerate(noise):
+        if index % every == 0 or index == len(noise) - 1:
+            lines.append(f"  noise multiplier {rounded_up(multiplier)} from step {step + 1}")
+        step += count
+    return lines + [
+        f"  epsilon {rounded_up(upper)} after step {count}" for count, upper in facts["epsilon_over_steps"][::3]
+    ]

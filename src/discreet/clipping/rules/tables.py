@@ -1,0 +1,108 @@
+"""What equal tokens add up to, on processors: one pass over the tokens, with a place for each number of the table.
+
+The functions are compiled by numba when the first embedding is clipped. Everything is added up in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from discreet.core.arrays import Array, IntArray
+from discreet.core.memory import recycled
+
+
+def token_squares(tokens: Tensor, values: Tensor, size: int) -> Tensor:
+    """The squared norm of each example's gradient for a table of `size` rows: float64, shape (batch,).
+
+    `tokens`: (batch, length), whole numbers from 0, below `size`. `values`: their gradients, (batch, length, features).
+    """
+    count, length, features = values.shape
+    squares = np.empty(count)
+    slots, sums = np.full(size, -1), np.empty((length, features))
+    _compiled()[0](tokens.numpy(), np.ascontiguousarray(values.numpy()), slots, sums, squares)
+    return torch.from_numpy(squares)
+
+
+def token_table(tokens: Tensor, values: Tensor, weights: Tensor, size: int) -> Tensor:
+    """The sums, by token, of weight x value: float64, shape (size, features).
+
+    `tokens`, `weights`: (batch, length). `values`: (batch, length, features), or (batch, features) if all tokens of an
+    example have the same.
+    """
+    table = recycled((size, values.shape[-1]), np.float64)
+    table[...] = 0.0
+    rows = np.ascontiguousarray(values.numpy()).reshape(-1, values.shape[-1])
+    each = tokens.shape[1] if values.dim() == 2 else 1
+    factors = np.ascontiguousarray(weights.double().numpy()).reshape(-1)
+    _compiled()[1](tokens.numpy().reshape(-1), each, rows, factors, table)
+    return torch.from_numpy(table)
+
+
+def alike(values: Tensor) -> bool:
+    """Whether the values of each example, shape (batch, length, features), are the same at every place."""
+    return bool(_compiled()[2](np.ascontiguousarray(values.numpy())))
+
+
+def checked_tokens(tokens: Tensor, size: int) -> Tensor:
+    """The tokens as contiguous int64; `IndexError` outside the table, as the functions here look at no bounds."""
+    if tokens.numel() and not (int(tokens.min()) >= 0 and int(tokens.max()) < size):
+        raise IndexError(f"tokens must be in 0 .. {size - 1}")
+    return tokens.long().contiguous()
+
+
+def _squares(tokens: IntArray, values: Array, slots: IntArray, sums: Array, squares: Array) -> None:
+    """Each token of an example that is new gets the next row of `sums`, which `slots` remembers until its end."""
+    count, length, features = values.shape
+    for example in range(count):
+        used, total = 0, 0.0
+        for place in range(length):
+            slot = slots[tokens[example, place]]
+            if slot < 0:
+                slots[tokens[example, place]] = used
+                for feature in range(features):
+                    sums[used, feature] = values[example, place, feature]
+                used += 1
+            else:
+                for feature in range(features):
+                    sums[slot, feature] += values[example, place, feature]
+        for slot in range(used):
+            for feature in range(features):
+                total += sums[slot, feature] * sums[slot, feature]
+        for place in range(length):
+            slots[tokens[example, place]] = -1
+        squares[example] = total
+
+
+def _table(tokens: IntArray, each: int, rows: Array, factors: Array, table: Array) -> None:
+    features = rows.shape[1]
+    for place in range(len(tokens)):
+        factor, token, row = factors[place], tokens[place], place // each
+        for feature in range(features):
+            table[token, feature] += factor * rows[row, feature]
+
+
+def _alike(values: Array) -> bool:
+    count, length, features = values.shape
+    for example in range(count):
+        for place in range(1, length):
+            different = 0
+            for feature in range(features):
+                different += values[example, place, feature] != values[example, 0, feature]
+            if different:
+                return False
+    return True
+
+
+@cache
+def _compiled() -> tuple[Callable[..., Any], ...]:
+    """The functions as machine code, made for the types that they are called with."""
+    import numba  # here, because most models have no embedding
+
+    build = numba.njit(nogil=True, error_model="numpy")
+    return build(_squares), build(_table), build(_alike)

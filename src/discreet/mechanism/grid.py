@@ -1,0 +1,65 @@
+"""Arithmetic on the grid, each in one pass over memory.
+
+The functions are compiled by numba when the first sum is released. What they compute is what is written, value by
+value: no reordering, no reduced precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from discreet.core.arrays import Array, IntArray
+
+LARGEST_MULTIPLE = 2.0**52
+"""Multiples of the grid up to here are exact in float64, also after the noise is added."""
+
+
+def round_to(values: Array, grid: float) -> None:
+    """Replace every value by the nearest multiple of `grid`, a power of two, so that only the rounding rounds."""
+    for place in range(len(values)):
+        values[place] = np.rint(values[place] / grid) * grid
+
+
+def add_noise(values: Array, noise: IntArray, grid: float) -> int:
+    """Turn `noise` into `values` + `noise` x grid, added in whole numbers: float64, in the memory of the noise.
+
+    Returns how many values are not multiples of the grid below `LARGEST_MULTIPLE`; what is set for those is
+    meaningless.
+    """
+    noisy = noise.view(np.float64)  # here, so that the compiler knows how the two lie: four times faster
+    wrong = 0
+    for place in range(len(values)):
+        units = values[place] / grid
+        on_grid = (abs(units) < LARGEST_MULTIPLE) & (np.rint(units) == units)  # not so for NaN
+        whole = np.int64(units if on_grid else 0.0)
+        wrong += not on_grid
+        noisy[place] = float(whole + noise[place]) * grid
+    return wrong
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The functions as machine code."""
+
+    round_to: Callable[[Array, float], None]
+    add_noise: Callable[[Array, IntArray, float], int]
+
+
+@cache
+def compiled() -> Compiled:
+    """Compile the functions, once in a process."""
+    import numba  # here, because most commands release nothing
+
+    def build(signature: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        machine_code: Callable[..., Any] = numba.njit(signature, nogil=True, error_model="numpy")(function)
+        return machine_code
+
+    return Compiled(
+        build("void(float64[::1], float64)", round_to),
+        build("int64(float64[::1], int64[::1], float64)", add_noise),
+    )

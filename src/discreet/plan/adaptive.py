@@ -1,0 +1,310 @@
+"""`AdaptivePlan`: a run whose noise, batches and length are chosen on the way, under a filter fixed beforehand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainSerializer, PlainValidator, ValidationError, model_validator
+
+from discreet.accounting import filter_choice, filters
+from discreet.accounting.account import parse
+from discreet.accounting.costs import Amounts
+from discreet.accounting.filters import (
+    GaussianFilter,
+    RdpCurveFilter,
+    RdpOrderFilter,
+    ZcdpFilter,
+)
+from discreet.core import checks
+from discreet.core.adjacency import Adjacency, Query, Unit
+from discreet.core.errors import InputError
+from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
+from discreet.core.guarantee import Guarantee
+from discreet.plan.history import Knobs
+from discreet.plan.plan import Delta, FlatClipping, Positive
+from discreet.plan.policies import Policy, as_policy
+from discreet.plan.sampling import Count, Draw, NoSampling, PoissonSampling, Rate, ShuffleSampling
+from discreet.plan.slack import covers, reserve_for
+from discreet.plan.validation import Frozen, explain, fingerprint
+from discreet.sampling import EveryoneSampler, PoissonSampler, Sampler
+
+LOOSENED = 1 + 5e-4
+"""A run claims what its filter would prove with limits this much larger, so that another accountant, which rounds
+differently, can confirm that what was charged fits."""
+
+FILTER_KINDS = (RdpCurveFilter.kind, RdpOrderFilter.kind, ZcdpFilter.kind, GaussianFilter.kind)
+
+
+StepFilter = RdpOrderFilter | RdpCurveFilter | ZcdpFilter | GaussianFilter
+"""Filters that charge steps, and not whole runs."""
+
+
+def _decoded(value: object) -> StepFilter:
+    found = filters.from_dict(value) if isinstance(value, Mapping) else value
+    if not isinstance(found, RdpOrderFilter | RdpCurveFilter | ZcdpFilter | GaussianFilter):
+        raise InputError(f"filter must be one over steps ({', '.join(FILTER_KINDS)}), got {value!r:.80}")
+    return found
+
+
+RunFilter = Annotated[
+    StepFilter,
+    PlainValidator(_decoded),
+    PlainSerializer(filters.as_dict),
+]
+
+
+class Counts(Frozen):
+    """Counts of correct predictions on private training rows, bought after each phase for the policy.
+
+    Gaussian noise of standard deviation `noise` is added to a count, of which one row changes at most 1. `rate`: each
+    row is looked at with this probability; by default all are. The price is that of one more event each time.
+    """
+
+    noise: Positive = 100.0
+    rate: Rate | None = None
+
+    @property
+    def sampler(self) -> Sampler:
+        """What draws the rows that are looked at."""
+        return EveryoneSampler() if self.rate is None else PoissonSampler(self.rate)
+
+    @property
+    def event(self) -> Event:
+        """What one count releases."""
+        return self.sampler.event(Gaussian(self.noise, Query.COUNT))
+
+
+class AdaptivePlan(Frozen):
+    """A run as privacy sees it whose steps are decided on the way; every field is public and fixed beforehand.
+
+    | field         | meaning |
+    |---------------|---------|
+    | sampling      | how batches are drawn; a policy may change the rate of Poisson sampling, and no other |
+    | policy        | what decides, from public history; no guarantee depends on it |
+    | noise         | the multiplier that the policy starts from |
+    | every         | epochs of a phase: the policy decides when one begins, never inside |
+    | counts        | what is bought on private rows after each phase, if the policy needs it |
+    | filter        | the budget in the currency that charges are added up in; what does not fit is refused |
+    | delta         | delta of the guarantee; the filter has it but for a billionth |
+    | most_steps    | the run ends when so many steps and counts are charged |
+    | block         | steps reserved in the ledger at a time |
+
+    The others are those of `Plan`. The run ends when the policy says so, at `most_steps`, or when the filter refuses.
+    """
+
+    kind: Literal["adaptive"] = "adaptive"
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    unit: Unit = Unit.EXAMPLE
+    sampling: Annotated[PoissonSampling | ShuffleSampling | NoSampling, Field(discriminator="kind")]
+    population: Positive
+    clipping: FlatClipping
+    policy: Policy
+    noise: Positive
+    every: Positive = 1.0
+    counts: Counts | None = None
+    filter: RunFilter
+    delta: Delta
+    most_steps: Count
+    block: Count = 50
+    initial_state: str | None = None
+
+    @model_validator(mode="after")
+    def _covered(self) -> AdaptivePlan:
+        """What no theorem covers, and what the filter cannot price, is refused when the plan is made."""
+        if self.unit is not Unit.EXAMPLE:
+            raise InputError("a run that is chosen on the way protects single rows; use a fixed Plan for users")
+        if self.adjacency not in self.sampling.ADJACENCIES:
+            possible = ", ".join(adjacency.value for adjacency in self.sampling.ADJACENCIES)
+            raise InputError(
+                f"{self.sampling.kind} sampling has no guarantee under {self.adjacency.value}; use {possible}"
+            )
+        if (self.filter.adjacency, self.filter.unit) != (self.adjacency, self.unit):
+            raise InputError("the filter is for another adjacency or unit than the plan; make it for the plan's")
+        if not self.filter.delta <= self.delta:
+            raise InputError(f"the filter's delta {self.filter.delta:g} is above the plan's, {self.delta:g}")
+        if self.policy.metric == "count" and self.counts is None:
+            raise InputError("the policy looks at counts; say how they are bought with counts")
+        if self.every != round(self.every) and not isinstance(self.sampling, PoissonSampling):
+            raise InputError(f"every must be a whole number of epochs with {self.sampling.kind} sampling")
+        if not all(amount < math.inf for amount in self.price(self.start)):
+            raise InputError(f"not even one step with noise multiplier {self.noise:g} fits the filter; start with more")
+        if self.counts is not None:
+            self.filter.cost(self.counts.event)
+        return self
+
+    @classmethod
+    def make(
+        cls,
+        sampling: PoissonSampling | ShuffleSampling | NoSampling,
+        *,
+        epsilon: float,
+        delta: float,
+        population: float,
+        clip_norm: float,
+        policy: object,
+        noise_multiplier: float,
+        most_steps: int,
+        course: Event | None = None,
+        filter_kind: str | None = None,
+        adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
+        **rest: Any,
+    ) -> AdaptivePlan:
+        """Plan a run within (epsilon, delta), with a filter made for what it is expected to do.
+
+        `course`: the events that are expected, by default `most_steps` like the first; it decides how far the budget
+        goes, never what is guaranteed. `filter_kind`: by default `rdp-curve` with Poisson sampling, else `gdp`.
+        """
+        near = parse(Adjacency, "adjacency", adjacency)
+        kind = filter_kind or (RdpCurveFilter.kind if isinstance(sampling, PoissonSampling) else GaussianFilter.kind)
+        reserve = reserve_for(checks.open_unit("delta", delta), sampling.OVERFLOWS)
+        start = _event(sampling, population, Knobs(noise_multiplier, sampling.expected_batch(population)))
+        expected = Repeat(start, checks.count("most_steps", most_steps)) if course is None else course
+        within = checks.positive("epsilon", epsilon) / LOOSENED
+        for _ in range(40):
+            made = _chosen(kind, expected, within, delta - reserve, near)
+            if loosened(made).guarantee().epsilon <= epsilon:
+                break
+            within *= 1 - 1e-4
+        else:
+            raise InputError(f"no {kind} filter meets epsilon {epsilon:g}; raise epsilon or delta")
+        try:
+            return cls(
+                adjacency=near,
+                sampling=sampling,
+                population=population,
+                clipping=FlatClipping(norm=clip_norm),
+                policy=as_policy(policy),
+                noise=noise_multiplier,
+                filter=made,
+                delta=delta,
+                most_steps=most_steps,
+                **rest,
+            )
+        except ValidationError as error:
+            raise InputError(f"plan: {explain(error, cls)}") from None
+
+    @classmethod
+    def poisson(cls, *, population: float, batch: float, **rest: Any) -> AdaptivePlan:
+        """Start with Poisson batches of `batch` expected examples; the rest is as in `make`."""
+        rate = checks.rate("batch / population", checks.positive("batch", batch) / population)
+        return cls.make(PoissonSampling(rate=rate), population=population, **rest)
+
+    @property
+    def start(self) -> Knobs:
+        """What the policy starts from."""
+        return Knobs(self.noise, self.sampling.expected_batch(self.population))
+
+    @property
+    def rows_per_unit(self) -> int:
+        """One: what is protected is a single row."""
+        return 1
+
+    @property
+    def steps(self) -> int:
+        """The most that may be charged."""
+        return self.most_steps
+
+    @property
+    def own_filter(self) -> StepFilter:
+        """The filter that every block of the run is put to."""
+        return self.filter
+
+    def guarantee(self, delta: float | None = None) -> Guarantee:
+        """What holds of the run whatever is chosen on the way and whenever it ends.
+
+        That of the filter, its limits loosened (`LOOSENED`), at delta less what is set aside for
+        batches that are too large for the float slack of fast engines (see `Plan.guarantee`): there are at most
+        `most_steps` of them on any path.
+        """
+        delta = self.delta if delta is None else checks.open_unit("delta", delta)
+        reserve = reserve_for(delta, self.sampling.OVERFLOWS)
+        found = loosened(self.filter).guarantee(delta - reserve)
+        fits = not reserve > 0 or covers(reserve, self.most_steps, found.epsilon)
+        return replace(found, epsilon=found.epsilon if fits else math.inf, delta=delta)
+
+    def price(self, knobs: Knobs) -> Amounts:
+        """What one step, or epoch of disjoint batches, with these knobs costs; infinite if it is far over the filter.
+
+        Refuses knobs that cannot be.
+        """
+        return self.filter.cost(self.event(knobs))
+
+    def event(self, knobs: Knobs) -> Event:
+        """What one period of the sampler (a step, or an epoch of disjoint batches) releases with these knobs."""
+        return _event(self.sampling, self.population, knobs)
+
+    def checked(self, decided: object) -> Knobs:
+        """What a policy returned, if it can be: `InputError` otherwise, before any data is read for it."""
+        if not isinstance(decided, Knobs):
+            raise InputError(f"a policy returns Knobs, or None to end the run; got {decided!r:.80}")
+        self.price(decided)
+        return decided
+
+    def phase_steps(self, knobs: Knobs) -> int:
+        """How many steps a phase with these knobs has."""
+        period = self.draw_of(self.event(knobs)).sampler.period
+        if period > 1:
+            return period * round(self.every)
+        return max(1, round(self.every * self.population / knobs.expected_batch))
+
+    def block_of(self, knobs: Knobs, position: int, left: int) -> tuple[Event, ...]:
+        """The events of the next block when `position` is charged and the phase has `left` steps; () at the end."""
+        event = self.event(knobs)
+        period = self.draw_of(event).sampler.period
+        room = min(left, self.most_steps - position) // period
+        return (event,) * max(0, min(room, max(1, self.block // period)))
+
+    def draw_of(self, event: Event) -> Draw:
+        """How the batches of a charged event are drawn: at the rate that was charged."""
+        if isinstance(event, Poisson):
+            return PoissonSampling(rate=event.rate).draw(self.population)
+        return self.sampling.draw(self.population)
+
+    def with_initial_state(self, digest: str) -> AdaptivePlan:
+        """A new plan that declares the state training starts from."""
+        return self.model_copy(update={"initial_state": digest})
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical JSON of the plan."""
+        return fingerprint(self)
+
+
+def loosened(budget: StepFilter) -> StepFilter:
+    """The same filter with limits larger by `LOOSENED`."""
+    if isinstance(budget, RdpOrderFilter):
+        return replace(budget, limit=budget.limit * LOOSENED)
+    if isinstance(budget, RdpCurveFilter):
+        return replace(budget, limits=tuple(limit * LOOSENED for limit in budget.limits))
+    if isinstance(budget, ZcdpFilter):
+        return replace(budget, rho=budget.rho * LOOSENED)
+    return replace(budget, mu_squared=budget.mu_squared * LOOSENED)
+
+
+def _event(sampling: PoissonSampling | ShuffleSampling | NoSampling, population: float, knobs: Knobs) -> Event:
+    noise = Gaussian(knobs.noise_multiplier)
+    if isinstance(sampling, PoissonSampling):
+        if not knobs.expected_batch <= population:
+            raise InputError(
+                f"an expected batch of {knobs.expected_batch:g} is more than the population of {population:g}"
+            )
+        return PoissonSampler(knobs.expected_batch / population).event(noise)
+    if knobs.expected_batch != sampling.expected_batch(population):
+        raise InputError(f"{sampling.kind} sampling keeps its batches; a policy may change the noise only")
+    sampler = sampling.sampler(population)
+    return sampler.event(noise if sampler.period == 1 else Compose((Repeat(noise, sampler.period),)))
+
+
+def _chosen(kind: str, course: Event, epsilon: float, delta: float, adjacency: Adjacency) -> StepFilter:
+    match kind:
+        case RdpCurveFilter.kind:
+            return filter_choice.curve_filter(course, epsilon, delta, adjacency)
+        case RdpOrderFilter.kind:
+            return filter_choice.order_filter(course, epsilon, delta, adjacency)
+        case ZcdpFilter.kind:
+            return filter_choice.zcdp_filter(epsilon, delta, adjacency)
+        case GaussianFilter.kind:
+            return filter_choice.gaussian_filter(epsilon, delta, adjacency)
+    raise InputError(f"unknown filter {kind!r} for a run; known: {', '.join(FILTER_KINDS)}")

@@ -1,0 +1,73 @@
+"""What a policy may look at: public settings of the phases that are over, and what was released or public after each.
+
+A phase is a stretch of steps with the same knobs. Everything here was released, bought or declared public, so whatever
+is computed from it is post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from discreet.core import checks
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """What a policy decides: the noise multiplier and the expected batch of the steps to come. Public scalars."""
+
+    noise_multiplier: float
+    expected_batch: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise_multiplier", checks.positive("noise_multiplier", self.noise_multiplier))
+        object.__setattr__(self, "expected_batch", checks.positive("expected_batch", self.expected_batch))
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A phase that is over.
+
+    `end` counts what was charged when it ended, `metrics` are those on public validation data, `count` is the bought
+    noisy count of correct predictions on private rows; None if none was bought.
+    """
+
+    end: int
+    knobs: Knobs
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    count: float | None = None
+
+    def observed(self, metric: str) -> float | None:
+        """A public metric by name, or the bought `count`."""
+        return self.count if metric == "count" else self.metrics.get(metric)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; `from_dict` is the inverse."""
+        knobs = [self.knobs.noise_multiplier, self.knobs.expected_batch]
+        return {"end": self.end, "knobs": knobs, "metrics": dict(self.metrics), "count": self.count}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Phase:
+        """Decode what `as_dict` made."""
+        return cls(data["end"], Knobs(*data["knobs"]), dict(data["metrics"]), data["count"])
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All phases that are over, oldest first, and how long the budget would last.
+
+    `start` is what the plan starts from, `count_noise` the standard deviation of the noise of bought counts.
+    `epochs_left(knobs)`: how many epochs with these knobs the filter of the run still has room for, capped by the most
+    steps of the plan. It depends on what was charged only, which is public.
+    """
+
+    phases: tuple[Phase, ...]
+    start: Knobs
+    epochs_left: Callable[[Knobs], float]
+    count_noise: float = 0.0
+
+    @property
+    def knobs(self) -> Knobs:
+        """Those of the last phase, or those that the plan starts from."""
+        return self.phases[-1].knobs if self.phases else self.start

@@ -1,0 +1,111 @@
+"""What a certificate says of a run whose events were chosen on the way, checked without the code that trains.
+
+The events are what was charged, in order, and not those of a plan. The plan says which events there may be, how many,
+and which filter every block was put to.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from discreet.publication.planned import Runs, merged, stated, steps_in
+from discreet.publication.recompute import filters
+
+LOOSENED = 1 + 4e-4
+"""What was charged must fit the filter with limits this much larger, and these must give the claim. (Runs claim a
+little more, so that rounding does not decide.)"""
+
+_SET_ASIDE, _OVERFLOW = 1e-9, 1e-100
+"""The share of delta that is kept for batches beyond the float slack, and the probability of one in a step."""
+
+
+def is_adaptive(facts: dict[str, Any]) -> bool:
+    """Whether the plan of a certificate leaves its events to a policy."""
+    return bool(facts["plan"].get("kind") == "adaptive")
+
+
+def method(facts: dict[str, Any]) -> str:
+    """The name that the claim's method must have."""
+    return f"{facts['plan']['filter']['filter']}-filter"
+
+
+def charged_runs(record: list[dict[str, Any]]) -> Runs:
+    """The events of all reservations, in order."""
+    return merged(run for entry in record if entry["kind"] == "reservation" for run in stated(entry["body"]))
+
+
+def check_events(facts: dict[str, Any]) -> tuple[bool, str]:
+    """The events are what was charged, each is one that the plan allows, and they are not too many."""
+    plan, runs = facts["plan"], stated(facts["events"])
+    if runs != charged_runs(facts["ledger"]["entries"]):
+        return False, "the events are not those that were charged"
+    for event, _ in runs:
+        if not (_is_step(plan, event) or _is_count(plan, event)):
+            return False, f"the plan does not allow the event {str(event)[:200]}"
+    if not steps_in(runs) <= plan["most_steps"]:
+        return False, f"{steps_in(runs)} steps were charged, more than the plan's {plan['most_steps']}"
+    return True, f"those that were charged, {steps_in(runs)} of at most {plan['most_steps']} steps"
+
+
+def check_filter(facts: dict[str, Any], opened: dict[str, Any]) -> str | None:
+    """What is wrong with the filter of the run that the ledger opened, if anything is."""
+    plan, filter_ = facts["plan"], facts["plan"]["filter"]
+    filters.checked(filter_)
+    if opened["body"].get("filter") != filter_:
+        return "the run was opened with another filter than the plan's"
+    if (filter_["adjacency"], filter_["unit"]) != (plan["adjacency"], plan["unit"]):
+        return "the filter is for another adjacency or unit than the plan"
+    return None
+
+
+def check_epsilon(facts: dict[str, Any]) -> tuple[bool, str]:
+    """What was charged fits the filter, and the filter gives the claim."""
+    plan, claim, stated_epsilon = facts["plan"], facts["claim"], facts["claim"]["epsilon"]
+    if isinstance(stated_epsilon, bool) or not 0 <= stated_epsilon < math.inf:
+        return False, f"the claim must be finite and at least 0, not {stated_epsilon!r}"
+    if claim["lower"] is not None:
+        return False, "a run under a filter has no lower bound"
+    used = filters.excess(plan["filter"], facts["events"])
+    if not used <= LOOSENED:
+        return False, f"what was charged is {used:.6g} times what the filter allows"
+    reserve = _SET_ASIDE * claim["delta"] if plan["sampling"]["kind"] == "poisson" else 0.0
+    proved = filters.epsilon(plan["filter"], LOOSENED, claim["delta"] - reserve)
+    if reserve > 0 and not (1 + math.exp(min(proved, 700.0))) * plan["most_steps"] * _OVERFLOW <= reserve:
+        return False, "batches beyond the largest are too likely for what is set aside of delta"
+    if not proved <= claim["epsilon"]:
+        return False, f"claim {claim['epsilon']:.6g} is below what the filter proves, {proved:.6g}"
+    return True, f"claim {claim['epsilon']:.6g} is at least what the filter proves, {proved:.6g}; {used:.2%} is spent"
+
+
+def _is_step(plan: dict[str, Any], event: dict[str, Any]) -> bool:
+    """Whether a step, or an epoch of disjoint batches, may look like this."""
+    kind = plan["sampling"]["kind"]
+    if kind == "none":
+        return _is_gaussian(event)
+    if kind == "poisson":
+        return set(event) == {"event", "rate", "of"} and event["event"] == "poisson" and _is_gaussian(event["of"])
+    if kind != "shuffle" or event.get("event") != "epoch" or event["of"].get("event") != "compose":
+        return False
+    parts = event["of"]["of"]
+    batches = math.ceil(plan["population"] / plan["sampling"]["batch"])
+    return sum(part["count"] for part in parts) == batches and all(_is_gaussian(part["of"]) for part in parts)
+
+
+def _is_count(plan: dict[str, Any], event: dict[str, Any]) -> bool:
+    """Whether this is the count that the plan buys."""
+    counts = plan["counts"]
+    if counts is None:
+        return False
+    wanted: dict[str, Any] = {"event": "gaussian", "noise_multiplier": counts["noise"], "query": "count"}
+    if counts["rate"] is not None:
+        wanted = {"event": "poisson", "rate": counts["rate"], "of": wanted}
+    return event == wanted
+
+
+def _is_gaussian(event: Any) -> bool:
+    return (
+        isinstance(event, dict)
+        and set(event) == {"event", "noise_multiplier", "query"}
+        and (event["event"], event["query"]) == ("gaussian", "clipped_sum")
+    )

@@ -1,0 +1,82 @@
+"""What an adaptive run came to, for people: noise, batches and the part of the budget spent, over what was charged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.accounting import filters
+from discreet.accounting.admission import propose, start
+from discreet.core.adjacency import Query
+from discreet.core.event_json import from_json
+from discreet.core.events import Event, Gaussian, Poisson, Repeat, flatten, steps_of
+from discreet.ledger.meter import share
+
+POLICIES: Mapping[str, str] = {
+    "constant": "Noise and batches stayed as they were; the filter ended the run.",
+    "validation_decay": "The noise fell when a metric stopped improving (Yu et al. 2019, equations 8 to 10).",
+    "noise_by_progress": "The noise rose while the model learned and fell when it did not (Lecuyer 2021, section 5.1).",
+    "batch_by_progress": "Batches shrank while the model learned and grew when it did not (Lecuyer 2021, section 5.1).",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Neighbouring steps with the same noise and expected batch; counts that were bought are not among them."""
+
+    steps: int
+    noise: float
+    batch: float
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """`stretches` in order, `counts` bought, and `spent`: (charged, largest part of a limit used) at each change."""
+
+    stretches: tuple[Stretch, ...]
+    counts: int
+    spent: tuple[tuple[int, float], ...]
+    policy: str
+
+    @property
+    def phases(self) -> list[tuple[float, int]]:
+        """(multiplier, steps) in order."""
+        return [(stretch.noise, stretch.steps) for stretch in self.stretches]
+
+    @property
+    def batches(self) -> list[float]:
+        """Expected batches, in order."""
+        return [stretch.batch for stretch in self.stretches]
+
+
+def course(facts: Mapping[str, Any]) -> Course:
+    """Read off the events and the filter of a certificate."""
+    plan = facts["plan"]
+    budget = filters.from_dict(plan["filter"])
+    stretches: list[Stretch] = []
+    counts, spent, at = 0, start(budget), 0
+    shares = [(0, 0.0)]
+    for event, count in flatten(from_json(facts["events"])):
+        steps = steps_of(event)
+        first = steps[0]
+        assert isinstance(first, Gaussian)
+        at, spent = at + count * len(steps), propose(budget, spent, Repeat(event, count)).spent
+        shares.append((at, share(budget, spent)))
+        if first.query is Query.COUNT:
+            counts += count
+            continue
+        batch = _batch(event, plan)
+        if stretches and (stretches[-1].noise, stretches[-1].batch) == (first.noise_multiplier, batch):
+            stretches[-1] = Stretch(stretches[-1].steps + count * len(steps), first.noise_multiplier, batch)
+        else:
+            stretches.append(Stretch(count * len(steps), first.noise_multiplier, batch))
+    named = plan["policy"]
+    policy = POLICIES.get(named["kind"], f"A function called {named.get('name', '')!s:.100} decided.")
+    return Course(tuple(stretches), counts, tuple(shares), policy)
+
+
+def _batch(event: Event, plan: Mapping[str, Any]) -> float:
+    if isinstance(event, Poisson):
+        return event.rate * float(plan["population"])
+    return float(plan["sampling"].get("batch", plan["population"]))

@@ -1,0 +1,108 @@
+"""Who pays: the ledger that queries are charged to before anything is drawn."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from discreet.accounting.account import Method, guarantee, parse
+from discreet.accounting.calibrate import calibrate_noise
+from discreet.core import checks
+from discreet.core.adjacency import Adjacency
+from discreet.core.errors import InputError, NotProved
+from discreet.core.event_json import to_json
+from discreet.core.events import Event
+from discreet.core.guarantee import Guarantee
+from discreet.core.release import Receipt
+from discreet.ledger import Ledger
+from discreet.randomness import NOISE_SAMPLERS, RoundedSampler, Stream, SystemStream, new_run_key
+
+
+def system_stream(attempt: int) -> Stream:
+    """A stream under a key of its own, which is written nowhere."""
+    return SystemStream.start(new_run_key(), attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class Payment:
+    """A charge and the randomness that belongs to it: one draw, once."""
+
+    receipt: Receipt
+    stream: Stream
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Account:
+    """Public facts about who asks: each query is a run of the ledger, charged whole, durably, before any noise.
+
+    `ledger`: a `Ledger`, or where its database is. `dataset`: the name under which the ledger keeps a budget for all
+    runs on the data (without one, it counts and does not limit). `delta` is of one call. `noise`: `"fast"` or
+    `"exact"`, as for training. Copying an account gives the account itself: a copy could not pay twice either.
+    """
+
+    ledger: Ledger | str | Path
+    delta: float
+    dataset: str = ""
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    noise: str = "exact"
+    method: Method = Method.PLD
+    start: Callable[[int], Stream] = system_stream
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.ledger, Ledger | str | os.PathLike):
+            raise InputError(f"ledger must be a Ledger or the path of one, got {self.ledger!r}")
+        object.__setattr__(self, "delta", checks.open_unit("delta", self.delta))
+        object.__setattr__(self, "adjacency", parse(Adjacency, "adjacency", self.adjacency))
+        object.__setattr__(self, "method", parse(Method, "method", self.method))
+        if self.noise not in NOISE_SAMPLERS:
+            raise InputError(f"unknown noise {self.noise!r}; known: {', '.join(NOISE_SAMPLERS)}")
+        if not isinstance(self.ledger, Ledger):
+            object.__setattr__(self, "ledger", Ledger(self.ledger))
+
+    @property
+    def sampler(self) -> RoundedSampler:
+        """What draws Gaussian noise."""
+        return NOISE_SAMPLERS[self.noise]
+
+    def cost(self, event: Event) -> Guarantee:
+        """What `event` would cost; nothing is charged."""
+        return guarantee(event, self.delta, self.adjacency, self.method)
+
+    def calibrate(self, event: Callable[[float], Event], epsilon: float) -> float:
+        """The least noise multiplier at which `event(multiplier)` costs at most `epsilon`."""
+        return calibrate_noise(event, epsilon, self.delta, self.adjacency, self.method)[0]
+
+    def pay(self, event: Event) -> Payment:
+        """Charge `event`, durably, as a run of one step. `BudgetExhausted` if it does not fit: nothing was charged."""
+        price = self.cost(event)
+        if not price.is_finite:
+            raise NotProved(f"no finite epsilon is proved for {event}; use more noise or a larger delta")
+        body = {"event": to_json(event), "delta": self.delta, "adjacency": self.adjacency, "method": self.method}
+        fingerprint = "sha256:" + hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+        stream = self.start(0)
+        run = self._ledger.open_run(fingerprint, price, self.dataset)
+        attempt = self._ledger.start_attempt(
+            run, fingerprint, {"engine": "queries", "noise": self.noise, "randomness": stream.kind}
+        )
+        (receipt,) = self._ledger.reserve(run, attempt, lambda _charged: [event])
+        return Payment(receipt, stream, price)
+
+    def done(self, payment: Payment) -> None:
+        """Note in the ledger that what was paid for is released."""
+        self._ledger.commit(payment.receipt)
+
+    @property
+    def _ledger(self) -> Ledger:
+        assert isinstance(self.ledger, Ledger)
+        return self.ledger
+
+    def __copy__(self) -> Account:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> Account:
+        return self

@@ -1,0 +1,134 @@
+"""Choices among public candidates: the exponential mechanism, noisy maxima, and quantiles by the former.
+
+All are "score plus noise, largest wins", the noisy scores kept secret:
+
+| noise       | event                 | source                                                            |
+|-------------|-----------------------|-------------------------------------------------------------------|
+| gumbel      | BoundedRange(epsilon) | McSherry and Talwar 2007; Durfee and Rogers 2019                  |
+| exponential | NoisyMax(epsilon)     | McKenna and Sheldon 2020 (permute and flip); Ding and others 2021 |
+| laplace     | NoisyMax(epsilon)     | Dwork and Roth 2014, section 3.3                                  |
+
+The scale is 2 D / epsilon for scores that one unit moves by at most D; if a unit that is added moves all scores up
+(or all down), D / epsilon will do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from discreet.core import checks
+from discreet.core.adjacency import Adjacency, Query
+from discreet.core.arrays import Array
+from discreet.core.errors import InputError, PrivacyViolation
+from discreet.core.events import BoundedRange, NoisyMax
+from discreet.queries.draws import exponentials, gumbels, laplaces
+from discreet.queries.rows import columns_of
+from discreet.randomness import Substream
+
+_NOISES: dict[str, Callable[[Substream, int], Array]] = {
+    "gumbel": gumbels,
+    "exponential": exponentials,
+    "laplace": laplaces,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of `candidates`, by `score(rows) -> array of one score per candidate`.
+
+    You declare the `sensitivity`: the most by which adding or removing one row changes any score. `one_sided`: a row
+    that is added moves no score down (or none up). A score that is not finite is a `PrivacyViolation`.
+    """
+
+    candidates: Sequence[Any]
+    score: Callable[[Array], Array]
+    sensitivity: float
+    epsilon: float
+    one_sided: bool = False
+    noise: str = "gumbel"
+
+    def __post_init__(self) -> None:
+        if len(self.candidates) < 1:
+            raise InputError("candidates must not be empty")
+        object.__setattr__(self, "sensitivity", checks.positive("sensitivity", self.sensitivity))
+        object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon))
+        if self.noise not in _NOISES:
+            raise InputError(f"unknown noise {self.noise!r}; known: {', '.join(_NOISES)}")
+
+    def event(self, adjacency: Adjacency) -> BoundedRange | NoisyMax:
+        """The event at `epsilon`; a replacement costs twice as much (a removal and an addition)."""
+        return (BoundedRange if self.noise == "gumbel" else NoisyMax)(self.epsilon)
+
+    def scores(self, rows: Array, adjacency: Adjacency) -> Array:
+        """The scores in units of the noise's scale."""
+        scores = np.asarray(self.score(rows), dtype=np.float64)
+        if scores.shape != (len(self.candidates),):
+            raise InputError(f"score must give one number per candidate: {len(self.candidates)}, not {scores.shape}")
+        return scores / ((1 if self.one_sided else 2) * self.sensitivity / self.epsilon)
+
+    def choose(self, rows: Array, adjacency: Adjacency, substream: Substream) -> Any:
+        """The candidate whose noisy score is largest."""
+        return self.candidates[noisy_argmax(self.scores(rows, adjacency), self.noise, substream)]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """The value below which a share `q` of one column lies, to the nearest of `points` values from `low` to `high`.
+
+    The exponential mechanism over that public grid with score -|(1 - q) below - q above|, where `below` and `above`
+    count the rows on either side (values outside the grid included). Adding a row moves a score by at most
+    max(q, 1 - q), and all scores within a range of twice that; replacing one, within a range of 2 (Smith 2011).
+    """
+
+    q: float
+    low: float
+    high: float
+    epsilon: float
+    column: int = 0
+    points: int = 1001
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "q", checks.open_unit("q", self.q))
+        object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon))
+        checks.count("column", self.column, least=0)
+        checks.count("points", self.points, least=2)
+        low, high = checks.real("low", self.low), checks.real("high", self.high)
+        if not (math.isfinite(low) and math.isfinite(high) and low < high and math.isfinite(high - low)):
+            raise InputError(f"low and high must be finite, low below high, got {low!r} and {high!r}")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+    def event(self, adjacency: Adjacency) -> BoundedRange:
+        """The event at `epsilon` under `adjacency`, stated so that it holds under the others too."""
+        return BoundedRange(self.epsilon, Query.COUNT if adjacency is Adjacency.REPLACE_ONE else Query.CLIPPED_SUM)
+
+    @property
+    def grid(self) -> Array:
+        """The public candidates."""
+        return np.linspace(self.low, self.high, self.points)
+
+    def scores(self, rows: Array, adjacency: Adjacency) -> Array:
+        """The scores in units of the noise's scale."""
+        values = np.sort(columns_of(rows, (self.column,))[:, 0])
+        below = np.searchsorted(values, self.grid, side="left")
+        above = len(values) - np.searchsorted(values, self.grid, side="right")
+        scores = -np.abs((1 - self.q) * below - self.q * above)
+        width = 2.0 if adjacency is Adjacency.REPLACE_ONE else 2 * max(self.q, 1 - self.q)
+        scaled: Array = scores * (self.epsilon / width)
+        return scaled
+
+    def choose(self, rows: Array, adjacency: Adjacency, substream: Substream) -> float:
+        """The grid point chosen."""
+        return float(self.grid[noisy_argmax(self.scores(rows, adjacency), "gumbel", substream)])
+
+
+def noisy_argmax(scores: Array, noise: str, substream: Substream) -> int:
+    """The index of the largest score plus noise of scale 1. Scores are shifted to a largest one of 0 first."""
+    if not np.isfinite(scores).all():
+        raise PrivacyViolation("a score is not finite; nothing was released for this choice")
+    return int(np.argmax(scores - scores.max() + _NOISES[noise](substream, len(scores))))

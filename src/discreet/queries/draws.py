@@ -1,0 +1,92 @@
+"""Noise of choices and the number of trials, from the keyed stream."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from discreet.core.arrays import Array
+from discreet.core.errors import InputError, PrivacyViolation
+from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, Trials
+from discreet.randomness import Substream
+
+CHOICE_ASSUMPTION = (
+    "ideal continuous Gumbel, exponential and Laplace samplers: noise of choices is computed in float64 from 64-bit "
+    "words of an AES-256-CTR stream, relative error below 2^-48, on a grid of 2^64 equally likely points; scores are "
+    "rounded to float64 once before noise is added. Only the index of a public candidate is released."
+)
+"""What a choice rests on beside its theorem."""
+
+TRIALS_ASSUMPTION = (
+    "ideal sampler of the number of trials: K is drawn by inversion of its distribution function in float64, so that "
+    "its probabilities are off by less than 2^-45 in all."
+)
+"""What a search rests on beside its theorem."""
+
+_MOST_TRIALS = 10**7
+_LARGEST_POISSON_MEAN = 600.0
+
+
+def exponentials(substream: Substream, n: int) -> Array:
+    """`n` standard exponentials -log(1 - u), u = (word + 1/2) / 2^64, accurate relative to themselves near 0 too."""
+    words = substream.words(n)
+    low = words < np.uint64(1 << 63)
+    # Each half from the side on which a float loses nothing: u where u < 1/2, else 1 - u.
+    distance = (np.where(low, words, ~words).astype(np.float64) + 0.5) * 2.0**-64
+    return np.where(low, -np.log1p(-distance), -np.log(distance))
+
+
+def gumbels(substream: Substream, n: int) -> Array:
+    """`n` standard Gumbel variables, -log of exponentials."""
+    return -np.log(exponentials(substream, n))
+
+
+def laplaces(substream: Substream, n: int) -> Array:
+    """`n` standard Laplace variables: an exponential with a random sign."""
+    sizes = exponentials(substream, n)
+    return np.where(substream.words(n) & np.uint64(1), sizes, -sizes)
+
+
+def check_drawable(trials: Trials) -> None:
+    """Refuse a law beyond what `draw_trials` can draw; known before anything is charged."""
+    if not isinstance(trials, NegativeBinomialTrials | PoissonTrials):
+        raise InputError(f"trials must be the law of their number, got {trials!r}")
+    if isinstance(trials, PoissonTrials) and trials.mean > _LARGEST_POISSON_MEAN:
+        raise InputError(f"the mean number of trials must be at most {_LARGEST_POISSON_MEAN:g}, got {trials.mean:g}")
+
+
+def draw_trials(trials: Trials, substream: Substream) -> int:
+    """K, by inversion from one word."""
+    u = (int(substream.words(1)[0]) + 0.5) * 2.0**-64
+    mass = _first_mass(trials)
+    k = 1 if isinstance(trials, NegativeBinomialTrials) else 0
+    total = compensation = 0.0
+    while True:
+        # Kahan's sum: K may be in the thousands
+        step = mass - compensation
+        after = total + step
+        compensation = (after - total) - step
+        total = after
+        if u < total or (k > 2 * trials.mean and mass <= 1e-18 * total):
+            return k
+        if k >= _MOST_TRIALS:
+            raise PrivacyViolation(f"a search of more than {_MOST_TRIALS} trials was drawn; use a law with fewer")
+        mass *= _ratio(trials, k)
+        k += 1
+
+
+def _first_mass(trials: Trials) -> float:
+    if not isinstance(trials, NegativeBinomialTrials):
+        return math.exp(-trials.mean)
+    log = math.log(trials.success)
+    if abs(trials.shape * log) < 1e-12:
+        return (1 - trials.success) / -log
+    return (1 - trials.success) * trials.shape / math.expm1(-trials.shape * log)
+
+
+def _ratio(trials: Trials, k: int) -> float:
+    """P(K = k + 1) / P(K = k)."""
+    if isinstance(trials, NegativeBinomialTrials):
+        return (1 - trials.success) * (k + trials.shape) / (k + 1)
+    return trials.mean / (k + 1)

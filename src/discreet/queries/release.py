@@ -1,0 +1,197 @@
+"""One draw, all its queries, one event: charged, drawn, answered, in that order.
+
+There is no way to ask twice of one draw: which rows were drawn never leaves `release`, and all that it answers is
+one event of the ledger, `Poisson(rate, Compose(...))`. Charging the queries of a draw apart would be wrong: the draw
+is shared, and so is the bad luck of being in it.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.core import checks
+from discreet.core.adjacency import Adjacency
+from discreet.core.arrays import Array
+from discreet.core.errors import InputError
+from discreet.core.events import Compose, Event, Poisson
+from discreet.core.guarantee import Guarantee
+from discreet.core.release import Receipt
+from discreet.queries.account import Account, Payment
+from discreet.queries.choices import Choice, Quantile
+from discreet.queries.draws import CHOICE_ASSUMPTION
+from discreet.queries.rows import private_rows, usable
+from discreet.queries.sums import Count, Covariance, Histogram, Mean, NoisySum, Sum, events
+from discreet.randomness import Purpose, RoundedSampler, Substream
+from discreet.sampling import PoissonSampler
+
+Query = Count | Sum | Mean | Histogram | Covariance | Choice | Quantile
+
+_LEAST_MULTIPLIER = 2.0**-20
+
+Multipliers = float | Sequence[float]
+"""One noise multiplier for all sums, or one for each of them in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers to all queries on one draw, with the event that describes them and what they cost.
+
+    `values[i]` answers query i: an array that cannot be written to, or the candidate chosen. Estimates for all rows:
+    sums are divided by the sampling rate. `guarantee` is of this event alone.
+    """
+
+    values: tuple[Any, ...]
+    event: Event
+    receipt: Receipt
+    guarantee: Guarantee
+    assumptions: tuple[str, ...]
+
+    def __getitem__(self, index: int) -> Any:
+        return self.values[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def joint_event(
+    queries: Sequence[Query],
+    multipliers: Multipliers = (),
+    rate: float = 1.0,
+    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+) -> Event:
+    """The one event of answering `queries` together on one draw (every row, or a Poisson sample at `rate`)."""
+    parts: list[Event] = []
+    for query, multiplier in zip(_checked(queries), _each(queries, multipliers), strict=True):
+        if isinstance(query, Choice | Quantile):
+            parts.append(query.event(adjacency))
+        else:
+            parts.extend(events(query, multiplier))
+    inner = parts[0] if len(parts) == 1 else Compose(tuple(parts))
+    return inner if checks.rate("rate", rate) == 1 else Poisson(rate, inner)
+
+
+def release(
+    data: npt.ArrayLike,
+    queries: Sequence[Query],
+    account: Account,
+    multipliers: Multipliers | None = None,
+    *,
+    epsilon: float | None = None,
+    rate: float = 1.0,
+) -> Answers:
+    """Answer all `queries` on one draw of `data`, as one event, charged to `account` before anything is drawn.
+
+    Give the noise by `multipliers` (noise std / one unit's contribution), or an `epsilon`: then all sums get the least
+    common multiplier at which the event costs no more, at the account's delta. Choices bring their own epsilon.
+
+    | case                         | what happens                                                   |
+    |------------------------------|----------------------------------------------------------------|
+    | rate below 1                 | every row takes part with that probability; sums are divided by it |
+    | a row with NaN or infinity   | contributes zero to every query                                |
+    | no rows, or an empty draw    | answered like any other                                        |
+    | the budget does not suffice  | `BudgetExhausted`; nothing was charged or read                 |
+
+    The number of rows is never used but to read and draw them. Errors in the queries are found before the charge, on
+    no rows.
+    """
+    rows = private_rows(data)
+    if multipliers is None:
+        multipliers = _within(queries, account, epsilon, rate)
+    elif epsilon is not None:
+        raise InputError("give either multipliers or epsilon, not both")
+    event = joint_event(queries, multipliers, rate, account.adjacency)
+    noise = _each(queries, multipliers)
+    for query, multiplier in zip(queries, noise, strict=True):
+        _rehearse(query, rows[:0], multiplier, account)
+    payment = account.pay(event)
+    drawn = usable(rows[_draw(rate, len(rows), payment)])
+    substream = payment.stream.substream(Purpose.NOISE, payment.receipt.position)
+    values = tuple(
+        _answer(query, drawn, multiplier, rate, account, substream)
+        for query, multiplier in zip(queries, noise, strict=True)
+    )
+    account.done(payment)
+    assumptions = [] if all(math.isnan(multiplier) for multiplier in noise) else [account.sampler.assumption]
+    assumptions += [CHOICE_ASSUMPTION] if any(math.isnan(multiplier) for multiplier in noise) else []
+    return Answers(values, event, payment.receipt, payment.guarantee, tuple(assumptions))
+
+
+def _draw(rate: float, size: int, payment: Payment) -> npt.NDArray[np.int64] | slice:
+    if rate == 1:
+        return slice(None)
+    (drawn,) = PoissonSampler(rate).batches(payment.receipt.position, size, payment.stream)
+    return drawn
+
+
+def _rehearse(query: Query, none: Array, multiplier: float, account: Account) -> None:
+    """Find errors in a query before it is charged."""
+    if isinstance(query, Choice | Quantile):
+        query.scores(none, account.adjacency)
+    else:
+        query.sums(none, multiplier)
+
+
+def _answer(query: Query, rows: Array, multiplier: float, rate: float, account: Account, substream: Substream) -> Any:
+    if isinstance(query, Choice | Quantile):
+        return query.choose(rows, account.adjacency, substream)
+    noisy = tuple(
+        _with_noise(total, multiplier, account.sampler, substream) / rate for total in query.sums(rows, multiplier)
+    )
+    value = np.array(query.read(noisy))
+    value.setflags(write=False)
+    return value
+
+
+def _with_noise(total: NoisySum, multiplier: float, sampler: RoundedSampler, substream: Substream) -> Array:
+    """The sum plus a rounded Gaussian of std >= multiplier x contribution, added as whole numbers.
+
+    round(Z) + S = round(Z + S) for whole S: post-processing of the Gaussian mechanism, as in `mechanism.gaussian`.
+    """
+    scale = math.ceil(multiplier * total.contribution * (1 + 2.0**-50))
+    noise = sampler.draw(substream, total.units.size, scale).reshape(total.units.shape)
+    noisy: Array = np.asarray(total.units + noise) * total.unit
+    return noisy
+
+
+def _checked(queries: Sequence[Query]) -> Sequence[Query]:
+    if not queries:
+        raise InputError("there is no query to answer")
+    for query in queries:
+        if not isinstance(query, Query):
+            raise InputError(f"not a query: {query!r}; use Count, Sum, Mean, Histogram, Covariance, Choice, Quantile")
+    return queries
+
+
+def _each(queries: Sequence[Query], multipliers: Multipliers) -> list[float]:
+    """The multiplier of each query; NaN for choices, which have none."""
+    sums = [i for i, query in enumerate(queries) if not isinstance(query, Choice | Quantile)]
+    given = [multipliers] * len(sums) if isinstance(multipliers, float | numbers.Real) else list(multipliers)
+    if len(given) != len(sums):
+        raise InputError(f"give one noise multiplier for each of the {len(sums)} sums, not {len(given)}")
+    result = [math.nan] * len(queries)
+    for i, value in zip(sums, given, strict=True):
+        result[i] = checks.positive("multiplier", value)
+        if not result[i] >= _LEAST_MULTIPLIER:
+            raise InputError(f"a noise multiplier below 2^-20 protects nobody, got {value!r}")
+    return result
+
+
+def _within(queries: Sequence[Query], account: Account, epsilon: float | None, rate: float) -> Multipliers:
+    """A multiplier for `epsilon`, or none where there are only choices."""
+    if all(isinstance(query, Choice | Quantile) for query in _checked(queries)):
+        if epsilon is not None:
+            raise InputError("choices bring their own epsilon; leave it out here")
+        return ()
+    if epsilon is None:
+        raise InputError("say how much noise: multipliers, or an epsilon")
+    return account.calibrate(lambda m: joint_event(queries, m, rate, account.adjacency), epsilon)

@@ -1,0 +1,93 @@
+"""Private rows: an array of numbers, and sums over it that are exact integers.
+
+A row that holds anything but finite numbers contributes zero to every query, whoever put it there. Sums are of whole
+numbers in 64-bit integers, so their order does not matter and no rounding takes part. Where a sum would overflow it
+wraps, before and after the noise alike, which is post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.core.arrays import Array, IntArray
+from discreet.core.errors import InputError
+
+_ROUNDOFF = 2.0**-52
+_CHUNK = 2048
+GRAM_BITS = 21
+"""2,048 products of numbers below 2^21 add up to at most 2^53, so a matrix product in float64 is exact."""
+
+
+def private_rows(data: npt.ArrayLike) -> Array:
+    """`data` as float64 of shape (rows, columns); a vector is one column. Only the shape is checked."""
+    try:
+        rows = np.asarray(data, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("data must be an array of numbers; encode categories as numbers first") from None
+    if rows.ndim == 1:
+        rows = rows[:, np.newaxis]
+    if rows.ndim != 2:
+        raise InputError(f"data must have shape (rows, columns), got {rows.ndim} axes; flatten each record to a row")
+    return rows
+
+
+def usable(rows: Array) -> Array:
+    """The rows in which every number is finite."""
+    return rows[np.isfinite(rows).all(axis=1)]
+
+
+def columns_of(rows: Array, columns: Sequence[int] | None) -> Array:
+    """Some of the columns; one that is not there is an `InputError`."""
+    if columns is None:
+        return rows
+    missing = [column for column in columns if column >= rows.shape[1]]
+    if missing:
+        raise InputError(f"the data has {rows.shape[1]} columns, so there is no column {missing[0]}")
+    return rows[:, list(columns)]
+
+
+def clipped_units(rows: Array, bound: float, unit: float) -> IntArray:
+    """Each row scaled to an L2 norm of at most `bound`, as whole multiples of `unit`; shape of `rows`.
+
+    In exact arithmetic: norm(row) x unit <= bound. The limit for the floating-point norm is lower by more than all
+    roundings, and multiples are taken towards zero.
+    """
+    limit = bound * (1 - (rows.shape[1] + 16) * _ROUNDOFF)
+    with np.errstate(all="ignore"):
+        peak = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
+        safe = np.where(peak > 0, peak, 1.0)
+        scaled = rows / safe
+        length = np.sqrt(np.sum(scaled * scaled, axis=1, keepdims=True))  # at least 1, or 0 for a row of zeros
+        shrink = length > limit / safe  # length x peak > limit, without its overflow
+        clipped = np.where(shrink, scaled * (limit / length), rows)
+        units = np.trunc(clipped / unit)
+    return np.where(np.isfinite(units), units, 0.0).astype(np.int64)
+
+
+def chunks(rows: Array) -> Iterator[Array]:
+    """The rows, a few at a time."""
+    for start in range(0, len(rows), _CHUNK):
+        yield rows[start : start + _CHUNK]
+
+
+def unit_sum(rows: Array, bound: float, unit: float) -> IntArray:
+    """The exact sum of `clipped_units`, shape (columns,)."""
+    total = np.zeros(rows.shape[1], np.int64)
+    for part in chunks(rows):
+        total += clipped_units(part, bound, unit).sum(axis=0)
+    return total
+
+
+def unit_gram(rows: Array, bound: float, bits: int) -> IntArray:
+    """The exact sum of outer products of rows clipped to `bound`, in multiples of (bound / 2^bits)^2.
+
+    Shape (columns, columns). `bits` at most `GRAM_BITS`; one row contributes at most 2^(2 bits) in Frobenius norm.
+    """
+    total = np.zeros((rows.shape[1], rows.shape[1]), np.int64)
+    for part in chunks(rows):
+        units = clipped_units(part, bound, bound * 2.0**-bits).astype(np.float64)
+        total += (units.T @ units).astype(np.int64)
+    return total

@@ -1,0 +1,68 @@
+"""The best of a secret number of private trials (Liu and Talwar 2019; Papernot and Steinke 2022)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.core.errors import InputError
+from discreet.core.events import Event, Selection
+from discreet.core.guarantee import Guarantee
+from discreet.core.release import Receipt
+from discreet.core.trials import Trials
+from discreet.queries.account import Account
+from discreet.queries.draws import TRIALS_ASSUMPTION, check_drawable, draw_trials
+from discreet.randomness import Purpose, Stream, Substream
+
+Trial = Callable[[Any, Stream], tuple[float, Any]]
+"""`trial(candidate, stream) -> (score, result)`, with all noise from `stream`: together as private as one event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The winner of a search. `candidate` is None, and `score` -inf, if the law drew no trial at all."""
+
+    candidate: Any
+    score: float
+    result: Any
+    event: Event
+    receipt: Receipt
+    guarantee: Guarantee
+    assumptions: tuple[str, ...]
+
+
+def select(trial: Trial, candidates: Sequence[Any], event: Event, trials: Trials, account: Account) -> Selected:
+    """Run `trial` K times, each on a candidate drawn at random, and release the one with the highest score.
+
+    `event` is all that one trial reads of the data, its score included: the caller answers for that. The whole search
+    is charged before it starts, as one `Selection`. K is drawn from the keyed stream and stays secret, as do all
+    trials but the winner: do not log inside `trial`. How long a search takes does tell K. A score that is NaN ranks
+    last; of equals the first wins, which is as good as a draw, since trials are alike. If a trial raises, the search
+    ends without a result and stays charged.
+    """
+    if len(candidates) < 1:
+        raise InputError("candidates must not be empty")
+    check_drawable(trials)
+    payment = account.pay(Selection(event, trials))
+    substream = payment.stream.substream(Purpose.NOISE, payment.receipt.position)
+    candidate, best, result = None, -math.inf, None
+    for number in range(draw_trials(trials, substream)):
+        tried = candidates[uniform_index(len(candidates), substream)]
+        score, found = trial(tried, account.start(number + 1))
+        score = -math.inf if math.isnan(score) else float(score)
+        if number == 0 or score > best:
+            candidate, best, result = tried, score, found
+    # Nothing is noted in the ledger: the time of that entry would tell K.
+    price = payment.guarantee
+    return Selected(candidate, best, result, payment.receipt.event, payment.receipt, price, (TRIALS_ASSUMPTION,))
+
+
+def uniform_index(size: int, substream: Substream) -> int:
+    """A whole number in 0 .. size - 1, exactly uniform: words beyond the last full multiple are drawn again."""
+    limit = (1 << 64) // size * size
+    while True:
+        word = int(substream.words(1)[0])
+        if word < limit:
+            return word % size

@@ -1,0 +1,251 @@
+"""Queries that are sums over rows, answered with Gaussian noise on a public grid: each says what one row can change.
+
+| query      | contribution of one row          | event                              |
+|------------|----------------------------------|------------------------------------|
+| Count      | 0 or 1                           | Gaussian(multiplier, count)        |
+| Sum        | the row, clipped to L2 norm `bound` | Gaussian(multiplier)            |
+| Mean       | as Sum, and as Count unless the population is declared | one or two      |
+| Histogram  | 1 in one bin                     | Gaussian(multiplier, histogram)    |
+| Covariance | outer product of the clipped row | Gaussian(multiplier, covariance)   |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+
+from discreet.core import checks
+from discreet.core.adjacency import Query
+from discreet.core.arrays import Array, IntArray
+from discreet.core.errors import InputError
+from discreet.core.events import Gaussian
+from discreet.queries.rows import GRAM_BITS, columns_of, unit_gram, unit_sum
+
+GRID_BITS = 30
+"""The grid of a sum lies this many bits below its noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoisySum:
+    """An exact sum, ready for its noise: whole numbers, of which one unit moves at most `contribution` in L2 norm.
+
+    `unit` is what one of them stands for.
+    """
+
+    kind: Query
+    units: IntArray
+    contribution: float
+    unit: float
+
+
+class SumQuery(Protocol):
+    """A query answered from sums with Gaussian noise."""
+
+    @property
+    def kinds(self) -> tuple[Query, ...]:
+        """The kind of each sum, in order; their Gaussian events all have the query's multiplier."""
+        ...
+
+    def sums(self, rows: Array, multiplier: float) -> tuple[NoisySum, ...]:
+        """The sums over usable rows."""
+        ...
+
+    def read(self, noisy: tuple[Array, ...]) -> Array:
+        """The answer, from the noisy sums (already divided by the sampling rate)."""
+        ...
+
+
+def events(query: SumQuery, multiplier: float) -> tuple[Gaussian, ...]:
+    """What answering `query` releases."""
+    return tuple(Gaussian(multiplier, kind) for kind in query.kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many rows there are, or how many have low <= value < high in one `column`. Answer: shape ()."""
+
+    column: int | None = None
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __post_init__(self) -> None:
+        _column(self.column)
+        if not checks.real("low", self.low) < checks.real("high", self.high):
+            raise InputError(f"low must be below high, got {self.low!r} and {self.high!r}")
+
+    @property
+    def kinds(self) -> tuple[Query, ...]:
+        """One count."""
+        return (Query.COUNT,)
+
+    def sums(self, rows: Array, multiplier: float) -> tuple[NoisySum, ...]:
+        """The count, in multiples of the grid."""
+        if self.column is None:
+            number = len(rows)
+        else:
+            values = columns_of(rows, (self.column,))[:, 0]
+            number = int(np.count_nonzero((values >= self.low) & (values < self.high)))
+        return (_whole(Query.COUNT, np.array(number, np.int64), multiplier),)
+
+    def read(self, noisy: tuple[Array, ...]) -> Array:
+        """The noisy count."""
+        return noisy[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The sum of rows (or of some `columns` of them), each scaled down to an L2 norm of `bound`. Shape (columns,)."""
+
+    bound: float
+    columns: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", checks.positive("bound", self.bound))
+        object.__setattr__(self, "columns", _column_list(self.columns))
+
+    @property
+    def kinds(self) -> tuple[Query, ...]:
+        """One clipped sum."""
+        return (Query.CLIPPED_SUM,)
+
+    def sums(self, rows: Array, multiplier: float) -> tuple[NoisySum, ...]:
+        """The clipped sum, in multiples of the grid."""
+        unit = _grid(multiplier * self.bound)
+        total = unit_sum(columns_of(rows, self.columns), self.bound, unit)
+        return (NoisySum(Query.CLIPPED_SUM, total, self.bound / unit, unit),)
+
+    def read(self, noisy: tuple[Array, ...]) -> Array:
+        """The noisy sum."""
+        return noisy[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The mean of clipped rows, within the ball of radius `bound`; shape (columns,).
+
+    The divisor is a declared public `population`, or else a noisy count, bought in the same event.
+    """
+
+    bound: float
+    population: float | None = None
+    columns: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", checks.positive("bound", self.bound))
+        object.__setattr__(self, "columns", _column_list(self.columns))
+        if self.population is not None:
+            object.__setattr__(self, "population", checks.positive("population", self.population))
+
+    @property
+    def kinds(self) -> tuple[Query, ...]:
+        """A clipped sum, and a count where no population is declared."""
+        return (Query.CLIPPED_SUM,) if self.population is not None else (Query.CLIPPED_SUM, Query.COUNT)
+
+    def sums(self, rows: Array, multiplier: float) -> tuple[NoisySum, ...]:
+        """The same sums."""
+        total = Sum(self.bound, self.columns).sums(rows, multiplier)
+        return total if self.population is not None else total + Count().sums(rows, multiplier)
+
+    def read(self, noisy: tuple[Array, ...]) -> Array:
+        """The ratio, pulled back into the ball if noise carried it out."""
+        divisor = self.population if self.population is not None else max(1.0, float(noisy[1]))
+        mean: Array = noisy[0] / divisor
+        return mean * min(1.0, self.bound / max(float(np.linalg.norm(mean)), 1e-300))
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How many rows fall into each bin edges[i] <= value < edges[i + 1] of one column; shape (bins,).
+
+    Edges are public. Bins are disjoint, so all of them are one release that a row moves by 1.
+    """
+
+    edges: tuple[float, ...]
+    column: int = 0
+
+    def __post_init__(self) -> None:
+        edges = tuple(checks.real("edges", edge) for edge in self.edges)
+        if len(edges) < 2 or not all(a < b for a, b in pairwise(edges)):
+            raise InputError("edges must be at least two numbers in increasing order")
+        object.__setattr__(self, "edges", edges)
+        _column(self.column)
+
+    @property
+    def kinds(self) -> tuple[Query, ...]:
+        """One histogram."""
+        return (Query.HISTOGRAM,)
+
+    def sums(self, rows: Array, multiplier: float) -> tuple[NoisySum, ...]:
+        """The counts of all bins, in multiples of the grid."""
+        values = columns_of(rows, (self.column,))[:, 0]
+        bins = np.searchsorted(np.array(self.edges), values, side="right")  # 0: below, len(edges): beyond
+        counts = np.bincount(bins, minlength=len(self.edges) + 1)[1 : len(self.edges)]
+        return (_whole(Query.HISTOGRAM, counts.astype(np.int64), multiplier),)
+
+    def read(self, noisy: tuple[Array, ...]) -> Array:
+        """The noisy counts."""
+        return noisy[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Covariance:
+    """X^T X of rows scaled down to an L2 norm of `bound` ("Analyze Gauss", Dwork, Talwar, Thakurta, Zhang 2014).
+
+    Shape (columns, columns). Noise is added to the upper triangle and mirrored. One unit's contribution is bound^2;
+    under replace-one two outer products differ by at most sqrt 2 of that.
+    """
+
+    bound: float = 1.0
+    columns: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", checks.positive("bound", self.bound))
+        object.__setattr__(self, "columns", _column_list(self.columns))
+
+    @property
+    def kinds(self) -> tuple[Query, ...]:
+        """One covariance."""
+        return (Query.COVARIANCE,)
+
+    def sums(self, rows: Array, multiplier: float) -> tuple[NoisySum, ...]:
+        """The upper triangle, in multiples of the grid."""
+        bits = min(GRAM_BITS, (48 - math.frexp(multiplier)[1]) // 2)
+        if not 2 * bits + math.frexp(multiplier)[1] >= 20 or bits < 10:
+            raise InputError(f"a covariance needs a noise multiplier between 2^-21 and 2^28, got {multiplier!r}")
+        gram = unit_gram(columns_of(rows, self.columns), self.bound, bits)
+        upper = gram[np.triu_indices(len(gram))]
+        return (NoisySum(Query.COVARIANCE, upper, 4.0**bits, self.bound**2 / 4.0**bits),)
+
+    def read(self, noisy: tuple[Array, ...]) -> Array:
+        """The symmetric matrix with that upper triangle."""
+        size = (math.isqrt(8 * len(noisy[0]) + 1) - 1) // 2
+        matrix = np.zeros((size, size))
+        upper = np.triu_indices(size)
+        matrix[upper] = noisy[0]
+        matrix.T[upper] = noisy[0]
+        return matrix
+
+
+def _grid(noise: float) -> float:
+    """A power of two, `GRID_BITS` bits below `noise`."""
+    return math.ldexp(1.0, math.frexp(noise)[1] - 1 - GRID_BITS)
+
+
+def _whole(kind: Query, counts: IntArray, multiplier: float) -> NoisySum:
+    """Counts in multiples of a grid that is a power of two, at most 1: exact, and one unit moves 1 / grid of them."""
+    unit = min(1.0, _grid(multiplier))
+    return NoisySum(kind, counts * round(1 / unit), 1 / unit, unit)
+
+
+def _column(column: object) -> None:
+    if column is not None:
+        checks.count("column", column, least=0)
+
+
+def _column_list(columns: Sequence[int] | None) -> tuple[int, ...] | None:
+    return None if columns is None else tuple(checks.count("columns", column, least=0) for column in columns)

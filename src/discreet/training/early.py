@@ -1,0 +1,54 @@
+"""Stopping early and keeping the best model, by metrics on public data only.
+
+Both are post-processing: a fixed plan keeps its whole guarantee, an adaptive one is covered wherever it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from discreet.core import checks
+from discreet.core.errors import InputError
+from discreet.training.trained import Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyStopping:
+    """A rule on evaluations of a public `metric`; a metric named loss counts as better when it is lower.
+
+    `patience`: stop when so many evaluations in a row did not improve on the best by more than `least`; None never
+    stops. `keep_best`: publish the best of the models that were evaluated, not the last.
+    """
+
+    metric: str = "validation_accuracy"
+    patience: int | None = 5
+    least: float = 0.0
+    keep_best: bool = True
+
+    def __post_init__(self) -> None:
+        if self.patience is not None:
+            checks.count("patience", self.patience)
+        checks.nonnegative("least", self.least)
+
+    def should_stop(self, evaluations: Sequence[Evaluation]) -> bool:
+        """Whether patience has run out."""
+        if self.patience is None:
+            return False
+        best, waited = float("-inf"), 0
+        for value in map(self._value, evaluations):
+            best, waited = (value, 0) if value > best + self.least else (best, waited + 1)
+        return waited >= self.patience
+
+    def is_best(self, evaluations: Sequence[Evaluation]) -> bool:
+        """Whether the last evaluation is better than all before it."""
+        *before, last = map(self._value, evaluations)
+        return not before or last > max(before)
+
+    def _value(self, evaluation: Evaluation) -> float:
+        if self.metric not in evaluation.metrics:
+            raise InputError(
+                f"early stopping looks at {self.metric!r}; known here: {', '.join(evaluation.metrics) or 'nothing'}"
+            )
+        value = evaluation.metrics[self.metric]
+        return -value if self.metric.endswith("loss") else value

@@ -1,0 +1,175 @@
+"""`discreet plan`, and recipes with schedules or policies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from discreet.accounting.schedules import parse
+from discreet.cli.app import run
+from discreet.core.errors import InputError
+from discreet.plan import AdaptivePlan, Plan, PoissonSampling, ShuffleSampling
+from discreet.publication import verify
+from discreet.recipes import load_recipe
+
+Capture = pytest.CaptureFixture[str]
+RECIPE: dict[str, Any] = {
+    "data": "npz",
+    "model": {"name": "linear", "inputs": 4, "outputs": 3},
+    "optimizer": {"name": "sgd", "lr": 0.1},
+    "population": 40,
+    "rate": 0.5,
+    "steps": 12,
+    "clip_norm": 1.0,
+    "epsilon": 3.0,
+    "delta": 1e-4,
+}
+POLICY = {"kind": "validation_decay", "average": 1, "period": 1, "factor": 0.5, "threshold": 2.0}
+ADAPTIVE = {"adaptive": {"policy": POLICY, "noise_multiplier": 6.0, "every": 2}, "validation": 0.5}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write(**changes: Any) -> None:
+    recipe = RECIPE | changes
+    Path("mine.yaml").write_text(yaml.safe_dump({name: value for name, value in recipe.items() if value is not None}))
+
+
+def shown(capsys: Capture, *arguments: str) -> dict[str, Any]:
+    assert run(["plan", "mine.yaml", "--json", *arguments]) == 0
+    facts: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return facts
+
+
+def test_a_schedule_is_scaled_to_the_budget(capsys: Capture) -> None:
+    write(schedule="exponential:initial=10,rate=0.1")
+    facts = shown(capsys)
+    assert (facts["steps"], facts["epochs"], facts["kind"]) == (12, 6.0, "guarantee")
+    assert 2.99 < facts["epsilon"] <= 3.0
+    noises = [phase[0] for phase in facts["noise"]]
+    assert [phase[1] for phase in facts["noise"]] == [2] * 6
+    assert np.allclose(np.diff(np.log(noises)), -0.1)
+    steps, upper = zip(*facts["epsilon_over_steps"], strict=True)
+    assert list(steps) == sorted(set(steps))
+    assert list(upper) == sorted(upper)
+    assert (steps[-1], upper[-1]) == (12, facts["epsilon"])
+
+
+def test_a_schedule_without_a_budget_is_taken_as_it_is(capsys: Capture) -> None:
+    write(schedule="piecewise:0=4,2=3", epsilon=None)
+    facts = shown(capsys)
+    assert facts["noise"] == [[4.0, 4], [3.0, 8]]
+    plan = Plan.make(
+        PoissonSampling(rate=0.5),
+        population=40,
+        steps=12,
+        clip_norm=1.0,
+        delta=1e-4,
+        noise_multiplier=[(4.0, 4), (3.0, 8)],
+    )
+    assert facts["epsilon"] == plan.guarantee().epsilon
+
+
+def test_epochs_of_shuffled_batches_are_whole() -> None:
+    """Ten rows in batches of three: epochs of four steps, and the noise changes with them."""
+    plan = Plan.make(
+        ShuffleSampling(batch=3),
+        population=10,
+        steps=12,
+        clip_norm=1.0,
+        delta=1e-4,
+        adjacency="zero_out",
+        noise_multiplier=parse("step:initial=4,rate=0.5,period=1"),
+    )
+    assert [(phase.multiplier, phase.steps) for phase in plan.noise] == [(4.0, 4), (2.0, 4), (1.0, 4)]
+
+
+def test_people_read_phases_and_epsilons(capsys: Capture) -> None:
+    write(schedule="time:initial=10,rate=0.5")
+    assert run(["plan", "mine.yaml"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("12 steps (6 epochs), batches of 20 expected examples out of 40\n")
+    assert "from step 3" in out
+    assert "after step 1\n" in out
+
+
+def test_an_adaptive_plan_shows_its_filter(capsys: Capture) -> None:
+    write(**ADAPTIVE)
+    facts = shown(capsys)
+    assert facts["method"] == "rdp-curve-filter"
+    assert facts["filter"]["filter"] == "rdp-curve"
+    assert 2.99 < facts["epsilon"] <= 3.0
+    assert facts["most_steps"] == 12
+    plan = load_recipe("mine.yaml").plan()
+    assert isinstance(plan, AdaptivePlan)
+    reach, price = facts["steps_as_it_starts"], plan.price(plan.start)
+    assert all(reach * cost <= limit for cost, limit in zip(price, plan.filter.limits, strict=True))
+    assert any((reach + 1) * cost > limit for cost, limit in zip(price, plan.filter.limits, strict=True))
+    assert run(["plan", "mine.yaml"]) == 0
+    assert "whatever is chosen on the way" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("more", [{"schedule": "time:initial=10,rate=0.5"}, ADAPTIVE], ids=["fixed", "adaptive"])
+@pytest.mark.parametrize("name", ["picture.png", "picture.svg"])
+def test_pictures(capsys: Capture, more: dict[str, Any], name: str) -> None:
+    write(**more)
+    shown(capsys, "--plot", name)
+    assert Path(name).stat().st_size > 8000
+    assert run(["plan", "mine.yaml", "--plot", "picture.gif"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"epsilon": None}, "give epsilon"),
+        ({"patience": 3}, "patience needs validation"),
+        ({"schedule": "time:initial=10"}, "rate is missing"),
+        ({"schedule": "uniform:initial=3"} | ADAPTIVE, "either schedule"),
+        (
+            {"sampling": {"kind": "truncated_poisson", "rate": 0.5, "capacity": 30}, "rate": None} | ADAPTIVE,
+            "no filter",
+        ),
+        ({"adaptive": ADAPTIVE["adaptive"] | {"policy": {"kind": "hope"}}}, "adaptive.policy"),
+    ],
+)
+def test_recipes_that_cannot_be(changes: dict[str, Any], says: str) -> None:
+    write(**changes)
+    with pytest.raises(InputError, match=says):
+        load_recipe("mine.yaml").plan()
+
+
+def test_an_adaptive_recipe_trains_and_verifies(capsys: Capture) -> None:
+    write(**ADAPTIVE)
+    generator = np.random.Generator(np.random.PCG64(0))
+    x, y = generator.normal(size=(40, 4)), np.arange(40) % 3
+    np.savez("mine.npz", x_train=x, y_train=y, x_test=x[:9], y_test=y[:9])
+    assert run(["train", "mine.yaml", "--data", "mine.npz", "--out", "out"]) == 0
+    assert "certified epsilon 2.99" in capsys.readouterr().out
+    facts = json.loads(Path("out/certificate.json").read_text())
+    noises = {part["of"]["of"]["noise_multiplier"] for part in facts["events"]["of"]}
+    assert noises == {6.0, 3.0}  # 1.5 would not fit any more
+    assert {"accuracy", "validation_accuracy"} <= facts["public_evaluations"][-1].keys()
+    assert verify("out").accepted
+
+
+def test_patience_stops_a_fixed_plan_under_its_whole_guarantee(capsys: Capture) -> None:
+    write(validation=0.5, patience=1, evaluate_every=1, optimizer={"name": "sgd", "lr": 1e-9})
+    generator = np.random.Generator(np.random.PCG64(0))
+    x, y = generator.normal(size=(40, 4)), np.arange(40) % 3
+    np.savez("mine.npz", x_train=x, y_train=y, x_test=x[:9], y_test=y[:9])
+    assert run(["train", "mine.yaml", "--data", "mine.npz", "--out", "out"]) == 0
+    facts = json.loads(Path("out/certificate.json").read_text())
+    assert sum(part["count"] for part in facts["events"]["of"]) == 12
+    seen = facts["public_evaluations"]
+    assert [entry["step"] for entry in seen] == [1, 2, 2]  # no better, so no further; the last is of the model kept
+    assert {**seen[2], "step": 1} == seen[0]
+    assert 2.99 < facts["claim"]["epsilon"] <= 3.0
+    assert verify("out").accepted

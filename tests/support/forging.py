@@ -1,0 +1,88 @@
+"""Forging: changes to the certificate of a published folder, told more or less consistently."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Facts = dict[str, Any]
+Change = Callable[[Facts], object]
+Forge = Callable[[Path], None]
+
+
+def edit(*changes: Change) -> Forge:
+    """Change certificate.json only."""
+
+    def forge(folder: Path) -> None:
+        facts = json.loads((folder / "certificate.json").read_text())
+        for change in changes:
+            change(facts)
+        (folder / "certificate.json").write_text(json.dumps(facts))
+
+    return forge
+
+
+def edit_consistently(*changes: Change) -> Forge:
+    """Change the certificate, then recompute the fingerprint and write plan.yaml anew."""
+
+    def agree(facts: Facts) -> None:
+        canonical = json.dumps(facts["plan"], sort_keys=True, separators=(",", ":"))
+        facts["plan_fingerprint"] = "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
+
+    def forge(folder: Path) -> None:
+        edit(*changes, agree)(folder)
+        plan = json.loads((folder / "certificate.json").read_text())["plan"]
+        (folder / "plan.yaml").write_text(yaml.safe_dump(plan))
+
+    return forge
+
+
+def put(*path: Any, value: Any) -> Change:
+    """Set one entry of the certificate; a function as value gets the old one."""
+
+    def change(facts: Facts) -> None:
+        inner: Any = facts
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = value(inner[path[-1]]) if callable(value) else value
+
+    return change
+
+
+def times(factor: float) -> Callable[[float], float]:
+    return lambda old: old * factor
+
+
+def claim(name: str, value: Any) -> Change:
+    return put("claim", name, value=value)
+
+
+def entry(kind: str, name: str, value: Any, which: int = 0) -> Change:
+    """Change a field of one entry of the ledger's record."""
+
+    def change(facts: Facts) -> None:
+        found = [one for one in facts["ledger"]["entries"] if one["kind"] == kind]
+        put(name, value=value)(found[which])
+
+    return change
+
+
+def without_entry(kind: str, which: int = 0) -> Change:
+    """Leave out one entry of the ledger's record."""
+
+    def change(facts: Facts) -> None:
+        record = facts["ledger"]["entries"]
+        record.remove([one for one in record if one["kind"] == kind][which])
+
+    return change
+
+
+def resealed(facts: Facts) -> None:
+    """Make the digest that of the entries."""
+    canonical = json.dumps(facts["ledger"]["entries"], sort_keys=True, separators=(",", ":"))
+    facts["ledger"]["digest"] = hashlib.sha256(canonical.encode()).hexdigest()

@@ -1,0 +1,398 @@
+"""Runs whose steps are chosen on the way: what is charged, what policies see, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from problems import Recorded, blobs, linear, tiny_training
+
+from discreet.accounting.admission import propose
+from discreet.accounting.filters import as_dict
+from discreet.core.errors import BudgetExhausted, InputError
+from discreet.core.event_json import from_json, to_json
+from discreet.core.events import Compose, Gaussian, Poisson, Repeat, flatten, steps_of
+from discreet.core.release import Receipt
+from discreet.ledger import Ledger
+from discreet.plan import (
+    AdaptivePlan,
+    BatchByProgress,
+    Constant,
+    Counts,
+    History,
+    Knobs,
+    NoiseByProgress,
+    NoSampling,
+    PoissonSampling,
+    ShuffleSampling,
+    ValidationDecay,
+)
+from discreet.publication.recompute import filters as independent
+from discreet.randomness import TestStream
+from discreet.training import session as session_module
+from discreet.training.control import Control, Progress
+from discreet.training.early import EarlyStopping
+from discreet.training.trained import Evaluation
+
+VALIDATION = blobs(9, seed=1)
+
+
+def adaptive(policy: Any = None, sampling: Any = None, **changes: Any) -> AdaptivePlan:
+    """Twelve of 24 rows a step, decisions every two epochs (four steps), blocks of three."""
+    given: dict[str, Any] = {
+        "epsilon": 20.0,
+        "delta": 1e-5,
+        "population": 24,
+        "clip_norm": 1.0,
+        "policy": policy or Constant(),
+        "noise_multiplier": 3.0,
+        "most_steps": 24,
+        "every": 2.0,
+        "block": 3,
+    }
+    return AdaptivePlan.make(sampling or PoissonSampling(rate=0.5), **(given | changes))
+
+
+def charged(folder: Path, run: str) -> tuple[list[Any], tuple[float, ...]]:
+    """Every elementary event that the ledger holds of a run, and what its filter counted."""
+    ledger = Ledger(folder / "run" / "ledger.sqlite")
+    entries = [entry for entry in ledger.entries(run) if entry.kind == "reservation"]
+    ledger.verify()
+    amounts = ledger.amounts(run)
+    ledger.close()
+    events = [part for entry in entries for part, n in flatten(from_json(entry.content)) for _ in range(n)]
+    return events, amounts
+
+
+class Spy:
+    """A policy that notes what it is shown, and decides what it was told."""
+
+    def __init__(self, *decisions: Any) -> None:
+        self.decisions, self.seen = list(decisions), []
+        self.seen: list[tuple[int, History]]
+
+    def __call__(self, phase: int, history: History) -> Any:
+        self.seen.append((phase, history))
+        return self.decisions[phase] if phase < len(self.decisions) else None
+
+
+BUILT_IN = {
+    "constant": (Constant(), None, None),
+    "validation": (ValidationDecay(average=1, period=1, threshold=0.5), None, None),
+    "noise": (NoiseByProgress(epochs=1, step=0.25, deviations=1), None, Counts(noise=2.0)),
+    "batch": (BatchByProgress(epochs=1, step=3, least=6), None, Counts(noise=2.0, rate=0.5)),
+    "shuffled": (ValidationDecay(average=1, period=1, threshold=2.0), ShuffleSampling(batch=6), None),
+    "unsampled": (ValidationDecay(average=1, period=1, threshold=0.5), NoSampling(), None),
+}
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_policy_trains_and_what_is_charged_is_what_its_history_says(tmp_path: Path, name: str) -> None:
+    policy, sampling, counts = BUILT_IN[name]
+    adjacency = "replace_one" if name == "shuffled" else "add_remove"
+    noise = 20.0 if name == "shuffled" else 3.0
+    plan = adaptive(policy, sampling, counts=counts, adjacency=adjacency, noise_multiplier=noise)
+    training = tiny_training(tmp_path, plan=plan, public_validation=VALIDATION)
+    trained = training.run()
+    run = json.loads(training.folder.identity.read_text())["run"]
+    events, amounts = charged(tmp_path, run)
+    assert sum(len(steps_of(event)) for event in events) == trained.charged_steps <= plan.most_steps
+    assert amounts == plan.filter.cost(Compose(tuple(events)))
+    assert all(amount <= limit for amount, limit in zip(amounts, plan.filter.limits, strict=True))
+    phases = training._progress.phases
+    assert set(events) >= {plan.event(phase.knobs) for phase in phases}
+    if counts is not None:
+        bought = [event for event in events if event == counts.event]
+        assert len(bought) == len([phase for phase in phases if phase.count is not None]) > 2
+    if name in ("noise", "batch", "validation", "shuffled", "unsampled"):
+        assert len({phase.knobs for phase in phases}) > 1
+
+
+def test_policies_see_released_and_public_values_only(tmp_path: Path) -> None:
+    spy = Spy(Knobs(2.0, 12.0), Knobs(3.0, 6.0), Knobs(4.0, 12.0))
+    plan = adaptive(spy, counts=Counts(noise=50.0))
+    training = tiny_training(tmp_path, plan=plan, public_validation=VALIDATION)
+    training.run()
+    assert [phase for phase, _ in spy.seen] == [0, 1, 2, 3]
+    assert spy.seen[0][1].phases == ()
+    last = spy.seen[-1][1]
+    assert [phase.knobs for phase in last.phases] == spy.decisions
+    assert [phase.end for phase in last.phases] == [5, 14, 19]  # 4, 8 and 4 steps, and a count each
+    for phase in last.phases:
+        assert phase.metrics.keys() == {"loss", "accuracy"}
+        assert phase.count is not None
+        assert phase.count != round(phase.count)  # noisy: on a grid far finer than whole numbers
+        assert abs(phase.count) < 24 + 7 * 50
+    assert last.start == plan.start
+    assert last.count_noise == 50.0
+    assert 0 < last.epochs_left(Knobs(3.0, 12.0)) <= 2.5  # 24 less 19 steps, of half an epoch
+    assert session_ended(training) == "the policy ended the run"
+
+
+def session_ended(training: Any) -> str | None:
+    ended: str | None = training._progress.ended
+    return ended
+
+
+def test_the_sampler_and_the_divisor_are_those_of_the_charged_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[tuple[float, float]] = []
+    real = session_module.apply
+
+    def spy(release: Any, parameters: Any, optimizer: Any, divisor: float) -> None:
+        used.append((release.event.rate, divisor))
+        real(release, parameters, optimizer, divisor)
+
+    monkeypatch.setattr(session_module, "apply", spy)
+    plan = adaptive(Spy(Knobs(3.0, 12.0), Knobs(3.0, 3.0)))
+    tiny_training(tmp_path, plan=plan).run()
+    assert used == [(0.5, 12.0)] * 4 + [(0.125, 3.0)] * 16
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        math.nan,
+        -1.0,
+        "more",
+        (1.0, 2.0),
+        Knobs(2.0, 25.0),
+        Knobs(1e-200, 12.0),
+        lambda: Knobs(math.nan, 12.0),
+        lambda: Knobs(-2.0, 12.0),
+        lambda: Knobs(2.0, math.nan),
+    ],
+)
+def test_what_a_policy_cannot_mean_is_an_error_before_data_is_read(tmp_path: Path, decision: Any) -> None:
+    data = Recorded()
+
+    def policy(phase: int, history: History) -> Any:
+        if phase == 0:
+            return history.knobs
+        data.reads.clear()
+        return decision() if callable(decision) else decision
+
+    training = tiny_training(tmp_path, plan=adaptive(policy), data=data)
+    data.on_read = lambda _: None
+    with pytest.raises(InputError):
+        training.run()
+    assert data.reads == []
+    ledger = Ledger(tmp_path / "run" / "ledger.sqlite")
+    assert sum(entry.steps for entry in ledger.entries() if entry.kind == "reservation") == 4
+    ledger.close()
+
+
+def test_the_filter_ends_a_run_cleanly_and_nothing_more_can_be_taken(tmp_path: Path) -> None:
+    plan = adaptive(most_steps=200, epsilon=2.0, course=Repeat(Poisson(0.5, Gaussian(3.0)), 12))
+    training = tiny_training(tmp_path, plan=plan)
+    with training.session() as session:
+        while session.ready():
+            with session.step() as step:
+                for chunk in step.chunks:
+                    step.add(training.criterion, chunk)
+        assert session.finished
+        assert not session.ready()
+        with pytest.raises(BudgetExhausted, match="do not fit"), session.step():
+            pytest.fail("a step was taken")
+        trained = training.result(session)
+        run = session.run
+    assert 3 <= trained.charged_steps < 200
+    events, amounts = charged(tmp_path, run)
+    assert not propose(plan.filter, amounts, events[-1]).admitted  # the last block was cut to what fits
+    assert amounts == plan.filter.cost(Compose(tuple(events)))
+
+
+def test_a_resumed_run_goes_on_with_its_history_and_pays_for_what_was_lost(tmp_path: Path) -> None:
+    class Stop(Exception):
+        pass
+
+    spy = Spy(*[Knobs(3.0 + phase, 12.0) for phase in range(9)])
+    plan = adaptive(spy, counts=Counts(noise=5.0), every=3.0)  # six steps a phase, in two blocks
+    training = tiny_training(tmp_path, plan=plan)
+
+    def until(position: int) -> None:
+        with training.session() as session:
+            while session.ready():
+                if session.position == position:
+                    raise Stop
+                with session.step() as step:
+                    for chunk in step.chunks:
+                        step.add(training.criterion, chunk)
+                if session.between_blocks:
+                    training.save(session)
+
+    with pytest.raises(Stop):
+        until(11)  # one step into the second block of the second phase
+    again = tiny_training(tmp_path, plan=plan, resume=True, stream=TestStream(8), model=linear())
+    shown = len(spy.seen)
+    trained = again.run()
+    assert trained.charged_steps == 24
+    phases = again._progress.phases
+    assert [phase.knobs.noise_multiplier for phase in phases[:3]] == [3.0, 4.0, 5.0]
+    assert phases[0].end == 7  # six steps and a count: from the checkpoint
+    assert phases[1].end == 17  # the block that was lost is charged, and another one is in its place
+    assert spy.seen[shown][0] == 2
+    ledger = Ledger(tmp_path / "run" / "ledger.sqlite")
+    positions = [entry.position for entry in ledger.entries() if entry.kind == "reservation"]
+    assert positions == [0, 3, 6, 7, 10, 13, 16, 17, 20, 23]
+    ledger.close()
+
+
+def test_counts_are_right_up_to_their_noise(tmp_path: Path) -> None:
+    """With noise 2^-10 the count is the number of correct predictions; a row more changes it by at most one."""
+    from discreet.training.counts import bought_count
+
+    model, stream = linear(), TestStream(3)
+    inputs, targets = blobs(40)
+    from discreet.data import as_private
+    from discreet.randomness import NOISE_SAMPLERS
+
+    data = as_private((inputs, targets))
+    noise = NOISE_SAMPLERS["fast"]
+    found = []
+    for position, rows in enumerate([40, 39, 17, 0]):
+        receipt = Receipt("run", 0, position, Gaussian(2.0**-10, "count"))  # type: ignore[arg-type]
+        found.append(bought_count(model, data, np.arange(rows), receipt, stream, noise))
+    right = (model(inputs).argmax(1) == targets).cumsum(0)
+    wanted = [int(right[39]), int(right[38]), int(right[16]), 0]
+    assert [round(value) for value in found] == wanted
+    assert all(0 < abs(value - exact) < 8 * 2.0**-10 for value, exact in zip(found, wanted, strict=True))
+
+
+def test_counts_need_classes(tmp_path: Path) -> None:
+    inputs, _ = blobs()
+    with pytest.raises(InputError, match="class index"):
+        tiny_training(
+            tmp_path,
+            plan=adaptive(counts=Counts()),
+            data=(inputs, torch.zeros(24, 3)),
+            criterion=torch.nn.MSELoss(),
+        )
+    with pytest.raises(InputError, match="give public_validation"):
+        tiny_training(tmp_path, plan=adaptive(ValidationDecay()))
+
+
+# Random policies -----------------------------------------------------------------------------------------------------
+
+KINDS: list[tuple[str, Any]] = [
+    ("rdp-curve", PoissonSampling(rate=0.25)),
+    ("rdp-order", PoissonSampling(rate=0.25)),
+    ("zcdp", NoSampling()),
+    ("gdp", NoSampling()),
+]
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledger]:
+    opened = Ledger(tmp_path_factory.mktemp("policies") / "ledger.sqlite")
+    yield opened
+    opened.close()
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(
+    which=st.integers(0, 3),
+    decisions=st.lists(
+        st.tuples(st.sampled_from([0.3, 0.7, 1.0, 2.3, 9.1, 40.0]), st.sampled_from([0.05, 0.25, 0.8, 1.0])),
+        min_size=1,
+        max_size=5,
+    ),
+    epsilon=st.sampled_from([0.5, 3.0, 20.0]),
+    block=st.integers(2, 9),
+    count=st.sampled_from([None, 3.0, 40.0]),
+)
+def test_random_policies_never_overspend_and_ledger_and_filter_agree_to_the_last_bit(
+    ledger: Ledger,
+    which: int,
+    decisions: list[tuple[float, float]],
+    epsilon: float,
+    block: int,
+    count: float | None,
+) -> None:
+    """The controller alone, on a real ledger: 60 policies that take any turn, over all four filters."""
+    kind, sampling = KINDS[which]
+
+    def policy(phase: int, history: History) -> Knobs | None:
+        if phase >= 2 * len(decisions):
+            return None
+        noise, rate = decisions[phase % len(decisions)]
+        return Knobs(noise, 100 * rate if kind.startswith("rdp") else 100.0)
+
+    plan = adaptive(
+        policy,
+        sampling,
+        epsilon=epsilon,
+        population=100,
+        filter_kind=kind,
+        noise_multiplier=20.0,
+        most_steps=60,
+        block=block,
+        counts=None if count is None else Counts(noise=count),
+        every=4.0,
+    )
+    run = ledger.open_run(plan.fingerprint(), plan.guarantee(), "", plan.own_filter)
+    attempt = ledger.start_attempt(run, plan.fingerprint())
+    control = Control(plan, Progress([]), spent=lambda: ledger.amounts(run), metrics=dict, buy=lambda _: 1.0)
+    position = 0
+    while receipts := control.reserve(lambda admission: ledger.reserve(run, attempt, admission), position):
+        position = receipts[-1].position + 1
+    spent = ledger.spent(run)
+    amounts = ledger.amounts(run)
+    assert amounts == plan.filter.cost(spent)
+    assert all(amount <= limit for amount, limit in zip(amounts, plan.filter.limits, strict=True))
+    assert ledger.charged_steps(run) <= 60
+    assert plan.guarantee().epsilon <= epsilon
+    if position:
+        assert independent.excess(as_dict(plan.filter), to_json(spent)) <= 1 + 4e-4
+    assert control.progress.ended is not None
+
+
+# Early stopping ------------------------------------------------------------------------------------------------------
+
+
+def evaluations(*values: float) -> list[Evaluation]:
+    return [Evaluation(i, {"accuracy": value, "loss": 1 - value}) for i, value in enumerate(values)]
+
+
+def test_patience_counts_evaluations_without_improvement() -> None:
+    rule = EarlyStopping("accuracy", patience=2)
+    assert not rule.should_stop(evaluations(0.5, 0.4))
+    assert rule.should_stop(evaluations(0.5, 0.4, 0.5))
+    assert not rule.should_stop(evaluations(0.5, 0.4, 0.51, 0.2))
+    assert EarlyStopping("accuracy", patience=2, least=0.1).should_stop(evaluations(0.5, 0.55, 0.58))
+    assert EarlyStopping("loss", patience=1).should_stop(evaluations(0.5, 0.4))
+    assert not EarlyStopping("accuracy", patience=None).should_stop(evaluations(*[0.5] * 50))
+    assert rule.is_best(evaluations(0.4, 0.5))
+    assert not rule.is_best(evaluations(0.5, 0.5))
+
+
+@pytest.mark.parametrize("kind", ["fixed", "adaptive"])
+def test_stopping_early_keeps_the_guarantee_and_the_best_model(tmp_path: Path, kind: str) -> None:
+    changes: dict[str, Any] = {} if kind == "fixed" else {"plan": adaptive()}
+    model = linear()
+    optimizer = torch.optim.SGD(model.parameters(), lr=50.0)  # so large a rate that accuracies jump about
+    training = tiny_training(tmp_path, model=model, optimizer=optimizer, public_validation=VALIDATION, **changes)
+    trained = training.run(evaluate_every=1, early=EarlyStopping(patience=2))
+    values = [evaluation.metrics["validation_accuracy"] for evaluation in trained.evaluations]
+    best = max(values)
+    assert values[-1] == best
+    scores = trained.model(VALIDATION[0]).argmax(1)
+    assert float((scores == VALIDATION[1]).float().mean()) == pytest.approx(best)
+    assert trained.charged_steps < training.plan.steps
+    assert trained.plan.guarantee() == training.plan.guarantee()
+
+
+def test_early_stopping_needs_something_public(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="needs public_validation"):
+        tiny_training(tmp_path / "a").run(evaluate_every=1, early=EarlyStopping())
+    with pytest.raises(InputError, match="looks at 'validation_accuracy'; known here: loss, accuracy"):
+        tiny_training(tmp_path / "b", public_test=VALIDATION).run(evaluate_every=1, early=EarlyStopping())
