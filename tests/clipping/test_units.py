@@ -40,7 +40,7 @@ def oracle(model: nn.Module, loss: Any, inputs: Tensor, targets: Tensor, norm: f
 
 
 def flat(sums: dict[str, Tensor]) -> Tensor:
-    return torch.cat([tensor.flatten() for tensor in sums.values()])
+    return torch.cat([tensor.double().flatten() for tensor in sums.values()]).double()
 
 
 def mlp(seed: int = 3) -> nn.Module:

@@ -150,7 +150,8 @@ def accuracy_chart(steps: Sequence[int], accuracies: Sequence[float]) -> str:
 
         axes.plot(steps, accuracies, color=_ACCENT, marker="o", markersize=3.5, clip_on=False)
         axes.set_xlim(0, steps[-1])
-        axes.set_ylim(lowest, max(accuracies) + 0.2 * (max(accuracies) - lowest))
+        highest = max(*accuracies, lowest + 0.05)  # an axis needs a length where every accuracy is zero
+        axes.set_ylim(lowest, highest + 0.2 * (highest - lowest))
         axes.set_yticks([tick for tick in axes.get_yticks() if lowest <= tick <= 1])
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         _last_value(axes, steps[-1], accuracies[-1], f"{accuracies[-1]:.1%}")
