@@ -59,7 +59,7 @@ class Window:
 class Cumulants:
     """Estimates of K(theta) = sum of counts x log E_P[exp(theta loss)] by a rule of a few hundred points."""
 
-    def __init__(self, parts: Sequence[tuple[Pair, int]], tail: float, grid: float = 0.0) -> None:
+    def __init__(self, parts: Sequence[tuple[Pair, int]], tail: float, grid: float) -> None:
         parts = _representatives(parts)
         grids = [_split(*pair.quadrature(tail), grid) for pair, _ in parts]
         width = max(len(loss) for loss, _ in grids)
