@@ -4,6 +4,7 @@ import math
 import random
 from dataclasses import replace
 
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -219,3 +220,21 @@ def test_a_direction_that_counts_for_less_is_left_without_a_lower_bound() -> Non
     enough = _by_grid(releases, Direction.ADDITION, 1e-6, default_tolerance, enough=2 * whole.upper)
     assert enough.lower == 0
     assert enough.upper >= whole.lower
+
+
+@pytest.mark.parametrize("need", [3.0, 8.0])
+def test_what_is_past_the_ends_is_part_of_the_error(need: float) -> None:
+    """Beside the error of the step, 2.2 e^-need; the mass outside by a rule that reaches far further."""
+    some = parts(0.2, 1.5, 1.0, Direction.REMOVAL)
+    nodes, wide = (rule(some, 4.0, 0.0, far, 400) for far in (need, 40.0))
+    outside = wide.weight[(wide.x < nodes.x[0, 0] - wide.step) | (wide.x > nodes.x[0, -1] + wide.step)].sum()
+    assert outside > 0
+    assert float(nodes.error[0, 0]) - 2.2 * math.exp(-need) >= outside
+
+
+def test_the_mass_set_aside_is_rounded_up() -> None:
+    some = parts(0.03, 0.8, 1.0, Direction.REMOVAL).without(1e-7)
+    cut, spread = float(some.cut[0, 0]), math.hypot(0.8, float(some.width[0, 0]))
+    with mp.workdps(30):
+        exact = 0.03 * mp.ncdf((1 - mp.mpf(cut)) / spread) + (1 - mp.mpf(0.03)) * mp.ncdf(-mp.mpf(cut) / spread)
+        assert exact < some.aside <= exact * (1 + mp.mpf(1e-8))
