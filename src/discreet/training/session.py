@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from discreet.clipping import Accumulator, Clip, Criterion, Engine, private_parameters
 from discreet.core.arrays import IntArray
 from discreet.core.errors import BudgetExhausted, InputError
+from discreet.core.memory import keep_freed_memory
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
 from discreet.ledger import Ledger
@@ -102,6 +103,7 @@ class Session:
         progress: Progress | None = None,
         metrics: Metrics = dict,
     ) -> None:
+        keep_freed_memory()
         self.plan, self.model, self.optimizer, self.data = plan, model, optimizer, data
         self.engine, self.noise, self.parameters = engine, noise, private_parameters(model)
         self.device = next(iter(self.parameters.values())).device
