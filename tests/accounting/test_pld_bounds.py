@@ -30,7 +30,7 @@ from discreet.accounting.pld.compose import compose
 from discreet.accounting.pld.discretise import LossPmf, optimistic, pessimistic
 from discreet.accounting.pld.pair import Direction, Pair
 from discreet.accounting.pld.query import delta_upper, epsilon_lower, epsilon_upper
-from discreet.accounting.pld.spectrum import fft_rounding
+from discreet.accounting.pld.spectrum import _LogProduct, fft_rounding
 from discreet.accounting.pld.window import Window, plan_window
 
 DIGITS = 50
@@ -350,3 +350,11 @@ def test_delta_upper_is_consistent_with_epsilon(rate: float, noise: float, count
     grid = np.linspace(epsilon / 2, 2 * epsilon, 30)
     deltas_found = [delta_upper(up, float(point)) for point in grid]
     assert all(later <= earlier * (1 + 1e-12) for earlier, later in pairwise(deltas_found))
+
+
+def test_errors_of_spectra_add_up_in_their_product() -> None:
+    """Each factor moved by its error, all the same way: the product is off by what is claimed, or less."""
+    spectra, error, counts = np.array([[0.9 + 0.1j], [0.5 - 0.3j]]), np.full((2, 1), 1e-6), np.array([40.0, 3.0])
+    product, bound = _LogProduct(np.zeros(1, complex), np.zeros(1), np.zeros(1)).times(spectra, error, counts).value()
+    moved = np.prod((spectra * (1 + error / np.abs(spectra))) ** counts[:, np.newaxis])
+    assert 0 < abs(moved - product[0]) <= bound[0] <= 2 * abs(moved - product[0])
