@@ -358,3 +358,16 @@ def test_errors_of_spectra_add_up_in_their_product() -> None:
     product, bound = _LogProduct(np.zeros(1, complex), np.zeros(1), np.zeros(1)).times(spectra, error, counts).value()
     moved = np.prod((spectra * (1 + error / np.abs(spectra))) ** counts[:, np.newaxis])
     assert 0 < abs(moved - product[0]) <= bound[0] <= 2 * abs(moved - product[0])
+
+
+def test_what_wraps_into_the_window_is_bounded() -> None:
+    """Losses -50, 0 and 50 of one release, tilted: the shares outside the window [-20, 20] are known."""
+    masses = np.zeros(101)
+    masses[[0, 50, 100]] = 0.1, 0.5, 0.4
+    window = Window(0.01, -20.0, 20.0, 0.05, 0.04, epsilon=0.0, floor=-math.inf)
+    found = compose([(LossPmf(1.0, -50, masses, 0.0, 0.0), 1)], window, up=False)
+    tilted = masses * np.exp(0.01 * np.arange(-50, 51))
+    assert found.wrapped >= (tilted[0] + tilted[100]) / tilted.sum()
+    start, end, losses = found.losses[0], found.losses[-1], np.arange(-50.0, 51.0)
+    chernoff = np.sum(tilted * (np.exp(0.05 * (losses - end)) + np.exp(0.04 * (start - losses)))) / tilted.sum()
+    assert chernoff <= found.wrapped <= 1.01 * chernoff
