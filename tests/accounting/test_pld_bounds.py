@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -29,7 +30,7 @@ from discreet.accounting.pld.bounds import (
 from discreet.accounting.pld.compose import compose
 from discreet.accounting.pld.discretise import LossPmf, optimistic, pessimistic
 from discreet.accounting.pld.pair import Direction, Pair
-from discreet.accounting.pld.query import delta_upper, epsilon_lower, epsilon_upper
+from discreet.accounting.pld.query import delta_upper, epsilon_lower, epsilon_upper, least_tests
 from discreet.accounting.pld.spectrum import _LogProduct, fft_rounding
 from discreet.accounting.pld.window import Window, plan_window
 
@@ -371,3 +372,4 @@ def test_what_wraps_into_the_window_is_bounded() -> None:
     start, end, losses = found.losses[0], found.losses[-1], np.arange(-50.0, 51.0)
     chernoff = np.sum(tilted * (np.exp(0.05 * (losses - end)) + np.exp(0.04 * (start - losses)))) / tilted.sum()
     assert chernoff <= found.wrapped <= 1.01 * chernoff
+    assert [len(shares) for shares in least_tests(replace(found, wrapped=math.inf))] == [0, 0]
