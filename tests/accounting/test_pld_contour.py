@@ -238,3 +238,9 @@ def test_the_mass_set_aside_is_rounded_up() -> None:
     with mp.workdps(30):
         exact = 0.03 * mp.ncdf((1 - mp.mpf(cut)) / spread) + (1 - mp.mpf(0.03)) * mp.ncdf(-mp.mpf(cut) / spread)
         assert exact < some.aside <= exact * (1 + mp.mpf(1e-8))
+
+
+def test_without_an_upper_bound_there_is_no_lower_one() -> None:
+    hopeless = contour._Inversion(1.0, 2.0, 9.0, 0.0, np.ones(1, complex), error=math.inf, alias=0.0, start=1.0)
+    with np.errstate(all="ignore"):
+        assert hopeless.crossings(1e-5, 0.0) == (0.0, math.inf)
