@@ -59,7 +59,7 @@ GROUPS: dict[str, dict[str, list[str]]] = {
         PACKAGE + f"pld/{name}.py": GRID for name in ("compose", "discretise", "pair", "query", "spectrum", "window")
     },
 }
-CPU_SECONDS = 40
+CPU_SECONDS = 25
 
 ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,

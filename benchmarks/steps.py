@@ -30,6 +30,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Accumulator, Clip, private_parameters
 from discreet.core.events import Gaussian
+from discreet.core.memory import keep_freed_memory
 from discreet.core.release import Receipt
 from discreet.mechanism import gaussian_release, grid_for
 from discreet.randomness import NOISE_SAMPLERS, SystemStream, new_run_key
@@ -175,6 +176,7 @@ class Ours:
     """The parts of a private step, as a session takes them."""
 
     def __init__(self, name: str, engine: str = "bookkeeping") -> None:
+        keep_freed_memory()
         self.model, self.inputs, self.targets = problem(name)
         self.engine, self.optimizer = ENGINES[engine], torch.optim.SGD(self.model.parameters(), lr=1e-3)
         self.parameters, self.stream = private_parameters(self.model), SystemStream.start(new_run_key(), 0)

@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -29,8 +30,8 @@ from discreet.accounting.pld.bounds import (
 from discreet.accounting.pld.compose import compose
 from discreet.accounting.pld.discretise import LossPmf, optimistic, pessimistic
 from discreet.accounting.pld.pair import Direction, Pair
-from discreet.accounting.pld.query import delta_upper, epsilon_lower, epsilon_upper
-from discreet.accounting.pld.spectrum import fft_rounding
+from discreet.accounting.pld.query import delta_upper, epsilon_lower, epsilon_upper, least_tests
+from discreet.accounting.pld.spectrum import _LogProduct, fft_rounding
 from discreet.accounting.pld.window import Window, plan_window
 
 DIGITS = 50
@@ -350,3 +351,25 @@ def test_delta_upper_is_consistent_with_epsilon(rate: float, noise: float, count
     grid = np.linspace(epsilon / 2, 2 * epsilon, 30)
     deltas_found = [delta_upper(up, float(point)) for point in grid]
     assert all(later <= earlier * (1 + 1e-12) for earlier, later in pairwise(deltas_found))
+
+
+def test_errors_of_spectra_add_up_in_their_product() -> None:
+    """Each factor moved by its error, all the same way: the product is off by what is claimed, or less."""
+    spectra, error, counts = np.array([[0.9 + 0.1j], [0.5 - 0.3j]]), np.full((2, 1), 1e-6), np.array([40.0, 3.0])
+    product, bound = _LogProduct(np.zeros(1, complex), np.zeros(1), np.zeros(1)).times(spectra, error, counts).value()
+    moved = np.prod((spectra * (1 + error / np.abs(spectra))) ** counts[:, np.newaxis])
+    assert 0 < abs(moved - product[0]) <= bound[0] <= 2 * abs(moved - product[0])
+
+
+def test_what_wraps_into_the_window_is_bounded() -> None:
+    """Losses -50, 0 and 50 of one release, tilted: the shares outside the window [-20, 20] are known."""
+    masses = np.zeros(101)
+    masses[[0, 50, 100]] = 0.1, 0.5, 0.4
+    window = Window(0.01, -20.0, 20.0, 0.05, 0.04, epsilon=0.0, floor=-math.inf)
+    found = compose([(LossPmf(1.0, -50, masses, 0.0, 0.0), 1)], window, up=False)
+    tilted = masses * np.exp(0.01 * np.arange(-50, 51))
+    assert found.wrapped >= (tilted[0] + tilted[100]) / tilted.sum()
+    start, end, losses = found.losses[0], found.losses[-1], np.arange(-50.0, 51.0)
+    chernoff = np.sum(tilted * (np.exp(0.05 * (losses - end)) + np.exp(0.04 * (start - losses)))) / tilted.sum()
+    assert chernoff <= found.wrapped <= 1.01 * chernoff
+    assert [len(shares) for shares in least_tests(replace(found, wrapped=math.inf))] == [0, 0]

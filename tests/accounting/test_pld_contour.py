@@ -2,7 +2,9 @@
 
 import math
 import random
+from dataclasses import replace
 
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -191,3 +193,54 @@ def test_no_inversion_where_errors_are_large_or_chernoff_takes_too_long(
 ) -> None:
     some = parts(0.01, 1.0, count, Direction.REMOVAL)
     assert (contour._invert(some, by_hand(alias_order)) is not None) == found
+
+
+def test_a_frequency_at_which_nothing_is_left_counts_as_next_to_nothing() -> None:
+    """Whose logarithm is replaced must not come out as large: the product would be infinite instead of zero."""
+    some = parts(0.01, 1.0, 3.0, Direction.REMOVAL)
+    [(_, nodes)] = rules(some, 5.0, 0.0, 20.0)
+    logs, _, _ = spectrum(some, replace(nodes, weight=np.zeros_like(nodes.weight)), 1.0, 2)
+    assert np.all(np.exp(logs) == 0)
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_eighty_different_releases_in_both_ways(direction: Direction) -> None:
+    """More than the grid transforms in full."""
+    releases = [Release(0.01 + 0.001 * i, 1.0 + 0.05 * i, 1 + i % 3) for i in range(80)]
+    quick = _by_contour(releases, direction, 1e-6, default_tolerance)
+    grid = _by_grid(releases, direction, 1e-6, default_tolerance)
+    assert max(quick.lower, grid.lower) <= min(quick.upper, grid.upper)
+    for one in (quick, grid):
+        assert one.upper - one.lower <= default_tolerance(one.upper)
+
+
+def test_a_direction_that_counts_for_less_is_left_without_a_lower_bound() -> None:
+    releases = [Release(0.01, 1.0, 100)]
+    whole = _by_grid(releases, Direction.ADDITION, 1e-6, default_tolerance)
+    enough = _by_grid(releases, Direction.ADDITION, 1e-6, default_tolerance, enough=2 * whole.upper)
+    assert enough.lower == 0
+    assert enough.upper >= whole.lower
+
+
+@pytest.mark.parametrize("need", [3.0, 8.0])
+def test_what_is_past_the_ends_is_part_of_the_error(need: float) -> None:
+    """Beside the error of the step, 2.2 e^-need; the mass outside by a rule that reaches far further."""
+    some = parts(0.2, 1.5, 1.0, Direction.REMOVAL)
+    nodes, wide = (rule(some, 4.0, 0.0, far, 400) for far in (need, 40.0))
+    outside = wide.weight[(wide.x < nodes.x[0, 0] - wide.step) | (wide.x > nodes.x[0, -1] + wide.step)].sum()
+    assert outside > 0
+    assert float(nodes.error[0, 0]) - 2.2 * math.exp(-need) >= outside
+
+
+def test_the_mass_set_aside_is_rounded_up() -> None:
+    some = parts(0.03, 0.8, 1.0, Direction.REMOVAL).without(1e-7)
+    cut, spread = float(some.cut[0, 0]), math.hypot(0.8, float(some.width[0, 0]))
+    with mp.workdps(30):
+        exact = 0.03 * mp.ncdf((1 - mp.mpf(cut)) / spread) + (1 - mp.mpf(0.03)) * mp.ncdf(-mp.mpf(cut) / spread)
+        assert exact < some.aside <= exact * (1 + mp.mpf(1e-8))
+
+
+def test_without_an_upper_bound_there_is_no_lower_one() -> None:
+    hopeless = contour._Inversion(1.0, 2.0, 9.0, 0.0, np.ones(1, complex), error=math.inf, alias=0.0, start=1.0)
+    with np.errstate(all="ignore"):
+        assert hopeless.crossings(1e-5, 0.0) == (0.0, math.inf)

@@ -391,6 +391,13 @@ def test_stopping_early_keeps_the_guarantee_and_the_best_model(tmp_path: Path, k
     assert trained.plan.guarantee() == training.plan.guarantee()
 
 
+def test_evaluations_are_not_lost_to_bought_counts(tmp_path: Path) -> None:
+    """Four steps and a count a phase: every fifth place is a count, and the step after it is evaluated."""
+    plan = adaptive(counts=Counts(noise=5.0))
+    trained = tiny_training(tmp_path, plan=plan, public_test=VALIDATION).run(evaluate_every=5)
+    assert [evaluation.step for evaluation in trained.evaluations] == [6, 11, 16, 21, 24]
+
+
 def test_early_stopping_needs_something_public(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="needs public_validation"):
         tiny_training(tmp_path / "a").run(evaluate_every=1, early=EarlyStopping())

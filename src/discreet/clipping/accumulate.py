@@ -11,7 +11,6 @@ from torch import Tensor
 from discreet.clipping.engines import Clip, Engine
 from discreet.core.arrays import Array
 from discreet.core.errors import PrivacyViolation
-from discreet.core.memory import recycled
 from discreet.core.release import ClippedSum
 from discreet.mechanism.grid import compiled
 
@@ -26,15 +25,14 @@ class Accumulator:
 
     def add(self, sums: Mapping[str, Tensor]) -> None:
         """Add the clipped sums of one chunk, in float64, and take their memory over."""
-        for name, shape in self._shapes.items():
+        for name in self._shapes:
             part = sums[name].detach().cpu().numpy()
             if name in self._totals:
                 self._totals[name] += part
             elif part.dtype == np.float64 and part.flags.c_contiguous and part.flags.writeable:
                 self._totals[name] = part
             else:
-                self._totals[name] = recycled(shape, np.float64)
-                self._totals[name][...] = part  # exact
+                self._totals[name] = part.astype(np.float64)  # exact
 
     def total(self, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
         """The sum, rounded to the grid once, with its sensitivity in exact arithmetic. It is handed over: nothing can

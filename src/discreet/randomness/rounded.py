@@ -10,7 +10,6 @@ from types import MappingProxyType
 import numpy as np
 
 from discreet.core import checks
-from discreet.core.memory import recycled
 from discreet.randomness.blocks import fill_in_blocks
 from discreet.randomness.exact import EXACT_ASSUMPTION, Integers, checked_scale, exact_rounded_normals
 from discreet.randomness.normal import ASSUMPTION, Ziggurat
@@ -44,7 +43,7 @@ def fast_rounded_normals(substream: Substream, n: int, scale: int) -> Integers:
     are consumed as by `normals`. `InputError` as `exact_rounded_normals`.
     """
     count = checks.count("n", n, least=0)
-    values: Integers = recycled(count, np.int64)
+    values = np.empty(count, np.int64)
     fill_in_blocks(substream, values, partial(_FastNormals, compiled(), checked_scale(scale)), words=int)
     return values
 

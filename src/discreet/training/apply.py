@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from discreet.core.arrays import Array
-from discreet.core.memory import recycled
 from discreet.core.release import Release
 
 
@@ -28,6 +27,6 @@ def apply(
 def _mean(noisy: Array, divisor: float, parameter: nn.Parameter) -> Tensor:
     """`noisy / divisor`, divided in float64, in the type and on the device of the parameter."""
     if parameter.dtype == torch.float32:  # rounded as it is divided: one pass
-        mean = np.divide(noisy, divisor, out=recycled(noisy.shape, np.float32), casting="same_kind")
+        mean = np.divide(noisy, divisor, out=np.empty(noisy.shape, np.float32), casting="same_kind")
         return torch.from_numpy(mean).to(parameter.device)
     return torch.as_tensor(noisy / divisor).to(dtype=parameter.dtype, device=parameter.device)

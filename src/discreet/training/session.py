@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from discreet.clipping import Accumulator, Clip, Criterion, Engine, Units, private_parameters
 from discreet.core.arrays import IntArray
 from discreet.core.errors import BudgetExhausted, InputError
+from discreet.core.memory import keep_freed_memory
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
 from discreet.ledger import Ledger
@@ -108,6 +109,7 @@ class Session:
         progress: Progress | None = None,
         metrics: Metrics = dict,
     ) -> None:
+        keep_freed_memory()
         self.plan, self.model, self.optimizer, self.data = plan, model, optimizer, data
         self.engine, self.noise, self.parameters = engine, noise, private_parameters(model)
         self.device = next(iter(self.parameters.values())).device

@@ -197,7 +197,7 @@ class Training:
                         step.add(self.criterion, chunk)
                 if self.scheduler is not None:
                     self.scheduler.step()
-                if session.position % every == 0 or session.finished:
+                if self._watch.due(session.position, every) or session.finished:
                     enough = self._watch.look(session.position, early)
                 advance(session.position, self.evaluations[-1] if self.evaluations else None)
                 signal = stop()

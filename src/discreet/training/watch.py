@@ -27,6 +27,11 @@ class Watch:
         """Metrics on the validation data: what policies see."""
         return {} if self._validation is None else evaluate(self._model, self._criterion, *self._validation)
 
+    def due(self, position: int, every: int) -> bool:
+        """Whether a multiple of `every` was reached since the last look; a bought count may sit on it."""
+        last = self.evaluations[-1].step if self.evaluations else 0
+        return position // every > last // every
+
     def look(self, position: int, early: EarlyStopping | None) -> bool:
         """Note the metrics after `position` steps, if there is public data; whether they are a reason to stop."""
         metrics = self._metrics()

@@ -81,7 +81,7 @@ def epsilon_interval(
     """
     if not delta >= _SMALLEST_DELTA:
         return EpsilonInterval(0.0, math.inf)
-    if _total_variation(releases) <= delta:
+    if not bounded and _total_variation(releases) <= delta:
         return EpsilonInterval(0.0, 0.0)
     sampled = any(release.rate < 1 for release in releases)
     directions = (Direction.REMOVAL, Direction.ADDITION) if sampled else (Direction.REMOVAL,)

@@ -64,7 +64,7 @@ class Cumulants:
         self,
         parts: Sequence[tuple[Pair, int]],
         tail: float,
-        grid: float = 0.0,
+        grid: float,
         bounded: Sequence[BoundedLoss] = (),
     ) -> None:
         parts = _representatives(parts)

@@ -10,23 +10,19 @@ was measured, whatever the model did before and after.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from discreet.clipping.units import Units
 from discreet.core.errors import UnsupportedModel
-from discreet.core.memory import recycled
 
 BUDGET = 2**28
 """Bytes that temporary tensors of one rule may take. One example is always taken at a time if it must."""
 
 _PIECE = 2048
-
-_RECYCLED = {torch.float32: np.float32, torch.float64: np.float64}
 
 
 class Rule(ABC):
@@ -223,20 +219,7 @@ def weighted_sum(weights: Tensor, rows: Tensor) -> Tensor:
 
 def scaled(weights: Tensor, tensor: Tensor) -> Tensor:
     """Each example times its weight."""
-    factors = weights.to(tensor.dtype).view(-1, *[1] * (tensor.dim() - 1))
-    return torch.mul(tensor, factors, out=memory_for(tensor.shape, tensor))
-
-
-def product(one: Tensor, other: Tensor) -> Tensor:
-    """The product of two matrices."""
-    return torch.mm(one, other, out=memory_for((one.shape[0], other.shape[1]), one))
-
-
-def memory_for(shape: Sequence[int], like: Tensor) -> Tensor:
-    """A tensor of this shape, contiguous, with any values: on processors, in memory that is used again."""
-    if like.device.type != "cpu" or like.dtype not in _RECYCLED:
-        return like.new_empty(shape)
-    return torch.from_numpy(recycled(tuple(shape), _RECYCLED[like.dtype]))
+    return tensor * weights.to(tensor.dtype).view(-1, *[1] * (tensor.dim() - 1))
 
 
 def refuse(module: nn.Module, why: str) -> UnsupportedModel:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.rules import base
-from discreet.clipping.rules.base import Rule, product, rule, scaled, squared_norms
+from discreet.clipping.rules.base import Rule, rule, scaled, squared_norms
 from discreet.clipping.units import Units
 
 _CANCELLED = 16
@@ -84,8 +84,8 @@ class LinearRule(Rule):
         if self._products is not None:
             return base.weighted_sum(weights, self._products)
         if a.shape[2] < g.shape[2]:  # the weights are multiplied into the smaller factor
-            return product(g.flatten(0, 1).T, scaled(weights, a).flatten(0, 1))
-        return product(scaled(weights, g).flatten(0, 1).T, a.flatten(0, 1))
+            return g.flatten(0, 1).T @ scaled(weights, a).flatten(0, 1)
+        return scaled(weights, g).flatten(0, 1).T @ a.flatten(0, 1)
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
         a, g = (part[start:stop] for part in self._positions())

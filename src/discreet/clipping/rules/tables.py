@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from discreet.core.arrays import Array, IntArray
-from discreet.core.memory import recycled
 
 
 def token_squares(tokens: Tensor, values: Tensor, size: int) -> Tensor:
@@ -35,8 +34,7 @@ def token_table(tokens: Tensor, values: Tensor, weights: Tensor, size: int) -> T
     `tokens`, `weights`: (batch, length). `values`: (batch, length, features), or (batch, features) if all tokens of an
     example have the same.
     """
-    table = recycled((size, values.shape[-1]), np.float64)
-    table[...] = 0.0
+    table = np.zeros((size, values.shape[-1]))
     rows = np.ascontiguousarray(values.numpy()).reshape(-1, values.shape[-1])
     each = tokens.shape[1] if values.dim() == 2 else 1
     factors = np.ascontiguousarray(weights.double().numpy()).reshape(-1)
