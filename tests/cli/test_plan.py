@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -168,8 +169,11 @@ def test_patience_stops_a_fixed_plan_under_its_whole_guarantee(capsys: Capture) 
     assert run(["train", "mine.yaml", "--data", "mine.npz", "--out", "out"]) == 0
     facts = json.loads(Path("out/certificate.json").read_text())
     assert sum(part["count"] for part in facts["events"]["of"]) == 12
-    seen = facts["public_evaluations"]
-    assert [entry["step"] for entry in seen] == [1, 2, 2]  # no better, so no further; the last is of the model kept
-    assert {**seen[2], "step": 1} == seen[0]
+    *seen, kept = facts["public_evaluations"]  # the last is of the model that is kept
+    assert [entry["step"] for entry in seen] == list(range(1, len(seen) + 1))
+    *better, last = [entry["validation_accuracy"] for entry in seen]
+    assert all(one < other for one, other in itertools.pairwise(better))
+    assert last <= better[-1]  # no better, so no further
+    assert kept == {**seen[-2], "step": len(seen)}
     assert 2.99 < facts["claim"]["epsilon"] <= 3.0
     assert verify("out").accepted

@@ -1,4 +1,4 @@
-"""Keeping freed memory in the process: touching fresh pages costs more than the work done in them."""
+"""Keeping freed memory in the process: touching fresh pages for the first time costs more than work done in them."""
 
 from __future__ import annotations
 

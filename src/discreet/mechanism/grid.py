@@ -1,7 +1,8 @@
 """Arithmetic on the grid, each in one pass over memory.
 
 The functions are compiled by numba when the first sum is released. What they compute is what is written, value by
-value: no reordering, no reduced precision.
+value: no reordering, no reduced precision. Dividing by the grid and multiplying with it are exact, since it is a power
+of two, so one pass gives the bits that a pass for each operation would give, and the sensitivity argument is the same.
 """
 
 from __future__ import annotations

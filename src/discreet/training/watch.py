@@ -22,15 +22,16 @@ class Watch:
         self._model, self._criterion, self._test, self._validation = model, criterion, test, validation
         self.evaluations: list[Evaluation] = []
         self.best: dict[str, Any] | None = None
+        self._asked = 0
 
     def validated(self) -> dict[str, float]:
         """Metrics on the validation data: what policies see."""
         return {} if self._validation is None else evaluate(self._model, self._criterion, *self._validation)
 
     def due(self, position: int, every: int) -> bool:
-        """Whether a multiple of `every` was reached since the last look; a bought count may sit on it."""
-        last = self.evaluations[-1].step if self.evaluations else 0
-        return position // every > last // every
+        """Whether a multiple of `every` was reached since this was last asked; a bought count may sit on it."""
+        before, self._asked = self._asked or position - 1, position
+        return position // every > before // every
 
     def look(self, position: int, early: EarlyStopping | None) -> bool:
         """Note the metrics after `position` steps, if there is public data; whether they are a reason to stop."""
