@@ -42,7 +42,7 @@ def test_without_a_crash(server: Server, tmp_path: Path) -> None:
         ("reserve: after commit", 1, 3),
         ("reserve: after commit", 3, 1),  # the count
         ("draw: after", 2, 2),
-        ("chunk: after", 4, 2),
+        ("chunk: after", 1, 3),  # how many chunks a batch has is random, but for the first
         ("noise: before", 5, 1),  # of the count
         ("noise: after", 5, 0),
         ("noise: after", 7, 1),
