@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,8 +72,8 @@ def repeats_not_added(patch: pytest.MonkeyPatch) -> None:
 
 
 def clip_norm_stored_twice(patch: pytest.MonkeyPatch) -> None:
-    real = bookkeeping.clip_factor
-    patch.setattr(bookkeeping, "clip_factor", lambda norms, norm, terms: real(norms, 1.05 * norm, terms))
+    real = bookkeeping.decide
+    patch.setattr(bookkeeping, "decide", lambda clip, *rest: real(replace(clip, norm=1.05 * clip.norm), *rest))
 
 
 def half_precision_norms(patch: pytest.MonkeyPatch) -> None:
@@ -84,7 +85,7 @@ def half_precision_norms(patch: pytest.MonkeyPatch) -> None:
 
 
 def cross_term_dropped(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(bookkeeping, "_squares", lambda held: sum(one.squares(name) for one, name in held))
+    patch.setattr(bookkeeping, "_squares", lambda held, _: sum(one.squares(name) for one, name in held))
 
 
 def loss_divided_before_clipping(patch: pytest.MonkeyPatch) -> None:
@@ -101,7 +102,13 @@ def hook_left_behind(patch: pytest.MonkeyPatch) -> None:
 
 
 def factor_of_one(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(bookkeeping, "clip_factor", lambda norms, norm, terms: torch.ones_like(norms))
+    real = bookkeeping.decide
+
+    def decide(clip: Clip, squares: dict[str, Tensor], sizes: dict[str, int]) -> factor.Decision:
+        decision = real(clip, squares, sizes)
+        return replace(decision, weights={name: torch.ones_like(value) for name, value in decision.weights.items()})
+
+    patch.setattr(bookkeeping, "decide", decide)
 
 
 FAULTS: list[tuple[Plant, Callable[[], None]]] = [
@@ -134,4 +141,4 @@ def test_a_planted_fault_is_found(plant: Plant, check: Callable[[], None], monke
 
 
 def test_the_clip_factor_has_one_home() -> None:
-    assert bookkeeping.clip_factor is factor.clip_factor
+    assert bookkeeping.decide is factor.decide

@@ -10,13 +10,23 @@ from hypothesis import strategies as st
 from promises import exactly, squared_norm
 from torch import Tensor
 
-from discreet.clipping.factor import clip_factor, clipped, clipped_sum
+from discreet.clipping import Clip
+from discreet.clipping import factor as home
+from discreet.clipping.factor import clip_factor
 
 C = 0.75
 LIMIT = C * (1 - 17 * 2.0**-52)
 """For one term: so far below the clip norm that the rounding of the norm itself does no harm."""
 
 Gradients = dict[str, Tensor]
+
+
+def clipped(gradients: Gradients, norm: float) -> Gradients:
+    return home.clipped(gradients, Clip(norm, 2.0**-30))
+
+
+def clipped_sum(gradients: Gradients, norm: float) -> Gradients:
+    return home.clipped_sum(gradients, Clip(norm, 2.0**-30))
 
 
 def factor(norm: float, clip_norm: float = C, terms: int = 1) -> float:

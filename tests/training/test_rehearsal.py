@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,8 +96,8 @@ def test_examples_on_another_axis_are_noticed_at_any_length(tmp_path: Path, leng
 
 
 def test_an_engine_that_disagrees_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = bookkeeping.clip_factor
-    monkeypatch.setattr(bookkeeping, "clip_factor", lambda norms, norm, terms: real(norms, 1.01 * norm, terms))
+    real = bookkeeping.decide
+    monkeypatch.setattr(bookkeeping, "decide", lambda clip, *rest: real(replace(clip, norm=1.01 * clip.norm), *rest))
     with pytest.raises(UnsupportedModel, match="of the clip norm away from 'reference'"):
         tiny_training(tmp_path, engine="bookkeeping")
     assert tiny_training(tmp_path).engine.name == "vmap"

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 from torch import Tensor
 
-from discreet.clipping.engines import Clip, Engine
+from discreet.clipping.engines import Engine
+from discreet.clipping.policies import BIT, Clip
 from discreet.core.arrays import Array
 from discreet.core.errors import PrivacyViolation
 from discreet.core.release import ClippedSum
@@ -16,10 +17,15 @@ from discreet.mechanism.grid import compiled
 
 
 class Accumulator:
-    """A float64 sum over chunks. With no chunk at all it is zero, which is released like any other sum."""
+    """A float64 sum over chunks, with one more number if there is a bit to count.
 
-    def __init__(self, parameters: Mapping[str, Tensor]) -> None:
+    With no chunk at all it is zero, which is released like any other sum.
+    """
+
+    def __init__(self, parameters: Mapping[str, Tensor], bit: bool = False) -> None:
         self._shapes = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
+        if bit:
+            self._shapes[BIT] = (1,)
         self._totals: dict[str, Array] = {}
         self._handed_over = False
 
@@ -38,20 +44,23 @@ class Accumulator:
         """The sum, rounded to the grid once, with its sensitivity in exact arithmetic. It is handed over: nothing can
         be added to it, and it can be had once.
 
-        `exact`: the sum is on the grid already, and one unit moves it by at most C. Other engines: two neighbouring
-        sums, as computed, differ by at most C + slack, where slack = 2 x error x C x `largest_batch` (both err, for
-        every example whose chunk moved), and rounding each coordinate to the grid adds at most one grid step, so
-        grid x sqrt(d) to the norm of d coordinates.
+        `exact`: the sum is on the grid already, and one unit moves it by at most the sensitivity of the clip, C for
+        flat clipping. Other engines: two neighbouring sums, as computed, differ by at most that + slack, where slack =
+        2 x error x spread x `largest_batch` (both err, for every example whose chunk moved; the spread is C for flat
+        clipping), and rounding each coordinate to the grid adds at most one grid step, so grid x sqrt(d) to the norm
+        of d coordinates.
         """
         if self._handed_over:
             raise PrivacyViolation("the sum of a batch was asked for twice")
+        if (BIT in self._shapes) != (clip.bit > 0):
+            raise PrivacyViolation("the clip has a bit and the sum has none, or the other way round")
         self._handed_over = True
         totals = self._totals or {name: np.zeros(shape) for name, shape in self._shapes.items()}
         if engine.error is None:
-            return ClippedSum(totals, clip.norm, clip.grid)
+            return ClippedSum(totals, clip.sensitivity, clip.grid)
         dimension = sum(total.size for total in totals.values())
-        slack = 2 * engine.error * clip.norm * largest_batch
-        sensitivity = (clip.norm + slack + clip.grid * math.sqrt(dimension)) * (1 + 2.0**-50)
+        slack = 2 * engine.error * clip.spread * largest_batch
+        sensitivity = (clip.sensitivity + slack + clip.grid * math.sqrt(dimension)) * (1 + 2.0**-50)
         round_to = compiled().round_to
         for total in totals.values():
             round_to(total.reshape(-1), clip.grid)

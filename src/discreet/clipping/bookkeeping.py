@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from discreet.clipping.admission import private_parameters
 from discreet.clipping.capture import Call, capture, tensors_in
-from discreet.clipping.factor import clip_factor
+from discreet.clipping.factor import decide, in_box, summed_bits
 from discreet.clipping.losses import Criterion
+from discreet.clipping.policies import BIT, Clip
 from discreet.clipping.rules import OfUnits, Rule, base
 from discreet.clipping.units import Units
 from discreet.core.errors import UnsupportedModel
@@ -27,31 +28,33 @@ Share = tuple[Rule, str]
 
 
 def clipped_sums(
-    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, norm: float, units: Units | None = None
+    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
 ) -> dict[str, Tensor]:
-    """The sum of the gradients of all examples, each clipped to `norm`, by parameter name: in the type in which it was
-    formed, at least single precision, and float64 where several calls add up.
+    """The sum of the gradients of all examples, each clipped as `clip` says, by parameter name: in the type in which it
+    was formed, at least single precision, and float64 where several calls add up.
 
     With `units`, the sum of the mean gradients of units, each clipped as a whole.
     """
     parameters = private_parameters(model)
     if len(inputs) == 0:
-        return {name: torch.zeros_like(parameter, dtype=torch.float64) for name, parameter in parameters.items()}
+        sums = {name: torch.zeros_like(parameter, dtype=torch.float64) for name, parameter in parameters.items()}
+        return sums | ({BIT: torch.zeros(1, dtype=torch.float64)} if clip.bit else {})
     count = len(inputs) if units is None else len(units)
     calls = capture(model, criterion, inputs, targets)
     with torch.no_grad(), _full_precision(inputs.device.type):
         shares = _shares(parameters, calls, units if units is not None and units.most > 1 else None)
-        squares = [_squares(held) for held in shares.values() if held]
-        norms = torch.stack(squares).sum(0).sqrt() if squares else torch.zeros(count, dtype=torch.float64)
-        weights = clip_factor(norms, norm, terms=sum(parameter.numel() for parameter in parameters.values()))
-        unusable = ~torch.isfinite(norms)
-        if bool(unusable.any()):
+        scales = {} if clip.scales is None or clip.box else clip.scales
+        none = torch.zeros(count, dtype=torch.float64, device=inputs.device)
+        squares = {name: _squares(held, scales.get(name)) if held else none for name, held in shares.items()}
+        decision = decide(clip, squares, {name: parameter.numel() for name, parameter in parameters.items()})
+        if bool(decision.unusable.any()):
             for one in {id(one): one for held in shares.values() for one, _ in held}.values():
-                one.drop(unusable)
-        return {
-            name: _total(shares[name], parameter, weights.to(parameter.device))
+                one.drop(decision.unusable)
+        sums = {
+            name: _total(shares[name], parameter, decision.weights[name].to(parameter.device), clip, name)
             for name, parameter in parameters.items()
         }
+        return sums | summed_bits(decision)
 
 
 def bytes_per_example(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> int:
@@ -97,28 +100,46 @@ def _rule(call: Call) -> Rule:
     return made
 
 
-def _squares(held: list[Share]) -> Tensor:
-    """The squared norm of each example's gradient for one parameter. Several calls are added up before they are
-    measured, block by block: their gradients are not at right angles."""
-    if len(held) == 1:
+def _squares(held: list[Share], scale: Tensor | None) -> Tensor:
+    """The squared norm of each example's gradient for one parameter, divided by `scale` if there is one. Several calls
+    are added up before they are measured, block by block: their gradients are not at right angles."""
+    if len(held) == 1 and scale is None:
         one, name = held[0]
         return one.squares(name)
+    if scale is None:
+        return torch.cat([base.squared_norms(rows) for rows in _rows(held)])
+    return torch.cat([base.squared_norms(rows.double() / scale) for rows in _rows(held)])
+
+
+def _rows(held: list[Share]) -> Iterator[Tensor]:
+    """The gradients of the examples for one parameter, in blocks of bounded memory."""
     first, name = held[0]
     size = first.module.get_parameter(name).numel() * 8
     step = max(1, base.BUDGET // max(1, size))
-    parts = []
     for start in range(0, first.examples, step):
         stop = min(start + step, first.examples)
         rows = first.rows(name, start, stop)
         for other, local in held[1:]:
             rows = rows + other.rows(local, start, stop)
-        parts.append(base.squared_norms(rows))
-    return torch.cat(parts)
+        yield rows
 
 
-def _total(held: list[Share], parameter: nn.Parameter, weights: Tensor) -> Tensor:
+def _total(held: list[Share], parameter: nn.Parameter, weights: Tensor, clip: Clip, name: str) -> Tensor:
+    """The clipped sum for the parameter called `name`, in the scales of the clip."""
     if not held:
         return torch.zeros(parameter.shape, dtype=torch.float64, device=parameter.device)
+    if clip.scales is None:
+        return _plain_total(held, parameter, weights)
+    scale = clip.scales[name]
+    if not clip.box:
+        return _plain_total(held, parameter, weights).double() / scale
+    total = torch.zeros(parameter.shape, dtype=torch.float64, device=parameter.device)
+    for rows in _rows(held):
+        total += in_box(rows.view(-1, *parameter.shape), scale).sum(0)
+    return total
+
+
+def _plain_total(held: list[Share], parameter: nn.Parameter, weights: Tensor) -> Tensor:
     first, *others = (one.total(name, weights).view(parameter.shape) for one, name in held)
     if not others:
         return first

@@ -20,6 +20,7 @@ from discreet.clipping.admission import private_parameters
 from discreet.clipping.bookkeeping import clipped_sums
 from discreet.clipping.factor import clipped, clipped_sum
 from discreet.clipping.losses import Criterion
+from discreet.clipping.policies import Clip
 from discreet.clipping.units import Units
 from discreet.core import assumptions
 from discreet.core.errors import UnsupportedModel
@@ -27,17 +28,9 @@ from discreet.core.errors import UnsupportedModel
 Gradients = dict[str, Tensor]
 
 
-@dataclass(frozen=True, slots=True)
-class Clip:
-    """How each example is clipped: to the L2 norm `norm`; noise and sums live on multiples of `grid`."""
-
-    norm: float
-    grid: float
-
-
 class ClippedSums(Protocol):
     """From a chunk to sums by parameter name, in the type in which they were formed, in memory of their own; rows lie
-    along axis 0, and there is at least one.
+    along axis 0, and there is at least one. A clip with a bit adds its sum, under `BIT`.
 
     Without `units` every row is an example of its own. With them, the gradient of the mean of a unit's losses is
     clipped as a whole. A row whose gradient is not finite makes its whole unit contribute zero.
@@ -109,7 +102,7 @@ def reference(
     model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
 ) -> Gradients:
     """One backward pass per row, added up in float64."""
-    return _add(clipped(one, clip.norm) for one in _per_unit(model, criterion, inputs, targets, units))
+    return _add(clipped(one, clip) for one in _per_unit(model, criterion, inputs, targets, units))
 
 
 def exact(
@@ -121,7 +114,7 @@ def exact(
     refuses sums beyond 2^52 multiples), so the order and the chunks of a batch make no difference.
     """
     return _add(
-        {name: torch.trunc(row / clip.grid) * clip.grid for name, row in clipped(one, clip.norm).items()}
+        {name: torch.trunc(row / clip.grid) * clip.grid for name, row in clipped(one, clip).items()}
         for one in _per_unit(model, criterion, inputs, targets, units)
     )
 
@@ -148,14 +141,14 @@ def vectorised(
         raise UnsupportedModel(f"the engine 'vmap' cannot run this model ({reason}); use engine='reference'") from error
     if units is not None:
         gradients = {name: units.means(rows) for name, rows in gradients.items()}
-    return clipped_sum(gradients, clip.norm)
+    return clipped_sum(gradients, clip)
 
 
 def bookkeeping(
     model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
 ) -> Gradients:
     """All examples of the chunk in one pass, as a batch; see `discreet.clipping.bookkeeping`."""
-    return clipped_sums(model, criterion, inputs, targets, clip.norm, units)
+    return clipped_sums(model, criterion, inputs, targets, clip, units)
 
 
 def _add(rows: Iterator[Gradients]) -> Gradients:

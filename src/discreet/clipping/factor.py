@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from discreet.clipping.policies import BIT, RAMP, Clip
 
-def clip_factor(norms: Tensor, clip_norm: float, terms: int = 1) -> Tensor:
+
+def clip_factor(norms: Tensor, clip_norm: float, terms: int = 1, gamma: float = 0.0) -> Tensor:
     """Factors that bring gradients of the given L2 norms to at most `clip_norm`, in exact arithmetic.
 
     `norms`: float64, one per example, shape (batch,), computed in float64 from `terms` squares. Such a norm is off
@@ -20,38 +23,109 @@ def clip_factor(norms: Tensor, clip_norm: float, terms: int = 1) -> Tensor:
     | at most the limit         | 1 |
     | above the limit           | limit / norm, rounded down |
     | infinite or NaN           | 0 (the gradient itself must be zeroed too: 0 x NaN is NaN) |
+
+    With `gamma` > 0 every finite norm has the factor limit / (norm + gamma), rounded down (Bu et al. 2023, "Automatic
+    clipping", AUTO-S): a gradient is scaled up as well, and is always shorter than `clip_norm`.
     """
     norms = norms.double()
     limit = clip_norm * (1 - (terms + 16) * 2.0**-52)
     tiny = torch.finfo(torch.float64).tiny
-    scaled = limit * (1 - 2.0**-51) / norms.clamp(min=tiny)
+    scaled = limit * (1 - 2.0**-51) / (norms + gamma).clamp(min=tiny)
     scaled = torch.where(scaled < tiny, 0.0, scaled)  # a subnormal factor has too few digits to be rounded down
-    factor = torch.where(norms <= limit, torch.ones_like(norms), scaled)
+    factor = scaled if gamma else torch.where(norms <= limit, torch.ones_like(norms), scaled)
     return torch.where(torch.isfinite(norms), factor, torch.zeros_like(norms))
 
 
-def clipped(gradients: dict[str, Tensor], clip_norm: float) -> dict[str, Tensor]:
-    """Clip per-example gradients, all parameters of an example together.
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is used of each example: `weights`, by parameter name, each float64 of shape (batch,).
+
+    `unusable` marks examples with a gradient that is not finite: they must be zeroed, whatever their weight. `bits`
+    are what they add to `BIT`, if the clip has one.
+    """
+
+    weights: Mapping[str, Tensor]
+    unusable: Tensor
+    bits: Tensor | None
+
+
+def decide(clip: Clip, squares: Mapping[str, Tensor], sizes: Mapping[str, int]) -> Decision:
+    """Decide for a batch, from the squared L2 norm of each example's gradient for each parameter.
+
+    `squares`: float64 of shape (batch,), by parameter name, of gradients divided by the scales of the clip (not so for
+    a box, where they only tell which examples are finite). `sizes`: how many numbers each parameter has.
+    """
+    if not clip.groups:
+        norms = _joint(squares.values())
+        factor = torch.ones_like(norms) if clip.box else clip_factor(norms, clip.norm, sum(sizes.values()), clip.gamma)
+        return Decision(dict.fromkeys(squares, factor), ~torch.isfinite(norms), _bits(norms, clip))
+    weights: dict[str, Tensor] = {}
+    finite = torch.ones_like(next(iter(squares.values())), dtype=torch.bool)
+    for group in clip.groups:
+        names = [name for name in squares if name in group.names]
+        norms = _joint(squares[name] for name in names)
+        factor = clip_factor(norms, group.norm, sum(sizes[name] for name in names), clip.gamma)
+        weights |= dict.fromkeys(names, factor)
+        finite &= torch.isfinite(norms)
+    return Decision({name: weights[name] * finite for name in squares}, ~finite, None)
+
+
+def clipped(gradients: dict[str, Tensor], clip: Clip) -> dict[str, Tensor]:
+    """Clip per-example gradients, in the scales of the clip.
 
     `gradients[name]`: shape (batch, *parameter shape). Returns float64 of the same shapes, with a joint L2 norm of at
-    most `clip_norm` per example. An example with any non-finite value becomes zero.
+    most `clip.norm` per example, and `BIT` of shape (batch, 1) if the clip has one. An example with any non-finite
+    value becomes zero, its bit too.
     """
-    rows, factor = _usable_rows(gradients, clip_norm)
-    return {name: (row * factor.unsqueeze(1)).view_as(gradients[name]) for name, row in rows.items()}
+    rows, decision = _usable_rows(gradients, clip)
+    parts = {name: (row * decision.weights[name].unsqueeze(1)).view_as(gradients[name]) for name, row in rows.items()}
+    return parts if decision.bits is None else parts | {BIT: decision.bits.unsqueeze(1)}
 
 
-def clipped_sum(gradients: dict[str, Tensor], clip_norm: float) -> dict[str, Tensor]:
+def clipped_sum(gradients: dict[str, Tensor], clip: Clip) -> dict[str, Tensor]:
     """The sum of `clipped` over the examples, without forming its terms: float64, shape (*parameter shape)."""
-    rows, factor = _usable_rows(gradients, clip_norm)
-    return {name: (factor @ row).view(gradients[name].shape[1:]) for name, row in rows.items()}
+    rows, decision = _usable_rows(gradients, clip)
+    sums = {name: (decision.weights[name] @ row).view(gradients[name].shape[1:]) for name, row in rows.items()}
+    return sums | summed_bits(decision)
 
 
-def _usable_rows(gradients: dict[str, Tensor], clip_norm: float) -> tuple[dict[str, Tensor], Tensor]:
-    """Gradients as float64 rows, those with non-finite values zeroed, and the factor of each example."""
+def summed_bits(decision: Decision) -> dict[str, Tensor]:
+    """The sum of the bits, by their name, shape (1,); nothing if there are none."""
+    return {} if decision.bits is None else {BIT: decision.bits.sum().view(1)}
+
+
+def _usable_rows(gradients: dict[str, Tensor], clip: Clip) -> tuple[dict[str, Tensor], Decision]:
+    """Gradients as float64 rows in the scales of the clip, those with non-finite values zeroed, and what is used."""
     rows = {name: gradient.double().reshape(len(gradient), -1) for name, gradient in gradients.items()}
-    norms = torch.stack([torch.linalg.vector_norm(row, dim=1).square() for row in rows.values()]).sum(0).sqrt()
-    terms = sum(math.prod(gradient.shape[1:]) for gradient in gradients.values())
-    unusable = ~torch.isfinite(norms)
-    if bool(unusable.any()):
-        rows = {name: row.masked_fill(unusable.unsqueeze(1), 0.0) for name, row in rows.items()}
-    return rows, clip_factor(norms, clip_norm, terms)
+    if clip.scales is not None and not clip.box:
+        rows = {name: row / clip.scales[name].reshape(-1) for name, row in rows.items()}
+    squares = {name: torch.linalg.vector_norm(row, dim=1).square() for name, row in rows.items()}
+    decision = decide(clip, squares, {name: row.shape[1] for name, row in rows.items()})
+    if bool(decision.unusable.any()):
+        rows = {name: row.masked_fill(decision.unusable.unsqueeze(1), 0.0) for name, row in rows.items()}
+    if clip.scales is not None and clip.box:
+        rows = {name: in_box(row, clip.scales[name].reshape(-1)) for name, row in rows.items()}
+    return rows, decision
+
+
+def in_box(rows: Tensor, scale: Tensor) -> Tensor:
+    """Gradients of examples in a box: divided by the scales in float64, each number then clipped to [-1, 1]."""
+    return (rows.double() / scale).clamp_(-1.0, 1.0)
+
+
+def _joint(squares: Iterable[Tensor]) -> Tensor:
+    """The norms of all parameters together."""
+    return torch.stack(list(squares)).sum(0).sqrt()
+
+
+def _bits(norms: Tensor, clip: Clip) -> Tensor | None:
+    """From +bit for a gradient that is clearly shorter than the clip norm to -bit for a longer one, 0 for none.
+
+    Over a ramp around the clip norm the value is in between. (Andrew et al. 2021 have a jump there. With a jump,
+    rounding would move the sum by a whole bit for each example that lies on the clip norm, and neighbours round
+    differently; over the ramp it moves by little, which the float slack covers.)
+    """
+    if not clip.bit:
+        return None
+    halves = ((clip.norm - norms) / (RAMP * clip.norm)).clamp(-0.5, 0.5)
+    return torch.where(torch.isfinite(norms), halves * (2 * clip.bit), torch.zeros_like(norms))
