@@ -77,7 +77,7 @@ def test_a_bad_value_is_one_line_that_names_the_field(changes: dict[str, Any], f
         (("delta",), "lots", "delta"),
         (("sampling", "rate"), 1.5, "sampling.poisson.rate"),
         (("sampling", "rate"), math.nan, "sampling.poisson.rate"),
-        (("clipping", "norm"), None, "clipping.norm"),
+        (("clipping", "norm"), None, "clipping.flat.norm"),
         (("noise", 0, "multiplier"), -1, "noise.0.multiplier"),
         (("block",), 0, "block"),
         (("sampling", "kind"), "lottery", "sampling"),

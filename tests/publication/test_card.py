@@ -34,6 +34,7 @@ def make_facts(noise: Any = 4.0) -> dict[str, Any]:
         "plan": plan.model_dump(mode="json"),
         "plan_fingerprint": plan.fingerprint(),
         "events": to_json(plan.event()),
+        "clipping": {"rule": "the clip norm", "sensitivity": 1.0},
         "charged_steps": 40,
         "ledger": {"digest": "cd" * 32, "entries": []},
         "mechanism": {

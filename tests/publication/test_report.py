@@ -52,6 +52,7 @@ def facts_of(plan: Plan, evaluations: int = 4) -> dict[str, Any]:
         "plan": plan.model_dump(mode="json"),
         "plan_fingerprint": plan.fingerprint(),
         "events": to_json(plan.event()),
+        "clipping": {"rule": "the clip norm", "sensitivity": 1.0},
         "charged_steps": plan.steps,
         "ledger": {"digest": "cd" * 32, "entries": []},
         "mechanism": {

@@ -122,7 +122,7 @@ class Schedule:
         for t, begin, end in self._spans(steps, sampling_rate):
             noise = self.multiplier(t)
             if not noise > 0:
-                raise InputError(f"schedule: the noise has fallen to 0 at t = {t}; let it decay slower")
+                raise InputError(f"schedule: the value has fallen to 0 at t = {t}; let it decay slower")
             if found and found[-1][0] == noise:
                 found[-1] = (noise, found[-1][1] + end - begin)
             else:

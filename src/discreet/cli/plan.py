@@ -94,7 +94,8 @@ def _common(plan: Plan | AdaptivePlan) -> dict[str, Any]:
         "sampling": plan.sampling.model_dump(mode="json"),
         "population": plan.population,
         "expected_batch": plan.sampling.expected_batch(plan.population),
-        "clip_norm": plan.clipping.norm,
+        "clip_norm": plan.clipping.first_norm,
+        "clipping": plan.clipping.model_dump(mode="json"),
     }
 
 

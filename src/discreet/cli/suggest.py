@@ -33,7 +33,7 @@ def suggest(
             "sampling": plan.sampling.model_dump(mode="json"),
             "expected_batch": plan.expected_batch,
             "steps": plan.steps,
-            "clip_norm": plan.clipping.norm,
+            "clip_norm": plan.clipping.first_norm,
             "noise_multiplier": noise,
             "epsilon": promised.epsilon,
             "lower": promised.lower,

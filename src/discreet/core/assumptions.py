@@ -31,6 +31,25 @@ ADAPTIVE = (
 )
 """For a run whose events were chosen on the way."""
 
+_BITS = (
+    "Floating point, an assumption about this data and not a theorem: near the clip norm, how a batch is cut into "
+    "chunks changes the length of a gradient, as computed, by at most 2^-{bits} of the clip norm per unit on average; "
+    "the sensitivity is enlarged by what that moves the bits. The engine 'exact' does not need this."
+)
+
+_SCALES = (
+    "The scales that gradients are divided by before they are clipped are public: fixed before the data was seen, or "
+    "computed from releases and public values only."
+)
+
+
+def clipping(kind: str, bits: int | None) -> tuple[str, ...]:
+    """What is assumed of a way to clip, with an engine whose float slack has so many `bits`, None if it has none."""
+    if kind == "adaptive":
+        return () if bits is None else (_BITS.format(bits=bits),)
+    return (_SCALES,) if kind in ("ellipsoid", "box") else ()
+
+
 _CHUNKS = (
     "Floating point, an assumption about this data and not a theorem: how a batch is cut into chunks changes its "
     "clipped gradients, as computed, by at most 2^-{bits} of the clip norm per unit on average; the sensitivity is "

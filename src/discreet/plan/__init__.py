@@ -1,8 +1,19 @@
 """The plan: every public fact that privacy depends on, in one frozen value; policies for what is chosen on the way."""
 
 from discreet.plan.adaptive import AdaptivePlan, Counts
+from discreet.plan.clipping import (
+    AdaptiveClipping,
+    AnyClipping,
+    AutomaticClipping,
+    BoxClipping,
+    EllipsoidClipping,
+    FlatClipping,
+    GroupClipping,
+    PerLayerClipping,
+    ScheduledClipping,
+)
 from discreet.plan.history import History, Knobs, Phase
-from discreet.plan.plan import FlatClipping, NoisePhase, Plan
+from discreet.plan.plan import NoisePhase, Plan
 from discreet.plan.policies import BatchByProgress, Constant, Custom, NoiseByProgress, ValidationDecay
 from discreet.plan.sampling import (
     AllocationSampling,
@@ -15,23 +26,31 @@ from discreet.plan.sampling import (
 )
 
 __all__ = [
+    "AdaptiveClipping",
     "AdaptivePlan",
     "AllocationSampling",
+    "AnyClipping",
+    "AutomaticClipping",
     "BatchByProgress",
+    "BoxClipping",
     "Constant",
     "Counts",
     "Custom",
+    "EllipsoidClipping",
     "FixedSizeSampling",
     "FlatClipping",
+    "GroupClipping",
     "History",
     "Knobs",
     "NoSampling",
     "NoiseByProgress",
     "NoisePhase",
+    "PerLayerClipping",
     "Phase",
     "Plan",
     "PoissonSampling",
     "Sampling",
+    "ScheduledClipping",
     "ShuffleSampling",
     "TruncatedPoissonSampling",
     "ValidationDecay",

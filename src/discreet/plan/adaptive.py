@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -18,13 +18,15 @@ from discreet.accounting.filters import (
     RdpOrderFilter,
     ZcdpFilter,
 )
+from discreet.accounting.schedules import Schedule
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Query, Unit
 from discreet.core.errors import InputError
 from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
 from discreet.core.guarantee import Guarantee
+from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.history import Knobs
-from discreet.plan.plan import Delta, FlatClipping, Positive
+from discreet.plan.plan import Delta, Positive
 from discreet.plan.policies import Policy, as_policy
 from discreet.plan.sampling import Count, Draw, NoSampling, PoissonSampling, Rate, ShuffleSampling
 from discreet.plan.slack import covers, reserve_for
@@ -100,7 +102,7 @@ class AdaptivePlan(Frozen):
     unit: Unit = Unit.EXAMPLE
     sampling: Annotated[PoissonSampling | ShuffleSampling | NoSampling, Field(discriminator="kind")]
     population: Positive
-    clipping: FlatClipping
+    clipping: Clipping
     policy: Policy
     noise: Positive
     every: Positive = 1.0
@@ -133,6 +135,7 @@ class AdaptivePlan(Frozen):
             raise InputError(f"not even one step with noise multiplier {self.noise:g} fits the filter; start with more")
         if self.counts is not None:
             self.filter.cost(self.counts.event)
+        self.clipping.check(self.most_steps, [self.noise])
         return self
 
     @classmethod
@@ -143,10 +146,11 @@ class AdaptivePlan(Frozen):
         epsilon: float,
         delta: float,
         population: float,
-        clip_norm: float,
         policy: object,
         noise_multiplier: float,
         most_steps: int,
+        clip_norm: float | Sequence[tuple[float, int]] | Schedule | None = None,
+        clipping: AnyClipping | Mapping[str, object] | None = None,
         course: Event | None = None,
         filter_kind: str | None = None,
         adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
@@ -156,6 +160,7 @@ class AdaptivePlan(Frozen):
 
         `course`: the events that are expected, by default `most_steps` like the first; it decides how far the budget
         goes, never what is guaranteed. `filter_kind`: by default `rdp-curve` with Poisson sampling, else `gdp`.
+        `clip_norm` and `clipping` are those of `Plan.make`.
         """
         near = parse(Adjacency, "adjacency", adjacency)
         kind = filter_kind or (RdpCurveFilter.kind if isinstance(sampling, PoissonSampling) else GaussianFilter.kind)
@@ -175,7 +180,7 @@ class AdaptivePlan(Frozen):
                 adjacency=near,
                 sampling=sampling,
                 population=population,
-                clipping=FlatClipping(norm=clip_norm),
+                clipping=as_clipping(clip_norm, clipping, most_steps, sampling.epoch(population)),
                 policy=as_policy(policy),
                 noise=noise_multiplier,
                 filter=made,
@@ -241,6 +246,7 @@ class AdaptivePlan(Frozen):
         if not isinstance(decided, Knobs):
             raise InputError(f"a policy returns Knobs, or None to end the run; got {decided!r:.80}")
         self.price(decided)
+        self.clipping.check(self.most_steps, [decided.noise_multiplier])
         return decided
 
     def phase_steps(self, knobs: Knobs) -> int:

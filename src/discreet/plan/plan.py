@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -19,6 +19,7 @@ from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import BudgetExhausted, InputError, LedgerError
 from discreet.core.events import Compose, Event, Gaussian, Repeat
 from discreet.core.guarantee import Guarantee
+from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.sampling import Count, Draw, PoissonSampling, Sampling
 from discreet.plan.slack import SET_ASIDE, covers, reserve_for
 from discreet.plan.validation import Frozen, explain, fingerprint
@@ -29,18 +30,6 @@ _CONFIRMABLE = 1 + 5e-4
 
 Positive = Annotated[float, Field(gt=0)]
 Delta = Annotated[float, Field(gt=0, lt=1)]
-
-
-class FlatClipping(Frozen):
-    """One unit's gradient, all parameters together, is scaled down to L2 norm at most `norm`."""
-
-    kind: Literal["flat"] = "flat"
-    norm: Annotated[float, Field(ge=1e-30, le=1e30)]
-
-    @property
-    def sensitivity(self) -> float:
-        """What one unit contributes at most to the sum."""
-        return self.norm
 
 
 class NoisePhase(Frozen):
@@ -74,7 +63,7 @@ class Plan(Frozen):
     rows_per_unit: Count = 1
     sampling: Sampling
     population: Positive
-    clipping: FlatClipping
+    clipping: Clipping
     noise: Annotated[tuple[NoisePhase, ...], Field(min_length=1)]
     delta: Delta
     block: Count = 50
@@ -97,6 +86,7 @@ class Plan(Frozen):
         if self.steps % period:
             raise InputError(f"steps ({self.steps}) must be a multiple of the {period} steps of an epoch or period")
         list(self._periods())
+        self.clipping.check(self.steps, [phase.multiplier for phase in self.noise])
         return self
 
     @classmethod
@@ -106,8 +96,9 @@ class Plan(Frozen):
         *,
         population: float,
         steps: int,
-        clip_norm: float,
         delta: float,
+        clip_norm: float | Sequence[tuple[float, int]] | Schedule | None = None,
+        clipping: AnyClipping | Mapping[str, object] | None = None,
         noise_multiplier: float | Sequence[tuple[float, int]] | Schedule = 1.0,
         adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
         unit: Unit | str = Unit.EXAMPLE,
@@ -116,7 +107,8 @@ class Plan(Frozen):
         """Plan `steps` steps on batches drawn by `sampling` out of a declared public `population`.
 
         `noise_multiplier` is one number, a list of (multiplier, steps) that adds up to `steps`, or a schedule
-        (`accounting.schedules`), per epoch or per step. To meet a budget, leave it out, or give its shape, and call
+        (`accounting.schedules`), per epoch or per step; so is `clip_norm`. For other ways to clip give `clipping`
+        instead (`plan.clipping`). To meet a budget, leave it out, or give its shape, and call
         `calibrate`, which scales it. With `unit="user"`, population and batches count users, and a step uses at most
         `rows_per_unit` rows of each.
         """
@@ -132,7 +124,7 @@ class Plan(Frozen):
                 rows_per_unit=rows_per_unit,
                 sampling=sampling,
                 population=population,
-                clipping=FlatClipping(norm=clip_norm),
+                clipping=as_clipping(clip_norm, clipping, steps, sampling.epoch(population)),
                 noise=tuple(NoisePhase(multiplier=multiplier, steps=count) for multiplier, count in phases),
                 delta=delta,
             )
@@ -241,7 +233,9 @@ class Plan(Frozen):
         epsilon = checks.positive("epsilon", epsilon)
         target = epsilon / (_CONFIRMABLE * (1 + 2.0**-50))
         scale, _ = calibrate_noise(lambda s: plan._scaled(s).event(), target, delta, plan.adjacency)
-        return plan._scaled(scale)
+        found = plan._scaled(scale)
+        found.clipping.check(found.steps, [phase.multiplier for phase in found.noise])
+        return found
 
     def with_initial_state(self, digest: str) -> Plan:
         """A new plan that declares the state training starts from."""

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.plan import Plan
+from discreet.publication.clipping_words import how_clipped
 from discreet.publication.course import course
 from discreet.publication.drawing import how_drawn
 from discreet.publication.formats import FILTERS, code, markdown
@@ -59,6 +60,7 @@ def model_card(facts: dict[str, Any]) -> str:
         plan=facts["plan"],
         drawing=how_drawn(facts["plan"]["sampling"], facts["plan"]["population"], words),
         model=facts["model"],
+        clipped=how_clipped(facts["plan"]["clipping"], facts["clipping"]),
         **_schedule(facts),
         evaluation=final_metrics(facts),
         software=software(facts),

@@ -20,6 +20,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.ledger import Entry, public_record, record_digest
 from discreet.mechanism import GRID_BITS
 from discreet.plan import AdaptivePlan, Plan
+from discreet.publication.sensitivity import sensitivity_record
 
 FORMAT = "discreet-certificate/1"
 
@@ -90,7 +91,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
     if not guarantee.is_finite:
         raise PrivacyViolation("the plan has no finite epsilon, so there is nothing to certify; use more noise")
     plan, record = trained.plan, public_record(trained.entries)
-    adaptive = isinstance(plan, AdaptivePlan)
+    events = charged(trained.entries) if isinstance(plan, AdaptivePlan) else plan.event()
     return {
         "format": FORMAT,
         "claim": {
@@ -104,7 +105,8 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         },
         "plan": plan.model_dump(mode="json"),
         "plan_fingerprint": plan.fingerprint(),
-        "events": to_json(charged(trained.entries) if isinstance(plan, AdaptivePlan) else plan.event()),
+        "events": to_json(events),
+        "clipping": sensitivity_record(plan.clipping, events, trained.model),
         "charged_steps": trained.charged_steps,
         "ledger": {"entries": record, "digest": record_digest(record)},
         "mechanism": {
@@ -117,7 +119,8 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         },
         "assumptions": [
             *assumptions.general(plan.unit),
-            *(assumptions.ADAPTIVE if adaptive else ()),
+            *(assumptions.ADAPTIVE if isinstance(plan, AdaptivePlan) else ()),
+            *assumptions.clipping(plan.clipping.kind, mechanism.float_bits),
             *mechanism.assumptions,
         ],
         "model": {
@@ -129,9 +132,13 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         "public_evaluations": [
             {"step": evaluation.step, **dict(evaluation.metrics)} for evaluation in trained.evaluations
         ],
-        "software": {name: version(name) for name in ("discreet", "torch", "numpy", "scipy")}
-        | {"python": platform.python_version()},
+        "software": _software(),
     }
+
+
+def _software() -> dict[str, str]:
+    versions = {name: version(name) for name in ("discreet", "torch", "numpy", "scipy")}
+    return versions | {"python": platform.python_version()}
 
 
 def charged(entries: Sequence[Entry]) -> Compose:

@@ -31,6 +31,7 @@ from discreet.publication.card import (
     software,
     trained_tensors,
 )
+from discreet.publication.clipping_words import how_clipped
 from discreet.publication.course import course
 from discreet.publication.drawing import how_drawn, who_took_part
 from discreet.publication.figures import Prefix
@@ -71,6 +72,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan) -> str:
     environment.filters.update(FILTERS)
     return environment.get_template("report.html.j2").render(
         drawing=how_drawn(facts["plan"]["sampling"], plan.population, words),
+        clipped=how_clipped(facts["plan"]["clipping"], facts["clipping"]),
         facts=facts,
         plan=plan,
         claim=claim,

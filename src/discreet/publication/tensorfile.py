@@ -8,22 +8,36 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from discreet.core.errors import InputError
+
+T = TypeVar("T")
 
 
 def tensor_digests(content: bytes) -> dict[str, str]:
     """SHA-256 of type, shape and bytes of every tensor, by name."""
+    return _of_each(content, _digest)
+
+
+def tensor_sizes(content: bytes) -> dict[str, int]:
+    """How many numbers every tensor has, by name."""
+    return _of_each(content, lambda entry, _: math.prod(int(size) for size in entry["shape"]))
+
+
+def _of_each(content: bytes, question: Callable[[dict[str, Any], memoryview], T]) -> dict[str, T]:
     try:
         length = int.from_bytes(content[:8], "little")
         header = json.loads(content[8 : 8 + length])
         body = memoryview(content)[8 + length :]
-        return {name: _digest(entry, body) for name, entry in header.items() if name != "__metadata__"}
+        return {name: question(entry, body) for name, entry in header.items() if name != "__metadata__"}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"model.safetensors cannot be read: {error}") from None
 
 
-def _digest(entry: dict[str, object], body: memoryview) -> str:
+def _digest(entry: dict[str, Any], body: memoryview) -> str:
     offsets, shape = entry["data_offsets"], entry["shape"]
     if not isinstance(offsets, list) or not isinstance(shape, list):
         raise ValueError("malformed header")

@@ -22,9 +22,10 @@ from discreet.core import assumptions
 from discreet.core.adjacency import Unit
 from discreet.core.errors import DiscreetError, InputError
 from discreet.publication import chosen
+from discreet.publication.clipped import check_clipping
 from discreet.publication.planned import Runs, begins_with, merged, planned, stated, steps_in
 from discreet.publication.recompute import decide
-from discreet.publication.tensorfile import tensor_digests
+from discreet.publication.tensorfile import tensor_digests, tensor_sizes
 from discreet.randomness import NOISE_SAMPLERS
 
 FORMAT = "discreet-certificate/1"
@@ -115,6 +116,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     known = known and facts["assumptions"] == [
         *assumptions.general(Unit(facts["claim"]["unit"])),
         *(assumptions.ADAPTIVE if chosen.is_adaptive(facts) else ()),
+        *assumptions.clipping(facts["plan"]["clipping"]["kind"], mechanism["float_bits"]),
         NOISE_SAMPLERS[mechanism["noise"]].assumption,
         assumptions.engine(mechanism["engine"], mechanism["float_bits"]),
     ]
@@ -184,6 +186,12 @@ def _events(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     return True, f"those of the plan, {steps_in(events)} steps"
 
 
+def _clipping(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
+    """Multipliers are relative to a sensitivity: the stated one is that of the plan's clipping and of this model."""
+    content = _read(folder / "model.safetensors")
+    return check_clipping(facts, tensor_sizes(content), tensor_digests(content))
+
+
 def _ledger(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     """The blocks that were charged follow each other, and are the first steps of the plan."""
     record = facts["ledger"]["entries"]
@@ -250,6 +258,7 @@ _QUESTIONS: tuple[tuple[str, Callable[[dict[str, Any], Path], tuple[bool, str]]]
     ("public tensors", _public_tensors),
     ("plan", _plan),
     ("events", _events),
+    ("clipping", _clipping),
     ("ledger", _ledger),
     ("epsilon", _epsilon),
 )

@@ -115,7 +115,7 @@ class Control:
             return False
         knobs = plan.checked(decided)
         draw = plan.draw_of(plan.event(knobs))
-        check_grid(steps_of(plan.event(knobs))[0], plan.clipping.norm, draw.largest_batch)
+        check_grid(steps_of(plan.event(knobs))[0], draw.largest_batch)
         progress.knobs, progress.left = knobs, plan.phase_steps(knobs)
         return True
 

@@ -10,7 +10,7 @@ from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.core.events import Event
 from discreet.data import PrivateData, group
-from discreet.mechanism import LARGEST_MULTIPLE, grid_for
+from discreet.mechanism import GRID_BITS, LARGEST_MULTIPLE, noise_multiplier
 from discreet.plan import AdaptivePlan, Plan
 from discreet.training.counts import check_countable
 
@@ -19,7 +19,7 @@ def check_plan(plan: Plan | AdaptivePlan, model: nn.Module, data: PrivateData, v
     """Refuse a plan that this model or data cannot carry out; `validated`: there is public validation data."""
     if isinstance(plan, Plan):
         for release in plan.releases():
-            check_grid(release, plan.clipping.norm, plan.largest_batch)
+            check_grid(release, plan.largest_batch)
         return
     if plan.policy.metric == "accuracy" and not validated:
         raise InputError("the policy looks at the accuracy on public data; give public_validation")
@@ -27,9 +27,9 @@ def check_plan(plan: Plan | AdaptivePlan, model: nn.Module, data: PrivateData, v
         check_countable(model, data)
 
 
-def check_grid(release: Event, clip_norm: float, units: int) -> None:
-    """Refuse a release of sums over up to `units` units that might not fit their grid."""
-    if units * clip_norm / grid_for(release, clip_norm) >= LARGEST_MULTIPLE:
+def check_grid(release: Event, units: int) -> None:
+    """Refuse a release of sums over up to `units` units that might not fit their grid, whatever the sensitivity."""
+    if units * 2.0 ** (GRID_BITS + 1) / noise_multiplier(release) >= LARGEST_MULTIPLE:
         raise InputError(
             f"batches of up to {units} units are too large for so little noise; raise the noise multiplier or "
             "take smaller batches"

@@ -8,14 +8,17 @@ from contextlib import contextmanager
 
 from discreet.training.trained import Evaluation
 
-Advance = Callable[[int, Evaluation | None], None]
+Advance = Callable[[int, Evaluation | None, str], None]
 
 
 @contextmanager
 def progress_bar(steps: int, epsilon: float, *, show: bool | None) -> Iterator[Advance]:
-    """Yield a function to call with (steps done, latest evaluation). `show` None means: if stderr is a terminal."""
+    """Yield a function to call with (steps done, latest evaluation, what else is public).
+
+    `show` None means: if stderr is a terminal.
+    """
     if not (sys.stderr.isatty() if show is None else show):
-        yield lambda _done, _evaluation: None
+        yield lambda _done, _evaluation, _public: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -31,9 +34,9 @@ def progress_bar(steps: int, epsilon: float, *, show: bool | None) -> Iterator[A
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("training", total=steps, epsilon=epsilon, public="")
 
-        def advance(done: int, evaluation: Evaluation | None) -> None:
-            public = "" if evaluation is None else _describe(evaluation)
-            bar.update(task, completed=done, public=public)
+        def advance(done: int, evaluation: Evaluation | None, more: str) -> None:
+            public = [] if evaluation is None else [_describe(evaluation)]
+            bar.update(task, completed=done, public=", ".join([*public, *([more] if more else [])]))
 
         yield advance
 

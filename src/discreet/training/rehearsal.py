@@ -52,18 +52,20 @@ class Rehearsal:
 
 @dataclass(frozen=True, slots=True)
 class _Examples:
-    """Random rows, and which of them belong together."""
+    """Random rows, which of them belong together, and how they are clipped."""
 
     inputs: Tensor
     targets: Tensor
     units: Units | None
+    clip: Clip
 
     def part(self, start: int, stop: int) -> _Examples:
         """Units start .. stop - 1."""
         if self.units is None:
-            return _Examples(self.inputs[start:stop], self.targets[start:stop], None)
+            return replace(self, inputs=self.inputs[start:stop], targets=self.targets[start:stop])
         first, last = ((0, *self.units.ends)[i] for i in (start, stop))
-        return _Examples(self.inputs[first:last], self.targets[first:last], Units(self.units.sizes[start:stop]))
+        inputs, targets = self.inputs[first:last], self.targets[first:last]
+        return _Examples(inputs, targets, Units(self.units.sizes[start:stop]), self.clip)
 
 
 def rehearse(
@@ -73,21 +75,23 @@ def rehearse(
     data: PrivateData,
     classes: int | None,
     rows_per_unit: int = 1,
+    clips: tuple[Clip, ...] = (Clip(1.0, 2.0**-30),),
 ) -> Rehearsal:
     """Choose the engine called `name`, after a comparison with `reference` on random data.
 
     `classes`: the number of classes, if targets are class indices. `rows_per_unit`: with more than one, the random
     examples are units of one, two and more rows. `UnsupportedModel` if the engine that was asked
-    for by name does not work on this model, and, for `auto`, if none does.
+    for by name does not work on this model, and, for `auto`, if none does. `clips`: the plan's way to clip, in one
+    state or several; the largest distance counts.
     """
     if name != AUTO and name not in ENGINES:
         raise InputError(f"unknown engine {name!r}; known: {', '.join([AUTO, *ENGINES])}")
     if name in ("reference", "exact"):
         return Rehearsal(ENGINES[name], _gradient_chunk(model), f"engine {name}: one backward pass per example")
     with _as_it_was(model):
-        examples = _random(model, data, classes, rows_per_unit)
+        examples = [_random(model, data, classes, rows_per_unit, clip) for clip in clips]
         try:
-            _try("reference", model, criterion, examples)
+            _try("reference", model, criterion, examples[0])
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
             return _unchecked(name, model, error)
         if name != AUTO:
@@ -100,15 +104,15 @@ def rehearse(
             return Rehearsal(found.engine, found.chunk, f"{found.line}; not bookkeeping: {error}")
 
 
-def _checked(name: str, model: nn.Module, criterion: Criterion, examples: _Examples) -> Rehearsal:
-    """The engine, if it agrees with the reference, for two sizes of batch."""
+def _checked(name: str, model: nn.Module, criterion: Criterion, clipped: list[_Examples]) -> Rehearsal:
+    """The engine, if it agrees with the reference, for two sizes of batch, however the same examples are clipped."""
+    examples = clipped[0]
     if name == "bookkeeping":
         mixing = mixing_module(model, examples.inputs[:3])
         if mixing is not None:
             raise UnsupportedModel(f"{mixing} mixes the examples of a batch; use a norm within one example instead")
     fixed = _is_repeatable(model, criterion, examples)
-    wanted = _try("reference", model, criterion, examples)
-    worst = max(_distance(_in_chunks(name, model, criterion, examples, cut), wanted) / UNITS for cut in _CUTS)
+    worst = max(_worst(name, model, criterion, each) for each in clipped)
     if not fixed:
         return Rehearsal(
             ENGINES[name],
@@ -128,6 +132,13 @@ def _checked(name: str, model: nn.Module, criterion: Criterion, examples: _Examp
         f"engine {name}: within {worst:.1e} of the clip norm from reference, on {UNITS} random {what}; the noise "
         f"covers 2^-{bits} for each",
     )
+
+
+def _worst(name: str, model: nn.Module, criterion: Criterion, examples: _Examples) -> float:
+    """The largest distance from the reference, for a unit and relative to what rounding may move."""
+    wanted = _try("reference", model, criterion, examples)
+    apart = max(_distance(_in_chunks(name, model, criterion, examples, cut), wanted) for cut in _CUTS)
+    return apart / (UNITS * examples.clip.spread)
 
 
 def _float_bits(distance: float) -> int:
@@ -161,11 +172,9 @@ def _unchecked(name: str, model: nn.Module, error: Exception) -> Rehearsal:
 
 
 def _try(name: str, model: nn.Module, criterion: Criterion, examples: _Examples, seed: int = 0) -> dict[str, Tensor]:
-    """The sum of gradients that are all clipped to 1, however small they are."""
+    """The sum of the clipped gradients."""
     torch.manual_seed(seed)
-    return ENGINES[name].clipped_sum(
-        model, criterion, examples.inputs, examples.targets, Clip(1.0, 2.0**-30), examples.units
-    )
+    return ENGINES[name].clipped_sum(model, criterion, examples.inputs, examples.targets, examples.clip, examples.units)
 
 
 def _distance(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
@@ -183,7 +192,7 @@ def _is_repeatable(model: nn.Module, criterion: Criterion, examples: _Examples) 
     return False
 
 
-def _random(model: nn.Module, data: PrivateData, classes: int | None, rows_per_unit: int) -> _Examples:
+def _random(model: nn.Module, data: PrivateData, classes: int | None, rows_per_unit: int, clip: Clip) -> _Examples:
     """Examples of the shape of the data's first row, from a fixed generator."""
     device = next(iter(private_parameters(model).values())).device
     tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
@@ -198,7 +207,8 @@ def _random(model: nn.Module, data: PrivateData, classes: int | None, rows_per_u
         return torch.randint(0, max(1, below), shape, generator=generator).to(example.dtype)
 
     inputs, targets = data.fetch(torch.zeros(1, dtype=torch.int64).numpy())
-    return _Examples(like(inputs, min(tables, default=2)).to(device), like(targets, classes or 2).to(device), units)
+    inputs, targets = like(inputs, min(tables, default=2)), like(targets, classes or 2)
+    return _Examples(inputs.to(device), targets.to(device), units, clip)
 
 
 @contextmanager

@@ -17,11 +17,12 @@ from discreet.core.memory import keep_freed_memory
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
 from discreet.ledger import Ledger
-from discreet.mechanism import gaussian_release, grid_for
+from discreet.mechanism import gaussian_release, noise_multiplier
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Purpose, RoundedSampler, Stream
 from discreet.sampling import places_within
 from discreet.training.apply import apply
+from discreet.training.clipping import Clipping
 from discreet.training.control import Control, Metrics, Progress
 from discreet.training.counts import bought_count
 from discreet.training.guard import Guard, model_randomness
@@ -44,7 +45,7 @@ class Step:
         self._open: Chunk | None = None
         self._units: Units | None = None
         self.clip = clip
-        self.sum = Accumulator(session.parameters)
+        self.sum = Accumulator(session.parameters, clip.bit > 0)
 
     @property
     def chunks(self) -> Iterator[Chunk]:
@@ -106,6 +107,7 @@ class Session:
         stream: Stream,
         physical_batch: int,
         guard: Guard,
+        clipping: Clipping,
         progress: Progress | None = None,
         metrics: Metrics = dict,
     ) -> None:
@@ -113,7 +115,7 @@ class Session:
         self.plan, self.model, self.optimizer, self.data = plan, model, optimizer, data
         self.engine, self.noise, self.parameters = engine, noise, private_parameters(model)
         self.device = next(iter(self.parameters.values())).device
-        self.run, self.stream, self.ledger = run, stream, ledger
+        self.run, self.stream, self.ledger, self.clipping = run, stream, ledger, clipping
         self.position = ledger.charged_steps(run)
         self._attempt, self._physical_batch, self._guard = attempt, physical_batch, guard
         self._receipts: deque[Receipt] = deque()
@@ -159,7 +161,7 @@ class Session:
         self._guard.check()
         receipt = self._next_receipt()
         chunks = list(self._pieces(self._next_batch(receipt), receipt.position))
-        clip = Clip(self.plan.clipping.norm, grid_for(receipt.release, self.plan.clipping.sensitivity))
+        clip = self.clipping.at(receipt.position, receipt.release)
         step = Step(self, chunks, clip)
         with model_randomness(self.stream, receipt.position):
             yield step
@@ -169,7 +171,8 @@ class Session:
         draw = self.plan.draw_of(receipt.event)
         total = step.sum.total(self.engine, clip, draw.largest_batch)
         release = gaussian_release(total, receipt, self.stream, self.noise)
-        apply(release, self.parameters, self.optimizer, draw.divisor)
+        apply(release, self.parameters, self.optimizer, draw.divisor, clip.scales)
+        self.clipping.learn(release, clip, noise_multiplier(receipt.release) * total.sensitivity, draw.divisor)
         self._guard.note()
         if self.between_blocks:
             self.ledger.commit(receipt)

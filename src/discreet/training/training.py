@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from discreet.clipping import Criterion, admit_model, admit_optimizer
+from discreet.clipping import Criterion, admit_model, admit_optimizer, private_parameters
+from discreet.clipping.geometry import Geometry
 from discreet.clipping.state import check_unchanged, combined_digest, hidden_digests, state_digests
 from discreet.core import checks
 from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
@@ -23,6 +23,7 @@ from discreet.ledger import Entry, Ledger
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import NOISE_SAMPLERS, Stream, SystemStream
 from discreet.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from discreet.training.clipping import Clipping
 from discreet.training.control import Progress
 from discreet.training.early import EarlyStopping
 from discreet.training.feasible import check_plan, grouped
@@ -35,8 +36,6 @@ from discreet.training.stopping import stop_requests
 from discreet.training.trained import Evaluation, Mechanism, Trained, randomness_of
 from discreet.training.trial import check_public, try_every_row
 from discreet.training.watch import Watch
-
-T = TypeVar("T")
 
 
 class Training:
@@ -52,6 +51,7 @@ class Training:
     - `resume`: go on with the run in `run_dir`, in a new attempt with randomness of its own.
     - `ledger`, `dataset_id`: a ledger (path or postgresql://...) shared by all runs on a data set, and the data set's
       name in it; if it has a budget there, the run must fit. By default the run has a ledger of its own.
+    - `geometry`: what gives the scales of a plan that clips in an ellipsoid or a box (`clipping.geometry`). Public.
     - `engine`: "auto", which is "bookkeeping" where it works and else "vmap"; "exact", slower, whose sums need no
       assumption on rounding; "reference" for debugging. `rehearsal.line` says which, and how it was checked.
     - `noise`: "fast", or "exact", slower, which assumes nothing but random bits.
@@ -77,6 +77,7 @@ class Training:
         resume: bool = False,
         ledger: str | Path | None = None,
         dataset_id: str = "",
+        geometry: Geometry | None = None,
         engine: str = AUTO,
         noise: str = "fast",
         physical_batch: int | None = None,
@@ -84,9 +85,12 @@ class Training:
         stream: Stream | None = None,
         on_open: Callable[[], None] | None = None,
     ) -> None:
-        self.noise = _entry("noise", noise, NOISE_SAMPLERS)
+        if noise not in NOISE_SAMPLERS:
+            raise InputError(f"unknown noise {noise!r}; known: {', '.join(NOISE_SAMPLERS)}")
+        self.noise = NOISE_SAMPLERS[noise]
         admit_model(model)
         admit_optimizer(optimizer, model)
+        self.clipping = Clipping(plan.clipping, private_parameters(model), geometry)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
         self.data = grouped(as_private(data), units, plan)
         self.data.check_size(*plan.sampling.sizes(plan.population))
@@ -95,7 +99,8 @@ class Training:
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
         classes = try_every_row(model, criterion, self.data)
         self._refuse_changed_model("changed when it was called; initialise it on public input first")
-        self.rehearsal = rehearse(engine, model, criterion, self.data, classes, plan.rows_per_unit)
+        clips = self.clipping.rehearsed()
+        self.rehearsal = rehearse(engine, model, criterion, self.data, classes, plan.rows_per_unit, clips)
         self.engine = self.rehearsal.engine
         for name, public in (("public_test", public_test), ("public_validation", public_validation)):
             if public is not None:
@@ -106,13 +111,11 @@ class Training:
         if resume and run_dir is None:
             raise InputError("resume=True needs the run_dir of the run to go on with")
         self.folder = RunFolder(Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}"))
-        self._resume, self._ledger, self._dataset_id = resume, ledger, dataset_id
-        self._on_open = on_open
+        self._resume, self._ledger, self._dataset_id, self._on_open = resume, ledger, dataset_id, on_open
         if dataset_id and ledger is None and not resume:
             raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
-        self._physical_batch = checks.count(
-            "physical_batch", self.rehearsal.chunk if physical_batch is None else physical_batch
-        )
+        chunk = self.rehearsal.chunk if physical_batch is None else physical_batch
+        self._physical_batch = checks.count("physical_batch", chunk)
         self._watch = Watch(model, criterion, public_test, public_validation)
         self._progress = Progress([])
 
@@ -160,6 +163,7 @@ class Training:
                 stream=self._stream or SystemStream.start(key, attempt),
                 physical_batch=self._physical_batch,
                 guard=Guard(self.model, self.initial, self._hidden),
+                clipping=self.clipping,
                 progress=self._progress,
                 metrics=self._watch.validated,
             )
@@ -199,7 +203,7 @@ class Training:
                     self.scheduler.step()
                 if self._watch.due(session.position, every) or session.finished:
                     enough = self._watch.look(session.position, early)
-                advance(session.position, self.evaluations[-1] if self.evaluations else None)
+                advance(session.position, self.evaluations[-1] if self.evaluations else None, self.clipping.shown())
                 signal = stop()
                 if session.between_blocks or signal is not None:
                     self.save(session)
@@ -222,6 +226,7 @@ class Training:
                 tuple(self.evaluations),
                 None if session.control is None else session.control.progress.as_dict(),
                 self._watch.best,
+                self.clipping.state_dict(),
             ),
         )
 
@@ -304,6 +309,7 @@ class Training:
             )
         checkpoint.restore(self.model, self.optimizer, self.scheduler)
         self._watch.evaluations, self._watch.best = list(checkpoint.evaluations), checkpoint.best
+        self.clipping.load_state_dict(checkpoint.clipping or {})
         if checkpoint.progress is not None:
             self._progress = Progress.from_dict(checkpoint.progress)
 
@@ -312,9 +318,3 @@ class Training:
             f"stopped after step {session.position} of {self.plan.steps}; go on with --resume {self.folder.path}, or "
             f"publish what there is with --resume {self.folder.path} --finish"
         )
-
-
-def _entry(what: str, name: str, table: Mapping[str, T]) -> T:
-    if name not in table:
-        raise InputError(f"unknown {what} {name!r}; known: {', '.join(table)}")
-    return table[name]

@@ -1,0 +1,119 @@
+"""The clipping of a run: from what its plan says, and what was released so far, to the clip of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch import nn
+
+from discreet.clipping import BIT, Clip, Group
+from discreet.clipping.geometry import Geometry, checked_scales
+from discreet.core.errors import InputError
+from discreet.core.events import Event
+from discreet.core.release import Release
+from discreet.mechanism import grid_for, noise_multiplier
+from discreet.plan import (
+    AdaptiveClipping,
+    AnyClipping,
+    AutomaticClipping,
+    BoxClipping,
+    EllipsoidClipping,
+    FlatClipping,
+    GroupClipping,
+    PerLayerClipping,
+    ScheduledClipping,
+)
+
+_SOME_GRID = 2.0**-30
+
+
+class Clipping:
+    """What changes while a run clips: the norm of adaptive clipping, the scales of a geometry. All of it is public.
+
+    `InputError` if the plan's policy does not fit the parameters, or if `geometry` is missing, superfluous or another
+    than the plan's.
+    """
+
+    def __init__(
+        self, spec: AnyClipping, parameters: Mapping[str, nn.Parameter], geometry: Geometry | None = None
+    ) -> None:
+        wanted = spec.scales if isinstance(spec, EllipsoidClipping | BoxClipping) else None
+        if (None if geometry is None else geometry.name) != wanted:
+            have = "none was given" if geometry is None else f"it was given {geometry.name!r}"
+            need = "needs no geometry" if wanted is None else f"needs a geometry called {wanted!r}"
+            raise InputError(f"the plan's {spec.kind} clipping {need}, and {have}; see Training(geometry=...)")
+        self._spec, self._parameters, self._geometry = spec, parameters, geometry
+        self._norm = spec.first_norm
+        self._groups: tuple[Group, ...] = ()
+        if isinstance(spec, GroupClipping | PerLayerClipping):
+            groups = spec.groups(list(parameters)).values()
+            self._groups = tuple(Group(norm, frozenset(names)) for norm, names in groups)
+        self._scales = None if geometry is None else checked_scales(geometry.scales(), parameters)
+
+    def at(self, position: int, release: Event) -> Clip:
+        """The clip of the step at `position` that makes this release, with the grid for it."""
+        clip = self._at(position, noise_multiplier(release))
+        return replace(clip, grid=grid_for(release, clip.sensitivity))
+
+    def learn(self, release: Release, clip: Clip, noise: float, divisor: float) -> None:
+        """Take the release of a step with this clip in; `noise` is the standard deviation on each coordinate."""
+        if isinstance(self._spec, AdaptiveClipping):
+            assert self._norm is not None
+            bits = float(release.tensors[BIT][0]) / (2 * clip.bit)
+            self._norm = self._spec.after(self._norm, bits, divisor)
+        if self._geometry is not None:
+            self._geometry.update(release, noise, divisor)
+            self._scales = checked_scales(self._geometry.scales(), self._parameters)
+
+    def rehearsed(self) -> tuple[Clip, ...]:
+        """Clips to hold the engines against each other with: where much is clipped, rounding is felt most."""
+        spec, half = self._spec, 0.5
+        match spec:
+            case FlatClipping():
+                return (Clip(min(1.0, spec.norm), _SOME_GRID),)
+            case ScheduledClipping():
+                return (Clip(min(1.0, *(phase.norm for phase in spec.phases)), _SOME_GRID),)
+            case AdaptiveClipping():
+                norms = (spec.floor, spec.initial)
+                return tuple(Clip(norm, _SOME_GRID, bit=spec.bit(norm, half * spec.bit_multiplier)) for norm in norms)
+        return (self._at(0, 1.0),)
+
+    def shown(self) -> str:
+        """What changes, for a line of progress; released values only."""
+        return f"clip norm {self._norm:.3g}" if isinstance(self._spec, AdaptiveClipping) else ""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps of it."""
+        state: dict[str, Any] = {"norm": self._norm} if isinstance(self._spec, AdaptiveClipping) else {}
+        return state if self._geometry is None else state | {"geometry": self._geometry.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        if "norm" in state:
+            self._norm = float(state["norm"])
+        if self._geometry is not None:
+            self._geometry.load_state_dict(state["geometry"])
+            self._scales = checked_scales(self._geometry.scales(), self._parameters)
+
+    def _at(self, position: int, multiplier: float) -> Clip:
+        """The clip, on some grid."""
+        spec, scales = self._spec, self._scales
+        match spec:
+            case FlatClipping():
+                return Clip(spec.norm, _SOME_GRID)
+            case ScheduledClipping():
+                return Clip(spec.norm_at(position), _SOME_GRID)
+            case AutomaticClipping():
+                return Clip(spec.norm, _SOME_GRID, gamma=spec.gamma)
+            case GroupClipping() | PerLayerClipping():
+                return Clip.grouped(self._groups, _SOME_GRID)
+            case AdaptiveClipping():
+                assert self._norm is not None
+                return Clip(self._norm, _SOME_GRID, bit=spec.bit(self._norm, multiplier))
+            case EllipsoidClipping():
+                return Clip(spec.norm, _SOME_GRID, scales=scales)
+            case BoxClipping():
+                assert scales is not None
+                return Clip.boxed(scales, _SOME_GRID)
