@@ -2,6 +2,8 @@
 
 from discreet.plan.adaptive import AdaptivePlan, Counts
 from discreet.plan.history import History, Knobs, Phase
+from discreet.plan.holdout import Holdout
+from discreet.plan.metrics import Metric
 from discreet.plan.plan import FlatClipping, NoisePhase, Plan
 from discreet.plan.policies import BatchByProgress, Constant, Custom, NoiseByProgress, ValidationDecay
 from discreet.plan.sampling import (
@@ -24,7 +26,9 @@ __all__ = [
     "FixedSizeSampling",
     "FlatClipping",
     "History",
+    "Holdout",
     "Knobs",
+    "Metric",
     "NoSampling",
     "NoiseByProgress",
     "NoisePhase",

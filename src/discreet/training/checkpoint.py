@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from discreet.core.errors import InputError
-from discreet.training.trained import Evaluation
+from discreet.training.trained import Bought, Evaluation
 
 _FORMAT = "discreet-checkpoint/1"
 
@@ -26,7 +26,8 @@ _FORMAT = "discreet-checkpoint/1"
 class Checkpoint:
     """The state after `position` charged steps.
 
-    `progress` is where an adaptive run is, `best` the best released model by public metrics, if a run looks for it.
+    `bought` are the metrics that were paid for, `progress` is where an adaptive run is, `best` the best released model
+    by public or bought metrics, if a run looks for it.
     """
 
     run: str
@@ -37,6 +38,7 @@ class Checkpoint:
     evaluations: tuple[Evaluation, ...]
     progress: dict[str, Any] | None = None
     best: dict[str, Any] | None = None
+    bought: tuple[Bought, ...] = ()
 
     def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: LRScheduler | None) -> None:
         """Put the state back. The optimizer's settings come from the checkpoint too."""
@@ -63,6 +65,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "evaluations": [(evaluation.step, dict(evaluation.metrics)) for evaluation in checkpoint.evaluations],
         "progress": checkpoint.progress,
         "best": checkpoint.best,
+        "bought": [asdict(bought) for bought in checkpoint.bought],
     }
     with draft.open("wb") as file:
         torch.save(content, file)
@@ -91,4 +94,5 @@ def load_checkpoint(path: Path) -> Checkpoint | None:
         tuple(Evaluation(step, metrics) for step, metrics in content["evaluations"]),
         content.get("progress"),
         content.get("best"),
+        tuple(Bought(**bought) for bought in content.get("bought", ())),
     )
