@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
 
 from discreet.cli.app import run
@@ -560,3 +561,24 @@ def test_bad_units(
     assert err.count("\n") == 1
     assert message in err
     assert not Path("mine-private").exists()
+
+
+def test_a_recipe_names_how_the_learning_rate_falls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch's StepLR by name: halved after every second step."""
+    seen: list[float] = []
+    real = torch.optim.SGD.step
+
+    def step(self: Any, *rest: Any, **more: Any) -> Any:
+        seen.append(self.param_groups[0]["lr"])
+        return real(self, *rest, **more)
+
+    monkeypatch.setattr(torch.optim.SGD, "step", step)
+    falling = {"scheduler": {"name": "step", "step_size": 2, "gamma": 0.5}, "steps": 7}
+    assert run([*write(falling), "--out", "out"]) == 0
+    assert seen == [0.1, 0.1, 0.05, 0.05, 0.025, 0.025, 0.0125]
+
+
+@pytest.mark.parametrize("scheduler", [{"name": "hope"}, {"name": "step"}, {"name": "step", "step_size": 1, "x": 2}])
+def test_a_learning_rate_that_cannot_be(scheduler: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*write({"scheduler": scheduler}), "--out", "out"]) == 2
+    assert "recipe" in capsys.readouterr().err

@@ -81,7 +81,7 @@ def test_nobody_is_drawn_twice() -> None:
 
 def test_unknown_query_lists_the_known() -> None:
     with pytest.raises(
-        InputError, match="unknown query 'sum'; known: clipped_sum, centred_bit, covariance, count, histogram"
+        InputError, match="unknown query 'sum'; known: clipped_sum, centred_bit, covariance, count, histogram, loss"
     ):
         Gaussian(1.0, "sum")  # type: ignore[arg-type]
 

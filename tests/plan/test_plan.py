@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from discreet import Adjacency, BudgetExhausted, Compose, InputError, Plan, guarantee
 from discreet.core.adjacency import Unit
 from discreet.core.events import Event, Gaussian, Poisson, flatten, tally
-from discreet.plan import FlatClipping, NoisePhase, PoissonSampling
+from discreet.plan import FlatClipping, Holdout, Metric, NoisePhase, PoissonSampling
 from discreet.plan.validation import validate
 from discreet.sampling import OVERFLOW
 
@@ -136,6 +136,8 @@ def changed_plans() -> dict[str, Plan]:
         "population": 1001.0,
         "clipping": FlatClipping(norm=1.0000001),
         "noise": (NoisePhase(multiplier=1.1, steps=21),),
+        "metrics": (Metric(noise=50.0),),
+        "holdout": Holdout(share=0.1),
         "delta": 1.1e-5,
         "block": 51,
         "initial_state": "sha256:00",
@@ -258,3 +260,18 @@ def test_where_what_is_set_aside_is_too_little_epsilon_is_infinite(changes: dict
 @settings(max_examples=10)
 def test_calibration_leaves_room_for_what_is_set_aside(epsilon: float, delta: float) -> None:
     assert make(delta=delta).calibrate(epsilon).guarantee().epsilon <= epsilon
+
+
+def test_the_schedule_of_the_clip_norm_counts_steps_and_not_the_metrics_between_them() -> None:
+    metrics = [Metric(noise=50.0, every=2), Metric(kind="loss", bound=1.0, noise=50.0)]
+    plan = Plan.poisson(
+        population=100,
+        batch=10,
+        steps=5,
+        clip_norm=[(1.0, 3), (0.5, 2)],
+        noise_multiplier=4,
+        delta=1e-5,
+        metrics=metrics,
+    )
+    places = [plan.step_at(position) for position in range(plan.charges) if plan.metric_at(position) is None]
+    assert places == list(range(5))

@@ -51,6 +51,7 @@ def make_facts(noise: Any = 4.0) -> dict[str, Any]:
             "private": ["head.weight"],
             "initial": {"head.weight": "01", "front.scale": "02"},
         },
+        "bought_metrics": [],
         "public_evaluations": [{"step": 40, "loss": 0.25, "accuracy": 0.964}],
         "software": {"discreet": "0.1.0", "python": "3.11.2"},
     }

@@ -341,7 +341,7 @@ def test_random_policies_never_overspend_and_ledger_and_filter_agree_to_the_last
     )
     run = ledger.open_run(plan.fingerprint(), plan.guarantee(), "", plan.own_filter)
     attempt = ledger.start_attempt(run, plan.fingerprint())
-    control = Control(plan, Progress([]), spent=lambda: ledger.amounts(run), metrics=dict, buy=lambda _: 1.0)
+    control = Control(plan, Progress([]), spent=lambda: ledger.amounts(run), metrics=dict, buy=lambda *_: 1.0)
     position = 0
     while receipts := control.reserve(lambda admission: ledger.reserve(run, attempt, admission), position):
         position = receipts[-1].position + 1

@@ -58,11 +58,12 @@ class Job:
         """Train (unless `finish`), publish, and return the guarantee with the run."""
         split = self.recipe.load_data(self.data)
         model = self.recipe.build_model()
+        optimizer = self.recipe.build_optimizer(model)
         training = Training(
             self.recipe.plan(),
             model,
             _criterion(split.train[1].is_floating_point()),
-            self.recipe.build_optimizer(model),
+            optimizer,
             split.train,
             units=split.units,
             public_test=split.test,
@@ -73,6 +74,7 @@ class Job:
             dataset_id=dataset_id,
             engine=self.recipe.engine,
             noise=self.recipe.noise,
+            scheduler=self.recipe.build_scheduler(optimizer),
             on_open=self._remember,
         )
         if finish:

@@ -34,6 +34,7 @@ class Query(StrEnum):
     COVARIANCE = "covariance"
     COUNT = "count"
     HISTOGRAM = "histogram"
+    LOSS = "loss"
 
 
 class Norm(StrEnum):
@@ -49,6 +50,7 @@ _REPLACE_ONE_RATIO = {
     Query.COVARIANCE: math.sqrt(2.0),
     Query.COUNT: 1.0,
     Query.HISTOGRAM: math.sqrt(2.0),
+    Query.LOSS: 2.0,
 }
 
 
@@ -62,6 +64,7 @@ def sensitivity_ratio(query: Query, adjacency: Adjacency, norm: Norm = Norm.L2) 
     | covariance  | 1                    | sqrt 2 (L1: 2, by the triangle inequality) |
     | count       | 1                    | 1           |
     | histogram   | 1                    | sqrt 2 (L1: 2): one bin loses a unit, another gains it |
+    | loss        | 1                    | 2: clipped losses, centred, so that they have both signs |
 
     This is the only place where the ratio is known; accounting divides the noise multiplier by it.
     """

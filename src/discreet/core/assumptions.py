@@ -50,6 +50,24 @@ def clipping(kind: str, bits: int | None) -> tuple[str, ...]:
     return (_SCALES,) if kind in ("ellipsoid", "box") else ()
 
 
+METRICS = (
+    "The prediction and the loss of a single private example, computed alone for a metric that was bought, are the "
+    "same on every call.",
+)
+"""For a run that buys metrics on private rows."""
+
+HOLDOUT = (
+    "Which rows are held out is decided for each unit by its own identifier alone, as the data's holder gives it; a "
+    "unit keeps its identifier whatever other units there are, and no row of a unit that is held out is trained on.",
+)
+"""For a run that holds rows out of training."""
+
+
+def of_run(*, adaptive: bool, metrics: bool, holdout: bool) -> tuple[str, ...]:
+    """What a claim rests on for the way the run went."""
+    return (*(ADAPTIVE if adaptive else ()), *(METRICS if metrics else ()), *(HOLDOUT if holdout else ()))
+
+
 _CHUNKS = (
     "Floating point, an assumption about this data and not a theorem: how a batch is cut into chunks changes its "
     "clipped gradients, as computed, by at most 2^-{bits} of the clip norm per unit on average; the sensitivity is "

@@ -6,6 +6,7 @@ from pathlib import Path
 from discreet.data.arrays import npz
 from discreet.data.digits import digits
 from discreet.data.groups import Groups, group
+from discreet.data.holdout import Parts, hold_out
 from discreet.data.mnist import mnist
 from discreet.data.private import PrivateData, as_private, check_rows
 from discreet.data.splits import Split
@@ -13,4 +14,4 @@ from discreet.data.splits import Split
 DATASETS: dict[str, Callable[[Path | None], Split]] = {"digits": digits, "mnist": mnist, "npz": npz}
 """Data sets by the name that recipes give them; each takes the path of `--data`."""
 
-__all__ = ["DATASETS", "Groups", "PrivateData", "Split", "as_private", "check_rows", "group"]
+__all__ = ["DATASETS", "Groups", "Parts", "PrivateData", "Split", "as_private", "check_rows", "group", "hold_out"]

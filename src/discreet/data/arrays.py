@@ -16,8 +16,9 @@ from discreet.data.splits import Split
 def npz(path: Path | None) -> Split:
     """Read `x_train`, `y_train` and, if there, the public `x_test`, `y_test` (never a pickled object).
 
-    `units_train`, if there, says whose each row of `x_train` is: whole numbers or text. Inputs become float32,
-    whole-number targets int64 class indices, other targets float32.
+    `units_train`, if there, says whose each row of `x_train` is: whole numbers or text; `ids_train` names each row, in
+    a way that does not depend on which others there are. Inputs become float32, whole-number targets int64 class
+    indices, other targets float32.
     """
     if path is None:
         raise InputError("this recipe trains on your own arrays; give the file with --data FILE.npz")
@@ -29,7 +30,8 @@ def npz(path: Path | None) -> Split:
     except (ValueError, zipfile.BadZipFile, AttributeError):
         raise InputError(f"--data {path} is not a .npz file of plain arrays; write it with numpy.savez") from None
     test = _pair(path, arrays, "test") if "x_test" in arrays else None
-    return Split(train=_pair(path, arrays, "train"), test=test, units=arrays.get("units_train"))
+    units, ids = (arrays.get(f"{name}_train") for name in ("units", "ids"))
+    return Split(train=_pair(path, arrays, "train"), test=test, units=units, ids=ids)
 
 
 def _pair(path: Path, arrays: dict[str, np.ndarray], part: str) -> tuple[Tensor, Tensor]:

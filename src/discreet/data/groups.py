@@ -42,17 +42,22 @@ def group(identifiers: object, rows: int) -> Groups:
     `InputError` for another number of identifiers, for a missing one (NaN, None), and for kinds that do not tell
     reliably who is who: a person whose rows have different identifiers is protected as several.
     """
-    values = _values(identifiers)
-    if len(values) != rows:
-        raise InputError(f"units has {len(values)} identifiers but the data has {rows} rows; give one for each row")
+    values = identifiers_of(identifiers, rows)
     numbers: dict[int | str, int] = {}
     owner = np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), np.int64, rows)
-    kinds = {type(value).__name__ for value in numbers}
-    if len(kinds) > 1:
-        raise InputError("units mixes whole numbers and text, so that 7 and '7' would be two persons; use one of them")
     order = np.argsort(owner, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(numbers)))]).astype(np.int64)
     return Groups(order, starts)
+
+
+def identifiers_of(identifiers: object, rows: int) -> list[int | str]:
+    """The identifiers of `rows` rows as Python values; the same errors."""
+    values = _values(identifiers)
+    if len(values) != rows:
+        raise InputError(f"units has {len(values)} identifiers but the data has {rows} rows; give one for each row")
+    if len({type(value) for value in values}) > 1:
+        raise InputError("units mixes whole numbers and text, so that 7 and '7' would be two persons; use one of them")
+    return values
 
 
 def _values(identifiers: object) -> list[int | str]:

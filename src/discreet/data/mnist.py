@@ -24,12 +24,14 @@ _UNSIGNED_BYTE = 8
 def mnist(path: Path | None) -> Split:
     """60,000 images to train and 10,000 to test; inputs (n, 1, 28, 28), float32 in [0, 1]; targets int64.
 
-    `path` is the folder of the four idx files, or one that has them in a folder `mnist`.
+    `path` is the folder of the four idx files, or one that has them in a folder `mnist`. Rows have the numbers that
+    they have there.
     """
     if path is None:
         raise InputError("this recipe needs the four idx files of MNIST; give their folder with --data DIR")
     folder = path / "mnist" if (path / "mnist").is_dir() else path
-    return Split(train=_part(folder, "train"), test=_part(folder, "test"))
+    train = _part(folder, "train")
+    return Split(train=train, test=_part(folder, "test"), ids=np.arange(len(train[1])))
 
 
 def read_idx(path: Path) -> np.ndarray:

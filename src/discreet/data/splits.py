@@ -12,10 +12,12 @@ from torch import Tensor
 class Split:
     """(inputs, targets) for training and, where there are any, for public evaluation and for public decisions.
 
-    `units`: whose each row for training is, where the data says so; shape (rows,).
+    `units`: whose each row for training is, where the data says so; shape (rows,). `ids`: a name of each row for
+    training that it keeps whatever other rows there are; shape (rows,).
     """
 
     train: tuple[Tensor, Tensor]
     test: tuple[Tensor, Tensor] | None
     validation: tuple[Tensor, Tensor] | None = None
     units: np.ndarray | None = None
+    ids: np.ndarray | None = None

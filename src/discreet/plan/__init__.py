@@ -13,6 +13,8 @@ from discreet.plan.clipping import (
     ScheduledClipping,
 )
 from discreet.plan.history import History, Knobs, Phase
+from discreet.plan.holdout import Holdout
+from discreet.plan.metrics import Metric
 from discreet.plan.plan import NoisePhase, Plan
 from discreet.plan.policies import BatchByProgress, Constant, Custom, NoiseByProgress, ValidationDecay
 from discreet.plan.sampling import (
@@ -41,7 +43,9 @@ __all__ = [
     "FlatClipping",
     "GroupClipping",
     "History",
+    "Holdout",
     "Knobs",
+    "Metric",
     "NoSampling",
     "NoiseByProgress",
     "NoisePhase",

@@ -7,17 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainSerializer, PlainValidator, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from discreet.accounting import filter_choice, filters
 from discreet.accounting.account import parse
 from discreet.accounting.costs import Amounts
-from discreet.accounting.filters import (
-    GaussianFilter,
-    RdpCurveFilter,
-    RdpOrderFilter,
-    ZcdpFilter,
-)
+from discreet.accounting.filters import GaussianFilter, RdpCurveFilter
 from discreet.accounting.schedules import Schedule
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Query, Unit
@@ -26,36 +20,15 @@ from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
 from discreet.core.guarantee import Guarantee
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.history import Knobs
+from discreet.plan.holdout import Holdout, as_holdout
+from discreet.plan.metrics import Metric, check_metrics
 from discreet.plan.plan import Delta, Positive
 from discreet.plan.policies import Policy, as_policy
+from discreet.plan.run_filter import RunFilter, StepFilter, for_budget, loosened
 from discreet.plan.sampling import Count, Draw, NoSampling, PoissonSampling, Rate, ShuffleSampling
 from discreet.plan.slack import covers, reserve_for
 from discreet.plan.validation import Frozen, explain, fingerprint
 from discreet.sampling import EveryoneSampler, PoissonSampler, Sampler
-
-LOOSENED = 1 + 5e-4
-"""A run claims what its filter would prove with limits this much larger, so that another accountant, which rounds
-differently, can confirm that what was charged fits."""
-
-FILTER_KINDS = (RdpCurveFilter.kind, RdpOrderFilter.kind, ZcdpFilter.kind, GaussianFilter.kind)
-
-
-StepFilter = RdpOrderFilter | RdpCurveFilter | ZcdpFilter | GaussianFilter
-"""Filters that charge steps, and not whole runs."""
-
-
-def _decoded(value: object) -> StepFilter:
-    found = filters.from_dict(value) if isinstance(value, Mapping) else value
-    if not isinstance(found, RdpOrderFilter | RdpCurveFilter | ZcdpFilter | GaussianFilter):
-        raise InputError(f"filter must be one over steps ({', '.join(FILTER_KINDS)}), got {value!r:.80}")
-    return found
-
-
-RunFilter = Annotated[
-    StepFilter,
-    PlainValidator(_decoded),
-    PlainSerializer(filters.as_dict),
-]
 
 
 class Counts(Frozen):
@@ -89,6 +62,8 @@ class AdaptivePlan(Frozen):
     | noise         | the multiplier that the policy starts from |
     | every         | epochs of a phase: the policy decides when one begins, never inside |
     | counts        | what is bought on private rows after each phase, if the policy needs it |
+    | metrics       | metrics on private rows, bought after each phase; policies see them |
+    | holdout       | the share of all units that is held out of training, for metrics |
     | filter        | the budget in the currency that charges are added up in; what does not fit is refused |
     | delta         | delta of the guarantee; the filter has it but for a billionth |
     | most_steps    | the run ends when so many steps and counts are charged |
@@ -107,6 +82,8 @@ class AdaptivePlan(Frozen):
     noise: Positive
     every: Positive = 1.0
     counts: Counts | None = None
+    metrics: tuple[Metric, ...] = ()
+    holdout: Holdout | None = None
     filter: RunFilter
     delta: Delta
     most_steps: Count
@@ -133,10 +110,22 @@ class AdaptivePlan(Frozen):
             raise InputError(f"every must be a whole number of epochs with {self.sampling.kind} sampling")
         if not all(amount < math.inf for amount in self.price(self.start)):
             raise InputError(f"not even one step with noise multiplier {self.noise:g} fits the filter; start with more")
-        if self.counts is not None:
-            self.filter.cost(self.counts.event)
+        self._check_bought()
         self.clipping.check(self.most_steps, [self.noise])
         return self
+
+    def _check_bought(self) -> None:
+        if self.holdout is not None and self.sampling.SIZE_IS_PUBLIC:
+            raise InputError(f"{self.sampling.kind} sampling has no holdout; use poisson sampling")
+        check_metrics(self.metrics, holdout=self.holdout is not None, period=1)
+        if any(metric.every is not None for metric in self.metrics):
+            raise InputError("metrics of an adaptive run are bought after each phase; leave out every")
+        if self.policy.metric in ("training_accuracy", "holdout_accuracy") and self.policy.metric not in {
+            metric.name for metric in self.metrics
+        }:
+            raise InputError(f"the policy looks at {self.policy.metric}, which is not bought; add it to metrics")
+        for bought in (*self.metrics, *(() if self.counts is None else (self.counts,))):
+            self.filter.cost(bought.event)
 
     @classmethod
     def make(
@@ -154,6 +143,7 @@ class AdaptivePlan(Frozen):
         course: Event | None = None,
         filter_kind: str | None = None,
         adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
+        holdout: float | Holdout | None = None,
         **rest: Any,
     ) -> AdaptivePlan:
         """Plan a run within (epsilon, delta), with a filter made for what it is expected to do.
@@ -162,19 +152,13 @@ class AdaptivePlan(Frozen):
         goes, never what is guaranteed. `filter_kind`: by default `rdp-curve` with Poisson sampling, else `gdp`.
         `clip_norm` and `clipping` are those of `Plan.make`.
         """
-        near = parse(Adjacency, "adjacency", adjacency)
+        near, held = parse(Adjacency, "adjacency", adjacency), as_holdout(holdout)
+        population = population if held is None else held.training_units(population)
         kind = filter_kind or (RdpCurveFilter.kind if isinstance(sampling, PoissonSampling) else GaussianFilter.kind)
         reserve = reserve_for(checks.open_unit("delta", delta), sampling.OVERFLOWS)
         start = _event(sampling, population, Knobs(noise_multiplier, sampling.expected_batch(population)))
         expected = Repeat(start, checks.count("most_steps", most_steps)) if course is None else course
-        within = checks.positive("epsilon", epsilon) / LOOSENED
-        for _ in range(40):
-            made = _chosen(kind, expected, within, delta - reserve, near)
-            if loosened(made).guarantee().epsilon <= epsilon:
-                break
-            within *= 1 - 1e-4
-        else:
-            raise InputError(f"no {kind} filter meets epsilon {epsilon:g}; raise epsilon or delta")
+        made = for_budget(kind, expected, checks.positive("epsilon", epsilon), delta - reserve, near)
         try:
             return cls(
                 adjacency=near,
@@ -186,16 +170,21 @@ class AdaptivePlan(Frozen):
                 filter=made,
                 delta=delta,
                 most_steps=most_steps,
+                holdout=held,
                 **rest,
             )
         except ValidationError as error:
             raise InputError(f"plan: {explain(error, cls)}") from None
 
     @classmethod
-    def poisson(cls, *, population: float, batch: float, **rest: Any) -> AdaptivePlan:
+    def poisson(
+        cls, *, population: float, batch: float, holdout: float | Holdout | None = None, **rest: Any
+    ) -> AdaptivePlan:
         """Start with Poisson batches of `batch` expected examples; the rest is as in `make`."""
-        rate = checks.rate("batch / population", checks.positive("batch", batch) / population)
-        return cls.make(PoissonSampling(rate=rate), population=population, **rest)
+        held = as_holdout(holdout)
+        trained = population if held is None else held.training_units(population)
+        rate = checks.rate("batch / population", checks.positive("batch", batch) / trained)
+        return cls.make(PoissonSampling(rate=rate), population=population, holdout=held, **rest)
 
     @property
     def start(self) -> Knobs:
@@ -210,6 +199,11 @@ class AdaptivePlan(Frozen):
     @property
     def steps(self) -> int:
         """The most that may be charged."""
+        return self.most_steps
+
+    @property
+    def charges(self) -> int:
+        """The same: metrics and counts are among these."""
         return self.most_steps
 
     @property
@@ -269,6 +263,10 @@ class AdaptivePlan(Frozen):
             return PoissonSampling(rate=event.rate).draw(self.population)
         return self.sampling.draw(self.population)
 
+    def step_at(self, position: int) -> int:
+        """The place of a charged step in the schedule of the clip norm; here counts and metrics have places too."""
+        return position
+
     def with_initial_state(self, digest: str) -> AdaptivePlan:
         """A new plan that declares the state training starts from."""
         return self.model_copy(update={"initial_state": digest})
@@ -276,17 +274,6 @@ class AdaptivePlan(Frozen):
     def fingerprint(self) -> str:
         """SHA-256 of the canonical JSON of the plan."""
         return fingerprint(self)
-
-
-def loosened(budget: StepFilter) -> StepFilter:
-    """The same filter with limits larger by `LOOSENED`."""
-    if isinstance(budget, RdpOrderFilter):
-        return replace(budget, limit=budget.limit * LOOSENED)
-    if isinstance(budget, RdpCurveFilter):
-        return replace(budget, limits=tuple(limit * LOOSENED for limit in budget.limits))
-    if isinstance(budget, ZcdpFilter):
-        return replace(budget, rho=budget.rho * LOOSENED)
-    return replace(budget, mu_squared=budget.mu_squared * LOOSENED)
 
 
 def _event(sampling: PoissonSampling | ShuffleSampling | NoSampling, population: float, knobs: Knobs) -> Event:
@@ -301,16 +288,3 @@ def _event(sampling: PoissonSampling | ShuffleSampling | NoSampling, population:
         raise InputError(f"{sampling.kind} sampling keeps its batches; a policy may change the noise only")
     sampler = sampling.sampler(population)
     return sampler.event(noise if sampler.period == 1 else Compose((Repeat(noise, sampler.period),)))
-
-
-def _chosen(kind: str, course: Event, epsilon: float, delta: float, adjacency: Adjacency) -> StepFilter:
-    match kind:
-        case RdpCurveFilter.kind:
-            return filter_choice.curve_filter(course, epsilon, delta, adjacency)
-        case RdpOrderFilter.kind:
-            return filter_choice.order_filter(course, epsilon, delta, adjacency)
-        case ZcdpFilter.kind:
-            return filter_choice.zcdp_filter(epsilon, delta, adjacency)
-        case GaussianFilter.kind:
-            return filter_choice.gaussian_filter(epsilon, delta, adjacency)
-    raise InputError(f"unknown filter {kind!r} for a run; known: {', '.join(FILTER_KINDS)}")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
@@ -12,14 +11,18 @@ from pydantic import Field, ValidationError, model_validator
 
 from discreet.accounting.account import Method, guarantee, parse
 from discreet.accounting.calibrate import calibrate_noise
+from discreet.accounting.pld.bounds import default_tolerance
 from discreet.accounting.schedules import Schedule
 from discreet.accounting.tradeoff import TradeOff, trade_off
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit
-from discreet.core.errors import BudgetExhausted, InputError, LedgerError
-from discreet.core.events import Compose, Event, Gaussian, Repeat
+from discreet.core.errors import InputError
+from discreet.core.events import Event, Gaussian
 from discreet.core.guarantee import Guarantee
+from discreet.plan import order
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
+from discreet.plan.holdout import Holdout, as_holdout
+from discreet.plan.metrics import Metric, Part, check_metrics
 from discreet.plan.sampling import Count, Draw, PoissonSampling, Sampling
 from discreet.plan.slack import SET_ASIDE, covers, reserve_for
 from discreet.plan.validation import Frozen, explain, fingerprint
@@ -48,9 +51,11 @@ class Plan(Frozen):
     | unit          | what is protected: `example`, or `user`: all rows of one person |
     | rows_per_unit | how many rows of a user a step uses at most, drawn at random if there are more |
     | sampling      | how batches are drawn |
-    | population    | declared public number of units; with the rate it gives the divisor of the noisy sum |
+    | population    | declared public number of units to train on; times the rate, the divisor of the noisy sum |
     | clipping      | how far one unit can move the sum |
     | noise         | multipliers, phase by phase; their steps add up to the steps of the run |
+    | metrics       | metrics on private rows that are bought on the way |
+    | holdout       | the share of all units that is held out of training, for metrics |
     | delta         | delta of the guarantee |
     | block         | steps reserved in the ledger at a time |
     | initial_state | SHA-256 of the state the model starts from, declared public; set when training is assembled |
@@ -65,6 +70,8 @@ class Plan(Frozen):
     population: Positive
     clipping: Clipping
     noise: Annotated[tuple[NoisePhase, ...], Field(min_length=1)]
+    metrics: tuple[Metric, ...] = ()
+    holdout: Holdout | None = None
     delta: Delta
     block: Count = 50
     initial_state: str | None = None
@@ -85,7 +92,13 @@ class Plan(Frozen):
         period = self.sampler.period
         if self.steps % period:
             raise InputError(f"steps ({self.steps}) must be a multiple of the {period} steps of an epoch or period")
-        list(self._periods())
+        if self.holdout is not None and self.sampling.SIZE_IS_PUBLIC:
+            raise InputError(
+                f"{self.sampling.kind} sampling needs the number of rows to train on, which a holdout makes random; "
+                "use poisson sampling"
+            )
+        check_metrics(self.metrics, holdout=self.holdout is not None, period=period)
+        order.order(self)
         self.clipping.check(self.steps, [phase.multiplier for phase in self.noise])
         return self
 
@@ -103,6 +116,8 @@ class Plan(Frozen):
         adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
         unit: Unit | str = Unit.EXAMPLE,
         rows_per_unit: int = 1,
+        metrics: Sequence[Metric] = (),
+        holdout: float | Holdout | None = None,
     ) -> Plan:
         """Plan `steps` steps on batches drawn by `sampling` out of a declared public `population`.
 
@@ -110,8 +125,11 @@ class Plan(Frozen):
         (`accounting.schedules`), per epoch or per step; so is `clip_norm`. For other ways to clip give `clipping`
         instead (`plan.clipping`). To meet a budget, leave it out, or give its shape, and call
         `calibrate`, which scales it. With `unit="user"`, population and batches count users, and a step uses at most
-        `rows_per_unit` rows of each.
+        `rows_per_unit` rows of each. `metrics` are bought at the steps that they name. `holdout` is the share of the
+        population that is never trained on, for metrics; batches are drawn from the others.
         """
+        held = as_holdout(holdout)
+        population = population if held is None else held.training_units(population)
         if isinstance(noise_multiplier, Schedule):
             noise_multiplier = noise_multiplier.phases(steps, 1 / sampling.epoch(population))
         phases = noise_multiplier if isinstance(noise_multiplier, Sequence) else [(noise_multiplier, steps)]
@@ -126,6 +144,8 @@ class Plan(Frozen):
                 population=population,
                 clipping=as_clipping(clip_norm, clipping, steps, sampling.epoch(population)),
                 noise=tuple(NoisePhase(multiplier=multiplier, steps=count) for multiplier, count in phases),
+                metrics=tuple(metrics),
+                holdout=held,
                 delta=delta,
             )
         except ValidationError as error:
@@ -135,19 +155,26 @@ class Plan(Frozen):
         return plan
 
     @classmethod
-    def poisson(cls, *, population: float, batch: float, **rest: Any) -> Plan:
+    def poisson(cls, *, population: float, batch: float, holdout: float | Holdout | None = None, **rest: Any) -> Plan:
         """Plan Poisson batches of `batch` expected units; the rest is as in `make`."""
-        rate = checks.positive("batch", batch) / checks.positive("population", population)
+        held = as_holdout(holdout)
+        trained = population if held is None else held.training_units(population)
+        rate = checks.positive("batch", batch) / checks.positive("population", trained)
         try:
             sampling = PoissonSampling(rate=rate)
         except ValidationError as error:
             raise InputError(f"plan: sampling.{explain(error, PoissonSampling)}") from None
-        return cls.make(sampling, population=population, **rest)
+        return cls.make(sampling, population=population, holdout=held, **rest)
 
     @property
     def steps(self) -> int:
-        """How many steps the plan has."""
+        """How many steps of training the plan has."""
         return sum(phase.steps for phase in self.noise)
+
+    @property
+    def charges(self) -> int:
+        """How many steps are charged in all: those of training, and one for each metric that is bought."""
+        return sum(stretch.length for stretch in order.order(self))
 
     @property
     def sampler(self) -> Sampler:
@@ -170,36 +197,23 @@ class Plan(Frozen):
 
     def event(self) -> Event:
         """All that the plan will release."""
-        return self.first_steps(self.steps)
+        return self.first_steps(self.charges)
 
     def first_steps(self, count: int) -> Event:
-        """What the first `count` steps release; an epoch or period that has begun counts whole."""
-        parts, left = [], math.ceil(count / self.sampler.period)
-        for event, times in self._periods():
-            if left > 0:
-                parts.append(Repeat(event, min(left, times)))
-                left -= times
-        return Compose(tuple(parts))
+        """What the first `count` charged steps release; an epoch or period that has begun counts whole."""
+        return order.first_steps(self, count)
 
     def next_block(self, position: int) -> tuple[Event, ...]:
-        """The events of the next block when `position` steps are charged already, at most to the end of the plan.
+        """The events of the next block when `position` steps are charged already (`order.next_block`)."""
+        return order.next_block(self, position)
 
-        The k-th charged step always uses the k-th step of the plan, so what is charged is a prefix of it. A block
-        is whole epochs or periods, at least one.
-        """
-        period = self.sampler.period
-        first, rest = divmod(position, period)
-        if rest:
-            raise LedgerError(f"{position} steps are charged, which is no whole number of periods of {period} steps")
-        events: list[Event] = []
-        end = 0
-        for event, count in self._periods():
-            begin, end = end, end + count
-            taken = min(end, first + max(1, self.block // period)) - max(begin, first)
-            events.extend([event] * max(0, taken))
-        if not events:
-            raise BudgetExhausted(f"all {self.steps} steps of the plan are charged; nothing more may be released")
-        return tuple(events)
+    def metric_at(self, position: int) -> Metric | None:
+        """The metric that the charged step at this place buys; None for a step of training."""
+        return order.metric_at(self, position)
+
+    def step_at(self, position: int) -> int:
+        """How many steps of training come before the charged step at `position`: metrics are charged too."""
+        return order.step_at(self, position)
 
     def releases(self) -> set[Event]:
         """The different things that steps of the plan release."""
@@ -211,28 +225,53 @@ class Plan(Frozen):
         Where batches have no largest size, a billionth of delta is set aside for those beyond `largest_batch`, for
         which the sums of fast engines have no float slack: T steps add at most (1 + e^epsilon) T `OVERFLOW` to delta.
         Epsilon is stated a twentieth of a percent above what was computed, so that another accountant can confirm it.
+        Of rows to train on and rows that are held out, the dearer part counts (`holdout`).
         """
         delta = self.delta if delta is None else delta
         reserve = reserve_for(checks.open_unit("delta", delta), self.sampling.OVERFLOWS)
-        found = guarantee(self.event(), delta - reserve, self.adjacency, method)
+        found = self.first_guarantee(self.charges, delta - reserve, method)
         epsilon, lower = found.epsilon * _CONFIRMABLE, found.lower
         if reserve > 0:
-            lower = guarantee(self.event(), delta, self.adjacency, method).lower
+            lower = self.first_guarantee(self.charges, delta, method).lower
             epsilon = epsilon if covers(reserve, self.steps, found.epsilon) else math.inf
         return replace(found, epsilon=epsilon, delta=delta, lower=lower, unit=self.unit)
 
+    def first_guarantee(
+        self, count: int, delta: float, method: Method, tolerance: Callable[[float], float] = default_tolerance
+    ) -> Guarantee:
+        """That of the first `count` charged steps, as it is computed, at the dearer part of the data."""
+        return dearest(
+            guarantee(order.first_steps(self, count, parts), delta, self.adjacency, method, tolerance)
+            for parts in self._parts
+        )
+
     def trade_off(self) -> TradeOff:
-        """The trade-off function of the whole plan, loosened by what `guarantee` sets aside for large batches."""
+        """The trade-off function of the whole plan, loosened by what `guarantee` sets aside for large batches.
+
+        With a holdout, that of both parts together, which is more than any unit is in.
+        """
         overflow = self.steps * OVERFLOW if self.sampling.OVERFLOWS else 0.0
         return trade_off(self.event(), self.adjacency).loosened(overflow)
 
     def calibrate(self, epsilon: float, delta: float | None = None) -> Plan:
-        """A new plan whose noise is scaled to the smallest that meets (epsilon, delta), on the safe side."""
+        """A new plan whose noise is scaled to the smallest that meets (epsilon, delta), on the safe side.
+
+        The noise of metrics is left as it is; the steps get what they leave.
+        """
         plan = self if delta is None else self.model_copy(update={"delta": checks.open_unit("delta", delta)})
         delta = plan.delta * (1 - 2 * SET_ASIDE)
         epsilon = checks.positive("epsilon", epsilon)
         target = epsilon / (_CONFIRMABLE * (1 + 2.0**-50))
-        scale, _ = calibrate_noise(lambda s: plan._scaled(s).event(), target, delta, plan.adjacency)
+        for parts in plan._parts:
+            bought = order.first_steps(plan, plan.charges, parts, steps=False)
+            cost = guarantee(bought, delta, plan.adjacency).epsilon
+            if not cost < target:
+                raise InputError(
+                    f"the metrics alone cost epsilon {cost:.4g} of {epsilon:g}; buy fewer, or with more noise"
+                )
+        scale, _ = calibrate_noise(
+            lambda s: order.first_steps(plan._scaled(s), plan.charges, plan._parts[0]), target, delta, plan.adjacency
+        )
         found = plan._scaled(scale)
         found.clipping.check(found.steps, [phase.multiplier for phase in found.noise])
         return found
@@ -249,27 +288,17 @@ class Plan(Frozen):
         noise = tuple(NoisePhase(multiplier=phase.multiplier * factor, steps=phase.steps) for phase in self.noise)
         return self.model_copy(update={"noise": noise})
 
-    def _periods(self) -> Iterator[tuple[Event, int]]:
-        """What the periods of the sampler release, in order, equal neighbours counted together."""
-        sampler = self.sampler
-        if sampler.period == 1:
-            for phase in self.noise:
-                yield sampler.event(Gaussian(phase.multiplier)), phase.steps
-            return
-        for inner, equal in itertools.groupby(_cut(self.noise, sampler.period)):
-            yield sampler.event(inner), len(list(equal))
+    @property
+    def _parts(self) -> tuple[tuple[Part, ...], ...]:
+        """The parts of the data of which a change of one unit touches one: that of training first, or both together."""
+        if self.holdout is None or self.adjacency is Adjacency.REPLACE_ONE:
+            return (("training", "holdout"),)
+        return ("training",), ("holdout",)
 
 
-def _cut(noise: Sequence[NoisePhase], period: int) -> Iterator[Event]:
-    """What each period of `period` steps releases, as in `Epoch.event`."""
-    parts: list[Event] = []
-    room = period
-    for phase in noise:
-        left = phase.steps
-        while left > 0:
-            taken = min(left, room)
-            parts.append(Repeat(Gaussian(phase.multiplier), taken))
-            left, room = left - taken, room - taken
-            if room == 0:
-                yield Compose(tuple(parts))
-                parts, room = [], period
+def dearest(found: Iterable[Guarantee]) -> Guarantee:
+    """The guarantee for each part of the data at once: the largest epsilon, the largest lower bound."""
+    parts = list(found)
+    worst = max(parts, key=lambda part: part.epsilon)
+    known = [part.lower for part in parts if part.lower is not None]
+    return replace(worst, lower=max(known) if len(known) == len(parts) else None)

@@ -25,6 +25,9 @@ from discreet.plan.validation import Frozen
 
 Function = Callable[[int, History], Knobs | None]
 
+Seen = Literal["accuracy", "count", "training_accuracy", "holdout_accuracy"]
+"""What a policy may look at: the accuracy on public data, bought counts, or a metric that is bought."""
+
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 
@@ -48,7 +51,8 @@ class ValidationDecay(Frozen):
 
     Every `period` phases the average over the last `average` of them is compared with that of the last comparison (0
     at first). If it rose by no more than `threshold`, the multiplier is multiplied by `factor`, and is then at least
-    `floor`. The metric is the accuracy on public validation data; "count" takes bought counts of correct predictions.
+    `floor`. The metric is the accuracy on public validation data; "count" takes bought counts of correct
+    predictions, "holdout_accuracy" and "training_accuracy" the metrics of these names that the plan buys.
     """
 
     kind: Literal["validation_decay"] = "validation_decay"
@@ -57,7 +61,7 @@ class ValidationDecay(Frozen):
     period: Count = 10
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.7
     floor: Annotated[float, Field(ge=0)] = 0.0
-    metric: Literal["accuracy", "count"] = "accuracy"
+    metric: Seen = "accuracy"
 
     @model_validator(mode="after")
     def _period_covers_the_average(self) -> ValidationDecay:
@@ -154,7 +158,7 @@ class Custom(Frozen):
 
     kind: Literal["custom"] = "custom"
     name: str
-    metric: Literal["accuracy", "count"] | None = None
+    metric: Seen | None = None
     function: Function | None = Field(default=None, exclude=True, repr=False)
 
     def __call__(self, phase: int, history: History) -> Knobs | None:
@@ -178,6 +182,6 @@ def as_policy(policy: object) -> Constant | ValidationDecay | NoiseByProgress | 
 def _observed(phase: Phase, metric: str) -> float:
     value = phase.observed(metric)
     if value is None:
-        missing = "counts" if metric == "count" else "public validation data"
+        missing = {"count": "counts", "accuracy": "public validation data"}.get(metric, "such a metric")
         raise InputError(f"the policy looks at {metric!r}, which no phase has; give the run {missing}")
     return value

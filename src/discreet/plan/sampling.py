@@ -43,6 +43,8 @@ class _Sampling(Frozen):
     """Under which adjacencies a theorem covers the kind."""
     OVERFLOWS: ClassVar[bool] = True
     """Whether a batch may exceed `largest_batch`, with a probability of at most `OVERFLOW`."""
+    SIZE_IS_PUBLIC: ClassVar[bool] = False
+    """Whether the number of units must be known exactly."""
 
     def sampler(self, population: float) -> Sampler:
         """The sampler whose draws have exactly the law that its events name."""
@@ -105,6 +107,7 @@ class _PublicSize(_Sampling):
     """What the kinds share under which the size of the data set is public and batches have a fixed size."""
 
     OVERFLOWS = False
+    SIZE_IS_PUBLIC = True
     batch: Count
 
     def expected_batch(self, population: float) -> float:

@@ -63,6 +63,7 @@ def model_card(facts: dict[str, Any]) -> str:
         clipped=how_clipped(facts["plan"]["clipping"], facts["clipping"]),
         **_schedule(facts),
         evaluation=final_metrics(facts),
+        held_out=held_out(facts["plan"]),
         software=software(facts),
         tensors=trained_tensors(facts),
         front_matter=Markup(yaml.safe_dump(_FRONT_MATTER, sort_keys=False)),
@@ -108,6 +109,16 @@ def final_metrics(facts: Mapping[str, Any]) -> dict[str, float]:
     """The last metrics on data declared public; empty if there are none."""
     evaluations = facts["public_evaluations"]
     return {name: value for name, value in evaluations[-1].items() if name != "step"} if evaluations else {}
+
+
+def held_out(plan: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The share of rows that are held out, and whether epsilon is that of the dearer part; None if none are."""
+    holdout = plan.get("holdout")
+    return None if holdout is None else {"share": holdout["share"], "apart": _counts_apart(plan)}
+
+
+def _counts_apart(plan: Mapping[str, Any]) -> bool:
+    return plan.get("kind") != "adaptive" and plan["adjacency"] != "replace_one"
 
 
 def software(facts: Mapping[str, Any]) -> str:

@@ -36,6 +36,19 @@ class PublicEvaluation(Protocol):
     def metrics(self) -> Mapping[str, float]: ...
 
 
+class BoughtMetric(Protocol):
+    """A metric on private rows that was paid for."""
+
+    @property
+    def step(self) -> int: ...
+    @property
+    def metric(self) -> str: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def deviation(self) -> float: ...
+
+
 class Mechanism(Protocol):
     """Names of engine, noise sampler and kind of randomness, with what they assume."""
 
@@ -72,6 +85,8 @@ class TrainedRun(Protocol):
     def initial(self) -> Mapping[str, str]: ...
     @property
     def evaluations(self) -> Sequence[PublicEvaluation]: ...
+    @property
+    def bought(self) -> Sequence[BoughtMetric]: ...
 
 
 def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) -> dict[str, Any]:
@@ -92,12 +107,13 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         raise PrivacyViolation("the plan has no finite epsilon, so there is nothing to certify; use more noise")
     plan, record = trained.plan, public_record(trained.entries)
     events = charged(trained.entries) if isinstance(plan, AdaptivePlan) else plan.event()
+    ways = {"metrics": bool(plan.metrics), "holdout": plan.holdout is not None}
     return {
         "format": FORMAT,
         "claim": {
             "kind": guarantee.kind,
             "epsilon": guarantee.epsilon,
-            "lower": guarantee.lower if trained.charged_steps == plan.steps else None,
+            "lower": guarantee.lower if trained.charged_steps == plan.charges else None,
             "delta": guarantee.delta,
             "adjacency": guarantee.adjacency.value,
             "unit": guarantee.unit.value,
@@ -119,7 +135,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         },
         "assumptions": [
             *assumptions.general(plan.unit),
-            *(assumptions.ADAPTIVE if isinstance(plan, AdaptivePlan) else ()),
+            *assumptions.of_run(adaptive=isinstance(plan, AdaptivePlan), **ways),
             *assumptions.clipping(plan.clipping.kind, mechanism.float_bits),
             *mechanism.assumptions,
         ],
@@ -132,6 +148,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         "public_evaluations": [
             {"step": evaluation.step, **dict(evaluation.metrics)} for evaluation in trained.evaluations
         ],
+        "bought_metrics": [_bought(one) for one in trained.bought],
         "software": _software(),
     }
 
@@ -139,6 +156,10 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
 def _software() -> dict[str, str]:
     versions = {name: version(name) for name in ("discreet", "torch", "numpy", "scipy")}
     return versions | {"python": platform.python_version()}
+
+
+def _bought(one: BoughtMetric) -> dict[str, Any]:
+    return {"step": one.step, "metric": one.metric, "value": one.value, "standard_deviation": one.deviation}
 
 
 def charged(entries: Sequence[Entry]) -> Compose:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from discreet.publication.bought import event_of, metrics_of
 from discreet.publication.planned import Runs, merged, stated, steps_in
 from discreet.publication.recompute import filters
 
@@ -38,10 +39,11 @@ def charged_runs(record: list[dict[str, Any]]) -> Runs:
 def check_events(facts: dict[str, Any]) -> tuple[bool, str]:
     """The events are what was charged, each is one that the plan allows, and they are not too many."""
     plan, runs = facts["plan"], stated(facts["events"])
+    metrics = [event_of(metric) for metric in metrics_of(plan)]
     if runs != charged_runs(facts["ledger"]["entries"]):
         return False, "the events are not those that were charged"
     for event, _ in runs:
-        if not (_is_step(plan, event) or _is_count(plan, event)):
+        if not (_is_step(plan, event) or _is_count(plan, event) or event in metrics):
             return False, f"the plan does not allow the event {str(event)[:200]}"
     if not steps_in(runs) <= plan["most_steps"]:
         return False, f"{steps_in(runs)} steps were charged, more than the plan's {plan['most_steps']}"

@@ -32,10 +32,11 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """`stretches` in order, `counts` bought, and `spent`: (charged, largest part of a limit used) at each change."""
+    """`stretches` in order, `counts` and `metrics` bought, and `spent`: (charged, part of a limit) at each change."""
 
     stretches: tuple[Stretch, ...]
     counts: int
+    metrics: int
     spent: tuple[tuple[int, float], ...]
     policy: str
 
@@ -55,7 +56,7 @@ def course(facts: Mapping[str, Any]) -> Course:
     plan = facts["plan"]
     budget = filters.from_dict(plan["filter"])
     stretches: list[Stretch] = []
-    counts, spent, at = 0, start(budget), 0
+    counts, metrics, spent, at = 0, 0, start(budget), 0
     shares = [(0, 0.0)]
     for event, count in flatten(from_json(facts["events"])):
         steps = steps_of(event)
@@ -66,6 +67,9 @@ def course(facts: Mapping[str, Any]) -> Course:
         if first.query is Query.COUNT:
             counts += count
             continue
+        if first.query in (Query.CENTRED_BIT, Query.LOSS):
+            metrics += count
+            continue
         batch = _batch(event, plan)
         if stretches and (stretches[-1].noise, stretches[-1].batch) == (first.noise_multiplier, batch):
             stretches[-1] = Stretch(stretches[-1].steps + count * len(steps), first.noise_multiplier, batch)
@@ -73,7 +77,7 @@ def course(facts: Mapping[str, Any]) -> Course:
             stretches.append(Stretch(count * len(steps), first.noise_multiplier, batch))
     named = plan["policy"]
     policy = POLICIES.get(named["kind"], f"A function called {named.get('name', '')!s:.100} decided.")
-    return Course(tuple(stretches), counts, tuple(shares), policy)
+    return Course(tuple(stretches), counts, metrics, tuple(shares), policy)
 
 
 def _batch(event: Event, plan: Mapping[str, Any]) -> float:

@@ -19,7 +19,7 @@ _ROOM = 1.25
 
 
 def planned(plan: dict[str, Any]) -> Runs:
-    """The events of a plan, in order. `InputError` for a sampler that is not known here."""
+    """The events of the steps of a plan, in order. `InputError` for a sampler that is not known here."""
     sampling, noise = plan["sampling"], [(phase["multiplier"], phase["steps"]) for phase in plan["noise"]]
     kind, population = sampling["kind"], plan["population"]
     if kind == "none":
@@ -70,10 +70,11 @@ def merged(runs: Iterable[tuple[dict[str, Any], int]]) -> Runs:
 
 def steps_in(runs: Runs) -> int:
     """How many steps the runs cover."""
-    return sum(count * _steps(event) for event, count in runs)
+    return sum(count * places(event) for event, count in runs)
 
 
-def _steps(event: dict[str, Any]) -> int:
+def places(event: dict[str, Any]) -> int:
+    """How many steps one event covers."""
     if event["event"] == "epoch":
         return sum(part["count"] for part in event["of"]["of"])
     return int(event["steps"]) if event["event"] == "allocation" else 1

@@ -16,7 +16,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from discreet.accounting.account import Method, guarantee
+from discreet.accounting.account import Method
 from discreet.accounting.meaning import SideBySide, posterior_without_delta, side_by_side
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, NotProved
@@ -28,6 +28,7 @@ from discreet.publication.card import (
     THEOREMS,
     certified_epsilon,
     final_metrics,
+    held_out,
     software,
     trained_tensors,
 )
@@ -47,9 +48,10 @@ _MULTIPLIERS = 24
 
 _QUERIES = {
     "clipped_sum": "sum of clipped gradients, with noise",
-    "centred_bit": "sum of centred bits, with noise",
+    "centred_bit": "sum of centred bits (predicted right or not), with noise",
     "covariance": "covariance matrix, with noise",
     "count": "count, with noise",
+    "loss": "sum of clipped losses, centred, with noise",
 }
 
 
@@ -78,6 +80,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan) -> str:
         claim=claim,
         epsilon=epsilon,
         evaluation=final_metrics(facts),
+        held_out=held_out(facts["plan"]),
         software=software(facts),
         tensors=trained_tensors(facts),
         words=words,
@@ -125,13 +128,11 @@ def epsilon_curve(facts: dict[str, Any], plan: Plan) -> list[Prefix]:
     """
     claim = facts["claim"]
     method = Method.RDP if claim["method"] == "rdp" else Method.PLD
-    points = [Prefix(plan.steps, claim["epsilon"], claim["lower"])]
+    points = [Prefix(plan.charges, claim["epsilon"], claim["lower"])]
     less, more = _grouped(plan, largest=False), _grouped(plan, largest=True)
-    for count in reversed(_counts(plan.steps, len({phase.multiplier for phase in plan.noise}))):
-        above = guarantee(less.first_steps(count), plan.delta, plan.adjacency, method, _coarse)
-        below = (
-            above if more == less else guarantee(more.first_steps(count), plan.delta, plan.adjacency, method, _coarse)
-        )
+    for count in reversed(_counts(plan.charges, len({phase.multiplier for phase in plan.noise}))):
+        above = less.first_guarantee(count, plan.delta, method, _coarse)
+        below = above if more == less else more.first_guarantee(count, plan.delta, method, _coarse)
         lower = None if below.lower is None or points[-1].lower is None else min(below.lower, points[-1].lower)
         points.append(Prefix(count, min(above.epsilon, points[-1].upper), lower))
     return points[::-1]
@@ -147,7 +148,7 @@ def charts(facts: dict[str, Any], plan: Plan) -> dict[str, Any]:
         "multipliers": [phase.multiplier for phase in plan.noise],
         "curve": curve,
         "epsilon_figure": Markup(
-            figures.epsilon_chart(curve, rounded_up(claim["epsilon"]), charged if charged < plan.steps else None)
+            figures.epsilon_chart(curve, rounded_up(claim["epsilon"]), charged if charged < plan.charges else None)
         ),
         "noise_figure": Markup(figures.noise_chart([(p.multiplier, p.steps) for p in plan.noise])),
     }

@@ -21,9 +21,9 @@ import yaml
 from discreet.core import assumptions
 from discreet.core.adjacency import Unit
 from discreet.core.errors import DiscreetError, InputError
-from discreet.publication import chosen
+from discreet.publication import bought, chosen
 from discreet.publication.clipped import check_clipping
-from discreet.publication.planned import Runs, begins_with, merged, planned, stated, steps_in
+from discreet.publication.planned import Runs, begins_with, merged, stated, steps_in
 from discreet.publication.recompute import decide
 from discreet.publication.tensorfile import tensor_digests, tensor_sizes
 from discreet.randomness import NOISE_SAMPLERS
@@ -115,7 +115,11 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     known = known and mechanism["grid_bits"] in _GRID_BITS
     known = known and facts["assumptions"] == [
         *assumptions.general(Unit(facts["claim"]["unit"])),
-        *(assumptions.ADAPTIVE if chosen.is_adaptive(facts) else ()),
+        *assumptions.of_run(
+            adaptive=chosen.is_adaptive(facts),
+            metrics=bool(bought.metrics_of(facts["plan"])),
+            holdout=facts["plan"].get("holdout") is not None,
+        ),
         *assumptions.clipping(facts["plan"]["clipping"]["kind"], mechanism["float_bits"]),
         NOISE_SAMPLERS[mechanism["noise"]].assumption,
         assumptions.engine(mechanism["engine"], mechanism["float_bits"]),
@@ -180,7 +184,7 @@ def _events(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
         return False, "the sampler is not that of the plan"
     if chosen.is_adaptive(facts):
         return chosen.check_events(facts)
-    events = planned(plan)
+    events = bought.all_events(plan)
     if events != stated(facts["events"]):
         return False, "the events are not those of the plan"
     return True, f"those of the plan, {steps_in(events)} steps"
@@ -242,11 +246,22 @@ def _epsilon(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     if chosen.is_adaptive(facts):
         return chosen.check_epsilon(facts)
     claim = facts["claim"]
-    decision = decide(facts["events"], claim["delta"], claim["adjacency"], claim["epsilon"])
-    lower = claim["lower"]
-    if lower is not None and not 0 <= lower <= decision.bounds.upper:
+    decisions = [
+        decide(events, claim["delta"], claim["adjacency"], claim["epsilon"])
+        for events in bought.parts(facts["plan"], facts["events"])
+    ]
+    lower, upper = claim["lower"], max(decision.bounds.upper for decision in decisions)
+    if lower is not None and not 0 <= lower <= upper:
         return False, f"the stated lower bound {lower} exceeds the recomputed upper bound"
-    return decision.accepted, decision.reason
+    reasons = [decision.reason for decision in decisions]
+    if len(reasons) > 1:
+        reasons = [f"rows {part}: {reason}" for part, reason in zip(("trained on", "held out"), reasons, strict=True)]
+    return all(decision.accepted for decision in decisions), "; ".join(reasons)
+
+
+def _metrics(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    """What is shown of private rows was paid for."""
+    return bought.check_bought(facts)
 
 
 _QUESTIONS: tuple[tuple[str, Callable[[dict[str, Any], Path], tuple[bool, str]]], ...] = (
@@ -260,6 +275,7 @@ _QUESTIONS: tuple[tuple[str, Callable[[dict[str, Any], Path], tuple[bool, str]]]
     ("events", _events),
     ("clipping", _clipping),
     ("ledger", _ledger),
+    ("metrics", _metrics),
     ("epsilon", _epsilon),
 )
 

@@ -11,6 +11,7 @@ import torch
 import yaml
 from pydantic import Field, field_validator, model_validator
 from torch import nn
+from torch.optim.lr_scheduler import LRScheduler
 
 from discreet.accounting import schedules
 from discreet.core.adjacency import Adjacency, Unit
@@ -22,29 +23,7 @@ from discreet.plan.policies import Policy
 from discreet.plan.sampling import Count, Rate
 from discreet.plan.validation import Frozen, read_yaml, validate
 from discreet.recipes.models import MODELS
-
-OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
-    "sgd": torch.optim.SGD,
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-    "adagrad": torch.optim.Adagrad,
-    "rmsprop": torch.optim.RMSprop,
-}
-
-
-class Named(Frozen):
-    """Something from a table, with the arguments for it as further keys."""
-
-    model_config = Frozen.model_config | {"extra": "allow"}
-    name: str
-
-    def build(self, table: Mapping[str, Any], *first: Any) -> Any:
-        """Call the entry `name` of `table` with these arguments."""
-        try:
-            return table[self.name](*first, **(self.model_extra or {}))
-        except (TypeError, ValueError, RuntimeError) as error:
-            reason = str(error).splitlines()[0]
-            raise InputError(f"recipe: {self.name} cannot take these arguments: {reason}") from None
+from discreet.recipes.named import OPTIMIZERS, SCHEDULERS, Named, known
 
 
 class Adaptive(Frozen):
@@ -66,12 +45,13 @@ class Recipe(Frozen):
     shape, scaled to `epsilon`, or all of it if there is no epsilon. `adaptive` leaves the noise to a policy, within
     `epsilon` and at most `steps`. `validation` is the share of the public test rows that policies and `patience` look
     at; metrics of the test are on the others. `patience` stops after so many evaluations without a better validation
-    accuracy, and keeps the best.
+    accuracy, and keeps the best. `scheduler` changes the learning rate after every step, as torch does.
     """
 
     data: str
     model: Named
     optimizer: Named
+    scheduler: Named | None = None
     population: Positive
     rate: Rate | None = None
     sampling: Sampling | None = None
@@ -93,18 +73,25 @@ class Recipe(Frozen):
     @field_validator("data")
     @classmethod
     def _known_data(cls, value: str) -> str:
-        return _known(value, DATASETS)
+        return known(value, DATASETS)
 
     @field_validator("model")
     @classmethod
     def _known_model(cls, value: Named) -> Named:
-        _known(value.name, MODELS)
+        known(value.name, MODELS)
         return value
 
     @field_validator("optimizer")
     @classmethod
     def _known_optimizer(cls, value: Named) -> Named:
-        _known(value.name, OPTIMIZERS)
+        known(value.name, OPTIMIZERS)
+        return value
+
+    @field_validator("scheduler")
+    @classmethod
+    def _known_scheduler(cls, value: Named | None) -> Named | None:
+        if value is not None:
+            known(value.name, SCHEDULERS)
         return value
 
     @model_validator(mode="after")
@@ -185,6 +172,13 @@ class Recipe(Frozen):
         optimizer: torch.optim.Optimizer = self.optimizer.build(OPTIMIZERS, model.parameters())
         return optimizer
 
+    def build_scheduler(self, optimizer: torch.optim.Optimizer) -> LRScheduler | None:
+        """What changes the learning rate, if anything does."""
+        if self.scheduler is None:
+            return None
+        scheduler: LRScheduler = self.scheduler.build(SCHEDULERS, optimizer)
+        return scheduler
+
 
 def recipe_names() -> list[str]:
     """The recipes that come with the library."""
@@ -222,9 +216,3 @@ def _set(data: dict[str, Any], setting: str) -> None:
         data[last] = yaml.safe_load(text)
     except yaml.YAMLError:
         raise InputError(f"--set {setting}: the value is not valid YAML; quote it") from None
-
-
-def _known(name: str, table: Mapping[str, object]) -> str:
-    if name not in table:
-        raise ValueError(f"unknown name; known: {', '.join(table)}")
-    return name

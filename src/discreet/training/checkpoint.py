@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from discreet.core.errors import InputError
-from discreet.training.trained import Evaluation
+from discreet.training.trained import Bought, Evaluation
 
 _FORMAT = "discreet-checkpoint/1"
 
@@ -26,8 +26,9 @@ _FORMAT = "discreet-checkpoint/1"
 class Checkpoint:
     """The state after `position` charged steps.
 
-    `progress` is where an adaptive run is, `best` the best released model by public metrics, if a run looks for it,
-    `clipping` what followed from releases of how gradients are clipped.
+    `bought` are the metrics that were paid for, `progress` is where an adaptive run is, `best` the best released model
+    by public or bought metrics, if a run looks for it, `clipping` what followed from releases of how gradients are
+    clipped.
     """
 
     run: str
@@ -39,6 +40,7 @@ class Checkpoint:
     progress: dict[str, Any] | None = None
     best: dict[str, Any] | None = None
     clipping: dict[str, Any] | None = None
+    bought: tuple[Bought, ...] = ()
 
     def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: LRScheduler | None) -> None:
         """Put the state back. The optimizer's settings come from the checkpoint too."""
@@ -66,6 +68,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "progress": checkpoint.progress,
         "best": checkpoint.best,
         "clipping": checkpoint.clipping,
+        "bought": [asdict(bought) for bought in checkpoint.bought],
     }
     with draft.open("wb") as file:
         torch.save(content, file)
@@ -95,4 +98,5 @@ def load_checkpoint(path: Path) -> Checkpoint | None:
         content.get("progress"),
         content.get("best"),
         content.get("clipping"),
+        tuple(Bought(**bought) for bought in content.get("bought", ())),
     )

@@ -1,8 +1,8 @@
 """What decides the next block of a run: a fixed plan says it beforehand, an adaptive one asks its policy.
 
 A policy is asked when a phase begins. Before that, the phase that is over is closed: metrics on public validation data
-are taken, and a count is bought if the plan has counts. What the policy returns is checked and reserved before any data
-is read for it.
+are taken, and metrics and a count are bought if the plan has them. What the policy returns is checked and reserved
+before any data is read for it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from discreet.core.errors import BudgetExhausted
 from discreet.core.events import Event, steps_of
 from discreet.core.release import Receipt
 from discreet.ledger import Admission
-from discreet.plan import AdaptivePlan, History, Knobs, Phase
+from discreet.plan import AdaptivePlan, History, Knobs, Metric, Phase
 from discreet.training.feasible import check_grid
 
 Reserve = Callable[[Admission], tuple[Receipt, ...]]
@@ -52,8 +53,8 @@ class Progress:
 class Control:
     """Decides the blocks of an adaptive run.
 
-    `spent()` is what the run's filter has counted, `metrics()` looks at public validation data, and `buy(receipt)`
-    takes the count that a receipt paid for.
+    `spent()` is what the run's filter has counted, `metrics()` looks at public validation data. `buy(receipt, metric)`
+    takes what a receipt paid for: a metric, or a count if it is None.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Control:
         *,
         spent: Callable[[], Sequence[float]],
         metrics: Metrics,
-        buy: Callable[[Receipt], float],
+        buy: Callable[[Receipt, Metric | None], float],
     ) -> None:
         self.plan, self.progress = plan, progress
         self._spent, self._metrics, self._buy = spent, metrics, buy
@@ -91,11 +92,14 @@ class Control:
         return receipts
 
     def _close(self, knobs: Knobs, reserve: Reserve, position: int) -> int:
-        """Note what is public of the phase that is over, and buy its count; return what is charged then."""
-        metrics, count, counts = self._metrics(), None, self.plan.counts
+        """Note what is public of the phase that is over, and buy what is private; return what is charged then."""
+        metrics, count, counts = dict(self._metrics()), None, self.plan.counts
+        for metric in self.plan.metrics:
+            (receipt,) = reserve(partial(self._one, metric.event))
+            metrics[metric.name], position = self._buy(receipt, metric), receipt.position + 1
         if counts is not None:
-            (receipt,) = reserve(lambda charged: self._one(counts.event, charged))
-            count, position = self._buy(receipt), receipt.position + 1
+            (receipt,) = reserve(partial(self._one, counts.event))
+            count, position = self._buy(receipt, None), receipt.position + 1
         self.progress.phases.append(Phase(position, knobs, metrics, count))
         self.progress.knobs = None
         return position

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from discreet.core.arrays import IntArray
@@ -12,8 +11,8 @@ from discreet.core.release import ClippedSum, Receipt
 from discreet.data import PrivateData
 from discreet.mechanism import gaussian_release, grid_for
 from discreet.randomness import RoundedSampler, Stream
+from discreet.training.alone import predicted
 
-_AT_ONCE = 1024
 _NAME = "correct"
 
 
@@ -32,28 +31,17 @@ def bought_count(
 
 def check_countable(model: nn.Module, data: PrivateData) -> None:
     """Refuse data without class labels, or a model that does not score classes, before anything is charged."""
-    inputs, targets = data.fetch(np.zeros(1, np.int64))
-    if targets.is_floating_point() or targets.dim() != 1:
-        raise InputError("counts of correct predictions need a class index per row; leave out counts")
-    if _scores(model, inputs).dim() != 2:
+    output, target = next(predicted(model, data, np.zeros(1, np.int64)))
+    if target.is_floating_point() or target.dim() != 1:
+        raise InputError("counts of correct predictions need a class index per row; leave out counts and accuracies")
+    if output.dim() != 2:
         raise InputError("counts of correct predictions need a model that scores classes, (rows, classes)")
 
 
+def is_right(output: Tensor, target: Tensor) -> bool:
+    """Whether the class of one row is predicted."""
+    return output.argmax(1).item() == target.item()
+
+
 def _correct(model: nn.Module, data: PrivateData, rows: IntArray) -> int:
-    right = 0
-    for start in range(0, len(rows), _AT_ONCE):
-        inputs, targets = data.fetch(rows[start : start + _AT_ONCE])
-        for i in range(len(targets)):
-            right += int(_scores(model, inputs[i : i + 1].clone()).argmax(1).item() == targets[i].item())
-    return right
-
-
-def _scores(model: nn.Module, inputs: Tensor) -> Tensor:
-    was_training, device = model.training, next(model.parameters()).device
-    model.eval()
-    try:
-        with torch.no_grad():
-            found: Tensor = model(inputs.to(device))
-    finally:
-        model.train(was_training)
-    return found
+    return sum(is_right(output, target) for output, target in predicted(model, data, rows))

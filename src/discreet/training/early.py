@@ -1,4 +1,4 @@
-"""Stopping early and keeping the best model, by metrics on public data only.
+"""Stopping early and keeping the best model, by metrics on public data or by metrics on private rows that are bought.
 
 Both are post-processing: a fixed plan keeps its whole guarantee, an adaptive one is covered wherever it ends.
 """
@@ -13,9 +13,17 @@ from discreet.core.errors import InputError
 from discreet.training.trained import Evaluation
 
 
+def is_bought(metric: str) -> bool:
+    """Whether a metric of this name is on private rows."""
+    return metric.startswith(("training_", "holdout_"))
+
+
 @dataclass(frozen=True, slots=True)
 class EarlyStopping:
-    """A rule on evaluations of a public `metric`; a metric named loss counts as better when it is lower.
+    """A rule on evaluations of a `metric`; a metric named loss counts as better when it is lower.
+
+    A metric on public data (`validation_accuracy`, `loss`), or one that the plan buys (`holdout_accuracy`): the best of
+    several noisy values is then above the accuracy of the model that has it.
 
     `patience`: stop when so many evaluations in a row did not improve on the best by more than `least`; None never
     stops. `keep_best`: publish the best of the models that were evaluated, not the last.

@@ -6,17 +6,29 @@ from dataclasses import replace
 
 from torch import nn
 
-from discreet.core.adjacency import Unit
+from discreet.clipping import Criterion
+from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
-from discreet.core.events import Event
-from discreet.data import PrivateData, group
+from discreet.core.events import Event, steps_of
+from discreet.data import Parts, PrivateData, group, hold_out
 from discreet.mechanism import GRID_BITS, LARGEST_MULTIPLE, noise_multiplier
 from discreet.plan import AdaptivePlan, Plan
+from discreet.sampling import ROOM
 from discreet.training.counts import check_countable
+from discreet.training.purchases import check_losses, units_of
 
 
-def check_plan(plan: Plan | AdaptivePlan, model: nn.Module, data: PrivateData, validated: bool) -> None:
+def check_plan(
+    plan: Plan | AdaptivePlan, model: nn.Module, criterion: Criterion, parts: Parts, validated: bool
+) -> None:
     """Refuse a plan that this model or data cannot carry out; `validated`: there is public validation data."""
+    data = parts.training
+    for metric in plan.metrics:
+        check_grid(steps_of(metric.event)[0], round(ROOM * units_of(plan, metric)[0]) + 1)
+        if metric.kind == "accuracy":
+            check_countable(model, data)
+        else:
+            check_losses(model, criterion, data)
     if isinstance(plan, Plan):
         for release in plan.releases():
             check_grid(release, plan.largest_batch)
@@ -36,10 +48,25 @@ def check_grid(release: Event, units: int) -> None:
         )
 
 
-def grouped(data: PrivateData, units: object, plan: Plan | AdaptivePlan) -> PrivateData:
-    """The data with the units that the plan protects."""
+def parted(data: PrivateData, units: object, ids: object, plan: Plan | AdaptivePlan) -> Parts:
+    """The data with the units that the plan protects, those to train on apart from those that are held out.
+
+    `units`: whose each row is, where the plan protects users. `ids`: what each row is called, where rows are held out
+    by themselves; where the rows of a data set are public they may be called by their numbers.
+    """
     if plan.unit is Unit.EXAMPLE and units is not None:
         raise InputError("units was given, but the plan protects single rows; make the plan with unit='user'")
     if plan.unit is Unit.USER and units is None:
         raise InputError("the plan protects users; say whose each row is with units=..., one identifier for each row")
-    return data if units is None else replace(data, groups=group(units, data.rows))
+    if plan.holdout is None:
+        return Parts(data if units is None else replace(data, groups=group(units, data.rows)))
+    if units is not None:
+        return hold_out(data, units, plan.holdout.holds_out, are_units=True)
+    if ids is None:
+        if plan.adjacency is Adjacency.ADD_REMOVE:
+            raise InputError(
+                "which rows are held out must depend on nothing but each row itself: give ids, a name for each row "
+                "that stays the same when others come or go (ids_train in a .npz file)"
+            )
+        ids = range(data.rows)
+    return hold_out(data, ids, plan.holdout.holds_out, are_units=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from discreet.core.release import Receipt
 from discreet.data import PrivateData
 from discreet.ledger import Ledger
 from discreet.mechanism import gaussian_release, noise_multiplier
-from discreet.plan import AdaptivePlan, Plan
+from discreet.plan import AdaptivePlan, Metric, Plan
 from discreet.randomness import Purpose, RoundedSampler, Stream
 from discreet.sampling import places_within
 from discreet.training.apply import apply
@@ -26,6 +27,7 @@ from discreet.training.clipping import Clipping
 from discreet.training.control import Control, Metrics, Progress
 from discreet.training.counts import bought_count
 from discreet.training.guard import Guard, model_randomness
+from discreet.training.purchases import Purchases
 
 Chunk = tuple[Tensor, Tensor]
 
@@ -108,6 +110,7 @@ class Session:
         physical_batch: int,
         guard: Guard,
         clipping: Clipping,
+        purchases: Purchases,
         progress: Progress | None = None,
         metrics: Metrics = dict,
     ) -> None:
@@ -118,6 +121,7 @@ class Session:
         self.run, self.stream, self.ledger, self.clipping = run, stream, ledger, clipping
         self.position = ledger.charged_steps(run)
         self._attempt, self._physical_batch, self._guard = attempt, physical_batch, guard
+        self._purchases = purchases
         self._receipts: deque[Receipt] = deque()
         self._batches: deque[IntArray] = deque()
         self.control: Control | None = None
@@ -127,14 +131,14 @@ class Session:
                 progress or Progress([]),
                 spent=lambda: ledger.amounts(run),
                 metrics=metrics,
-                buy=self._count,
+                buy=self._buy,
             )
 
     @property
     def finished(self) -> bool:
         """Whether every step of the plan is over, or an adaptive run has ended."""
         ended = self.control is not None and self.control.progress.ended is not None
-        return self.position >= self.plan.steps or ended
+        return self.position >= self.plan.charges or ended
 
     @property
     def between_blocks(self) -> bool:
@@ -161,7 +165,7 @@ class Session:
         self._guard.check()
         receipt = self._next_receipt()
         chunks = list(self._pieces(self._next_batch(receipt), receipt.position))
-        clip = self.clipping.at(receipt.position, receipt.release)
+        clip = self.clipping.at(self.plan.step_at(receipt.position), receipt.release)
         step = Step(self, chunks, clip)
         with model_randomness(self.stream, receipt.position):
             yield step
@@ -174,8 +178,9 @@ class Session:
         apply(release, self.parameters, self.optimizer, draw.divisor, clip.scales)
         self.clipping.learn(release, clip, noise_multiplier(receipt.release) * total.sensitivity, draw.divisor)
         self._guard.note()
+        self._buy_what_is_due()
         if self.between_blocks:
-            self.ledger.commit(receipt)
+            self.ledger.commit(replace(receipt, position=self.position - 1))
 
     def _next_receipt(self) -> Receipt:
         if self.between_blocks:
@@ -198,18 +203,34 @@ class Session:
             lambda admission: self.ledger.reserve(self.run, self._attempt, admission), self.position
         )
 
-    def _count(self, receipt: Receipt) -> float:
-        """The count of correct predictions that `receipt` paid for."""
-        assert isinstance(self.plan, AdaptivePlan)
-        assert self.plan.counts is not None
+    def _buy_what_is_due(self) -> None:
+        """Take the metrics that a fixed plan buys before its next step; they are charged with the step before."""
+        while isinstance(self.plan, Plan) and self._receipts:
+            metric = self.plan.metric_at(self._receipts[0].position)
+            if metric is None:
+                return
+            self._take(self._receipts.popleft(), metric)
+
+    def _buy(self, receipt: Receipt, metric: Metric | None) -> float:
+        """What an adaptive run bought with a receipt, and a note of it in the ledger."""
+        value = self._take(receipt, metric)
+        self.ledger.commit(receipt)
+        return value
+
+    def _take(self, receipt: Receipt, metric: Metric | None) -> float:
+        """The metric, or the count of correct predictions, that `receipt` paid for."""
         self._guard.check()
         self.position = receipt.position + 1
-        (rows,) = self.plan.counts.sampler.batches(receipt.position, len(self.data), self.stream)
         with model_randomness(self.stream, receipt.position):
-            count = bought_count(self.model, self.data, rows, receipt, self.stream, self.noise)
+            value = self._count(receipt) if metric is None else self._purchases.buy(metric, receipt, self.stream)
         self._guard.check()
-        self.ledger.commit(receipt)
-        return count
+        return value
+
+    def _count(self, receipt: Receipt) -> float:
+        assert isinstance(self.plan, AdaptivePlan)
+        assert self.plan.counts is not None
+        (rows,) = self.plan.counts.sampler.batches(receipt.position, len(self.data), self.stream)
+        return bought_count(self.model, self.data, rows, receipt, self.stream, self.noise)
 
     def _next_batch(self, receipt: Receipt) -> IntArray:
         """Who takes part in the step; the batches of an epoch are drawn together, at its first step."""

@@ -22,6 +22,19 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True)
+class Bought:
+    """A metric on private rows that was bought: `step` charged steps were over then, its own included.
+
+    `deviation` is the standard deviation of `value` around what it measures, a public figure of the plan.
+    """
+
+    step: int
+    metric: str
+    value: float
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
 class Mechanism:
     """What carried the plan out: names of the engine, the noise sampler and the kind of randomness."""
 
@@ -30,6 +43,15 @@ class Mechanism:
     noise: str
     randomness: str
     assumptions: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """What the ledger holds of it."""
+        return {
+            "engine": self.engine,
+            "float_bits": self.float_bits,
+            "noise": self.noise,
+            "randomness": self.randomness,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +70,7 @@ class Trained:
     final: Mapping[str, str]
     secrets: tuple[Path, ...]
     evaluations: tuple[Evaluation, ...] = ()
+    bought: tuple[Bought, ...] = ()
 
     @property
     def charged_steps(self) -> int:

@@ -26,9 +26,10 @@ from discreet.training.checkpoint import Checkpoint, load_checkpoint, save_check
 from discreet.training.clipping import Clipping
 from discreet.training.control import Progress
 from discreet.training.early import EarlyStopping
-from discreet.training.feasible import check_plan, grouped
+from discreet.training.feasible import check_plan, parted
 from discreet.training.guard import Guard
 from discreet.training.progress import progress_bar
+from discreet.training.purchases import Purchases
 from discreet.training.rehearsal import AUTO, rehearse
 from discreet.training.run_folder import RunFolder
 from discreet.training.session import Session
@@ -45,6 +46,7 @@ class Training:
     - `optimizer`: any of torch.optim but LBFGS, over exactly the parameters that require a gradient.
     - `data`: a pair of tensors or a map-style data set of (input, target) pairs. Private.
     - `units`: with a plan for unit="user", whose each row is: a tensor, an array or a list of whole numbers or text.
+    - `ids`: with a plan that holds rows out, the name of each row: the same whatever other rows there are.
     - `public_test`, `public_validation`: pairs of tensors declared public; metrics on them are shown and published. The
       latter is what policies and early stopping look at.
     - `run_dir`: a new folder for the key of the noise, checkpoints and the ledger; nothing in it is for publishing.
@@ -71,6 +73,7 @@ class Training:
         data: object,
         *,
         units: object = None,
+        ids: object = None,
         public_test: tuple[Tensor, Tensor] | None = None,
         public_validation: tuple[Tensor, Tensor] | None = None,
         run_dir: str | Path | None = None,
@@ -92,12 +95,15 @@ class Training:
         admit_optimizer(optimizer, model)
         self.clipping = Clipping(plan.clipping, private_parameters(model), geometry)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
-        self.data = grouped(as_private(data), units, plan)
+        self._parts = parted(as_private(data), units, ids, plan)
+        self.data = self._parts.training
         self.data.check_size(*plan.sampling.sizes(plan.population))
         if any(float(state.get("step", 1)) > 0 for state in optimizer.state.values()):
             raise InputError("the optimizer was used before and remembers gradients; make a new one for the run")
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
         classes = try_every_row(model, criterion, self.data)
+        if self._parts.held_out is not None:
+            try_every_row(model, criterion, self._parts.held_out)
         self._refuse_changed_model("changed when it was called; initialise it on public input first")
         clips = self.clipping.rehearsed()
         self.rehearsal = rehearse(engine, model, criterion, self.data, classes, plan.rows_per_unit, clips)
@@ -105,7 +111,7 @@ class Training:
         for name, public in (("public_test", public_test), ("public_validation", public_validation)):
             if public is not None:
                 check_public(name, public, classes, data)
-        check_plan(plan, model, self.data, public_validation is not None)
+        check_plan(plan, model, criterion, self._parts, public_validation is not None)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
         self._stream = stream
         if resume and run_dir is None:
@@ -141,14 +147,7 @@ class Training:
         self._refuse_changed_model("was changed since this Training was made; make a new one")
         key, run, ledger = self._resumed() if self._resume else self._opened()
         try:
-            randomness = randomness_of(self._stream)
-            mechanism = {
-                "engine": self.engine.name,
-                "float_bits": self.engine.float_bits,
-                "noise": self.noise.name,
-                "randomness": randomness,
-            }
-            attempt = ledger.start_attempt(run, self.plan.fingerprint(), mechanism)
+            attempt = ledger.start_attempt(run, self.plan.fingerprint(), self._mechanism().as_dict())
             self.model.train()
             yield Session(
                 self.plan,
@@ -164,6 +163,7 @@ class Training:
                 physical_batch=self._physical_batch,
                 guard=Guard(self.model, self.initial, self._hidden),
                 clipping=self.clipping,
+                purchases=Purchases(self.plan, self.model, self.criterion, self._parts, self.noise, self._watch.note),
                 progress=self._progress,
                 metrics=self._watch.validated,
             )
@@ -181,12 +181,12 @@ class Training:
 
         `evaluate_every`: steps between evaluations on the public data; by default about twenty in all.
         `progress`: show a bar; by default if standard error is a terminal.
-        `early`: stop early, or keep the best model, by public metrics; the last evaluation is then that of the model
-        that is kept.
+        `early`: stop early, or keep the best model, by public or bought metrics; the last evaluation is then that of
+        the model that is kept.
 
         Ctrl-C and SIGTERM stop the run between two steps, with a checkpoint, as `Interrupted`.
         """
-        steps = self.plan.steps
+        steps = self.plan.charges
         every = max(1, steps // 20) if evaluate_every is None else checks.count("evaluate_every", evaluate_every)
         epsilon = self.plan.guarantee().epsilon
         with (
@@ -194,22 +194,22 @@ class Training:
             stop_requests() as stop,
             progress_bar(steps, epsilon, show=progress) as advance,
         ):
-            enough = self._watch.enough(early)
-            while not enough and session.ready():
+            self._watch.early = early
+            while not self._watch.enough and session.ready():
                 with session.step() as step:
                     for chunk in step.chunks:
                         step.add(self.criterion, chunk)
                 if self.scheduler is not None:
                     self.scheduler.step()
                 if self._watch.due(session.position, every) or session.finished:
-                    enough = self._watch.look(session.position, early)
+                    self._watch.look(session.position)
                 advance(session.position, self.evaluations[-1] if self.evaluations else None, self.clipping.shown())
                 signal = stop()
                 if session.between_blocks or signal is not None:
                     self.save(session)
                 if signal is not None and not session.finished:
                     raise Interrupted(self._stopped(session), signal)
-            self._watch.settle(session.position, early)
+            self._watch.settle(session.position)
             return self.result(session)
 
     def save(self, session: Session) -> None:
@@ -223,10 +223,9 @@ class Training:
                 self.model.state_dict(),
                 self.optimizer.state_dict(),
                 scheduler,
-                tuple(self.evaluations),
-                None if session.control is None else session.control.progress.as_dict(),
-                self._watch.best,
-                self.clipping.state_dict(),
+                progress=None if session.control is None else session.control.progress.as_dict(),
+                clipping=self.clipping.state_dict(),
+                **self._watch.kept(),
             ),
         )
 
@@ -240,19 +239,22 @@ class Training:
                 raise LedgerError(f"the ledger {ledger.shown} has lost charges of this run; restore the newest copy")
         finally:
             ledger.close()
-        assumptions = (self.noise.assumption, self.engine.assumption)
         return Trained(
             model=self.model.eval(),
             plan=self.plan,
             entries=entries,
-            mechanism=Mechanism(
-                self.engine.name, self.engine.float_bits, self.noise.name, randomness_of(self._stream), assumptions
-            ),
+            mechanism=self._mechanism(),
             initial=self.initial,
             final=state_digests(self.model),
             secrets=(self.folder.key, self.folder.checkpoint),
             evaluations=tuple(self.evaluations),
+            bought=tuple(self._watch.bought),
         )
+
+    def _mechanism(self) -> Mechanism:
+        engine, noise = self.engine, self.noise
+        assumptions = (noise.assumption, engine.assumption)
+        return Mechanism(engine.name, engine.float_bits, noise.name, randomness_of(self._stream), assumptions)
 
     def _refuse_changed_model(self, why: str) -> None:
         """The state a run starts from is declared public, so it must be the one that was looked at first."""
@@ -308,13 +310,13 @@ class Training:
                 "the run: the ledger is an older copy; restore the newest one, nothing was released"
             )
         checkpoint.restore(self.model, self.optimizer, self.scheduler)
-        self._watch.evaluations, self._watch.best = list(checkpoint.evaluations), checkpoint.best
+        self._watch.restore(checkpoint)
         self.clipping.load_state_dict(checkpoint.clipping or {})
         if checkpoint.progress is not None:
             self._progress = Progress.from_dict(checkpoint.progress)
 
     def _stopped(self, session: Session) -> str:
         return (
-            f"stopped after step {session.position} of {self.plan.steps}; go on with --resume {self.folder.path}, or "
+            f"stopped after step {session.position} of {self.plan.charges}; go on with --resume {self.folder.path}, or "
             f"publish what there is with --resume {self.folder.path} --finish"
         )

@@ -1,4 +1,4 @@
-"""What a run sees of public data on its way, and the best model by it."""
+"""What a run sees of public data on its way, and of private data where it buys metrics; the best model by it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,42 @@ from torch import Tensor, nn
 
 from discreet.clipping import Criterion
 from discreet.core.errors import InputError
-from discreet.training.early import EarlyStopping
+from discreet.training.checkpoint import Checkpoint
+from discreet.training.early import EarlyStopping, is_bought
 from discreet.training.evaluation import evaluate
-from discreet.training.trained import Evaluation
+from discreet.training.trained import Bought, Evaluation
 
 Public = tuple[Tensor, Tensor] | None
 
 
 class Watch:
-    """Evaluations of a model on data declared public, and the state that was best, if a run looks for it."""
+    """Evaluations of a model on data declared public, metrics that were bought, and the state that was best by one.
+
+    `early` is the rule of the run, if it has one: it looks at public metrics or at one that is bought.
+    """
 
     def __init__(self, model: nn.Module, criterion: Criterion, test: Public, validation: Public) -> None:
         self._model, self._criterion, self._test, self._validation = model, criterion, test, validation
         self.evaluations: list[Evaluation] = []
+        self.bought: list[Bought] = []
         self.best: dict[str, Any] | None = None
+        self.early: EarlyStopping | None = None
         self._asked = 0
+
+    def note(self, bought: Bought) -> None:
+        """Keep a metric that was bought, and the model if it is the best by it."""
+        self.bought.append(bought)
+        if self.early is not None and self.early.metric == bought.metric:
+            self._keep_if_best()
+
+    def kept(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {"evaluations": tuple(self.evaluations), "bought": tuple(self.bought), "best": self.best}
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint."""
+        self.evaluations, self.bought = list(checkpoint.evaluations), list(checkpoint.bought)
+        self.best = checkpoint.best
 
     def validated(self) -> dict[str, float]:
         """Metrics on the validation data: what policies see."""
@@ -33,33 +54,44 @@ class Watch:
         before, self._asked = self._asked or position - 1, position
         return position // every > before // every
 
-    def look(self, position: int, early: EarlyStopping | None) -> bool:
-        """Note the metrics after `position` steps, if there is public data; whether they are a reason to stop."""
+    def look(self, position: int) -> None:
+        """Note the metrics after `position` steps, if there is public data, and the model if it is the best by them."""
         metrics = self._metrics()
+        if metrics:
+            self.evaluations.append(Evaluation(position, metrics))
+        if self.early is None or is_bought(self.early.metric):
+            return
         if not metrics:
-            if early is not None:
-                raise InputError("early stopping needs public_validation (or public_test) to look at")
-            return False
-        self.evaluations.append(Evaluation(position, metrics))
-        if early is None:
-            return False
-        if early.keep_best and early.is_best(self.evaluations):
-            self.best = {name: tensor.clone() for name, tensor in self._model.state_dict().items()}
-        return early.should_stop(self.evaluations)
+            raise InputError("early stopping needs public_validation (or public_test) to look at, or a bought metric")
+        self._keep_if_best()
 
-    def enough(self, early: EarlyStopping | None) -> bool:
+    @property
+    def enough(self) -> bool:
         """Whether what was seen so far is a reason to stop."""
-        return early is not None and early.should_stop(self.evaluations)
+        return self.early is not None and self.early.should_stop(self._seen)
 
-    def settle(self, position: int, early: EarlyStopping | None) -> None:
+    def settle(self, position: int) -> None:
         """Look at what the run ended with, and put back the best model, whose metrics are then the last."""
         if not self.evaluations or self.evaluations[-1].step != position:
-            self.look(position, early)
-        if early is not None and early.keep_best and self.best is not None:
+            self.look(position)
+        if self.early is not None and self.early.keep_best and self.best is not None:
             self._model.load_state_dict(self.best)
             metrics = self._metrics()
-            if metrics != self.evaluations[-1].metrics:
+            if metrics and metrics != self.evaluations[-1].metrics:
                 self.evaluations.append(Evaluation(position, metrics))
+
+    @property
+    def _seen(self) -> list[Evaluation]:
+        """What the rule looks at."""
+        if self.early is None or not is_bought(self.early.metric):
+            return self.evaluations
+        name = self.early.metric
+        return [Evaluation(one.step, {name: one.value}) for one in self.bought if one.metric == name]
+
+    def _keep_if_best(self) -> None:
+        assert self.early is not None
+        if self.early.keep_best and self.early.is_best(self._seen):
+            self.best = {name: tensor.clone() for name, tensor in self._model.state_dict().items()}
 
     def _metrics(self) -> dict[str, float]:
         found = {} if self._test is None else evaluate(self._model, self._criterion, *self._test)

@@ -23,6 +23,7 @@ _RATIO = {
     "covariance": math.sqrt(2.0),
     "count": 1.0,
     "histogram": math.sqrt(2.0),
+    "loss": 2.0,
 }
 _FIELDS = {
     "gaussian": {"event", "noise_multiplier", "query"},

@@ -1,0 +1,46 @@
+"""Which units are held out of training: a function of each unit's own identifier, and of nothing else.
+
+So adding, removing or blanking a unit moves no other from one part to the other, and two data sets that differ in one
+unit differ in one part only. What is released of the other part is then the same on both, given what was released
+before: the loss of a run is that of the part in which they differ. Under add/remove and zero-out a run therefore costs
+as much as the dearer of its parts (McSherry 2009, theorem 4, is the pure case; here step by step, since what is
+measured on one part depends on releases of the other). A replaced unit may have another identifier and change parts, so
+under replace-one the parts are composed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated
+
+from pydantic import Field
+
+from discreet.core import checks
+from discreet.plan.validation import Frozen
+
+
+class Holdout(Frozen):
+    """A `share` of all units is never trained on; `salt` is public and chosen before the data is seen."""
+
+    share: Annotated[float, Field(gt=0, lt=1)]
+    salt: str = "discreet holdout 1"
+
+    def holds_out(self, identifier: int | str) -> bool:
+        """Whether the unit with this identifier is held out: its hash lies in the first `share` of all hashes."""
+        kind = "text" if isinstance(identifier, str) else "number"
+        digest = hashlib.sha256(f"{self.salt}\n{kind}\n{identifier}".encode()).digest()
+        numerator, denominator = self.share.as_integer_ratio()
+        return int.from_bytes(digest[:8]) * denominator < numerator << 64
+
+    def training_units(self, population: float) -> float:
+        """How many of a declared population are trained on, on average."""
+        return population * (1 - self.share)
+
+    def units(self, training: float) -> float:
+        """How many units are held out, on average, beside so many that are trained on."""
+        return training * self.share / (1 - self.share)
+
+
+def as_holdout(given: float | Holdout | None) -> Holdout | None:
+    """A share as a `Holdout`."""
+    return Holdout(share=checks.open_unit("holdout", given)) if isinstance(given, float | int) else given

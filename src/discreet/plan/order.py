@@ -1,0 +1,157 @@
+"""In which order a fixed plan releases: the periods of its sampler, and between them the metrics that it buys.
+
+A place in this order is a charged step: a step of training, or a metric that is bought.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from discreet.core.errors import BudgetExhausted, LedgerError
+from discreet.core.events import Compose, Event, Gaussian, Repeat
+from discreet.plan.metrics import Metric, Part
+
+if TYPE_CHECKING:
+    from discreet.plan.plan import NoisePhase, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """`count` equal events in a row, each of `places` charged steps; `metric` if it is one that is bought."""
+
+    event: Event
+    count: int
+    places: int
+    metric: Metric | None = None
+
+    @property
+    def length(self) -> int:
+        """How many charged steps it covers."""
+        return self.count * self.places
+
+
+@lru_cache(maxsize=32)
+def order(plan: Plan) -> tuple[Stretch, ...]:
+    """The whole plan, in order."""
+    return tuple(_with_metrics(plan))
+
+
+def first_steps(
+    plan: Plan, count: int, parts: Sequence[Part] = ("training", "holdout"), *, steps: bool = True
+) -> Event:
+    """What the first `count` charged steps release of these parts of the data; a period that has begun counts whole.
+
+    Without `steps`: the metrics among them alone.
+    """
+    found: list[Event] = []
+    left = count
+    for stretch in order(plan):
+        if left <= 0:
+            break
+        taken = min(stretch.count, math.ceil(left / stretch.places))
+        left -= taken * stretch.places
+        part: Part = "training" if stretch.metric is None else stretch.metric.rows
+        if part in parts and (steps or stretch.metric is not None):
+            found.append(Repeat(stretch.event, taken))
+    return Compose(tuple(found))
+
+
+def next_block(plan: Plan, position: int) -> tuple[Event, ...]:
+    """The events of the next block when `position` steps are charged already, at most to the end of the plan.
+
+    The k-th charged step always uses the k-th of the plan, so what is charged is a prefix of it. A block is whole
+    periods, at least one, and a metric belongs to the block of the step before it.
+    """
+    events: list[Event] = []
+    room, begin = max(1, plan.block // plan.sampler.period), 0
+    for stretch in order(plan):
+        done, inside = divmod(min(max(0, position - begin), stretch.length), stretch.places)
+        if inside:
+            raise LedgerError(f"{position} steps are charged, which is no whole number of periods of the sampler")
+        begin += stretch.length
+        if begin <= position:
+            continue
+        left = stretch.count - done
+        taken = left if stretch.metric is not None else min(left, room)
+        events.extend([stretch.event] * taken)
+        if stretch.metric is None:
+            room -= taken
+        if taken < left:
+            break
+    if not events:
+        raise BudgetExhausted(f"all {begin} steps of the plan are charged; nothing more may be released")
+    return tuple(events)
+
+
+def metric_at(plan: Plan, position: int) -> Metric | None:
+    """The metric that is bought at a place; None for a step of training."""
+    if not plan.metrics:
+        return None
+    end = 0
+    for stretch in order(plan):
+        end += stretch.length
+        if position < end:
+            return stretch.metric
+    return None
+
+
+def step_at(plan: Plan, position: int) -> int:
+    """How many steps of training come before a place."""
+    if not plan.metrics:
+        return position
+    steps = end = 0
+    for stretch in order(plan):
+        if stretch.metric is None:
+            steps += min(stretch.length, max(0, position - end))
+        end += stretch.length
+    return steps
+
+
+def _with_metrics(plan: Plan) -> Iterator[Stretch]:
+    period, steps = plan.sampler.period, 0
+    for event, count in _periods(plan):
+        left = count
+        while left > 0:
+            due = min((_next_due(metric, steps, plan.steps) for metric in plan.metrics), default=plan.steps)
+            taken = min(left, (due - steps) // period)
+            yield Stretch(event, taken, period)
+            left, steps = left - taken, steps + taken * period
+            for metric in plan.metrics:
+                if steps == _next_due(metric, steps - 1, plan.steps):
+                    yield Stretch(metric.event, 1, 1, metric)
+
+
+def _next_due(metric: Metric, steps: int, whole: int) -> int:
+    """The first step beyond `steps` after which the metric is bought; that of the end for one that is not."""
+    return whole if metric.every is None else (steps // metric.every + 1) * metric.every
+
+
+def _periods(plan: Plan) -> Iterator[tuple[Event, int]]:
+    """What the periods of the sampler release, in order, equal neighbours counted together."""
+    sampler = plan.sampler
+    if sampler.period == 1:
+        for phase in plan.noise:
+            yield sampler.event(Gaussian(phase.multiplier)), phase.steps
+        return
+    for inner, equal in itertools.groupby(_cut(plan.noise, sampler.period)):
+        yield sampler.event(inner), len(list(equal))
+
+
+def _cut(noise: Sequence[NoisePhase], period: int) -> Iterator[Event]:
+    """What each period of `period` steps releases, as in `Epoch.event`."""
+    parts: list[Event] = []
+    room = period
+    for phase in noise:
+        left = phase.steps
+        while left > 0:
+            taken = min(left, room)
+            parts.append(Repeat(Gaussian(phase.multiplier), taken))
+            left, room = left - taken, room - taken
+            if room == 0:
+                yield Compose(tuple(parts))
+                parts, room = [], period

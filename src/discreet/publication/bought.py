@@ -1,0 +1,166 @@
+"""What a certificate says of metrics on private rows, checked without the code that trains.
+
+A fixed plan buys metrics at the steps that it names; they stand between its steps, as further events. Units that are
+held out are in no event of a step, and those that are trained on in no metric on held-out rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from discreet.core.errors import InputError
+from discreet.publication.planned import Runs, merged, places, planned, stated, steps_in
+
+_FIELDS = {"kind", "noise", "every", "bound", "rows", "rate"}
+_QUERIES = {"accuracy": "centred_bit", "loss": "loss"}
+_NO_HOLDOUT = ("fixed_size", "shuffle")
+
+
+def metrics_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """The metrics that a plan buys, each with what it must say; `InputError` otherwise."""
+    found: list[dict[str, Any]] = plan.get("metrics", [])
+    for metric in found:
+        if set(metric) != _FIELDS or metric["kind"] not in _QUERIES or metric["rows"] not in ("training", "holdout"):
+            raise InputError(f"a metric needs exactly the fields {sorted(_FIELDS)}, a known kind and known rows")
+        if (metric["kind"] == "loss") != (metric["bound"] is not None):
+            raise InputError("a loss has a bound, an accuracy none")
+        numbers = [metric["noise"], *(metric[name] for name in ("bound", "rate") if metric[name] is not None)]
+        if not all(type(value) in (int, float) and 0 < value < math.inf for value in numbers):
+            raise InputError("the figures of a metric must be finite and above 0")
+        if metric["every"] is not None and not (type(metric["every"]) is int and metric["every"] >= 1):
+            raise InputError("a metric is bought every so many steps, a whole number")
+    if len({name_of(metric) for metric in found}) < len(found):
+        raise InputError("two metrics have the same name")
+    held, share = any(metric["rows"] == "holdout" for metric in found), _share(plan)
+    if held != (share is not None):
+        raise InputError("rows are held out exactly where a metric is on held-out rows")
+    if held and plan["sampling"]["kind"] in _NO_HOLDOUT:
+        raise InputError(f"{plan['sampling']['kind']} sampling needs to know how many rows it draws from")
+    return found
+
+
+def name_of(metric: dict[str, Any]) -> str:
+    """What a metric is called."""
+    return f"{metric['rows']}_{metric['kind']}"
+
+
+def event_of(metric: dict[str, Any]) -> dict[str, Any]:
+    """What buying a metric once releases."""
+    noise, query = float(metric["noise"]), _QUERIES[metric["kind"]]
+    event: dict[str, Any] = {"event": "gaussian", "noise_multiplier": noise, "query": query}
+    return event if metric["rate"] is None else {"event": "poisson", "rate": metric["rate"], "of": event}
+
+
+def in_order(plan: dict[str, Any]) -> list[tuple[dict[str, Any], int, str | None]]:
+    """All events of a fixed plan as (event, how often, name of the metric; None for steps)."""
+    steps = planned(plan)
+    whole, metrics = steps_in(steps), metrics_of(plan)
+    found: list[tuple[dict[str, Any], int, str | None]] = []
+    done = 0
+    for event, count in steps:
+        size, left = places(event), count
+        while left > 0:
+            due = min([whole, *(_due_after(done, metric, whole) for metric in metrics)])
+            taken = min(left, (due - done) // size)
+            if taken < 1:
+                raise InputError(f"a metric falls inside a period of {size} steps")
+            found.append((event, taken, None))
+            done, left = done + taken * size, left - taken
+            found += [(event_of(one), 1, name_of(one)) for one in metrics if _due_after(done - 1, one, whole) == done]
+    return found
+
+
+def all_events(plan: dict[str, Any]) -> Runs:
+    """The events of a fixed plan, in order."""
+    return merged((event, count) for event, count, _ in in_order(plan))
+
+
+def parts(plan: dict[str, Any], events: dict[str, Any]) -> list[dict[str, Any]]:
+    """The events of which a change of one unit touches: all of them, or those of either part of the data.
+
+    A unit is in the part that its own identifier says. Given what was released before, the other part's releases have
+    the same law on both of two neighbours, so that they add nothing to the privacy loss. A replaced unit may change
+    parts: then all count.
+    """
+    if _share(plan) is None or plan["adjacency"] == "replace_one":
+        return [events]
+    held = [(event, count, name is not None and name.startswith("holdout_")) for event, count, name in in_order(plan)]
+    return [
+        {
+            "event": "compose",
+            "of": [{"event": "repeat", "count": n, "of": event} for event, n, out in held if out is side],
+        }
+        for side in (False, True)
+    ]
+
+
+def check_bought(facts: dict[str, Any]) -> tuple[bool, str]:
+    """Each metric that the certificate shows was charged, at its place, once, and is as exact as its noise says."""
+    plan, shown = facts["plan"], facts["bought_metrics"]
+    known, paid = {name_of(metric): metric for metric in metrics_of(plan)}, dict(_paid(facts))
+    last = 0
+    for entry in shown:
+        if set(entry) != {"step", "metric", "value", "standard_deviation"}:
+            return False, "a metric that was bought has other fields than it should"
+        step, metric = entry["step"], known.get(entry["metric"])
+        if metric is None or type(step) is not int or paid.get(step) != event_of(metric):
+            return False, f"the metric {str(entry['metric'])[:80]!r} at step {str(step)[:20]} was not charged"
+        if not last < step:
+            return False, f"two metrics are shown for step {step}, or out of order"
+        last = step
+        if not (type(entry["value"]) is float and math.isfinite(entry["value"])):
+            return False, f"the metric at step {step} has no value"
+        if not math.isclose(entry["standard_deviation"], _deviation(plan, metric), rel_tol=1e-9):
+            return False, f"the metric at step {step} is not as exact as it says"
+        if plan.get("kind") != "adaptive" and _name_at(plan, step) != entry["metric"]:
+            return False, f"the plan buys another metric at step {step}"
+    return True, f"{len(shown)} metrics on private rows, each one charged" if shown else "no metric on private rows"
+
+
+def _paid(facts: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(the charged steps when it was over, the event) of every charge of a single step."""
+    at = 0
+    for entry in facts["ledger"]["entries"]:
+        if entry["kind"] != "reservation":
+            continue
+        for event, count in stated(entry["body"]):
+            for _ in range(count):
+                at += places(event)
+                yield at, event
+
+
+def _name_at(plan: dict[str, Any], step: int) -> str | None:
+    at = 0
+    for event, count, name in in_order(plan):
+        at += count * places(event)
+        if step <= at:
+            return name
+    return None
+
+
+def _deviation(plan: dict[str, Any], metric: dict[str, Any]) -> float:
+    """Of noise, and of how many units there happened to be: each adds at most half the range."""
+    share, rate = _share(plan), metric["rate"] or 1.0
+    units, part = plan["population"], 1.0
+    if share is not None:
+        part = share if metric["rows"] == "holdout" else 1 - share
+        units = units * share / (1 - share) if metric["rows"] == "holdout" else units
+    half = (1.0 if metric["bound"] is None else metric["bound"]) / 2
+    return float(half * math.sqrt((metric["noise"] / (units * rate)) ** 2 + (1 - part * rate) / (units * rate)))
+
+
+def _share(plan: dict[str, Any]) -> float | None:
+    holdout = plan.get("holdout")
+    if holdout is None:
+        return None
+    share = holdout["share"]
+    if set(holdout) != {"share", "salt"} or type(share) is not float or not 0 < share < 1:
+        raise InputError("a holdout has a share between 0 and 1, and a salt")
+    return share
+
+
+def _due_after(step: int, metric: dict[str, Any], whole: int) -> int:
+    every: int | None = metric["every"]
+    return whole if every is None else step - step % every + every

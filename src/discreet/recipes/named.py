@@ -1,0 +1,56 @@
+"""What recipes call by name: optimizers and schedules of the learning rate, with their arguments as further keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.optim import lr_scheduler
+
+from discreet.core.errors import InputError
+from discreet.plan.validation import Frozen
+
+OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
+    "sgd": torch.optim.SGD,
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "adagrad": torch.optim.Adagrad,
+    "rmsprop": torch.optim.RMSprop,
+}
+
+SCHEDULERS: dict[str, type[lr_scheduler.LRScheduler]] = {
+    "constant": lr_scheduler.ConstantLR,
+    "cosine": lr_scheduler.CosineAnnealingLR,
+    "cyclic": lr_scheduler.CyclicLR,
+    "exponential": lr_scheduler.ExponentialLR,
+    "linear": lr_scheduler.LinearLR,
+    "multi_step": lr_scheduler.MultiStepLR,
+    "one_cycle": lr_scheduler.OneCycleLR,
+    "polynomial": lr_scheduler.PolynomialLR,
+    "step": lr_scheduler.StepLR,
+    "warm_restarts": lr_scheduler.CosineAnnealingWarmRestarts,
+}
+"""Schedules of the learning rate by the name that recipes give them; their arguments are torch's, in steps."""
+
+
+class Named(Frozen):
+    """Something from a table, with the arguments for it as further keys."""
+
+    model_config = Frozen.model_config | {"extra": "allow"}
+    name: str
+
+    def build(self, table: Mapping[str, Any], *first: Any) -> Any:
+        """Call the entry `name` of `table` with these arguments."""
+        try:
+            return table[self.name](*first, **(self.model_extra or {}))
+        except (TypeError, ValueError, RuntimeError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"recipe: {self.name} cannot take these arguments: {reason}") from None
+
+
+def known(name: str, table: Mapping[str, object]) -> str:
+    """`name`, if the table has it."""
+    if name not in table:
+        raise ValueError(f"unknown name; known: {', '.join(table)}")
+    return name

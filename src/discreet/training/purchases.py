@@ -1,0 +1,98 @@
+"""Metrics on private rows, bought: the centred sum over units, on a grid, with Gaussian noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from torch import Tensor, nn
+
+from discreet.clipping import Criterion
+from discreet.core.arrays import IntArray
+from discreet.core.errors import InputError
+from discreet.core.release import ClippedSum, Receipt
+from discreet.data import Parts, PrivateData
+from discreet.mechanism import gaussian_release, grid_for
+from discreet.plan import AdaptivePlan, Metric, Plan
+from discreet.randomness import RoundedSampler, Stream
+from discreet.training.alone import predicted
+from discreet.training.counts import is_right
+from discreet.training.trained import Bought
+
+_NAME = "metric"
+
+
+class Purchases:
+    """Takes the metrics that a plan buys, as receipts pay for them; each goes to `note`."""
+
+    def __init__(
+        self,
+        plan: Plan | AdaptivePlan,
+        model: nn.Module,
+        criterion: Criterion,
+        parts: Parts,
+        noise: RoundedSampler,
+        note: Callable[[Bought], None],
+    ) -> None:
+        self._plan, self._model, self._criterion = plan, model, criterion
+        self._parts, self._noise, self._note = parts, noise, note
+
+    def buy(self, metric: Metric, receipt: Receipt, stream: Stream) -> float:
+        """The metric of the model as it is, of the units that the receipt's draw takes.
+
+        Each unit's value is rounded towards zero to a multiple of the grid before it is added, in whole numbers: the
+        sum is exact, and no unit moves it by more than `metric.contribution`.
+        """
+        data = self._parts.training if metric.rows == "training" else self._parts.held_out
+        assert data is not None
+        grid = grid_for(receipt.release, metric.contribution)
+        (drawn,) = metric.sampler.batches(receipt.position, len(data), stream)
+        units = sum(math.trunc((value - metric.contribution) / grid) for value in self._values(metric, data, drawn))
+        total = ClippedSum({_NAME: np.array([units * grid])}, metric.contribution, grid)
+        noisy = float(gaussian_release(total, receipt, stream, self._noise).tensors[_NAME][0])
+        declared, share = units_of(self._plan, metric)
+        bought = Bought(
+            receipt.position + 1, metric.name, metric.value(noisy, declared), metric.deviation(declared, share)
+        )
+        self._note(bought)
+        return bought.value
+
+    def _values(self, metric: Metric, data: PrivateData, drawn: IntArray) -> Iterator[float]:
+        """What each unit counts, in [0, metric.range]: the mean over its rows."""
+        if data.groups is None:
+            yield from self._rows(metric, data, drawn)
+            return
+        for unit in drawn:
+            places = np.arange(data.groups.counts(np.array([unit]))[0])
+            values = list(self._rows(metric, data, data.groups.rows(int(unit), places)))
+            yield min(metric.range, math.fsum(values) / len(values))
+
+    def _rows(self, metric: Metric, data: PrivateData, rows: IntArray) -> Iterator[float]:
+        for output, target in predicted(self._model, data, rows):
+            if metric.kind == "accuracy":
+                yield float(is_right(output, target))
+            else:
+                yield _clipped(self._criterion(output, target), metric.range)
+
+
+def units_of(plan: Plan | AdaptivePlan, metric: Metric) -> tuple[float, float]:
+    """The declared number of units that a metric is about, and their share of all units."""
+    if plan.holdout is None:
+        return plan.population, 1.0
+    if metric.rows == "training":
+        return plan.population, 1 - plan.holdout.share
+    return plan.holdout.units(plan.population), plan.holdout.share
+
+
+def check_losses(model: nn.Module, criterion: Criterion, data: PrivateData) -> None:
+    """Refuse a criterion that gives no number for a single row, before anything is charged."""
+    output, target = next(predicted(model, data, np.zeros(1, np.int64)))
+    if criterion(output, target).numel() != 1:
+        raise InputError("a loss that is bought must be one number per row; use a criterion with a reduction")
+
+
+def _clipped(loss: Tensor, bound: float) -> float:
+    """The loss of a row in [0, bound]; one that is no number counts as the largest."""
+    value = float(loss.sum())
+    return bound if math.isnan(value) else min(bound, max(0.0, value))
