@@ -74,11 +74,13 @@ class Recipe(Frozen):
     `population`, `rate` (of Poisson sampling) or `sampling` (any other kind), `steps`, `clip_norm`, `adjacency`,
     `unit` and `rows_per_unit` describe the plan; its noise is calibrated to (`epsilon`, `delta`). Under add/remove
     none of them is read off the data. Instead of `clip_norm`, `clip_schedule` (like `schedule`) is the norm over time,
-    and `clipping` any other way to clip: `{per_layer: 0.5}`, or `kind: adaptive` with its settings. `schedule` (`exponential:initial=10,rate=0.01`) is the noise over time: its
-    shape, scaled to `epsilon`, or all of it if there is no epsilon. `adaptive` leaves the noise to a policy, within
-    `epsilon` and at most `steps`. `validation` is the share of the public test rows that policies and `patience` look
-    at; metrics of the test are on the others. `patience` stops after so many evaluations without a better validation
-    accuracy, and keeps the best.
+    and `clipping` any other way to clip: `{per_layer: 0.5}`, or `kind: adaptive` with its settings.
+
+    `schedule` (`exponential:initial=10,rate=0.01`) is the noise over time: its shape, scaled to `epsilon`, or all of it
+    if there is no epsilon. `adaptive` leaves the noise to a policy, within `epsilon` and at most `steps`.
+
+    `validation` is the share of the public test rows that policies and `patience` look at; metrics of the test are on
+    the others. `patience` stops after so many evaluations without a better validation accuracy, and keeps the best.
     """
 
     data: str
