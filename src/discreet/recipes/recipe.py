@@ -17,7 +17,18 @@ from discreet.accounting import schedules
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.data import DATASETS, Split
-from discreet.plan import AdaptivePlan, Counts, NoSampling, Plan, PoissonSampling, Sampling, ShuffleSampling
+from discreet.plan import (
+    AdaptivePlan,
+    BoxClipping,
+    Counts,
+    EllipsoidClipping,
+    NoSampling,
+    Plan,
+    PoissonSampling,
+    Sampling,
+    ShuffleSampling,
+)
+from discreet.plan.clipping import Clipping
 from discreet.plan.plan import Delta, Positive
 from discreet.plan.policies import Policy
 from discreet.plan.sampling import Count, Rate
@@ -41,11 +52,15 @@ class Recipe(Frozen):
 
     `population`, `rate` (of Poisson sampling) or `sampling` (any other kind), `steps`, `clip_norm`, `adjacency`,
     `unit` and `rows_per_unit` describe the plan; its noise is calibrated to (`epsilon`, `delta`). Under add/remove
-    none of them is read off the data. `schedule` (`exponential:initial=10,rate=0.01`) is the noise over time: its
-    shape, scaled to `epsilon`, or all of it if there is no epsilon. `adaptive` leaves the noise to a policy, within
-    `epsilon` and at most `steps`. `validation` is the share of the public test rows that policies and `patience` look
-    at; metrics of the test are on the others. `patience` stops after so many evaluations without a better validation
-    accuracy, and keeps the best. `scheduler` changes the learning rate after every step, as torch does.
+    none of them is read off the data. Instead of `clip_norm`, `clip_schedule` (like `schedule`) is the norm over time,
+    and `clipping` any other way to clip: `{per_layer: 0.5}`, or `kind: adaptive` with its settings.
+
+    `schedule` (`exponential:initial=10,rate=0.01`) is the noise over time: its shape, scaled to `epsilon`, or all of it
+    if there is no epsilon. `adaptive` leaves the noise to a policy, within `epsilon` and at most `steps`. `scheduler`
+    changes the learning rate after every step, as torch does.
+
+    `validation` is the share of the public test rows that policies and `patience` look at; metrics of the test are on
+    the others. `patience` stops after so many evaluations without a better validation accuracy, and keeps the best.
     """
 
     data: str
@@ -56,7 +71,9 @@ class Recipe(Frozen):
     rate: Rate | None = None
     sampling: Sampling | None = None
     steps: Count
-    clip_norm: Positive
+    clip_norm: Positive | None = None
+    clip_schedule: str | None = None
+    clipping: Clipping | None = None
     epsilon: Positive | None = None
     delta: Delta
     schedule: str | None = None
@@ -98,6 +115,12 @@ class Recipe(Frozen):
     def _one_way_to_draw(self) -> Recipe:
         if (self.rate is None) == (self.sampling is None):
             raise ValueError("give either rate (for Poisson sampling) or sampling")
+        if sum(way is not None for way in (self.clip_norm, self.clip_schedule, self.clipping)) != 1:
+            raise ValueError("give one of clip_norm, clip_schedule and clipping")
+        if isinstance(self.clipping, EllipsoidClipping | BoxClipping):
+            raise ValueError(
+                f"{self.clipping.kind} clipping needs scales; give them to Training(geometry=...) in Python"
+            )
         if self.epsilon is None and (self.schedule is None or self.adaptive is not None):
             raise ValueError("give epsilon (only a schedule does without)")
         if self.patience is not None and not self.validation:
@@ -114,7 +137,8 @@ class Recipe(Frozen):
             self._sampling,
             population=self.population,
             steps=self.steps,
-            clip_norm=self.clip_norm,
+            clip_norm=self._clip_norm,
+            clipping=self.clipping,
             delta=self.delta,
             adjacency=self.adjacency,
             unit=self.unit,
@@ -126,6 +150,10 @@ class Recipe(Frozen):
     @property
     def _sampling(self) -> Sampling:
         return self.sampling or PoissonSampling(rate=self.rate or 0)
+
+    @property
+    def _clip_norm(self) -> float | schedules.Schedule | None:
+        return self.clip_norm if self.clip_schedule is None else schedules.parse(self.clip_schedule)
 
     def _adaptive_plan(self, chosen: Adaptive) -> AdaptivePlan:
         sampling = self._sampling
@@ -139,7 +167,8 @@ class Recipe(Frozen):
             epsilon=self.epsilon,
             delta=self.delta,
             population=self.population,
-            clip_norm=self.clip_norm,
+            clip_norm=self._clip_norm,
+            clipping=self.clipping,
             policy=chosen.policy,
             noise_multiplier=chosen.noise_multiplier,
             most_steps=self.steps,
