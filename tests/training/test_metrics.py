@@ -168,14 +168,45 @@ def test_the_noise_has_the_scale_that_is_stated() -> None:
 
 
 def test_the_stated_deviation_covers_how_many_happen_to_be_held_out() -> None:
-    """Noise and the size of the holdout, drawn 4,000 times; relative error of a variance about 2 %, allowed 12 %."""
+    """Noise and the size of the holdout, drawn 4,000 times; relative error of a deviation about 1 %, allowed 6 %."""
     generator = np.random.Generator(np.random.PCG64(0))
     metric, share, whole, accuracy = Metric(noise=4.0, rows="holdout"), 0.2, 500, 1.0
     units = share * whole
     held = generator.binomial(whole, share, 4000)
-    values = [metric.value((accuracy - 0.5) * n + 2.0 * generator.normal(), units) for n in held]
+    noisy = [(accuracy - 0.5) * n + 2.0 * generator.normal() for n in held]
+    values = [metric.value(total, units) for total in noisy]
     assert np.std(values) == pytest.approx(metric.deviation(units, share), rel=0.06)
     assert np.mean(values) == pytest.approx(accuracy, abs=0.01)
+    size = Metric(kind="size", noise=4.0, rows="holdout")
+    divided = [metric.value(total, n + 4.0 * generator.normal()) for total, n in zip(noisy, held, strict=True)]
+    assert np.std(divided) == pytest.approx(metric.deviation(units, share, size), rel=0.06)
+    assert np.mean(divided) == pytest.approx(accuracy, abs=0.01)
+
+
+def test_a_noisy_size_divides_where_it_is_bought(tmp_path: Path) -> None:
+    """Eighteen rows where 24 are declared; the size is bought once, before the first accuracy."""
+    metrics = [Metric(noise=1e-3, every=2), Metric(kind="size", noise=1e-3)]
+    plan = unsampled(steps=4, metrics=metrics)
+    trained = tiny_training(tmp_path, plan=plan, data=blobs(18)).run()
+    assert [(one.step, one.metric) for one in trained.bought] == [
+        (3, "training_size"),
+        (4, "training_accuracy"),
+        (7, "training_accuracy"),
+    ]
+    size, _, last = trained.bought
+    assert size.value == pytest.approx(18, abs=0.01)
+    assert size.deviation == 1e-3
+    right = int((trained.model(blobs(18)[0]).argmax(1) == blobs(18)[1]).sum())
+    assert last.value == pytest.approx(right / 18, abs=1e-3)
+    assert last.deviation == pytest.approx(0.5 * math.sqrt(2) * 1e-3 / 24)
+
+
+def test_an_adaptive_run_buys_the_size_once(tmp_path: Path) -> None:
+    metrics = [Metric(noise=9.0), Metric(kind="size", noise=9.0)]
+    trained = tiny_training(tmp_path, plan=adaptive(metrics=metrics)).run()
+    names = [one.metric for one in trained.bought]
+    assert names == ["training_size", *["training_accuracy"] * (len(names) - 1)]
+    assert len(names) > 2
 
 
 # In a run -------------------------------------------------------------------------------------------------------------
@@ -413,6 +444,8 @@ def test_rows_without_names_are_refused_where_their_number_is_private(tmp_path: 
         (lambda: tiny_plan(metrics=[Metric(noise=1.0), Metric(noise=2.0)]), "twice"),
         (lambda: tiny_plan(metrics=[Metric(noise=1.0, rows="holdout")]), "none are held out"),
         (lambda: tiny_plan(holdout=0.3), "for nothing"),
+        (lambda: tiny_plan(metrics=[Metric(kind="size", noise=3.0)]), "for nothing"),
+        (lambda: Metric(kind="size", noise=3.0, every=2), "bought once"),
         (lambda: tiny_plan(holdout=1.0), "less than 1"),
         (lambda: adaptive(metrics=[Metric(noise=1.0, every=3)]), "after each phase"),
         (lambda: tiny_plan(metrics=[Metric(noise=1.0, every=1)]).calibrate(1.0), "the metrics alone cost"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from torch import nn
 
 from discreet.clipping import Criterion
+from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.plan.validation import validate
@@ -66,6 +67,7 @@ class Job:
             optimizer,
             split.train,
             units=split.units,
+            ids=split.ids if self.recipe.unit is Unit.EXAMPLE else None,
             public_test=split.test,
             public_validation=split.validation,
             run_dir=self.folder,
@@ -82,7 +84,7 @@ class Job:
                 trained = training.result(session)
         else:
             patience = self.recipe.patience
-            early = None if patience is None else EarlyStopping(patience=patience)
+            early = None if patience is None else EarlyStopping(self.recipe.watch, patience)
             trained = training.run(evaluate_every=self.recipe.evaluate_every, early=early)
         return publish(trained, self.target), trained
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from discreet.cli import prices
 from discreet.cli.accounting_options import JsonOption, echo_json
 from discreet.cli.figures import rounded_up
 
@@ -16,9 +17,14 @@ if TYPE_CHECKING:
 
 _SHOWN = 12
 
+HoldoutOption = Annotated[
+    str | None, typer.Option("--holdout", help="Rows never trained on, for metrics that are bought: 10%.")
+]
+
 
 def plan(
     recipe: Annotated[str, typer.Argument(help="A recipe by name, or the path of a .yaml file.")],
+    holdout: HoldoutOption = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, overrides the recipe.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Picture of noise and epsilon: .png or .svg.")] = None,
     as_json: JsonOption = False,
@@ -30,7 +36,7 @@ def plan(
 
     if plot is not None:
         check_target(plot)
-    found = load_recipe(recipe, settings or []).plan()
+    found = load_recipe(recipe, settings or [], {} if holdout is None else {"holdout": holdout}).plan()
     facts = _adaptive(found) if isinstance(found, AdaptivePlan) else _fixed(found)
     if plot is not None:
         from discreet.cli.plan_plot import draw
@@ -55,6 +61,7 @@ def _fixed(plan: Plan) -> dict[str, Any]:
         "lower": promised.lower,
         "steps": plan.steps,
         "epochs": plan.steps / plan.sampling.epoch(plan.population),
+        "epsilon_without_metrics": prices.without_metrics(plan),
         "noise": [[phase.multiplier, phase.steps] for phase in plan.noise],
         "epsilon_over_steps": [[point.step, point.upper] for point in curve],
     }
@@ -67,10 +74,7 @@ def _adaptive(plan: AdaptivePlan) -> dict[str, Any]:
     price = plan.price(plan.start)
     period = plan.draw_of(plan.event(plan.start)).sampler.period
     reach = min(limit / cost for limit, cost in zip(plan.filter.limits, price, strict=True))
-    count = None
-    if plan.counts is not None:
-        cost = plan.filter.cost(plan.counts.event)
-        count = max(amount / limit for amount, limit in zip(cost, plan.filter.limits, strict=True))
+    count = None if plan.counts is None else prices.part_of_the_budget(plan, plan.counts)
     return _common(plan) | {
         "kind": plan.guarantee().kind,
         "most_steps": plan.most_steps,
@@ -96,6 +100,8 @@ def _common(plan: Plan | AdaptivePlan) -> dict[str, Any]:
         "expected_batch": plan.sampling.expected_batch(plan.population),
         "clip_norm": plan.clipping.first_norm,
         "clipping": plan.clipping.model_dump(mode="json"),
+        "metrics": prices.metrics_of(plan),
+        "holdout": None if plan.holdout is None else plan.holdout.share,
     }
 
 
@@ -112,8 +118,10 @@ def _lines(facts: dict[str, Any]) -> list[str]:
             f"policy {facts['policy']['kind']}, decides every {facts['decides_every_steps']} steps",
         ]
         share = facts["part_of_the_budget_for_a_count"]
-        return lines if share is None else [*lines, f"each count costs {share:.2%} of the budget"]
+        lines += [] if share is None else [f"each count costs {share:.2%} of the budget"]
+        return [*lines, *prices.lines(facts)]
     lines = [f"{facts['steps']} steps ({facts['epochs']:.4g} epochs), {batch}", f"{promised} ({facts['method']})"]
+    lines += prices.lines(facts)
     noise, step = facts["noise"], 0
     every = math.ceil(len(noise) / _SHOWN)
     for index, (multiplier, count) in enumerate(noise):

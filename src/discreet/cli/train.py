@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from discreet.cli import prices
 from discreet.cli.accounting_options import JsonOption
+from discreet.cli.plan import HoldoutOption
 from discreet.core.errors import InputError
 
 
@@ -21,6 +24,7 @@ def train(
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="The budget; overrides the recipe.")] = None,
     delta: Annotated[float | None, typer.Option("--delta", help="Its delta; overrides the recipe.")] = None,
     population: Annotated[float | None, typer.Option("--population", help="Declared public data set size.")] = None,
+    holdout: HoldoutOption = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder to publish to [RECIPE-private].")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, overrides the recipe.")] = None,
     dataset_id: Annotated[str, typer.Option("--dataset-id", help="The data set's name in the shared ledger.")] = "",
@@ -39,7 +43,7 @@ def train(
     """Train on private data, publish the model, and hand over a proof of what it gives away."""
     from discreet.cli.job import Job
 
-    given = {"epsilon": epsilon, "delta": delta, "population": population}
+    given = {"epsilon": epsilon, "delta": delta, "population": population, "holdout": holdout}
     overrides = {key: value for key, value in given.items() if value is not None}
     if resume is None:
         if finish:
@@ -52,12 +56,19 @@ def train(
     if dry_run:
         typer.echo(job.recipe.plan().model_dump_json(indent=2))
         return
+    if not as_json:
+        for line in prices.of_recipe(job.recipe):
+            typer.echo(line, err=True)
     guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish)
     metrics = trained.evaluations[-1].metrics if trained.evaluations else {}
     if as_json:
         facts = {"folder": str(job.target), "epsilon": guarantee.epsilon, "delta": guarantee.delta}
-        typer.echo(json.dumps({**facts, "steps": trained.charged_steps, "public_test": dict(metrics)}))
+        bought = [asdict(one) for one in trained.bought]
+        facts |= {"steps": trained.charged_steps, "public_test": dict(metrics), "bought": bought}
+        typer.echo(json.dumps(facts))
         return
+    for one in prices.last_of_each(trained.bought):
+        typer.echo(f"{one.metric.replace('_', ' ')} {one.value:.4g} +/- {one.deviation:.2g}, bought on private rows")
     accuracy = f", public test accuracy {metrics['accuracy']:.1%}" if "accuracy" in metrics else ""
     typer.echo(f"{job.target}: certified epsilon {_up(guarantee.epsilon)} at delta {guarantee.delta:g}{accuracy}")
 

@@ -21,7 +21,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.history import Knobs
 from discreet.plan.holdout import Holdout, as_holdout
-from discreet.plan.metrics import Metric, check_metrics
+from discreet.plan.metrics import Metric, check_metrics, units_of
 from discreet.plan.plan import Delta, Positive
 from discreet.plan.policies import Policy, as_policy
 from discreet.plan.run_filter import RunFilter, StepFilter, for_budget, loosened
@@ -223,6 +223,10 @@ class AdaptivePlan(Frozen):
         found = loosened(self.filter).guarantee(delta - reserve)
         fits = not reserve > 0 or covers(reserve, self.most_steps, found.epsilon)
         return replace(found, epsilon=found.epsilon if fits else math.inf, delta=delta)
+
+    def units_of(self, metric: Metric) -> tuple[float, float]:
+        """The declared number of units that a metric is about, and their share of all units."""
+        return units_of(metric, self.population, self.holdout)
 
     def price(self, knobs: Knobs) -> Amounts:
         """What one step, or epoch of disjoint batches, with these knobs costs; infinite if it is far over the filter.

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
 from discreet.core.events import Event, Gaussian
+from discreet.plan.holdout import Holdout
 from discreet.plan.sampling import Count, Rate
 from discreet.plan.validation import Frozen
 from discreet.sampling import EveryoneSampler, PoissonSampler, Sampler
@@ -20,7 +21,7 @@ Positive = Annotated[float, Field(gt=0)]
 Part = Literal["training", "holdout"]
 """Rows to train on, or held out."""
 
-_QUERIES = {"accuracy": Query.CENTRED_BIT, "loss": Query.LOSS}
+_QUERIES = {"accuracy": Query.CENTRED_BIT, "loss": Query.LOSS, "size": Query.COUNT}
 
 
 class Metric(Frozen):
@@ -28,7 +29,7 @@ class Metric(Frozen):
 
     | field | meaning |
     |-------|---------|
-    | kind  | `accuracy`, or `loss`: per example, clipped to [0, bound] |
+    | kind  | `accuracy`, `loss`: per example, clipped to [0, bound], or `size`: how many units there are |
     | noise | the multiplier: noise std / what one unit contributes at most |
     | every | steps between purchases; by default once, at the end (of each phase, in an adaptive run) |
     | bound | where losses are clipped |
@@ -37,10 +38,12 @@ class Metric(Frozen):
 
     What is summed is centred: right or wrong counts 1/2 or -1/2, a loss counts less half the bound. So one unit moves
     the sum by at most half the range, twice that if it is replaced. The noisy sum is divided by a declared public
-    number of units, never by how many there were, and the centre is added again.
+    number of units, never by how many there were, and the centre is added again. Where that number is far off, or the
+    luck of a holdout matters, buy the size as well, which is done once, before the first other metric on these rows:
+    then the noisy size divides.
     """
 
-    kind: Literal["accuracy", "loss"] = "accuracy"
+    kind: Literal["accuracy", "loss", "size"] = "accuracy"
     noise: Positive
     every: Count | None = None
     bound: Positive | None = None
@@ -50,7 +53,9 @@ class Metric(Frozen):
     @model_validator(mode="after")
     def _bounded(self) -> Metric:
         if (self.kind == "loss") != (self.bound is not None):
-            raise InputError("a loss needs bound, where the loss of an example is clipped; an accuracy has none")
+            raise InputError("a loss needs bound, where the loss of an example is clipped; other metrics have none")
+        if self.kind == "size" and (self.every, self.rate) != (None, None):
+            raise InputError("a size is bought once, of all units; leave out every and rate")
         return self
 
     @property
@@ -65,8 +70,13 @@ class Metric(Frozen):
 
     @property
     def contribution(self) -> float:
-        """How far one unit moves the centred sum at most."""
-        return self.range / 2
+        """How far one unit moves the sum at most."""
+        return self.range - self.centre
+
+    @property
+    def centre(self) -> float:
+        """What is taken off the value of every unit; nothing where units are counted."""
+        return 0.0 if self.kind == "size" else self.range / 2
 
     @property
     def sampler(self) -> Sampler:
@@ -79,18 +89,39 @@ class Metric(Frozen):
         return self.sampler.event(Gaussian(self.noise, _QUERIES[self.kind]))
 
     def value(self, noisy_sum: float, units: float) -> float:
-        """The metric from the noisy centred sum; `units` is the declared number of units."""
-        return self.contribution + noisy_sum / (units * (1.0 if self.rate is None else self.rate))
+        """The metric from the noisy sum; `units` is the declared number of units, or the noisy one."""
+        if self.kind == "size":
+            return noisy_sum
+        return self.centre + noisy_sum / (max(1.0, units) * (1.0 if self.rate is None else self.rate))
 
-    def deviation(self, units: float, share: float = 1.0) -> float:
-        """The standard deviation of the metric: noise, and that the number of units looked at is random and secret.
+    def deviation(self, units: float, share: float = 1.0, size: Metric | None = None) -> float:
+        """The standard deviation of the metric, at most: of noise, and of how many units happen to be looked at.
 
         `units` is declared, before sampling at `rate`; they are a `share` of all. A unit is looked at with probability
-        p = share x rate, so m of them on average with variance m (1 - p); each adds at most half the range.
+        p = share x rate, so m of them on average with variance m (1 - p); each adds at most half the range. Where the
+        `size` was bought, only the sampling at `rate` is left of that, and the noise of the size.
         """
+        if self.kind == "size":
+            return self.noise
         rate = 1.0 if self.rate is None else self.rate
         expected = units * rate
-        return self.contribution * math.hypot(self.noise / expected, math.sqrt((1 - share * rate) / expected))
+        chance = (1 - (share if size is None else 1.0) * rate) / expected
+        of_size = 0.0 if size is None else size.noise / units
+        return self.contribution * math.hypot(self.noise / expected, math.sqrt(chance), of_size)
+
+
+def size_for(metric: Metric, metrics: Sequence[Metric]) -> Metric | None:
+    """The size that is bought of the rows of a metric."""
+    return next((other for other in metrics if other.kind == "size" and other.rows == metric.rows), None)
+
+
+def units_of(metric: Metric, trained: float, holdout: Holdout | None) -> tuple[float, float]:
+    """The declared number of units that a metric is about, and their share of all units."""
+    if holdout is None:
+        return trained, 1.0
+    if metric.rows == "training":
+        return trained, 1 - holdout.share
+    return holdout.units(trained), holdout.share
 
 
 def check_metrics(metrics: Sequence[Metric], *, holdout: bool, period: int) -> None:
@@ -102,6 +133,9 @@ def check_metrics(metrics: Sequence[Metric], *, holdout: bool, period: int) -> N
         raise InputError("a metric is on held-out rows, but none are held out; give holdout, a share of the rows")
     if holdout and not any(metric.rows == "holdout" for metric in metrics):
         raise InputError("rows are held out for nothing; buy a metric with rows='holdout', or leave out holdout")
+    for metric in metrics:
+        if metric.kind == "size" and not any(m.rows == metric.rows and m.kind != "size" for m in metrics):
+            raise InputError(f"{metric.name} is bought for nothing; buy another metric on the same rows")
     inside = next((m.every for m in metrics if m.every is not None and m.every % period), None)
     if inside is not None:
         raise InputError(f"a metric every {inside} steps falls inside a period of {period} steps; take a multiple")

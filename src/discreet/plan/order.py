@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -112,23 +112,39 @@ def step_at(plan: Plan, position: int) -> int:
     return steps
 
 
+def purchases_of(metric: Metric, steps: int) -> int:
+    """How often a metric is bought in so many steps of training."""
+    return 1 if metric.every is None else steps // metric.every
+
+
+def sizes_first(metrics: Iterable[Metric]) -> list[Metric]:
+    """The metrics in the order in which they are bought at one time."""
+    return sorted(metrics, key=lambda metric: metric.kind != "size")
+
+
 def _with_metrics(plan: Plan) -> Iterator[Stretch]:
-    period, steps = plan.sampler.period, 0
+    period, steps, metrics = plan.sampler.period, 0, sizes_first(plan.metrics)
     for event, count in _periods(plan):
         left = count
         while left > 0:
-            due = min((_next_due(metric, steps, plan.steps) for metric in plan.metrics), default=plan.steps)
+            due = min([plan.steps, *(_next_due(metric, plan, steps) for metric in metrics)])
             taken = min(left, (due - steps) // period)
             yield Stretch(event, taken, period)
             left, steps = left - taken, steps + taken * period
-            for metric in plan.metrics:
-                if steps == _next_due(metric, steps - 1, plan.steps):
+            for metric in metrics:
+                if steps == _next_due(metric, plan, steps - 1):
                     yield Stretch(metric.event, 1, 1, metric)
 
 
-def _next_due(metric: Metric, steps: int, whole: int) -> int:
-    """The first step beyond `steps` after which the metric is bought; that of the end for one that is not."""
-    return whole if metric.every is None else (steps // metric.every + 1) * metric.every
+def _next_due(metric: Metric, plan: Plan, steps: int) -> int:
+    """The first step beyond `steps` after which the metric is bought; beyond the plan if there is none."""
+    if metric.kind == "size":
+        others = [other for other in plan.metrics if other.rows == metric.rows and other.kind != "size"]
+        first = min(_next_due(other, plan, 0) for other in others)
+        return first if first > steps else plan.steps + 1
+    if metric.every is None:
+        return plan.steps
+    return (steps // metric.every + 1) * metric.every
 
 
 def _periods(plan: Plan) -> Iterator[tuple[Event, int]]:

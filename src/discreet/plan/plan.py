@@ -22,7 +22,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.plan import order
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.holdout import Holdout, as_holdout
-from discreet.plan.metrics import Metric, Part, check_metrics
+from discreet.plan.metrics import Metric, Part, check_metrics, units_of
 from discreet.plan.sampling import Count, Draw, PoissonSampling, Sampling
 from discreet.plan.slack import SET_ASIDE, covers, reserve_for
 from discreet.plan.validation import Frozen, explain, fingerprint
@@ -206,6 +206,10 @@ class Plan(Frozen):
     def next_block(self, position: int) -> tuple[Event, ...]:
         """The events of the next block when `position` steps are charged already (`order.next_block`)."""
         return order.next_block(self, position)
+
+    def units_of(self, metric: Metric) -> tuple[float, float]:
+        """The declared number of units that a metric is about, and their share of all units."""
+        return units_of(metric, self.population, self.holdout)
 
     def metric_at(self, position: int) -> Metric | None:
         """The metric that the charged step at this place buys; None for a step of training."""

@@ -14,7 +14,7 @@ from discreet.core.errors import InputError
 from discreet.publication.planned import Runs, merged, places, planned, stated, steps_in
 
 _FIELDS = {"kind", "noise", "every", "bound", "rows", "rate"}
-_QUERIES = {"accuracy": "centred_bit", "loss": "loss"}
+_QUERIES = {"accuracy": "centred_bit", "loss": "loss", "size": "count"}
 _NO_HOLDOUT = ("fixed_size", "shuffle")
 
 
@@ -25,7 +25,11 @@ def metrics_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
         if set(metric) != _FIELDS or metric["kind"] not in _QUERIES or metric["rows"] not in ("training", "holdout"):
             raise InputError(f"a metric needs exactly the fields {sorted(_FIELDS)}, a known kind and known rows")
         if (metric["kind"] == "loss") != (metric["bound"] is not None):
-            raise InputError("a loss has a bound, an accuracy none")
+            raise InputError("a loss has a bound, and nothing else has")
+        if metric["kind"] == "size" and (metric["every"], metric["rate"]) != (None, None):
+            raise InputError("a size is bought once, of all units")
+        if metric["kind"] == "size" and not _others(metric, found):
+            raise InputError("a size is bought for nothing")
         numbers = [metric["noise"], *(metric[name] for name in ("bound", "rate") if metric[name] is not None)]
         if not all(type(value) in (int, float) and 0 < value < math.inf for value in numbers):
             raise InputError("the figures of a metric must be finite and above 0")
@@ -56,19 +60,21 @@ def event_of(metric: dict[str, Any]) -> dict[str, Any]:
 def in_order(plan: dict[str, Any]) -> list[tuple[dict[str, Any], int, str | None]]:
     """All events of a fixed plan as (event, how often, name of the metric; None for steps)."""
     steps = planned(plan)
-    whole, metrics = steps_in(steps), metrics_of(plan)
+    whole, known = steps_in(steps), metrics_of(plan)
+    metrics = sorted(known, key=lambda metric: bool(metric["kind"] != "size"))
     found: list[tuple[dict[str, Any], int, str | None]] = []
     done = 0
     for event, count in steps:
         size, left = places(event), count
         while left > 0:
-            due = min([whole, *(_due_after(done, metric, whole) for metric in metrics)])
+            due = min([whole, *(_due_after(done, metric, whole, known) for metric in metrics)])
             taken = min(left, (due - done) // size)
             if taken < 1:
                 raise InputError(f"a metric falls inside a period of {size} steps")
             found.append((event, taken, None))
             done, left = done + taken * size, left - taken
-            found += [(event_of(one), 1, name_of(one)) for one in metrics if _due_after(done - 1, one, whole) == done]
+            bought = [one for one in metrics if _due_after(done - 1, one, whole, known) == done]
+            found += [(event_of(one), 1, name_of(one)) for one in bought]
     return found
 
 
@@ -100,7 +106,7 @@ def check_bought(facts: dict[str, Any]) -> tuple[bool, str]:
     """Each metric that the certificate shows was charged, at its place, once, and is as exact as its noise says."""
     plan, shown = facts["plan"], facts["bought_metrics"]
     known, paid = {name_of(metric): metric for metric in metrics_of(plan)}, dict(_paid(facts))
-    last = 0
+    last, sizes = 0, set()
     for entry in shown:
         if set(entry) != {"step", "metric", "value", "standard_deviation"}:
             return False, "a metric that was bought has other fields than it should"
@@ -112,7 +118,8 @@ def check_bought(facts: dict[str, Any]) -> tuple[bool, str]:
         last = step
         if not (type(entry["value"]) is float and math.isfinite(entry["value"])):
             return False, f"the metric at step {step} has no value"
-        if not math.isclose(entry["standard_deviation"], _deviation(plan, metric), rel_tol=1e-9):
+        sizes |= {metric["rows"]} if metric["kind"] == "size" else set()
+        if not math.isclose(entry["standard_deviation"], _deviation(plan, metric, known, sizes), rel_tol=1e-9):
             return False, f"the metric at step {step} is not as exact as it says"
         if plan.get("kind") != "adaptive" and _name_at(plan, step) != entry["metric"]:
             return False, f"the plan buys another metric at step {step}"
@@ -140,15 +147,22 @@ def _name_at(plan: dict[str, Any], step: int) -> str | None:
     return None
 
 
-def _deviation(plan: dict[str, Any], metric: dict[str, Any]) -> float:
-    """Of noise, and of how many units there happened to be: each adds at most half the range."""
+def _deviation(plan: dict[str, Any], metric: dict[str, Any], known: dict[str, Any], sizes: set[str]) -> float:
+    """Of noise, and of how many units there happened to be or the noise of their number: each adds half the range."""
+    if metric["kind"] == "size":
+        return float(metric["noise"])
     share, rate = _share(plan), metric["rate"] or 1.0
     units, part = plan["population"], 1.0
     if share is not None:
         part = share if metric["rows"] == "holdout" else 1 - share
         units = units * share / (1 - share) if metric["rows"] == "holdout" else units
     half = (1.0 if metric["bound"] is None else metric["bound"]) / 2
-    return float(half * math.sqrt((metric["noise"] / (units * rate)) ** 2 + (1 - part * rate) / (units * rate)))
+    terms = [(metric["noise"] / (units * rate)) ** 2]
+    if metric["rows"] in sizes:
+        terms += [(1 - rate) / (units * rate), (known[f"{metric['rows']}_size"]["noise"] / units) ** 2]
+    else:
+        terms += [(1 - part * rate) / (units * rate)]
+    return float(half * math.sqrt(math.fsum(terms)))
 
 
 def _share(plan: dict[str, Any]) -> float | None:
@@ -161,6 +175,14 @@ def _share(plan: dict[str, Any]) -> float | None:
     return share
 
 
-def _due_after(step: int, metric: dict[str, Any], whole: int) -> int:
+def _due_after(step: int, metric: dict[str, Any], whole: int, known: list[dict[str, Any]]) -> int:
+    """The first step beyond `step` after which a metric is bought; a size once, with the first other on its rows."""
+    if metric["kind"] == "size":
+        first = min(_due_after(0, other, whole, known) for other in _others(metric, known))
+        return first if first > step else whole + 1
     every: int | None = metric["every"]
     return whole if every is None else step - step % every + every
+
+
+def _others(size: dict[str, Any], known: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [other for other in known if other["rows"] == size["rows"] and other["kind"] != "size"]

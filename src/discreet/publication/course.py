@@ -12,6 +12,7 @@ from discreet.core.adjacency import Query
 from discreet.core.event_json import from_json
 from discreet.core.events import Event, Gaussian, Poisson, Repeat, flatten, steps_of
 from discreet.ledger.meter import share
+from discreet.plan import Counts
 
 POLICIES: Mapping[str, str] = {
     "constant": "Noise and batches stayed as they were; the filter ended the run.",
@@ -55,6 +56,7 @@ def course(facts: Mapping[str, Any]) -> Course:
     """Read off the events and the filter of a certificate."""
     plan = facts["plan"]
     budget = filters.from_dict(plan["filter"])
+    bought = None if plan["counts"] is None else Counts.model_validate(plan["counts"])
     stretches: list[Stretch] = []
     counts, metrics, spent, at = 0, 0, start(budget), 0
     shares = [(0, 0.0)]
@@ -64,10 +66,10 @@ def course(facts: Mapping[str, Any]) -> Course:
         assert isinstance(first, Gaussian)
         at, spent = at + count * len(steps), propose(budget, spent, Repeat(event, count)).spent
         shares.append((at, share(budget, spent)))
-        if first.query is Query.COUNT:
+        if bought is not None and event == bought.event:
             counts += count
             continue
-        if first.query in (Query.CENTRED_BIT, Query.LOSS):
+        if first.query is not Query.CLIPPED_SUM:
             metrics += count
             continue
         batch = _batch(event, plan)

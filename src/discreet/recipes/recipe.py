@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +23,7 @@ from discreet.plan import (
     BoxClipping,
     Counts,
     EllipsoidClipping,
+    Metric,
     NoSampling,
     Plan,
     PoissonSampling,
@@ -33,6 +35,7 @@ from discreet.plan.plan import Delta, Positive
 from discreet.plan.policies import Policy
 from discreet.plan.sampling import Count, Rate
 from discreet.plan.validation import Frozen, read_yaml, validate
+from discreet.recipes.bought import RecipeMetric, Share, priced
 from discreet.recipes.models import MODELS
 from discreet.recipes.named import OPTIMIZERS, SCHEDULERS, Named, known
 
@@ -60,7 +63,10 @@ class Recipe(Frozen):
     changes the learning rate after every step, as torch does.
 
     `validation` is the share of the public test rows that policies and `patience` look at; metrics of the test are on
-    the others. `patience` stops after so many evaluations without a better validation accuracy, and keeps the best.
+    the others. `patience` stops after so many evaluations without a better validation accuracy, and keeps the best;
+    `watch` names another metric for it. `metrics` are bought on private rows; `holdout` (10%) is the share of all rows
+    that is never trained on, for metrics with `rows: holdout`. Their noise may be left out: then they are as exact as
+    they can be without a higher epsilon.
     """
 
     data: str
@@ -80,6 +86,9 @@ class Recipe(Frozen):
     adaptive: Adaptive | None = None
     validation: Annotated[float, Field(ge=0, lt=1)] = 0.0
     patience: Count | None = None
+    watch: str = "validation_accuracy"
+    metrics: tuple[RecipeMetric, ...] = ()
+    holdout: Share | None = None
     adjacency: Adjacency = Adjacency.ADD_REMOVE
     unit: Unit = Unit.EXAMPLE
     rows_per_unit: Count = 1
@@ -123,7 +132,8 @@ class Recipe(Frozen):
             )
         if self.epsilon is None and (self.schedule is None or self.adaptive is not None):
             raise ValueError("give epsilon (only a schedule does without)")
-        if self.patience is not None and not self.validation:
+        watched = self.watch in {metric.name for metric in self.bought}
+        if self.patience is not None and not (self.validation or watched):
             raise ValueError("patience needs validation, the share of the public test rows that it looks at")
         if self.schedule is not None and self.adaptive is not None:
             raise ValueError("give either schedule (fixed beforehand) or adaptive (chosen on the way)")
@@ -144,8 +154,18 @@ class Recipe(Frozen):
             unit=self.unit,
             rows_per_unit=self.rows_per_unit,
             noise_multiplier=1.0 if self.schedule is None else schedules.parse(self.schedule),
+            metrics=self._priced(self.epsilon),
+            holdout=self.holdout,
         )
         return plan if self.epsilon is None else plan.calibrate(self.epsilon)
+
+    @property
+    def bought(self) -> tuple[RecipeMetric, ...]:
+        """The metrics of the recipe; if it has none but holds rows out, the accuracy of the last model on these."""
+        return self.metrics or (() if self.holdout is None else (RecipeMetric(rows="holdout"),))
+
+    def _priced(self, epsilon: float | None) -> tuple[Metric, ...]:
+        return priced(self.bought, steps=self.steps, epsilon=epsilon, delta=self.delta, adjacency=self.adjacency)
 
     @property
     def _sampling(self) -> Sampling:
@@ -176,6 +196,8 @@ class Recipe(Frozen):
             adjacency=self.adjacency,
             counts=chosen.counts,
             every=chosen.every,
+            metrics=self._priced(None),
+            holdout=self.holdout,
         )
 
     def load_data(self, path: Path | None) -> Split:
@@ -189,7 +211,7 @@ class Recipe(Frozen):
             raise InputError(
                 f"recipe: validation {self.validation:g} of {len(targets)} public rows leaves a part empty"
             )
-        return Split(split.train, (inputs[taken:], targets[taken:]), (inputs[:taken], targets[:taken]), split.units)
+        return replace(split, test=(inputs[taken:], targets[taken:]), validation=(inputs[:taken], targets[:taken]))
 
     def build_model(self) -> nn.Module:
         """A new model with its public initial weights."""

@@ -18,6 +18,7 @@ from discreet.core.events import Event, steps_of
 from discreet.core.release import Receipt
 from discreet.ledger import Admission
 from discreet.plan import AdaptivePlan, History, Knobs, Metric, Phase
+from discreet.plan.order import sizes_first
 from discreet.training.feasible import check_grid
 
 Reserve = Callable[[Admission], tuple[Receipt, ...]]
@@ -94,7 +95,10 @@ class Control:
     def _close(self, knobs: Knobs, reserve: Reserve, position: int) -> int:
         """Note what is public of the phase that is over, and buy what is private; return what is charged then."""
         metrics, count, counts = dict(self._metrics()), None, self.plan.counts
-        for metric in self.plan.metrics:
+        known = {name for phase in self.progress.phases for name in phase.metrics}
+        for metric in sizes_first(self.plan.metrics):
+            if metric.kind == "size" and metric.name in known:
+                continue
             (receipt,) = reserve(partial(self._one, metric.event))
             metrics[metric.name], position = self._buy(receipt, metric), receipt.position + 1
         if counts is not None:

@@ -15,7 +15,8 @@ from discreet.mechanism import GRID_BITS, LARGEST_MULTIPLE, noise_multiplier
 from discreet.plan import AdaptivePlan, Plan
 from discreet.sampling import ROOM
 from discreet.training.counts import check_countable
-from discreet.training.purchases import check_losses, units_of
+from discreet.training.purchases import check_losses
+from discreet.training.trial import try_every_row
 
 
 def check_plan(
@@ -23,11 +24,13 @@ def check_plan(
 ) -> None:
     """Refuse a plan that this model or data cannot carry out; `validated`: there is public validation data."""
     data = parts.training
+    if parts.held_out is not None:
+        try_every_row(model, criterion, parts.held_out)
     for metric in plan.metrics:
-        check_grid(steps_of(metric.event)[0], round(ROOM * units_of(plan, metric)[0]) + 1)
+        check_grid(steps_of(metric.event)[0], round(ROOM * plan.units_of(metric)[0]) + 1)
         if metric.kind == "accuracy":
             check_countable(model, data)
-        else:
+        elif metric.kind == "loss":
             check_losses(model, criterion, data)
     if isinstance(plan, Plan):
         for release in plan.releases():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from discreet.core.release import ClippedSum, Receipt
 from discreet.data import Parts, PrivateData
 from discreet.mechanism import gaussian_release, grid_for
 from discreet.plan import AdaptivePlan, Metric, Plan
+from discreet.plan.metrics import size_for
 from discreet.randomness import RoundedSampler, Stream
 from discreet.training.alone import predicted
 from discreet.training.counts import is_right
@@ -34,9 +35,11 @@ class Purchases:
         parts: Parts,
         noise: RoundedSampler,
         note: Callable[[Bought], None],
+        earlier: Sequence[Bought] = (),
     ) -> None:
         self._plan, self._model, self._criterion = plan, model, criterion
         self._parts, self._noise, self._note = parts, noise, note
+        self._sizes = {one.metric: one.value for one in earlier if one.metric.endswith("_size")}
 
     def buy(self, metric: Metric, receipt: Receipt, stream: Stream) -> float:
         """The metric of the model as it is, of the units that the receipt's draw takes.
@@ -48,18 +51,27 @@ class Purchases:
         assert data is not None
         grid = grid_for(receipt.release, metric.contribution)
         (drawn,) = metric.sampler.batches(receipt.position, len(data), stream)
-        units = sum(math.trunc((value - metric.contribution) / grid) for value in self._values(metric, data, drawn))
+        units = sum(math.trunc((value - metric.centre) / grid) for value in self._values(metric, data, drawn))
         total = ClippedSum({_NAME: np.array([units * grid])}, metric.contribution, grid)
         noisy = float(gaussian_release(total, receipt, stream, self._noise).tensors[_NAME][0])
-        declared, share = units_of(self._plan, metric)
-        bought = Bought(
-            receipt.position + 1, metric.name, metric.value(noisy, declared), metric.deviation(declared, share)
-        )
+        declared, share = self._plan.units_of(metric)
+        size = size_for(metric, self._plan.metrics)
+        if size is None or size.name not in self._sizes:  # not bought, or lost in a crash
+            value, deviation = metric.value(noisy, declared), metric.deviation(declared, share)
+        else:
+            value = metric.value(noisy, self._sizes[size.name])
+            deviation = metric.deviation(declared, share, size)
+        if metric.kind == "size":
+            self._sizes[metric.name] = value
+        bought = Bought(receipt.position + 1, metric.name, value, deviation)
         self._note(bought)
         return bought.value
 
     def _values(self, metric: Metric, data: PrivateData, drawn: IntArray) -> Iterator[float]:
         """What each unit counts, in [0, metric.range]: the mean over its rows."""
+        if metric.kind == "size":
+            yield from (1.0 for _ in drawn)
+            return
         if data.groups is None:
             yield from self._rows(metric, data, drawn)
             return
@@ -74,15 +86,6 @@ class Purchases:
                 yield float(is_right(output, target))
             else:
                 yield _clipped(self._criterion(output, target), metric.range)
-
-
-def units_of(plan: Plan | AdaptivePlan, metric: Metric) -> tuple[float, float]:
-    """The declared number of units that a metric is about, and their share of all units."""
-    if plan.holdout is None:
-        return plan.population, 1.0
-    if metric.rows == "training":
-        return plan.population, 1 - plan.holdout.share
-    return plan.holdout.units(plan.population), plan.holdout.share
 
 
 def check_losses(model: nn.Module, criterion: Criterion, data: PrivateData) -> None:

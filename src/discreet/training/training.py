@@ -102,8 +102,6 @@ class Training:
             raise InputError("the optimizer was used before and remembers gradients; make a new one for the run")
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
         classes = try_every_row(model, criterion, self.data)
-        if self._parts.held_out is not None:
-            try_every_row(model, criterion, self._parts.held_out)
         self._refuse_changed_model("changed when it was called; initialise it on public input first")
         clips = self.clipping.rehearsed()
         self.rehearsal = rehearse(engine, model, criterion, self.data, classes, plan.rows_per_unit, clips)
@@ -163,7 +161,9 @@ class Training:
                 physical_batch=self._physical_batch,
                 guard=Guard(self.model, self.initial, self._hidden),
                 clipping=self.clipping,
-                purchases=Purchases(self.plan, self.model, self.criterion, self._parts, self.noise, self._watch.note),
+                purchases=Purchases(
+                    self.plan, self.model, self.criterion, self._parts, self.noise, self._watch.note, self._watch.bought
+                ),
                 progress=self._progress,
                 metrics=self._watch.validated,
             )
@@ -250,6 +250,10 @@ class Training:
             evaluations=tuple(self.evaluations),
             bought=tuple(self._watch.bought),
         )
+
+    def _purchases(self) -> Purchases:
+        watch = self._watch
+        return Purchases(self.plan, self.model, self.criterion, self._parts, self.noise, watch.note, watch.bought)
 
     def _mechanism(self) -> Mechanism:
         engine, noise = self.engine, self.noise
