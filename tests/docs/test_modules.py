@@ -32,8 +32,8 @@ parameters of their own need no rule. What is refused is refused by name, before
 own classes is taken apart into its modules; parameters that a class holds itself are treated like a module *alone*.
 With `engine="auto"`, what `bookkeeping` cannot do goes to the engine `vmap`.
 
-Where a person has several rows (`unit: user`), linear layers and embeddings measure a person's rows together, without
-gradients of single rows. All other modules form those gradients, in blocks of bounded memory.
+Where a person has several rows (`unit: user`), linear, recurrent and embedding layers measure a person's rows together,
+without gradients of single rows. All other modules form those gradients, in blocks of bounded memory.
 
 This page is made by `tests/docs/test_modules.py`, which runs every module with parameters against the reference.
 
