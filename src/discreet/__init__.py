@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from discreet.accounting.calibrate import calibrate_noise
     from discreet.accounting.profile import delta_at, group_guarantee
     from discreet.accounting.tradeoff import trade_off
+    from discreet.clipping import replace_batch_norm
     from discreet.core.adjacency import Adjacency, Unit
     from discreet.core.errors import (
         BudgetExhausted,
@@ -82,6 +83,7 @@ _HOMES = {
     "group_guarantee": "accounting.profile",
     "guarantee": "accounting.account",
     "publish": "publication",
+    "replace_batch_norm": "clipping",
     "trade_off": "accounting.tradeoff",
     "verify": "publication",
 }
@@ -128,6 +130,7 @@ __all__ = [
     "group_guarantee",
     "guarantee",
     "publish",
+    "replace_batch_norm",
     "trade_off",
     "verify",
 ]

@@ -2,9 +2,11 @@
 
 from discreet.clipping.accumulate import Accumulator
 from discreet.clipping.admission import admit_model, admit_optimizer, private_parameters
+from discreet.clipping.batch_norm import replace_batch_norm
 from discreet.clipping.engines import ENGINES, Clip, Engine
 from discreet.clipping.losses import Criterion
-from discreet.clipping.mixing import mixing_module
+from discreet.clipping.mixing import Findings, try_out
+from discreet.clipping.modes import evaluation_mode, frozen_norms, modes_kept, training_mode
 from discreet.clipping.units import Units
 
 __all__ = [
@@ -13,9 +15,15 @@ __all__ = [
     "Clip",
     "Criterion",
     "Engine",
+    "Findings",
     "Units",
     "admit_model",
     "admit_optimizer",
-    "mixing_module",
+    "evaluation_mode",
+    "frozen_norms",
+    "modes_kept",
     "private_parameters",
+    "replace_batch_norm",
+    "training_mode",
+    "try_out",
 ]

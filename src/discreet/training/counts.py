@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from discreet.clipping import evaluation_mode
 from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError
 from discreet.core.release import ClippedSum, Receipt
@@ -49,11 +50,7 @@ def _correct(model: nn.Module, data: PrivateData, rows: IntArray) -> int:
 
 
 def _scores(model: nn.Module, inputs: Tensor) -> Tensor:
-    was_training, device = model.training, next(model.parameters()).device
-    model.eval()
-    try:
-        with torch.no_grad():
-            found: Tensor = model(inputs.to(device))
-    finally:
-        model.train(was_training)
+    device = next(model.parameters()).device
+    with torch.no_grad(), evaluation_mode(model):
+        found: Tensor = model(inputs.to(device))
     return found

@@ -15,20 +15,28 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, Criterion, Engine, Units, mixing_module, private_parameters
+from discreet.clipping import (
+    ENGINES,
+    Clip,
+    Criterion,
+    Engine,
+    frozen_norms,
+    modes_kept,
+    private_parameters,
+    training_mode,
+)
 from discreet.clipping.bookkeeping import bytes_per_example
 from discreet.core.assumptions import LEAST_BITS, MOST_BITS
 from discreet.core.errors import InputError, UnsupportedModel
 from discreet.data import PrivateData
+from discreet.training.admission import refuse_mixing_inside
+from discreet.training.random_rows import UNITS, Examples, random_rows
 
 AUTO = "auto"
 """The engine's name for: `bookkeeping` where it works, else `vmap`."""
 
-UNITS = 12
 _CUTS = ((12,), (11, 1), (5, 7))
 """How the random units are cut into chunks: the sums must agree with one example at a time, and so with another."""
-_MOST_ROWS = 4
-"""Random units of several rows have up to so many, if the plan uses that many."""
 
 _MARGIN = 8
 """The float slack is so many times what was measured on random data."""
@@ -50,22 +58,6 @@ class Rehearsal:
     line: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Examples:
-    """Random rows, and which of them belong together."""
-
-    inputs: Tensor
-    targets: Tensor
-    units: Units | None
-
-    def part(self, start: int, stop: int) -> _Examples:
-        """Units start .. stop - 1."""
-        if self.units is None:
-            return _Examples(self.inputs[start:stop], self.targets[start:stop], None)
-        first, last = ((0, *self.units.ends)[i] for i in (start, stop))
-        return _Examples(self.inputs[first:last], self.targets[first:last], Units(self.units.sizes[start:stop]))
-
-
 def rehearse(
     name: str,
     model: nn.Module,
@@ -82,10 +74,21 @@ def rehearse(
     """
     if name != AUTO and name not in ENGINES:
         raise InputError(f"unknown engine {name!r}; known: {', '.join([AUTO, *ENGINES])}")
+    frozen = frozen_norms(model)
+    found = _chosen(name, model, criterion, data, classes, rows_per_unit)
+    if not frozen:
+        return found
+    kept = f"{frozen[0]!r}" + (f" and {len(frozen) - 1} more" if len(frozen) > 1 else "")
+    return replace(found, line=f"{found.line}; norm {kept} stays in evaluation mode, with the statistics that it has")
+
+
+def _chosen(
+    name: str, model: nn.Module, criterion: Criterion, data: PrivateData, classes: int | None, rows_per_unit: int
+) -> Rehearsal:
     if name in ("reference", "exact"):
         return Rehearsal(ENGINES[name], _gradient_chunk(model), f"engine {name}: one backward pass per example")
     with _as_it_was(model):
-        examples = _random(model, data, classes, rows_per_unit)
+        examples = random_rows(model, data, classes, rows_per_unit)
         try:
             _try("reference", model, criterion, examples)
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
@@ -100,12 +103,10 @@ def rehearse(
             return Rehearsal(found.engine, found.chunk, f"{found.line}; not bookkeeping: {error}")
 
 
-def _checked(name: str, model: nn.Module, criterion: Criterion, examples: _Examples) -> Rehearsal:
+def _checked(name: str, model: nn.Module, criterion: Criterion, examples: Examples) -> Rehearsal:
     """The engine, if it agrees with the reference, for two sizes of batch."""
     if name == "bookkeeping":
-        mixing = mixing_module(model, examples.inputs[:3])
-        if mixing is not None:
-            raise UnsupportedModel(f"{mixing} mixes the examples of a batch; use a norm within one example instead")
+        refuse_mixing_inside(model, examples.inputs)
     fixed = _is_repeatable(model, criterion, examples)
     wanted = _try("reference", model, criterion, examples)
     worst = max(_distance(_in_chunks(name, model, criterion, examples, cut), wanted) / UNITS for cut in _CUTS)
@@ -142,7 +143,7 @@ def _float_bits(distance: float) -> int:
 
 
 def _in_chunks(
-    name: str, model: nn.Module, criterion: Criterion, examples: _Examples, cut: tuple[int, ...]
+    name: str, model: nn.Module, criterion: Criterion, examples: Examples, cut: tuple[int, ...]
 ) -> dict[str, Tensor]:
     """The sum over chunks of these sizes."""
     ends = list(itertools.accumulate(cut))
@@ -160,7 +161,7 @@ def _unchecked(name: str, model: nn.Module, error: Exception) -> Rehearsal:
     return Rehearsal(ENGINES["vmap"], _gradient_chunk(model), f"engine vmap: not checked on random data ({reason})")
 
 
-def _try(name: str, model: nn.Module, criterion: Criterion, examples: _Examples, seed: int = 0) -> dict[str, Tensor]:
+def _try(name: str, model: nn.Module, criterion: Criterion, examples: Examples, seed: int = 0) -> dict[str, Tensor]:
     """The sum of gradients that are all clipped to 1, however small they are."""
     torch.manual_seed(seed)
     return ENGINES[name].clipped_sum(
@@ -172,7 +173,7 @@ def _distance(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
     return math.sqrt(sum(float((one[name] - other[name]).square().sum()) for name in other))
 
 
-def _is_repeatable(model: nn.Module, criterion: Criterion, examples: _Examples) -> bool:
+def _is_repeatable(model: nn.Module, criterion: Criterion, examples: Examples) -> bool:
     """Whether two runs agree; if dropout is why they do not, it is switched off."""
     for _ in range(2):
         first = _try("reference", model, criterion, examples)
@@ -183,37 +184,16 @@ def _is_repeatable(model: nn.Module, criterion: Criterion, examples: _Examples) 
     return False
 
 
-def _random(model: nn.Module, data: PrivateData, classes: int | None, rows_per_unit: int) -> _Examples:
-    """Examples of the shape of the data's first row, from a fixed generator."""
-    device = next(iter(private_parameters(model).values())).device
-    tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
-    generator = torch.Generator().manual_seed(0)
-    several = min(rows_per_unit, _MOST_ROWS)
-    units = Units(tuple(1 + i % several for i in range(UNITS))) if several > 1 else None
-
-    def like(example: Tensor, below: int) -> Tensor:
-        shape = (UNITS if units is None else units.rows, *example.shape[1:])
-        if example.is_floating_point():
-            return torch.rand(shape, generator=generator).to(example.dtype)
-        return torch.randint(0, max(1, below), shape, generator=generator).to(example.dtype)
-
-    inputs, targets = data.fetch(torch.zeros(1, dtype=torch.int64).numpy())
-    return _Examples(like(inputs, min(tables, default=2)).to(device), like(targets, classes or 2).to(device), units)
-
-
 @contextmanager
 def _as_it_was(model: nn.Module) -> Iterator[None]:
     """Training mode inside; outside, buffers, modes and torch's generator as they were."""
-    modes = {module: module.training for module in model.modules()}
     before = {name: buffer.clone() for name, buffer in model.named_buffers()}
     try:
-        with torch.random.fork_rng():
-            model.train()
+        with modes_kept(model), torch.random.fork_rng():
+            training_mode(model)
             yield
     finally:
         changed = [name for name, buffer in model.named_buffers() if not _same(buffer, before.get(name))]
-        for module, mode in modes.items():
-            module.training = mode
         with torch.no_grad():
             for name in changed:
                 if name in before:
@@ -229,7 +209,7 @@ def _same(one: Tensor, other: Tensor | None) -> bool:
     return other is not None and one.shape == other.shape and bool(torch.equal(one, other))
 
 
-def _chunk(name: str, model: nn.Module, criterion: Criterion, examples: _Examples) -> int:
+def _chunk(name: str, model: nn.Module, criterion: Criterion, examples: Examples) -> int:
     if name != "bookkeeping":
         return _gradient_chunk(model)
     size = bytes_per_example(model, criterion, examples.inputs, examples.targets)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from discreet.clipping import Criterion, admit_model, admit_optimizer
+from discreet.clipping import Criterion, training_mode
 from discreet.clipping.state import check_unchanged, combined_digest, hidden_digests, state_digests
 from discreet.core import checks
 from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
@@ -22,6 +22,7 @@ from discreet.data import as_private
 from discreet.ledger import Entry, Ledger
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import NOISE_SAMPLERS, Stream, SystemStream
+from discreet.training.admission import admit
 from discreet.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from discreet.training.control import Progress
 from discreet.training.early import EarlyStopping
@@ -85,11 +86,10 @@ class Training:
         on_open: Callable[[], None] | None = None,
     ) -> None:
         self.noise = _entry("noise", noise, NOISE_SAMPLERS)
-        admit_model(model)
-        admit_optimizer(optimizer, model)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
         self.data = grouped(as_private(data), units, plan)
         self.data.check_size(*plan.sampling.sizes(plan.population))
+        admit(model, optimizer, self.data)
         if any(float(state.get("step", 1)) > 0 for state in optimizer.state.values()):
             raise InputError("the optimizer was used before and remembers gradients; make a new one for the run")
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
@@ -146,7 +146,7 @@ class Training:
                 "randomness": randomness,
             }
             attempt = ledger.start_attempt(run, self.plan.fingerprint(), mechanism)
-            self.model.train()
+            training_mode(self.model)
             yield Session(
                 self.plan,
                 self.model,

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import Criterion, private_parameters
+from discreet.clipping import Criterion, evaluation_mode, private_parameters
 from discreet.core.errors import InputError
 from discreet.data import PrivateData, as_private, check_rows
 
@@ -20,15 +20,11 @@ def try_every_row(model: nn.Module, criterion: Criterion, data: PrivateData) -> 
     rows and go to the holder of the data; nothing is charged or kept.
     """
     device = next(iter(private_parameters(model).values())).device
-    was_training, classes = model.training, None
-    try:
-        with torch.no_grad(), torch.random.fork_rng():
-            model.eval()
-            for start in range(0, data.rows, _AT_ONCE):
-                rows = np.arange(start, min(start + _AT_ONCE, data.rows))
-                classes = _try_rows(model, criterion, data, rows, device)
-    finally:
-        model.train(was_training)
+    classes = None
+    with torch.no_grad(), torch.random.fork_rng(), evaluation_mode(model):
+        for start in range(0, data.rows, _AT_ONCE):
+            rows = np.arange(start, min(start + _AT_ONCE, data.rows))
+            classes = _try_rows(model, criterion, data, rows, device)
     return classes
 
 

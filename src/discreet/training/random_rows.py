@@ -1,0 +1,53 @@
+"""Random rows of the shape of private ones, to try models and engines on before a run.
+
+They only have the shape of the private data, so what is found with them says nothing about anybody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping import Units, private_parameters
+from discreet.data import PrivateData
+
+UNITS = 12
+
+_MOST_ROWS = 4
+"""Random units of several rows have up to so many, if the plan uses that many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Random rows, and which of them belong together."""
+
+    inputs: Tensor
+    targets: Tensor
+    units: Units | None
+
+    def part(self, start: int, stop: int) -> Examples:
+        """Units start .. stop - 1."""
+        if self.units is None:
+            return Examples(self.inputs[start:stop], self.targets[start:stop], None)
+        first, last = ((0, *self.units.ends)[i] for i in (start, stop))
+        return Examples(self.inputs[first:last], self.targets[first:last], Units(self.units.sizes[start:stop]))
+
+
+def random_rows(model: nn.Module, data: PrivateData, classes: int | None, rows_per_unit: int = 1) -> Examples:
+    """Examples of the shape of the data's first row, from a fixed generator; `classes`: as many labels are drawn."""
+    device = next(iter(private_parameters(model).values())).device
+    tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
+    generator = torch.Generator().manual_seed(0)
+    several = min(rows_per_unit, _MOST_ROWS)
+    units = Units(tuple(1 + i % several for i in range(UNITS))) if several > 1 else None
+
+    def like(example: Tensor, below: int) -> Tensor:
+        shape = (UNITS if units is None else units.rows, *example.shape[1:])
+        if example.is_floating_point():
+            return torch.rand(shape, generator=generator).to(example.dtype)
+        return torch.randint(0, max(1, below), shape, generator=generator).to(example.dtype)
+
+    inputs, targets = data.fetch(torch.zeros(1, dtype=torch.int64).numpy())
+    return Examples(like(inputs, min(tables, default=2)).to(device), like(targets, classes or 2).to(device), units)
