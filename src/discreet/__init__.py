@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         TruncatedPoisson,
     )
     from discreet.core.guarantee import Estimate, ExPost, Guarantee, Published
+    from discreet.data import Augmented
     from discreet.plan import AdaptivePlan, Counts, History, Knobs, Plan
     from discreet.publication import Verification, publish, verify
     from discreet.training import EarlyStopping, Trained, Training
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AdaptivePlan": "plan",
     "Adjacency": "core.adjacency",
+    "Augmented": "data",
     "BudgetExhausted": "core.errors",
     "Compose": "core.events",
     "Counts": "plan",
@@ -92,6 +94,7 @@ __all__ = [
     "AdaptivePlan",
     "Adjacency",
     "Allocation",
+    "Augmented",
     "BudgetExhausted",
     "Compose",
     "Counts",

@@ -63,7 +63,7 @@ class Job:
             model,
             _criterion(split.train[1].is_floating_point()),
             self.recipe.build_optimizer(model),
-            split.train,
+            self.recipe.augmented(split.train),
             units=split.units,
             public_test=split.test,
             public_validation=split.validation,

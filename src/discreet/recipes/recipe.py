@@ -15,7 +15,7 @@ from torch import nn
 from discreet.accounting import schedules
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
-from discreet.data import DATASETS, Split
+from discreet.data import AUGMENTATIONS, DATASETS, Augmented, Split
 from discreet.plan import AdaptivePlan, Counts, NoSampling, Plan, PoissonSampling, Sampling, ShuffleSampling
 from discreet.plan.plan import Delta, Positive
 from discreet.plan.policies import Policy
@@ -66,7 +66,8 @@ class Recipe(Frozen):
     shape, scaled to `epsilon`, or all of it if there is no epsilon. `adaptive` leaves the noise to a policy, within
     `epsilon` and at most `steps`. `validation` is the share of the public test rows that policies and `patience` look
     at; metrics of the test are on the others. `patience` stops after so many evaluations without a better validation
-    accuracy, and keeps the best.
+    accuracy, and keeps the best. `augment` changes inputs at random at every step (`{name: shift, pixels: 2}`), each in
+    as many `views`, whose mean gradient is clipped.
     """
 
     data: str
@@ -88,6 +89,8 @@ class Recipe(Frozen):
     rows_per_unit: Count = 1
     engine: str = "auto"
     noise: str = "fast"
+    augment: Named | None = None
+    views: Count = 1
     evaluate_every: Annotated[int | None, Field(ge=1)] = None
 
     @field_validator("data")
@@ -107,6 +110,13 @@ class Recipe(Frozen):
         _known(value.name, OPTIMIZERS)
         return value
 
+    @field_validator("augment")
+    @classmethod
+    def _known_augmentation(cls, value: Named | None) -> Named | None:
+        if value is not None:
+            _known(value.name, AUGMENTATIONS)
+        return value
+
     @model_validator(mode="after")
     def _one_way_to_draw(self) -> Recipe:
         if (self.rate is None) == (self.sampling is None):
@@ -115,6 +125,8 @@ class Recipe(Frozen):
             raise ValueError("give epsilon (only a schedule does without)")
         if self.patience is not None and not self.validation:
             raise ValueError("patience needs validation, the share of the public test rows that it looks at")
+        if self.views > 1 and self.augment is None:
+            raise ValueError("views needs augment: equal views count once")
         if self.schedule is not None and self.adaptive is not None:
             raise ValueError("give either schedule (fixed beforehand) or adaptive (chosen on the way)")
         return self
@@ -174,6 +186,10 @@ class Recipe(Frozen):
                 f"recipe: validation {self.validation:g} of {len(targets)} public rows leaves a part empty"
             )
         return Split(split.train, (inputs[taken:], targets[taken:]), (inputs[:taken], targets[:taken]), split.units)
+
+    def augmented(self, data: object) -> object:
+        """The private data with the recipe's augmentation."""
+        return data if self.augment is None else Augmented(data, self.augment.build(AUGMENTATIONS), self.views)
 
     def build_model(self) -> nn.Module:
         """A new model with its public initial weights."""

@@ -18,6 +18,7 @@ from discreet.clipping import (
 from discreet.core.errors import UnsupportedModel
 from discreet.data import PrivateData
 from discreet.training.random_rows import random_rows
+from discreet.training.views import transformed
 
 _TRIED = 4
 """Random examples whose influence on each other is looked for."""
@@ -36,7 +37,33 @@ def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData)
         except (RuntimeError, ValueError, IndexError, TypeError):
             findings = Findings()
     admit_model(model, findings)
+    if data.transform is not None:
+        _admit_transform(data, random_rows(model, data, None, raw=True).inputs)
     admit_optimizer(optimizer, model)
+
+
+class _Transformed(nn.Module):
+    """A transform, as a module that can be tried out."""
+
+    def __init__(self, data: PrivateData) -> None:
+        super().__init__()
+        self._data = data
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return transformed(self._data, inputs)
+
+
+def _admit_transform(data: PrivateData, inputs: Tensor) -> None:
+    found = tried(_Transformed(data), inputs)
+    if found.mixing:
+        raise UnsupportedModel(
+            "the transform of the augmented data lets examples influence each other; change each row by itself"
+        )
+    if found.remembering:
+        raise UnsupportedModel(
+            "the transform of the augmented data keeps state, or has a random generator of its own; draw from torch's "
+            "default generator, which has a secret seed in training"
+        )
 
 
 def tried(model: nn.Module, inputs: Tensor) -> Findings:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import Units, private_parameters
 from discreet.data import PrivateData
+from discreet.training.views import transformed
 
 UNITS = 12
 
@@ -35,8 +36,13 @@ class Examples:
         return Examples(self.inputs[first:last], self.targets[first:last], Units(self.units.sizes[start:stop]))
 
 
-def random_rows(model: nn.Module, data: PrivateData, classes: int | None, rows_per_unit: int = 1) -> Examples:
-    """Examples of the shape of the data's first row, from a fixed generator; `classes`: as many labels are drawn."""
+def random_rows(
+    model: nn.Module, data: PrivateData, classes: int | None, rows_per_unit: int = 1, *, raw: bool = False
+) -> Examples:
+    """Examples of the shape of the data's first row, from a fixed generator; `classes`: as many labels are drawn.
+
+    They are as the model gets them; with `raw`, as the data's transform does.
+    """
     device = next(iter(private_parameters(model).values())).device
     tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
     generator = torch.Generator().manual_seed(0)
@@ -50,4 +56,7 @@ def random_rows(model: nn.Module, data: PrivateData, classes: int | None, rows_p
         return torch.randint(0, max(1, below), shape, generator=generator).to(example.dtype)
 
     inputs, targets = data.fetch(torch.zeros(1, dtype=torch.int64).numpy())
+    if not raw:
+        with torch.random.fork_rng():
+            inputs = transformed(data, inputs)
     return Examples(like(inputs, min(tables, default=2)).to(device), like(targets, classes or 2).to(device), units)

@@ -88,7 +88,7 @@ def _chosen(
     if name in ("reference", "exact"):
         return Rehearsal(ENGINES[name], _gradient_chunk(model), f"engine {name}: one backward pass per example")
     with _as_it_was(model):
-        examples = random_rows(model, data, classes, rows_per_unit)
+        examples = random_rows(model, data, classes, rows_per_unit * data.views)
         try:
             _try("reference", model, criterion, examples)
         except (RuntimeError, ValueError, IndexError, TypeError) as error:

@@ -45,7 +45,7 @@ class Training:
 
     - `criterion(output, target)`: a loss as in torch.nn; it sees one example at a time.
     - `optimizer`: any of torch.optim but LBFGS, over exactly the parameters that require a gradient.
-    - `data`: a pair of tensors or a map-style data set of (input, target) pairs. Private.
+    - `data`: a pair of tensors or a map-style data set of (input, target) pairs, or `Augmented` data. Private.
     - `units`: with a plan for unit="user", whose each row is: a tensor, an array or a list of whole numbers or text.
     - `public_test`, `public_validation`: pairs of tensors declared public; metrics on them are shown and published. The
       latter is what policies and early stopping look at.
