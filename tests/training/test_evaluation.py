@@ -44,7 +44,11 @@ def test_a_model_of_several_outputs_is_trained_and_evaluated(name: str, tmp_path
     targets = torch.stack([labels.float(), inputs.sum(1)], 1)
     model = Heads(pack)
     training = tiny_training(
-        tmp_path, model=model, data=(inputs, targets), criterion=criterion, public_test=(inputs[:5] + 0.1, targets[:5])
+        tmp_path,
+        model=model,
+        data=(inputs, targets),
+        criterion=criterion,
+        public_test=(inputs[:5] + 0.1, targets[:5].clone()),
     )
     assert training.engine.name == "bookkeeping"
     training.run(evaluate_every=7, progress=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
@@ -21,11 +23,15 @@ def evaluate(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Te
             output = model(x)
             classes = isinstance(output, Tensor) and output.dim() > 1 and not y.is_floating_point() and y.dim() == 1
             for i in range(len(y)):
-                alone = tree_map_only(Tensor, lambda part, i=i: part[i : i + 1], output)
-                loss += float(criterion(alone, y[i : i + 1]).sum())
+                loss += float(criterion(_row(output, i), y[i : i + 1]).sum())
             if classes:
                 correct += int((output.argmax(1) == y).sum())
     metrics = {"loss": loss / len(targets)}
     if classes:
         metrics["accuracy"] = correct / len(targets)
     return metrics
+
+
+def _row(output: Any, i: int) -> Any:
+    """What the model returned for example i, as a batch of one."""
+    return tree_map_only(Tensor, lambda part: part[i : i + 1], output)
