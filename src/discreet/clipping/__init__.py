@@ -3,6 +3,7 @@
 from discreet.clipping.accumulate import Accumulator
 from discreet.clipping.admission import admit_model, admit_optimizer, private_parameters
 from discreet.clipping.batch_norm import replace_batch_norm
+from discreet.clipping.battery import check_rule
 from discreet.clipping.engines import ENGINES, Clip, Engine
 from discreet.clipping.losses import Criterion
 from discreet.clipping.mixing import Findings, try_out
@@ -19,6 +20,7 @@ __all__ = [
     "Units",
     "admit_model",
     "admit_optimizer",
+    "check_rule",
     "evaluation_mode",
     "frozen_norms",
     "modes_kept",
