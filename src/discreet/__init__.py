@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from discreet.accounting.calibrate import calibrate_noise
     from discreet.accounting.profile import delta_at, group_guarantee
     from discreet.accounting.tradeoff import trade_off
+    from discreet.clipping import replace_batch_norm
     from discreet.core.adjacency import Adjacency, Unit
     from discreet.core.errors import (
         BudgetExhausted,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         TruncatedPoisson,
     )
     from discreet.core.guarantee import Estimate, ExPost, Guarantee, Published
+    from discreet.data import Augmented
     from discreet.plan import AdaptivePlan, Counts, History, Knobs, Plan
     from discreet.publication import Verification, publish, verify
     from discreet.training import EarlyStopping, Trained, Training
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AdaptivePlan": "plan",
     "Adjacency": "core.adjacency",
+    "Augmented": "data",
     "BudgetExhausted": "core.errors",
     "Compose": "core.events",
     "Counts": "plan",
@@ -82,6 +85,7 @@ _HOMES = {
     "group_guarantee": "accounting.profile",
     "guarantee": "accounting.account",
     "publish": "publication",
+    "replace_batch_norm": "clipping",
     "trade_off": "accounting.tradeoff",
     "verify": "publication",
 }
@@ -90,6 +94,7 @@ __all__ = [
     "AdaptivePlan",
     "Adjacency",
     "Allocation",
+    "Augmented",
     "BudgetExhausted",
     "Compose",
     "Counts",
@@ -128,6 +133,7 @@ __all__ = [
     "group_guarantee",
     "guarantee",
     "publish",
+    "replace_batch_norm",
     "trade_off",
     "verify",
 ]

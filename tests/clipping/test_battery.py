@@ -18,6 +18,7 @@ TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 @pytest.mark.parametrize("name", PROBLEMS)
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(data=st.data())
+@pytest.mark.filterwarnings("ignore:Using padding='same'")
 def test_the_sum_is_that_of_the_reference(name: str, dtype: torch.dtype, data: st.DataObject) -> None:
     problem = PROBLEMS[name](data.draw)
     rows, seed = data.draw(st.integers(1, 5)), data.draw(st.integers(0, 99))

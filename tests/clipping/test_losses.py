@@ -29,6 +29,7 @@ def floats(*shape: int) -> Tensor:
 
 
 LABELS = torch.arange(ROWS) % CLASSES
+SIGNS = torch.arange(ROWS, dtype=torch.float64) % 2 * 2 - 1
 CASES: dict[str, tuple[Callable[[str], Any], Tensor, Tensor]] = {
     "cross entropy": (lambda r: nn.CrossEntropyLoss(reduction=r), floats(CLASSES), LABELS),
     "smoothed": (lambda r: nn.CrossEntropyLoss(reduction=r, label_smoothing=0.2), floats(CLASSES), LABELS),
@@ -57,10 +58,91 @@ CASES: dict[str, tuple[Callable[[str], Any], Tensor, Tensor]] = {
     "binary": (lambda r: nn.BCELoss(reduction=r), floats(), floats().round()),
     "a function": (lambda r: lambda x, y: F.cross_entropy(x, y, reduction=r), floats(CLASSES), LABELS),
     "margin": (lambda r: nn.MultiMarginLoss(reduction=r), floats(CLASSES), LABELS),
+    "divergence": (lambda r: nn.KLDivLoss(reduction=r), floats(CLASSES).log_softmax(1), floats(CLASSES).softmax(1)),
+    "divergence of logarithms": (
+        lambda r: nn.KLDivLoss(reduction=r, log_target=True),
+        floats(CLASSES).log_softmax(1),
+        floats(CLASSES).flip(0).log_softmax(1),
+    ),
+    "Poisson": (lambda r: nn.PoissonNLLLoss(reduction=r), floats(3), floats(3).round()),
+    "hinge": (lambda r: nn.HingeEmbeddingLoss(reduction=r), floats(3), floats(3).round() * 2 - 1),
+    "margins of labels": (
+        lambda r: nn.MultiLabelMarginLoss(reduction=r),
+        floats(CLASSES),
+        torch.tensor([[0, 2, -1, -1], [3, -1, 0, 0], [1, 2, 3, -1]]).repeat(2, 1),
+    ),
+    "soft margins of labels": (
+        lambda r: nn.MultiLabelSoftMarginLoss(reduction=r),
+        floats(CLASSES),
+        floats(CLASSES).round(),
+    ),
+    "sequences, padding 0": (
+        lambda r: nn.CrossEntropyLoss(reduction=r, ignore_index=0),
+        floats(CLASSES, TOKENS),
+        tokens().clamp(min=0),
+    ),
+    "sequences with class weights": (
+        lambda r: nn.CrossEntropyLoss(floats()[:CLASSES] + 0.5, reduction=r),
+        floats(CLASSES, TOKENS),
+        tokens(),
+    ),
+    "sequences of likelihoods, two axes": (
+        lambda r: nn.NLLLoss(reduction=r),
+        floats(CLASSES, TOKENS, 2),
+        torch.stack([tokens(), tokens().flip(1)], 2),
+    ),
+    "gaussian": (
+        lambda r: lambda x, y: F.gaussian_nll_loss(x[:, 0], y, x[:, 1].exp(), reduction=r),
+        floats(2, 3),
+        floats(3),
+    ),
+    "connectionist": (
+        lambda r: (
+            lambda x, y: F.ctc_loss(
+                x.log_softmax(2).transpose(0, 1), y, torch.full((len(x),), 5), torch.full((len(x),), 2), reduction=r
+            )
+        ),
+        floats(5, CLASSES),
+        torch.tensor([[1, 2], [3, 1], [2, 1]]).repeat(2, 1),
+    ),
 }
 
+SEVERAL: dict[str, tuple[Callable[[str], Any], tuple[Tensor, ...], Tensor]] = {
+    "cosine": (
+        lambda r: lambda x, y: nn.CosineEmbeddingLoss(reduction=r)(*x, y),
+        (floats(3), floats(3).flip(0)),
+        SIGNS,
+    ),
+    "ranking": (lambda r: lambda x, y: nn.MarginRankingLoss(reduction=r)(*x, y), (floats(), floats().flip(0)), SIGNS),
+    "triplets": (
+        lambda r: lambda x, y: nn.TripletMarginLoss(reduction=r)(*x),
+        (floats(3), floats(3).flip(0), floats(3).flip(1)),
+        SIGNS,
+    ),
+    "triplets by a distance": (
+        lambda r: (
+            lambda x, y: nn.TripletMarginWithDistanceLoss(
+                distance_function=lambda a, b: (a - b).abs().sum(1), reduction=r
+            )(*x)
+        ),
+        (floats(3), floats(3).flip(0), floats(3).flip(1)),
+        SIGNS,
+    ),
+    "weighted sum": (
+        lambda r: (
+            lambda x, y: (
+                F.cross_entropy(x[0], y[:, 0].long(), reduction=r).sum()
+                + 0.3 * F.mse_loss(x[1], y[:, 1:], reduction=r).sum()
+            )
+        ),
+        (floats(CLASSES), floats(2)),
+        torch.cat([LABELS.double().unsqueeze(1), floats(2).flip(0)], 1),
+    ),
+}
+"""Losses of several outputs, as functions of (output, target)."""
 
-@pytest.mark.filterwarnings("ignore:Using a target size")  # torch's, on what is broadcast
+
+@pytest.mark.filterwarnings("ignore:Using a target size", "ignore:reduction")  # torch's
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("name", CASES)
 def test_the_sum_and_its_gradient_are_those_of_single_examples(name: str, reduction: str) -> None:
@@ -72,6 +154,42 @@ def test_the_sum_and_its_gradient_are_those_of_single_examples(name: str, reduct
     torch.testing.assert_close(whole, single, rtol=1e-12, atol=1e-12)
     one, other = (torch.autograd.grad(loss, output, retain_graph=True)[0] for loss in (whole, single))
     torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("name", SEVERAL)
+def test_losses_of_several_outputs_are_those_of_single_examples(name: str, reduction: str) -> None:
+    build, outputs, targets = SEVERAL[name]
+    criterion, outputs = build(reduction), tuple(part.clone().requires_grad_() for part in outputs)
+    whole = summed_loss(criterion, outputs, targets)
+    single = torch.stack(
+        [criterion(tuple(part[i : i + 1] for part in outputs), targets[i : i + 1]).sum() for i in range(ROWS)]
+    ).sum()
+    torch.testing.assert_close(whole, single, rtol=1e-12, atol=1e-12)
+    for one, other in zip(*(torch.autograd.grad(loss, outputs) for loss in (whole, single)), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_a_divergence_by_batch_mean_is_not_divided_by_the_batch() -> None:
+    output, targets = floats(CLASSES).log_softmax(1), floats(CLASSES).flip(0).softmax(1)
+    whole = summed_loss(nn.KLDivLoss(reduction="batchmean"), output, targets)
+    torch.testing.assert_close(whole, summed_loss(nn.KLDivLoss(reduction="sum"), output, targets))
+
+
+def test_every_loss_of_torch_is_among_the_cases() -> None:
+    """By name; a loss of three arguments is among those of several outputs, or a function of two."""
+    listed = {type(build("sum")).__name__ for build, _, _ in CASES.values()}
+    functions = {
+        "CosineEmbeddingLoss",
+        "CTCLoss",
+        "GaussianNLLLoss",
+        "MarginRankingLoss",
+        "TripletMarginLoss",
+        "TripletMarginWithDistanceLoss",
+    }
+    other = {"AdaptiveLogSoftmaxWithLoss", "LinearCrossEntropyLoss"}  # they hold parameters, so they belong to a model
+    losses = {name for name in vars(nn) if name.endswith("Loss")}
+    assert losses - functions - other <= listed
 
 
 def test_an_example_without_a_token_that_counts_has_no_gradient() -> None:

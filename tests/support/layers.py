@@ -18,6 +18,11 @@ TOKENS = 6
 """Few, so that examples repeat them."""
 
 
+def base_of(layer: nn.Module) -> type:
+    """Its type, also if it is parametrised."""
+    return next(kind for kind in type(layer).__mro__ if kind.__module__.startswith("torch.nn.modules"))
+
+
 class Around(nn.Module):
     """`layer` behind `before` (so that the gradient must pass through it), in front of a mean over positions."""
 
@@ -28,7 +33,7 @@ class Around(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.before(x)
         x = x.transpose(0, 1) if self.swap else x
-        x = self.layer(x, x, x) if isinstance(self.layer, nn.MultiheadAttention) else self.layer(x)
+        x = self.layer(*[x] * {nn.MultiheadAttention: 3, nn.Bilinear: 2}.get(base_of(self.layer), 1))
         x = x[0] if isinstance(x, tuple) else x
         return torch.tanh(x.transpose(0, 1) if self.swap else x)
 
@@ -78,17 +83,21 @@ class Problem:
     tokens: bool = False
 
     def make(self, rows: int, dtype: torch.dtype, seed: int, scale: float = 1.0) -> tuple[nn.Module, Tensor, Tensor]:
-        """Model, inputs and targets; every second problem's inputs are not contiguous."""
+        """Model, inputs and targets; only every third problem's inputs are contiguous. The others have their axes in
+        another order in memory, or gaps between numbers."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = self.build().to(dtype)
             for parameter in model.parameters():
                 if parameter.dim() == 1:  # biases of zero and scales of one hide mistakes
                     nn.init.normal_(parameter, 0.7, 0.5)
-            shape = (rows, *self.shape)
-            shape = shape[::-1] if seed % 2 else shape
-            inputs = torch.randint(0, TOKENS, shape) if self.tokens else torch.randn(shape, dtype=dtype) * scale
-            inputs = inputs.permute(*reversed(range(len(shape)))) if seed % 2 else inputs
+            shape, layout = (rows, *self.shape), seed % 3
+            drawn = {0: shape, 1: shape[::-1], 2: (*shape, 2)}[layout]
+            inputs = torch.randint(0, TOKENS, drawn) if self.tokens else torch.randn(drawn, dtype=dtype) * scale
+            if layout == 1:
+                inputs = inputs.permute(*reversed(range(len(drawn))))
+            elif layout == 2:
+                inputs = inputs[..., 1]
             return model, inputs, torch.rand(rows, dtype=dtype) + 0.1
 
 
@@ -166,6 +175,40 @@ def bag(draw: Draw) -> Problem:
     )
 
 
+class Weighed(nn.Module):
+    """A bag whose tokens have weights that are made from them."""
+
+    def __init__(self, features: int, padding: int | None) -> None:
+        super().__init__()
+        self.weigh = nn.Embedding(TOKENS, 1)
+        self.bag = nn.EmbeddingBag(TOKENS, features, mode="sum", padding_idx=padding)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(self.bag(x, per_sample_weights=self.weigh(x).squeeze(-1)))
+
+
+def weighed(draw: Draw) -> Problem:
+    features, padding = small(draw), draw(st.sampled_from([None, 3]))
+    return Problem(lambda: Weighed(features, padding), (small(draw, 1, 9),), tokens=True)
+
+
+class Pairs(nn.Module):
+    """A bilinear layer of an input and something made from it."""
+
+    def __init__(self, features: int, other: int, out: int, *, bias: bool) -> None:
+        super().__init__()
+        self.before, self.layer = nn.Linear(features, other), nn.Bilinear(features, other, out, bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(self.layer(x, self.before(x)))
+
+
+def bilinear(draw: Draw) -> Problem:
+    features, other, out, bias = small(draw), small(draw), small(draw), draw(st.booleans())
+    axes = draw(st.lists(st.integers(1, 4), max_size=2))
+    return Problem(lambda: Pairs(features, other, out, bias=bias), (*axes, features))
+
+
 def layer_norm(draw: Draw) -> Problem:
     shape = draw(st.lists(st.integers(2, 4), min_size=1, max_size=2))
     axes = draw(st.lists(st.integers(1, 3), max_size=2))
@@ -200,15 +243,35 @@ def attention(draw: Draw) -> Problem:
 
 def recurrent(draw: Draw) -> Problem:
     kind, first, both = draw(st.sampled_from([nn.RNN, nn.LSTM, nn.GRU])), draw(st.booleans()), draw(st.booleans())
-    features, layers = small(draw, 1, 3), small(draw, 1, 2)
+    features, layers, bias = small(draw, 1, 3), small(draw, 1, 2), draw(st.booleans())
     return Problem(
         lambda: Around(
-            kind(features, 2, layers, batch_first=first, bidirectional=both),
+            kind(features, 2, layers, bias=bias, batch_first=first, bidirectional=both),
             nn.Linear(features, features),
             swap=not first,
         ),
         (small(draw, 1, 4), features),
     )
+
+
+class Steps(nn.Module):
+    """A cell that is called at every position."""
+
+    def __init__(self, cell: nn.Module) -> None:
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, x: Tensor) -> Tensor:
+        state: Any = None
+        for t in range(x.shape[1]):
+            state = self.cell(x[:, t], state)
+        return torch.tanh(torch.cat(state, 1) if isinstance(state, tuple) else state)
+
+
+def cells(draw: Draw) -> Problem:
+    kind, bias = draw(st.sampled_from([nn.RNNCell, nn.LSTMCell, nn.GRUCell])), draw(st.booleans())
+    features, hidden = small(draw, 1, 3), small(draw, 1, 3)
+    return Problem(lambda: Steps(kind(features, hidden, bias)), (small(draw, 1, 4), features))
 
 
 def tied(draw: Draw) -> Problem:
@@ -239,7 +302,7 @@ def without_a_rule(draw: Draw) -> Problem:
         lambda: nn.utils.parametrizations.weight_norm(nn.Linear(features, 3)),
         lambda: nn.EmbeddingBag(TOKENS, features, mode="max"),
         lambda: nn.Embedding(TOKENS, features, scale_grad_by_freq=True),
-        lambda: nn.GRUCell(features, 3),
+        lambda: nn.utils.parametrizations.weight_norm(nn.Bilinear(features, features, 3)),
     ]
     number = small(draw, 0, 3)
     tokens = number in (1, 2)
@@ -253,10 +316,13 @@ PROBLEMS: dict[str, Callable[[Draw], Problem]] = {
     "embedding": embedding,
     "embedding under a mean": pooled,
     "embedding bag": bag,
+    "weighed bag": weighed,
+    "bilinear": bilinear,
     "layer norm": layer_norm,
     "channel norm": channel_norm,
     "attention": attention,
     "recurrent": recurrent,
+    "cells": cells,
     "tied": tied,
     "used twice": twice,
     "parameters of its own": own,
@@ -275,7 +341,7 @@ def difference(engine: str, model: nn.Module, inputs: Tensor, targets: Tensor, n
     sums = [ENGINES[name].clipped_sum(model, criterion, inputs, targets, clip) for name in (engine, "reference")]
     assert list(sums[0]) == list(sums[1])
     apart = sum(float((sums[0][name] - sums[1][name]).square().sum()) for name in sums[0]) ** 0.5
-    return apart / (norm * len(inputs))
+    return apart / (norm * max(1, len(inputs)))
 
 
 def typical_norm(model: nn.Module, inputs: Tensor, targets: Tensor) -> float:

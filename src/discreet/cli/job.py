@@ -65,7 +65,7 @@ class Job:
             model,
             _criterion(split.train[1].is_floating_point()),
             optimizer,
-            split.train,
+            self.recipe.augmented(split.train),
             units=split.units,
             ids=split.ids if self.recipe.unit is Unit.EXAMPLE else None,
             public_test=split.test,

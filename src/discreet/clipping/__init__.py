@@ -2,9 +2,12 @@
 
 from discreet.clipping.accumulate import Accumulator
 from discreet.clipping.admission import admit_model, admit_optimizer, private_parameters
+from discreet.clipping.batch_norm import replace_batch_norm
+from discreet.clipping.battery import check_rule
 from discreet.clipping.engines import ENGINES, Engine
 from discreet.clipping.losses import Criterion
-from discreet.clipping.mixing import mixing_module
+from discreet.clipping.mixing import Findings, try_out
+from discreet.clipping.modes import evaluation_mode, frozen_norms, modes_kept, training_mode
 from discreet.clipping.policies import BIT, Clip, Group
 from discreet.clipping.units import Units
 
@@ -15,10 +18,17 @@ __all__ = [
     "Clip",
     "Criterion",
     "Engine",
+    "Findings",
     "Group",
     "Units",
     "admit_model",
     "admit_optimizer",
-    "mixing_module",
+    "check_rule",
+    "evaluation_mode",
+    "frozen_norms",
+    "modes_kept",
     "private_parameters",
+    "replace_batch_norm",
+    "training_mode",
+    "try_out",
 ]

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.nn.utils.rnn import PackedSequence
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.hooks import RemovableHandle
 
@@ -134,6 +135,11 @@ def _generator(module: nn.Module) -> Tensor:
 
 
 def _check_axes(call: Call, examples: int) -> None:
+    if any(isinstance(part, PackedSequence) for part in (*call.args, *call.kwargs.values())):
+        raise UnsupportedModel(
+            f"{call.owner.described} got a PackedSequence, which has no axis of examples; give it padded sequences, "
+            "and pick each example's last output by its length"
+        )
     axis = call.owner.rule.axis(call.owner.module)
     for shape in call.shapes:
         if len(shape) <= axis or shape[axis] != examples:

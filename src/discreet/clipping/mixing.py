@@ -1,62 +1,316 @@
-"""Finding, by experiment, a module that lets the examples of a batch influence each other."""
+"""Finding, by experiment, what lets the examples of a batch influence each other: within a call, or from call to call.
+
+The model is called on random examples, on others, and on the first ones again: nothing may have changed. Then one
+example is exchanged, and so on for each. No other example's row may move, in what any module returns. Every module
+gets the same random numbers in all calls, so dropout is no cause for alarm. A second round has other examples, and
+weights that are moved at random, so that a branch that starts at zero is seen as well.
+"""
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map_only
 
-from discreet.clipping.capture import tensors_in
+_ROUNDINGS = 64
+"""Rows may move by so many roundings of the largest number beside them: kernels may add up in another order."""
 
 
-def mixing_module(model: nn.Module, inputs: Tensor) -> str | None:
-    """Change one example at a time; name the first module, if any, whose output for another example moves.
+@dataclass(frozen=True)
+class Findings:
+    """Names of modules; that of the model is the empty text.
 
-    `inputs`: random examples, at least two, all different. Random numbers are the same in all runs.
+    What is `mixing` reaches the output of the model. What mixes only `inside` does not, and concerns engines that run
+    batches. What is `remembering` returns something else when it is called again. `writing` names what changes of
+    parameters and buffers.
     """
-    usual = _outputs(model, inputs)
+
+    mixing: tuple[str, ...] = ()
+    inside: tuple[str, ...] = ()
+    remembering: tuple[str, ...] = ()
+    writing: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call of a module: the tensors it was given (also as they were passed) and returned."""
+
+    name: str
+    passed: tuple[Any, Any]
+    given: list[Tensor]
+    returned: list[Tensor]
+
+
+Trace = list[_Call]
+"""The calls of one run, in the order in which they ended; that of the model is the last."""
+
+
+def try_out(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
+    """Look for influence between examples, in the mode that the model is in.
+
+    `inputs`, `others`: two sets of different random examples along axis 0, as many of each, at least three. Weights,
+    buffers and torch's generator are put back. Errors are those of the model.
+    """
+    kept = {name: tensor.detach().clone() for name, tensor in _state(model).items()}
+    try:
+        with torch.no_grad(), torch.random.fork_rng(), _steady(model):
+            first = _look(model, inputs, others)
+            with _moved_weights(model):
+                second = _look(model, others, inputs)
+    finally:
+        writing = _put_back(model, kept)
+    mixing, inside, remembering = (
+        tuple(dict.fromkeys((*one, *other)))
+        for one, other in (
+            (first.mixing, second.mixing),
+            (first.inside, second.inside),
+            (first.remembering, second.remembering),
+        )
+    )
+    return Findings(mixing, tuple(name for name in inside if name not in mixing), remembering, writing)
+
+
+def _look(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
+    usual, shorter = _trace(model, (inputs,)), _trace(model, (inputs[:-1],))
+    _trace(model, (others,))
+    again = _trace(model, (inputs,))
+    forgetful = _differing(usual, again)
+    if forgetful:
+        return Findings(remembering=forgetful)
+    aligned = [call.name for call in usual] == [call.name for call in shorter]
+    sizes = len(inputs), len(inputs) - 1
+    places = [
+        [_place(a, b, *sizes) for a, b in zip(_all(one), _all(other), strict=False)]
+        if aligned
+        else [_Place(0, 1)] * len(_all(one))
+        for one, other in zip(usual, shorter if aligned else usual, strict=True)
+    ]
+    mixing: list[str] = []
+    inside: list[str] = []
     for row in range(len(inputs)):
         changed = inputs.clone()
-        changed[row] = inputs[(row + 1) % len(inputs)]
-        for (name, before), (_, after) in zip(usual, _outputs(model, changed), strict=False):
-            if _moved(before, after, row):
-                return name
-    return None
+        changed[row] = others[row]
+        culprits, arrived = _strays(usual, _trace(model, (changed,)), places, row, len(inputs))
+        (mixing if arrived else inside).extend(culprits)
+    if mixing:  # what follows a culprit may be one itself
+        mixing = _innermost([*mixing, *_mixing_alone(model, usual, places, len(inputs))])
+    return Findings(tuple(mixing), tuple(inside))
 
 
-def _outputs(model: nn.Module, inputs: Tensor) -> list[tuple[str, Tensor]]:
-    """What modules return, innermost first; those whose axis 0 has the size of the batch, and the model itself."""
-    found: list[tuple[str, Tensor]] = []
+def _mixing_alone(model: nn.Module, usual: Trace, places: list[list[_Place]], size: int) -> list[str]:
+    """The modules that mix when they are called by themselves, with rows exchanged in what they were given."""
+    found = []
+    for call, where in zip(usual[:-1], places[:-1], strict=True):
+        known = dict(zip(map(id, call.given), where, strict=False))
 
-    def record(name: str, module: nn.Module) -> Any:
-        described = f"module {name or 'model'!r} ({type(module).__name__})"
+        def exchange(part: Any, known: dict[int, _Place] = known) -> Any:
+            place = known.get(id(part), _UNKNOWN)
+            if place.axis < 0 or place.each != 1:
+                return part
+            return part.index_select(place.axis, torch.tensor([1, *range(1, size)], device=part.device))
 
-        def hook(_: nn.Module, _args: object, returned: object) -> None:
-            found.extend((described, part.detach().clone()) for part in tensors_in(returned))
+        module = model.get_submodule(call.name)
+        try:
+            before, after = (
+                _trace(module, *part)[-1] for part in (call.passed, tree_map_only(Tensor, exchange, call.passed))
+            )
+        except (RuntimeError, ValueError, IndexError, TypeError):
+            continue  # it needs what is around it
+        spots = where[len(call.given) :]
+        if any(_strayed(a, b, at, 0, size) for a, b, at in zip(before.returned, after.returned, spots, strict=False)):
+            found.append(call.name)
+    return found
 
-        return module.register_forward_hook(hook)
 
-    handles = [record(name, module) for name, module in model.named_modules(remove_duplicate=False)]
+def _trace(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Trace:
+    """All calls of modules. Random numbers start again wherever a module begins or ends, so that they are the same even
+    if how many a module draws depends on what it is given."""
+    calls: Trace = []
+    begun: list[tuple[Any, Any]] = []
+    seeds = itertools.count()
+
+    def before(_: nn.Module, args: Any, kwargs: Any) -> None:
+        torch.manual_seed(next(seeds))
+        begun.append(tree_map_only(Tensor, lambda part: part.detach().clone(), (args, kwargs)))
+
+    def after(name: str) -> Callable[..., None]:
+        def hook(_: nn.Module, __: object, returned: object) -> None:
+            torch.manual_seed(next(seeds))
+            passed = begun.pop()
+            calls.append(_Call(name, passed, _plain(passed), [part.detach().clone() for part in _plain(returned)]))
+
+        return hook
+
+    handles = []
+    for name, module in model.named_modules():
+        handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+        handles.append(module.register_forward_hook(after(name)))
     try:
-        with torch.no_grad():
-            torch.manual_seed(0)
-            model(inputs)
+        model(*args, **(kwargs or {}))
     finally:
         for handle in handles:
             handle.remove()
-    size = len(inputs)
-    return [(name, part) for name, part in found if part.dim() > 0 and len(part) == size]
+    return calls
 
 
-def _moved(before: Tensor, after: Tensor, row: int) -> bool:
-    """Whether anything but `row` differs by more than rounding."""
+def _plain(values: Any) -> list[Tensor]:
+    """The tensors whose entries have a place."""
+    tensors = [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
+    return [leaf for leaf in tensors if leaf.layout == torch.strided and not leaf.is_nested]
+
+
+def _all(call: _Call) -> list[Tensor]:
+    return call.given + call.returned
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the examples are: along `axis`, `each` entries for one."""
+
+    axis: int
+    each: int
+
+
+_SHARED, _UNKNOWN = _Place(-1, 1), _Place(-1, 0)
+"""One value for all examples, which none may move; and places that cannot be told."""
+
+
+def _place(whole: Tensor, short: Tensor, size: int, less: int) -> _Place:
+    """The axis whose length goes with the number of examples."""
+    if whole.shape == short.shape:
+        return _SHARED
+    if whole.dim() == short.dim():
+        for axis, (a, b) in enumerate(zip(whole.shape, short.shape, strict=True)):
+            if a != b and a * less == b * size and a % size == 0:
+                return _Place(axis, a // size)
+    return _UNKNOWN
+
+
+def _strays(usual: Trace, changed: Trace, places: list[list[_Place]], row: int, size: int) -> tuple[list[str], bool]:
+    """The innermost modules that returned something of `row` at other places, though they were not given it there; and
+    whether the model returned some."""
+    if [call.name for call in usual] != [call.name for call in changed]:
+        usual, changed, places = usual[-1:], changed[-1:], places[-1:]  # what runs depends on the values
+    found: list[tuple[str, bool]] = []
+    arrived = False
+    for before, after, where in zip(usual, changed, places, strict=True):
+        flags = [
+            _strayed(a, b, place, row, size) for a, b, place in zip(_all(before), _all(after), where, strict=False)
+        ]
+        given, returned = flags[: len(before.given)], flags[len(before.given) :]
+        arrived = any(returned)
+        if arrived and not any(given):
+            told = any(flag and place.axis >= 0 for flag, place in zip(flags, where, strict=False))
+            found.append((before.name, told))
+    return _innermost([name for name, told in found if told or arrived]), arrived
+
+
+def _strayed(before: Tensor, after: Tensor, place: _Place, row: int, size: int) -> bool:
+    """Whether anything but `row` moved by more than rounding. Entries of an example may be side by side, or apart."""
+    if place == _UNKNOWN:
+        return False
     if before.shape != after.shape:
         return True
-    keep = [i for i in range(len(before)) if i != row]
-    one, other = before[keep], after[keep]
-    if not one.is_floating_point():
+    if place == _SHARED:
+        return _moved(before, after, before)
+    one, other = (part.movedim(place.axis, 0) for part in (before, after))
+    keep = [i for i in range(size) if i != row]
+    shapes = [(size, place.each)] if place.each == 1 else [(size, place.each), (place.each, size)]
+    return all(_moved(_rows(one, shape, size)[keep], _rows(other, shape, size)[keep], before) for shape in shapes)
+
+
+def _rows(part: Tensor, shape: tuple[int, int], size: int) -> Tensor:
+    """The entries with the examples along axis 0."""
+    unfolded = part.reshape(*shape, *part.shape[1:])
+    return unfolded if shape[0] == size else unfolded.transpose(0, 1)
+
+
+def _moved(one: Tensor, other: Tensor, scale: Tensor) -> bool:
+    if not (one.is_floating_point() or one.is_complex()):
         return not torch.equal(one, other)
-    scale = float(before.abs().max()) if before.numel() else 0.0
-    tolerance = 64 * torch.finfo(one.dtype).eps * max(scale, 1e-30)
+    finite = scale[torch.isfinite(scale)]
+    largest = float(finite.abs().max()) if finite.numel() else 0.0
+    tolerance = _ROUNDINGS * torch.finfo(one.dtype).eps * max(largest, 1e-30)
     return not torch.allclose(one, other, rtol=0.0, atol=tolerance, equal_nan=True)
+
+
+def _differing(usual: Trace, again: Trace) -> tuple[str, ...]:
+    """The innermost modules that returned something else for the same input."""
+    if [call.name for call in usual] != [call.name for call in again]:
+        return (usual[-1].name,)
+    found = [
+        one.name
+        for one, other in zip(usual, again, strict=True)
+        if _unlike(one.returned, other.returned) and not _unlike(one.given, other.given)
+    ]
+    return tuple(_innermost(found))
+
+
+def _unlike(ones: list[Tensor], others: list[Tensor]) -> bool:
+    return len(ones) != len(others) or any(
+        one.shape != other.shape or _moved(one, other, one) for one, other in zip(ones, others, strict=True)
+    )
+
+
+def _innermost(names: list[str]) -> list[str]:
+    """Without those that have another one inside."""
+    return [name for name in names if not any(_inside(other, name) for other in names)]
+
+
+def _inside(name: str, outer: str) -> bool:
+    return name != outer and (not outer or name.startswith(f"{outer}."))
+
+
+@contextmanager
+def _steady(model: nn.Module) -> Iterator[None]:
+    """Inside, random slopes are their mean: how many an RReLU draws depends on signs, so they would come to others."""
+    slopes = [(module, module.lower, module.upper) for module in model.modules() if isinstance(module, nn.RReLU)]
+    try:
+        for module, lower, upper in slopes:
+            module.lower = module.upper = (lower + upper) / 2
+        yield
+    finally:
+        for module, lower, upper in slopes:
+            module.lower, module.upper = lower, upper
+
+
+@contextmanager
+def _moved_weights(model: nn.Module) -> Iterator[None]:
+    """Inside, every weight is moved at random, by about what it would take to matter."""
+    parameters = [parameter for parameter in model.parameters() if parameter.is_floating_point()]
+    kept = [parameter.detach().clone() for parameter in parameters]
+    try:
+        torch.manual_seed(1)
+        for parameter in parameters:
+            fan = math.prod(parameter.shape[1:]) if parameter.dim() > 1 else 1
+            parameter.add_(torch.randn_like(parameter), alpha=0.3 / math.sqrt(max(1, fan)))
+        yield
+    finally:
+        for parameter, value in zip(parameters, kept, strict=True):
+            parameter.copy_(value)
+
+
+def _state(model: nn.Module) -> dict[str, Tensor]:
+    """All parameters and buffers."""
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
+def _put_back(model: nn.Module, kept: dict[str, Tensor]) -> tuple[str, ...]:
+    """Give parameters and buffers their values again; the names of those that had others."""
+    changed = []
+    with torch.no_grad():
+        for name, tensor in _state(model).items():
+            before = kept.get(name)
+            if before is None or before.shape != tensor.shape:
+                changed.append(name)
+            elif not torch.equal(tensor, before):
+                changed.append(name)
+                tensor.copy_(before)
+    return tuple(changed)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from discreet.data.arrays import npz
+from discreet.data.augmented import AUGMENTATIONS, Augmented, flip, shift
 from discreet.data.digits import digits
 from discreet.data.groups import Groups, group
 from discreet.data.holdout import Parts, hold_out
@@ -14,4 +15,18 @@ from discreet.data.splits import Split
 DATASETS: dict[str, Callable[[Path | None], Split]] = {"digits": digits, "mnist": mnist, "npz": npz}
 """Data sets by the name that recipes give them; each takes the path of `--data`."""
 
-__all__ = ["DATASETS", "Groups", "Parts", "PrivateData", "Split", "as_private", "check_rows", "group", "hold_out"]
+__all__ = [
+    "AUGMENTATIONS",
+    "DATASETS",
+    "Augmented",
+    "Groups",
+    "Parts",
+    "PrivateData",
+    "Split",
+    "as_private",
+    "check_rows",
+    "flip",
+    "group",
+    "hold_out",
+    "shift",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError
+from discreet.data.augmented import Augmented, Transform
 from discreet.data.groups import Groups
 
 _CHECKED_AT_ONCE = 4096
@@ -21,11 +22,15 @@ _CHECKED_AT_ONCE = 4096
 class PrivateData:
     """A map-style data set of (input, target) pairs, and its units: rows, or groups of rows.
 
+    In training, inputs go through `transform`, in as many `views` of each; `fetch` returns them as they are.
+
     The number of units is used to draw from them, and for nothing else.
     """
 
     dataset: Dataset[Any]
     groups: Groups | None = None
+    transform: Transform | None = None
+    views: int = 1
 
     def __len__(self) -> int:
         """The number of units."""
@@ -89,10 +94,12 @@ def check_rows(inputs: Tensor, targets: Tensor, start: int, classes: int | None)
 
 
 def as_private(data: object) -> PrivateData:
-    """Accept a pair of tensors (inputs, targets) or a map-style data set; refuse loaders.
+    """Accept a pair of tensors (inputs, targets) or a map-style data set, augmented or not; refuse loaders.
 
     A loader decides which examples form a batch, and the guarantee rests on the plan's own sampler doing that.
     """
+    if isinstance(data, Augmented):
+        return replace(as_private(data.data), transform=data.transform, views=data.views)
     if isinstance(data, DataLoader):
         raise InputError(
             "data is a DataLoader, whose batches the plan cannot vouch for; pass its data set (loader.dataset) instead"

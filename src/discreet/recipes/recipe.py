@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from discreet.accounting import schedules
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
-from discreet.data import DATASETS, Split
+from discreet.data import AUGMENTATIONS, DATASETS, Augmented, Split
 from discreet.plan import (
     AdaptivePlan,
     BoxClipping,
@@ -67,6 +67,9 @@ class Recipe(Frozen):
     `watch` names another metric for it. `metrics` are bought on private rows; `holdout` (10%) is the share of all rows
     that is never trained on, for metrics with `rows: holdout`. Their noise may be left out: then they are as exact as
     they can be without a higher epsilon.
+
+    `augment` changes inputs at random at every step (`{name: shift, pixels: 2}`), each in as many `views`, whose mean
+    gradient is clipped.
     """
 
     data: str
@@ -94,6 +97,8 @@ class Recipe(Frozen):
     rows_per_unit: Count = 1
     engine: str = "auto"
     noise: str = "fast"
+    augment: Named | None = None
+    views: Count = 1
     evaluate_every: Annotated[int | None, Field(ge=1)] = None
 
     @field_validator("data")
@@ -120,6 +125,13 @@ class Recipe(Frozen):
             known(value.name, SCHEDULERS)
         return value
 
+    @field_validator("augment")
+    @classmethod
+    def _known_augmentation(cls, value: Named | None) -> Named | None:
+        if value is not None:
+            known(value.name, AUGMENTATIONS)
+        return value
+
     @model_validator(mode="after")
     def _one_way_to_draw(self) -> Recipe:
         if (self.rate is None) == (self.sampling is None):
@@ -135,6 +147,8 @@ class Recipe(Frozen):
         watched = self.watch in {metric.name for metric in self.bought}
         if self.patience is not None and not (self.validation or watched):
             raise ValueError("patience needs validation, the share of the public test rows that it looks at")
+        if self.views > 1 and self.augment is None:
+            raise ValueError("views needs augment: equal views count once")
         if self.schedule is not None and self.adaptive is not None:
             raise ValueError("give either schedule (fixed beforehand) or adaptive (chosen on the way)")
         return self
@@ -212,6 +226,10 @@ class Recipe(Frozen):
                 f"recipe: validation {self.validation:g} of {len(targets)} public rows leaves a part empty"
             )
         return replace(split, test=(inputs[taken:], targets[taken:]), validation=(inputs[:taken], targets[:taken]))
+
+    def augmented(self, data: object) -> object:
+        """The private data with the recipe's augmentation."""
+        return data if self.augment is None else Augmented(data, self.augment.build(AUGMENTATIONS), self.views)
 
     def build_model(self) -> nn.Module:
         """A new model with its public initial weights."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from discreet.clipping import evaluation_mode
 from discreet.core.arrays import IntArray
 from discreet.data import PrivateData
 
@@ -15,14 +16,11 @@ _AT_ONCE = 1024
 
 def predicted(model: nn.Module, data: PrivateData, rows: IntArray) -> Iterator[tuple[Tensor, Tensor]]:
     """(output, target) of each row in turn, with a batch axis of length 1, in evaluation mode and without gradients."""
-    was_training, device = model.training, next(model.parameters()).device
-    model.eval()
-    try:
+    device = next(model.parameters()).device
+    with evaluation_mode(model):
         for start in range(0, len(rows), _AT_ONCE):
             inputs, targets = data.fetch(rows[start : start + _AT_ONCE])
             for i in range(len(targets)):
                 with torch.no_grad():
                     output = model(inputs[i : i + 1].clone().to(device))
                 yield output, targets[i : i + 1].to(device)
-    finally:
-        model.train(was_training)

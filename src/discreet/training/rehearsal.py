@@ -15,20 +15,28 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, Criterion, Engine, Units, mixing_module, private_parameters
+from discreet.clipping import (
+    ENGINES,
+    Clip,
+    Criterion,
+    Engine,
+    frozen_norms,
+    modes_kept,
+    private_parameters,
+    training_mode,
+)
 from discreet.clipping.bookkeeping import bytes_per_example
 from discreet.core.assumptions import LEAST_BITS, MOST_BITS
 from discreet.core.errors import InputError, UnsupportedModel
 from discreet.data import PrivateData
+from discreet.training.admission import refuse_mixing_inside
+from discreet.training.random_rows import UNITS, Examples, random_rows
 
 AUTO = "auto"
 """The engine's name for: `bookkeeping` where it works, else `vmap`."""
 
-UNITS = 12
 _CUTS = ((12,), (11, 1), (5, 7))
 """How the random units are cut into chunks: the sums must agree with one example at a time, and so with another."""
-_MOST_ROWS = 4
-"""Random units of several rows have up to so many, if the plan uses that many."""
 
 _MARGIN = 8
 """The float slack is so many times what was measured on random data."""
@@ -50,24 +58,6 @@ class Rehearsal:
     line: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Examples:
-    """Random rows, which of them belong together, and how they are clipped."""
-
-    inputs: Tensor
-    targets: Tensor
-    units: Units | None
-    clip: Clip
-
-    def part(self, start: int, stop: int) -> _Examples:
-        """Units start .. stop - 1."""
-        if self.units is None:
-            return replace(self, inputs=self.inputs[start:stop], targets=self.targets[start:stop])
-        first, last = ((0, *self.units.ends)[i] for i in (start, stop))
-        inputs, targets = self.inputs[first:last], self.targets[first:last]
-        return _Examples(inputs, targets, Units(self.units.sizes[start:stop]), self.clip)
-
-
 def rehearse(
     name: str,
     model: nn.Module,
@@ -86,10 +76,28 @@ def rehearse(
     """
     if name != AUTO and name not in ENGINES:
         raise InputError(f"unknown engine {name!r}; known: {', '.join([AUTO, *ENGINES])}")
+    frozen = frozen_norms(model)
+    found = _chosen(name, model, criterion, data, classes, rows_per_unit, clips)
+    if not frozen:
+        return found
+    kept = f"{frozen[0]!r}" + (f" and {len(frozen) - 1} more" if len(frozen) > 1 else "")
+    return replace(found, line=f"{found.line}; norm {kept} stays in evaluation mode, with the statistics that it has")
+
+
+def _chosen(
+    name: str,
+    model: nn.Module,
+    criterion: Criterion,
+    data: PrivateData,
+    classes: int | None,
+    rows_per_unit: int,
+    clips: tuple[Clip, ...],
+) -> Rehearsal:
     if name in ("reference", "exact"):
         return Rehearsal(ENGINES[name], _gradient_chunk(model), f"engine {name}: one backward pass per example")
     with _as_it_was(model):
-        examples = [_random(model, data, classes, rows_per_unit, clip) for clip in clips]
+        rows = random_rows(model, data, classes, rows_per_unit * data.views)
+        examples = [replace(rows, clip=clip) for clip in clips]
         try:
             _try("reference", model, criterion, examples[0])
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
@@ -104,13 +112,11 @@ def rehearse(
             return Rehearsal(found.engine, found.chunk, f"{found.line}; not bookkeeping: {error}")
 
 
-def _checked(name: str, model: nn.Module, criterion: Criterion, clipped: list[_Examples]) -> Rehearsal:
+def _checked(name: str, model: nn.Module, criterion: Criterion, clipped: list[Examples]) -> Rehearsal:
     """The engine, if it agrees with the reference, for two sizes of batch, however the same examples are clipped."""
     examples = clipped[0]
     if name == "bookkeeping":
-        mixing = mixing_module(model, examples.inputs[:3])
-        if mixing is not None:
-            raise UnsupportedModel(f"{mixing} mixes the examples of a batch; use a norm within one example instead")
+        refuse_mixing_inside(model, examples.inputs)
     fixed = _is_repeatable(model, criterion, examples)
     worst = max(_worst(name, model, criterion, each) for each in clipped)
     if not fixed:
@@ -134,7 +140,7 @@ def _checked(name: str, model: nn.Module, criterion: Criterion, clipped: list[_E
     )
 
 
-def _worst(name: str, model: nn.Module, criterion: Criterion, examples: _Examples) -> float:
+def _worst(name: str, model: nn.Module, criterion: Criterion, examples: Examples) -> float:
     """The largest distance from the reference, for a unit and relative to what rounding may move."""
     wanted = _try("reference", model, criterion, examples)
     apart = max(_distance(_in_chunks(name, model, criterion, examples, cut), wanted) for cut in _CUTS)
@@ -153,7 +159,7 @@ def _float_bits(distance: float) -> int:
 
 
 def _in_chunks(
-    name: str, model: nn.Module, criterion: Criterion, examples: _Examples, cut: tuple[int, ...]
+    name: str, model: nn.Module, criterion: Criterion, examples: Examples, cut: tuple[int, ...]
 ) -> dict[str, Tensor]:
     """The sum over chunks of these sizes."""
     ends = list(itertools.accumulate(cut))
@@ -171,7 +177,7 @@ def _unchecked(name: str, model: nn.Module, error: Exception) -> Rehearsal:
     return Rehearsal(ENGINES["vmap"], _gradient_chunk(model), f"engine vmap: not checked on random data ({reason})")
 
 
-def _try(name: str, model: nn.Module, criterion: Criterion, examples: _Examples, seed: int = 0) -> dict[str, Tensor]:
+def _try(name: str, model: nn.Module, criterion: Criterion, examples: Examples, seed: int = 0) -> dict[str, Tensor]:
     """The sum of the clipped gradients."""
     torch.manual_seed(seed)
     return ENGINES[name].clipped_sum(model, criterion, examples.inputs, examples.targets, examples.clip, examples.units)
@@ -181,7 +187,7 @@ def _distance(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
     return math.sqrt(sum(float((one[name] - other[name]).square().sum()) for name in other))
 
 
-def _is_repeatable(model: nn.Module, criterion: Criterion, examples: _Examples) -> bool:
+def _is_repeatable(model: nn.Module, criterion: Criterion, examples: Examples) -> bool:
     """Whether two runs agree; if dropout is why they do not, it is switched off."""
     for _ in range(2):
         first = _try("reference", model, criterion, examples)
@@ -192,38 +198,16 @@ def _is_repeatable(model: nn.Module, criterion: Criterion, examples: _Examples) 
     return False
 
 
-def _random(model: nn.Module, data: PrivateData, classes: int | None, rows_per_unit: int, clip: Clip) -> _Examples:
-    """Examples of the shape of the data's first row, from a fixed generator."""
-    device = next(iter(private_parameters(model).values())).device
-    tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
-    generator = torch.Generator().manual_seed(0)
-    several = min(rows_per_unit, _MOST_ROWS)
-    units = Units(tuple(1 + i % several for i in range(UNITS))) if several > 1 else None
-
-    def like(example: Tensor, below: int) -> Tensor:
-        shape = (UNITS if units is None else units.rows, *example.shape[1:])
-        if example.is_floating_point():
-            return torch.rand(shape, generator=generator).to(example.dtype)
-        return torch.randint(0, max(1, below), shape, generator=generator).to(example.dtype)
-
-    inputs, targets = data.fetch(torch.zeros(1, dtype=torch.int64).numpy())
-    inputs, targets = like(inputs, min(tables, default=2)), like(targets, classes or 2)
-    return _Examples(inputs.to(device), targets.to(device), units, clip)
-
-
 @contextmanager
 def _as_it_was(model: nn.Module) -> Iterator[None]:
     """Training mode inside; outside, buffers, modes and torch's generator as they were."""
-    modes = {module: module.training for module in model.modules()}
     before = {name: buffer.clone() for name, buffer in model.named_buffers()}
     try:
-        with torch.random.fork_rng():
-            model.train()
+        with modes_kept(model), torch.random.fork_rng():
+            training_mode(model)
             yield
     finally:
         changed = [name for name, buffer in model.named_buffers() if not _same(buffer, before.get(name))]
-        for module, mode in modes.items():
-            module.training = mode
         with torch.no_grad():
             for name in changed:
                 if name in before:
@@ -239,7 +223,7 @@ def _same(one: Tensor, other: Tensor | None) -> bool:
     return other is not None and one.shape == other.shape and bool(torch.equal(one, other))
 
 
-def _chunk(name: str, model: nn.Module, criterion: Criterion, examples: _Examples) -> int:
+def _chunk(name: str, model: nn.Module, criterion: Criterion, examples: Examples) -> int:
     if name != "bookkeeping":
         return _gradient_chunk(model)
     size = bytes_per_example(model, criterion, examples.inputs, examples.targets)

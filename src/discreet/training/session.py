@@ -28,6 +28,7 @@ from discreet.training.control import Control, Metrics, Progress
 from discreet.training.counts import bought_count
 from discreet.training.guard import Guard, model_randomness
 from discreet.training.purchases import Purchases
+from discreet.training.views import views_of
 
 Chunk = tuple[Tensor, Tensor]
 
@@ -56,10 +57,10 @@ class Step:
             raise InputError("step.chunks was already iterated; keep what you need from the first pass")
         for rows, units in self._batch:
             self._refuse_open_chunk()
-            inputs, targets = self._session.data.fetch(rows)
+            inputs, targets = (part.to(self._session.device) for part in self._session.data.fetch(rows))
             self._handed_out += 1
-            self._units = units
-            self._open = inputs.to(self._session.device), targets.to(self._session.device)
+            inputs, targets, self._units = views_of(self._session.data, inputs, targets, units)
+            self._open = inputs, targets
             yield self._open
 
     def add(self, criterion: Criterion, chunk: Chunk) -> None:
@@ -242,7 +243,7 @@ class Session:
     def _pieces(self, drawn: IntArray, position: int) -> Iterator[Piece]:
         """The batch in chunks of whole units; how many units a chunk has is public."""
         most, groups = self.plan.rows_per_unit, self.data.groups
-        size = max(1, self._physical_batch // most)
+        size = max(1, self._physical_batch // (most * self.data.views))
         if groups is None:
             yield from ((drawn[i : i + size], None) for i in range(0, len(drawn), size))
             return

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from discreet.clipping import Criterion, admit_model, admit_optimizer, private_parameters
+from discreet.clipping import Criterion, private_parameters, training_mode
 from discreet.clipping.geometry import Geometry
 from discreet.clipping.state import check_unchanged, combined_digest, hidden_digests, state_digests
 from discreet.core import checks
@@ -22,6 +22,7 @@ from discreet.data import as_private
 from discreet.ledger import Entry, Ledger
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import NOISE_SAMPLERS, Stream, SystemStream
+from discreet.training.admission import admit
 from discreet.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from discreet.training.clipping import Clipping
 from discreet.training.control import Progress
@@ -44,7 +45,7 @@ class Training:
 
     - `criterion(output, target)`: a loss as in torch.nn; it sees one example at a time.
     - `optimizer`: any of torch.optim but LBFGS, over exactly the parameters that require a gradient.
-    - `data`: a pair of tensors or a map-style data set of (input, target) pairs. Private.
+    - `data`: a pair of tensors or a map-style data set of (input, target) pairs, or `Augmented` data. Private.
     - `units`: with a plan for unit="user", whose each row is: a tensor, an array or a list of whole numbers or text.
     - `ids`: with a plan that holds rows out, the name of each row: the same whatever other rows there are.
     - `public_test`, `public_validation`: pairs of tensors declared public; metrics on them are shown and published. The
@@ -91,13 +92,12 @@ class Training:
         if noise not in NOISE_SAMPLERS:
             raise InputError(f"unknown noise {noise!r}; known: {', '.join(NOISE_SAMPLERS)}")
         self.noise = NOISE_SAMPLERS[noise]
-        admit_model(model)
-        admit_optimizer(optimizer, model)
-        self.clipping = Clipping(plan.clipping, private_parameters(model), geometry)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
         self._parts = parted(as_private(data), units, ids, plan)
         self.data = self._parts.training
         self.data.check_size(*plan.sampling.sizes(plan.population))
+        admit(model, optimizer, self.data)
+        self.clipping = Clipping(plan.clipping, private_parameters(model), geometry)
         if any(float(state.get("step", 1)) > 0 for state in optimizer.state.values()):
             raise InputError("the optimizer was used before and remembers gradients; make a new one for the run")
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
@@ -146,7 +146,7 @@ class Training:
         key, run, ledger = self._resumed() if self._resume else self._opened()
         try:
             attempt = ledger.start_attempt(run, self.plan.fingerprint(), self._mechanism().as_dict())
-            self.model.train()
+            training_mode(self.model)
             yield Session(
                 self.plan,
                 self.model,

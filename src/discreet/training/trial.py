@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import Criterion, private_parameters
+from discreet.clipping import Criterion, evaluation_mode, private_parameters
 from discreet.core.errors import InputError
-from discreet.data import PrivateData, as_private, check_rows
+from discreet.data import Augmented, PrivateData, as_private, check_rows
+from discreet.training.views import transformed
 
 _AT_ONCE = 512
 
@@ -20,15 +21,11 @@ def try_every_row(model: nn.Module, criterion: Criterion, data: PrivateData) -> 
     rows and go to the holder of the data; nothing is charged or kept.
     """
     device = next(iter(private_parameters(model).values())).device
-    was_training, classes = model.training, None
-    try:
-        with torch.no_grad(), torch.random.fork_rng():
-            model.eval()
-            for start in range(0, data.rows, _AT_ONCE):
-                rows = np.arange(start, min(start + _AT_ONCE, data.rows))
-                classes = _try_rows(model, criterion, data, rows, device)
-    finally:
-        model.train(was_training)
+    classes = None
+    with torch.no_grad(), torch.random.fork_rng(), evaluation_mode(model):
+        for start in range(0, data.rows, _AT_ONCE):
+            rows = np.arange(start, min(start + _AT_ONCE, data.rows))
+            classes = _try_rows(model, criterion, data, rows, device)
     return classes
 
 
@@ -39,6 +36,7 @@ def check_public(name: str, given: tuple[Tensor, Tensor], classes: int | None, d
         public.check(classes, at_most=len(public))
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
+    data = data.data if isinstance(data, Augmented) else data
     if isinstance(data, tuple) and any(a.data_ptr() == b.data_ptr() for a, b in zip(given, data, strict=True)):
         raise InputError(f"{name} is the training data itself, which is private; give data that may be public")
 
@@ -55,7 +53,7 @@ def _try_rows(
         raise InputError(f"{where}: they cannot be put together: {_first_line(error)}") from error
     check_rows(inputs, targets, int(rows[0]), None)
     try:
-        output = model(inputs.to(device))
+        output = model(transformed(data, inputs.to(device)))
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         shape = tuple(inputs.shape[1:])
         raise InputError(f"{where}: the model cannot take examples of shape {shape}: {_first_line(error)}") from error

@@ -3,12 +3,12 @@
 A rule for a further module type is one small file: a class with `@rule(TheModule)`, see `rules.base`.
 """
 
-from discreet.clipping.rules import attention, conv, embedding, linear, norm, recurrent
+from discreet.clipping.rules import attention, bilinear, conv, embedding, linear, norm, recurrent
 from discreet.clipping.rules.base import RULES, Formed, Rule, rule
 from discreet.clipping.rules.units import OfUnits
 from discreet.clipping.rules.vectorised import Vectorised
 
 __all__ = ["RULES", "Formed", "OfUnits", "Rule", "Vectorised", "rule"]
 
-FAMILIES = (attention, conv, embedding, linear, norm, recurrent)
+FAMILIES = (attention, bilinear, conv, embedding, linear, norm, recurrent)
 """The modules that register the rules."""

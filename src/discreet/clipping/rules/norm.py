@@ -88,7 +88,7 @@ class FrozenBatchNormRule(Affine):
         super().__init__(module, *captured)
         assert isinstance(module, _BatchNorm)
         if module.training or module.running_mean is None:
-            raise refuse(module, "mixes the examples of a batch; replace it, for instance with torch.nn.GroupNorm")
+            raise refuse(module, "mixes the examples of a batch; use torch.nn.GroupNorm, or keep it in eval()")
 
     def normalised(self, activation: Tensor) -> Tensor:
         module: Any = self.module

@@ -1,0 +1,80 @@
+"""Modules whose parameters are those of linear maps inside: each map is a linear layer of its own to the rule."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import torch
+from torch import Tensor
+
+from discreet.clipping.rules.base import Rule
+from discreet.clipping.rules.linear import LinearRule
+from discreet.clipping.units import Units
+
+Part = tuple[LinearRule, str]
+"""A linear map, and whether a parameter is its weight or its bias."""
+
+
+class LinearParts(Rule):
+    """A rule that hands every question on to the linear maps that the module is made of."""
+
+    _parts: dict[str, Part] | None = None
+
+    @abstractmethod
+    def find(self) -> dict[str, Part]:
+        """The linear map of every parameter, by name; asked once."""
+
+    def part(self, name: str) -> Part:
+        """The linear map that parameter `name` belongs to."""
+        return self.parts[name]
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        """All of them."""
+        if self._parts is None:
+            self._parts = self.find()
+        return self._parts
+
+    @property
+    def maps(self) -> list[LinearRule]:
+        """The linear maps, each once, in an order that is the same for every call of the module."""
+        return list({id(one): one for one, _ in self.parts.values()}.values())
+
+    @property
+    def examples(self) -> int:
+        return self.maps[0].examples
+
+    def squares(self, name: str) -> Tensor:
+        one, kind = self.part(name)
+        return one.squares(kind)
+
+    def total(self, name: str, weights: Tensor) -> Tensor:
+        one, kind = self.part(name)
+        return one.total(kind, weights)
+
+    def rows(self, name: str, start: int, stop: int) -> Tensor:
+        one, kind = self.part(name)
+        return one.rows(kind, start, stop)
+
+    def drop(self, unusable: Tensor) -> None:
+        for one in self.maps:
+            one.drop(unusable)
+
+    def of_units(self, units: Units) -> Rule:
+        for one in self.maps:
+            one.of_units(units)
+        return self
+
+    def join(self, others: list[Rule]) -> Rule | None:
+        """Further calls are further positions of the same linear maps."""
+        kin = [other for other in others if isinstance(other, LinearParts)]
+        if len(kin) < len(others):
+            return None
+        for i, one in enumerate(self.maps):
+            one.join([other.maps[i] for other in kin])
+        return self
+
+
+def examples_first(steps: Tensor) -> Tensor:
+    """(batch, time, features) for (time, batch, features), without a history."""
+    return torch.transpose(steps.detach(), 0, 1)

@@ -1,0 +1,91 @@
+"""What is wrong with a model, all of it at once: by the types of its modules, and by trying it out on random rows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.lazy import LazyModuleMixin
+
+from discreet.clipping import (
+    Findings,
+    admit_model,
+    admit_optimizer,
+    modes_kept,
+    private_parameters,
+    training_mode,
+    try_out,
+)
+from discreet.core.errors import UnsupportedModel
+from discreet.data import PrivateData
+from discreet.training.random_rows import random_rows
+from discreet.training.views import transformed
+
+_TRIED = 4
+"""Random examples whose influence on each other is looked for."""
+
+
+def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData) -> None:
+    """Refuse a model that cannot be trained privately on rows of this shape, and an optimizer that does not fit it.
+
+    One `UnsupportedModel` has all that is wrong with the model. One that cannot be run on random rows is judged by the
+    types of its modules alone.
+    """
+    findings = Findings()
+    if private_parameters(model) and not any(_is_lazy(module) for module in model.modules()):
+        try:
+            findings = tried(model, random_rows(model, data, None).inputs)
+        except (RuntimeError, ValueError, IndexError, TypeError):
+            findings = Findings()
+    admit_model(model, findings)
+    if data.transform is not None:
+        _admit_transform(data, random_rows(model, data, None, raw=True).inputs)
+    admit_optimizer(optimizer, model)
+
+
+class _Transformed(nn.Module):
+    """A transform, as a module that can be tried out."""
+
+    def __init__(self, data: PrivateData) -> None:
+        super().__init__()
+        self._data = data
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return transformed(self._data, inputs)
+
+
+def _admit_transform(data: PrivateData, inputs: Tensor) -> None:
+    found = tried(_Transformed(data), inputs)
+    if found.mixing:
+        raise UnsupportedModel(
+            "the transform of the augmented data lets examples influence each other; change each row by itself"
+        )
+    if found.remembering:
+        raise UnsupportedModel(
+            "the transform of the augmented data keeps state, or has a random generator of its own; draw from torch's "
+            "default generator, which has a secret seed in training"
+        )
+
+
+def tried(model: nn.Module, inputs: Tensor) -> Findings:
+    """What happens between random rows in training mode; `inputs`: random rows, at least twice as many as are tried."""
+    others = inputs[_TRIED : 2 * _TRIED]
+    if inputs.is_floating_point():  # numbers of both signs, too
+        generator = torch.Generator().manual_seed(1)
+        others = torch.randn(others.shape, generator=generator).to(inputs)
+    with modes_kept(model):
+        training_mode(model)
+        return try_out(model, inputs[:_TRIED], others)
+
+
+def refuse_mixing_inside(model: nn.Module, inputs: Tensor) -> None:
+    """Refuse, for an engine that runs batches as batches, a model whose modules shift examples about."""
+    found = tried(model, inputs)
+    for name in (*found.mixing, *found.inside):
+        kind = type(model.get_submodule(name)).__name__
+        raise UnsupportedModel(
+            f"module {name or 'model'!r} ({kind}) mixes the examples of a batch, or moves them to other places in it"
+        )
+
+
+def _is_lazy(module: nn.Module) -> bool:
+    return isinstance(module, LazyModuleMixin) and module.has_uninitialized_params()

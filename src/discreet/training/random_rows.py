@@ -1,0 +1,67 @@
+"""Random rows of the shape of private ones, to try models and engines on before a run.
+
+They only have the shape of the private data, so what is found with them says nothing about anybody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping import Clip, Units, private_parameters
+from discreet.data import PrivateData
+from discreet.training.views import transformed
+
+UNITS = 12
+
+_MOST_ROWS = 4
+"""Random units of several rows have up to so many, if the plan uses that many."""
+
+
+ANY_CLIP = Clip(1.0, 2.0**-30)
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Random rows, which of them belong together, and how they are clipped."""
+
+    inputs: Tensor
+    targets: Tensor
+    units: Units | None
+    clip: Clip = ANY_CLIP
+
+    def part(self, start: int, stop: int) -> Examples:
+        """Units start .. stop - 1."""
+        if self.units is None:
+            return replace(self, inputs=self.inputs[start:stop], targets=self.targets[start:stop])
+        first, last = ((0, *self.units.ends)[i] for i in (start, stop))
+        inputs, targets = self.inputs[first:last], self.targets[first:last]
+        return Examples(inputs, targets, Units(self.units.sizes[start:stop]), self.clip)
+
+
+def random_rows(
+    model: nn.Module, data: PrivateData, classes: int | None, rows_per_unit: int = 1, *, raw: bool = False
+) -> Examples:
+    """Examples of the shape of the data's first row, from a fixed generator; `classes`: as many labels are drawn.
+
+    They are as the model gets them; with `raw`, as the data's transform does.
+    """
+    device = next(iter(private_parameters(model).values())).device
+    tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
+    generator = torch.Generator().manual_seed(0)
+    several = min(rows_per_unit, _MOST_ROWS)
+    units = Units(tuple(1 + i % several for i in range(UNITS))) if several > 1 else None
+
+    def like(example: Tensor, below: int) -> Tensor:
+        shape = (UNITS if units is None else units.rows, *example.shape[1:])
+        if example.is_floating_point():
+            return torch.rand(shape, generator=generator).to(example.dtype)
+        return torch.randint(0, max(1, below), shape, generator=generator).to(example.dtype)
+
+    inputs, targets = data.fetch(torch.zeros(1, dtype=torch.int64).numpy())
+    if not raw:
+        with torch.random.fork_rng():
+            inputs = transformed(data, inputs)
+    return Examples(like(inputs, min(tables, default=2)).to(device), like(targets, classes or 2).to(device), units)

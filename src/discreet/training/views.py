@@ -1,0 +1,37 @@
+"""The views of a chunk: each row as often as the data is augmented, and then transformed."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from discreet.clipping import Units
+from discreet.core.errors import InputError
+from discreet.data import PrivateData
+
+
+def views_of(
+    data: PrivateData, inputs: Tensor, targets: Tensor, units: Units | None
+) -> tuple[Tensor, Tensor, Units | None]:
+    """Inputs, targets and units of a chunk as the engine gets them; the views of a row stand side by side.
+
+    All views of all rows of a unit are its rows, so that their mean gradient is clipped as a whole.
+    """
+    if data.transform is None:
+        return inputs, targets, units
+    views = data.views
+    if views > 1:
+        sizes = (1,) * len(inputs) if units is None else units.sizes
+        units = Units(tuple(views * size for size in sizes))
+        inputs, targets = inputs.repeat_interleave(views, 0), targets.repeat_interleave(views, 0)
+    return transformed(data, inputs), targets, units
+
+
+def transformed(data: PrivateData, inputs: Tensor) -> Tensor:
+    """The inputs as the data's transform returns them; `InputError` if they are not as many."""
+    if data.transform is None:
+        return inputs
+    found = data.transform(inputs)
+    if not isinstance(found, Tensor) or found.dim() == 0 or len(found) != len(inputs):
+        what = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+        raise InputError(f"the transform of the augmented data returned {what} for {len(inputs)} rows; return as many")
+    return found
