@@ -44,6 +44,7 @@ def clipped_sums(
         squares = [_squares(held) for held in shares.values() if held]
         norms = torch.stack(squares).sum(0).sqrt() if squares else torch.zeros(count, dtype=torch.float64)
         weights = clip_factor(norms, norm, terms=sum(parameter.numel() for parameter in parameters.values()))
+        weights = weights.masked_fill(weights < _smallest(parameters), 0.0)
         unusable = ~torch.isfinite(norms)
         if bool(unusable.any()):
             for one in {id(one): one for held in shares.values() for one, _ in held}.values():
@@ -113,7 +114,15 @@ def _squares(held: list[Share]) -> Tensor:
         for other, local in held[1:]:
             rows = rows + other.rows(local, start, stop)
         parts.append(base.squared_norms(rows))
-    return torch.cat(parts)
+    terms = torch.stack([one.lengths(local) for one, local in held]).sum(0)
+    dtype = first.module.get_parameter(name).dtype
+    return base.with_rounding(torch.cat(parts), terms, len(held), base.wide_type(dtype))
+
+
+def _smallest(parameters: dict[str, nn.Parameter]) -> float:
+    """The smallest weight with all its digits in the types that sums are formed in. A gradient that needs a smaller one
+    is beyond the range of the type, like one that overflows, and contributes nothing."""
+    return max(torch.finfo(base.wide_type(parameter.dtype)).tiny for parameter in parameters.values())
 
 
 def _total(held: list[Share], parameter: nn.Parameter, weights: Tensor) -> Tensor:
