@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from discreet.cli.accounting_options import JsonOption
+from discreet.cli.messages import spoken
 from discreet.core.errors import InputError
 
 
@@ -52,7 +53,8 @@ def train(
     if dry_run:
         typer.echo(job.recipe.plan().model_dump_json(indent=2))
         return
-    guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish)
+    with spoken():
+        guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish)
     metrics = trained.evaluations[-1].metrics if trained.evaluations else {}
     if as_json:
         facts = {"folder": str(job.target), "epsilon": guarantee.epsilon, "delta": guarantee.delta}

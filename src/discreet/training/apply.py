@@ -17,11 +17,13 @@ def apply(
 
     `divisor` is a public constant: the expected batch of the plan.
     """
-    for name, parameter in parameters.items():
-        parameter.grad = _mean(release.tensors[name], divisor, parameter)
-    optimizer.step()
-    for parameter in parameters.values():
-        parameter.grad = None
+    try:
+        for name, parameter in parameters.items():
+            parameter.grad = _mean(release.tensors[name], divisor, parameter)
+        optimizer.step()
+    finally:
+        for parameter in parameters.values():
+            parameter.grad = None
 
 
 def _mean(noisy: Array, divisor: float, parameter: nn.Parameter) -> Tensor:

@@ -30,6 +30,9 @@ _CUTS = ((12,), (11, 1), (5, 7))
 _MOST_ROWS = 4
 """Random units of several rows have up to so many, if the plan uses that many."""
 
+_GRID = 2.0**-30
+"""Where the sums of `exact` lie; it cuts every coordinate to it."""
+
 _MARGIN = 8
 """The float slack is so many times what was measured on random data."""
 
@@ -48,6 +51,10 @@ class Rehearsal:
     engine: Engine
     chunk: int
     line: str
+
+    def report(self) -> None:
+        """Say the line, as a message of the logger "discreet"."""
+        _log.info("%s", self.line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +89,8 @@ def rehearse(
     """
     if name != AUTO and name not in ENGINES:
         raise InputError(f"unknown engine {name!r}; known: {', '.join([AUTO, *ENGINES])}")
-    if name in ("reference", "exact"):
-        return Rehearsal(ENGINES[name], _gradient_chunk(model), f"engine {name}: one backward pass per example")
+    if name == "reference":
+        return Rehearsal(ENGINES[name], _gradient_chunk(model), "engine reference: one backward pass per example")
     with _as_it_was(model):
         examples = _random(model, data, classes, rows_per_unit)
         try:
@@ -116,17 +123,21 @@ def _checked(name: str, model: nn.Module, criterion: Criterion, examples: _Examp
             f"engine {name}: runs on random data; not compared with reference, as the model draws random numbers",
         )
     tolerance = max(_TOLERANCE.get(parameter.dtype, 0.2) for parameter in private_parameters(model).values())
+    tolerance += _GRID * math.sqrt(sum(parameter.numel() for parameter in private_parameters(model).values()))
     if not worst <= tolerance:
         raise UnsupportedModel(
             f"the engine {name!r} is {worst:.1e} of the clip norm away from 'reference' on random data, more than "
             f"{tolerance:g}; use engine='reference'"
         )
-    bits, what = _float_bits(worst), "examples" if examples.units is None else "units"
+    what = f"within {worst:.1e} of the clip norm from reference, on {UNITS} random "
+    what += "examples" if examples.units is None else "units"
+    if ENGINES[name].float_bits is None:
+        return Rehearsal(ENGINES[name], _gradient_chunk(model), f"engine {name}: {what}")
+    bits = _float_bits(worst)
     return Rehearsal(
         replace(ENGINES[name], float_bits=bits),
         _chunk(name, model, criterion, examples),
-        f"engine {name}: within {worst:.1e} of the clip norm from reference, on {UNITS} random {what}; the noise "
-        f"covers 2^-{bits} for each",
+        f"engine {name}: {what}; the noise covers 2^-{bits} for each",
     )
 
 
@@ -157,14 +168,15 @@ def _unchecked(name: str, model: nn.Module, error: Exception) -> Rehearsal:
             f"the engine 'bookkeeping' cannot be checked, as the model does not take random data ({reason}); "
             "use engine='vmap'"
         ) from error
-    return Rehearsal(ENGINES["vmap"], _gradient_chunk(model), f"engine vmap: not checked on random data ({reason})")
+    name = "exact" if name == "exact" else "vmap"
+    return Rehearsal(ENGINES[name], _gradient_chunk(model), f"engine {name}: not checked on random data ({reason})")
 
 
 def _try(name: str, model: nn.Module, criterion: Criterion, examples: _Examples, seed: int = 0) -> dict[str, Tensor]:
     """The sum of gradients that are all clipped to 1, however small they are."""
     torch.manual_seed(seed)
     return ENGINES[name].clipped_sum(
-        model, criterion, examples.inputs, examples.targets, Clip(1.0, 2.0**-30), examples.units
+        model, criterion, examples.inputs, examples.targets, Clip(1.0, _GRID), examples.units
     )
 
 

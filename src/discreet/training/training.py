@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,12 +20,13 @@ from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyVi
 from discreet.data import as_private
 from discreet.ledger import Entry, Ledger
 from discreet.plan import AdaptivePlan, Plan
-from discreet.randomness import NOISE_SAMPLERS, Stream, SystemStream
+from discreet.randomness import Stream, SystemStream
 from discreet.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from discreet.training.control import Progress
 from discreet.training.early import EarlyStopping
 from discreet.training.feasible import check_plan, grouped
 from discreet.training.guard import Guard
+from discreet.training.noise_check import noise_named, with_noise
 from discreet.training.progress import progress_bar
 from discreet.training.rehearsal import AUTO, rehearse
 from discreet.training.run_folder import RunFolder
@@ -35,8 +35,6 @@ from discreet.training.stopping import stop_requests
 from discreet.training.trained import Evaluation, Mechanism, Trained, randomness_of
 from discreet.training.trial import check_public, try_every_row
 from discreet.training.watch import Watch
-
-T = TypeVar("T")
 
 
 class Training:
@@ -53,7 +51,8 @@ class Training:
     - `ledger`, `dataset_id`: a ledger (path or postgresql://...) shared by all runs on a data set, and the data set's
       name in it; if it has a budget there, the run must fit. By default the run has a ledger of its own.
     - `engine`: "auto", which is "bookkeeping" where it works and else "vmap"; "exact", slower, whose sums need no
-      assumption on rounding; "reference" for debugging. `rehearsal.line` says which, and how it was checked.
+      assumption on rounding; "reference" for debugging. `rehearsal.line` says which, and how it and the noise were
+      checked; it is logged (logger "discreet", INFO) when a session is opened.
     - `noise`: "fast", or "exact", slower, which assumes nothing but random bits.
     - `physical_batch`: examples per chunk, for memory only; a user's rows in a step are not parted.
     - `scheduler`: stepped after every step.
@@ -84,7 +83,7 @@ class Training:
         stream: Stream | None = None,
         on_open: Callable[[], None] | None = None,
     ) -> None:
-        self.noise = _entry("noise", noise, NOISE_SAMPLERS)
+        self.noise = noise_named(noise)
         admit_model(model)
         admit_optimizer(optimizer, model)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
@@ -101,6 +100,7 @@ class Training:
             if public is not None:
                 check_public(name, public, classes, data)
         check_plan(plan, model, self.data, public_validation is not None)
+        self.rehearsal = with_noise(self.rehearsal, plan, model, self.noise)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
         self._stream = stream
         if resume and run_dir is None:
@@ -146,6 +146,7 @@ class Training:
                 "randomness": randomness,
             }
             attempt = ledger.start_attempt(run, self.plan.fingerprint(), mechanism)
+            self.rehearsal.report()
             self.model.train()
             yield Session(
                 self.plan,
@@ -312,9 +313,3 @@ class Training:
             f"stopped after step {session.position} of {self.plan.steps}; go on with --resume {self.folder.path}, or "
             f"publish what there is with --resume {self.folder.path} --finish"
         )
-
-
-def _entry(what: str, name: str, table: Mapping[str, T]) -> T:
-    if name not in table:
-        raise InputError(f"unknown {what} {name!r}; known: {', '.join(table)}")
-    return table[name]
