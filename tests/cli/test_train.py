@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,10 +60,17 @@ def write(recipe: dict[str, Any] | None = None, **changes: Any) -> list[str]:
     return ["train", "mine.yaml", "--data", "mine.npz"]
 
 
+def assert_one_line_on_engine_and_noise(err: str) -> None:
+    line = (
+        r"discreet: engine \w+: within \S+ of the clip norm from reference, .*; noise \w+: \d+ values have the scale .*"
+    )
+    assert re.fullmatch(line + "\n", err)
+
+
 def test_digits_end_to_end(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["train", "digits", *FAST]) == 0
     out, err = capsys.readouterr()
-    assert err == ""
+    assert_one_line_on_engine_and_noise(err)
     assert out.startswith("digits-private: certified epsilon 1.0000 at delta 0.0001, public test accuracy ")
     assert out.count("\n") == 1
     assert {path.name for path in Path("digits-private").iterdir()} == {
@@ -88,7 +96,7 @@ def test_digits_end_to_end(capsys: pytest.CaptureFixture[str]) -> None:
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*write(), "--out", "deep/model", "--epsilon", "2", "--delta", "1e-3", "--json"]) == 0
     out, err = capsys.readouterr()
-    assert err == ""
+    assert_one_line_on_engine_and_noise(err)
     facts = json.loads(out)
     assert set(facts) == {"folder", "epsilon", "delta", "steps", "public_test"}
     assert facts["folder"] == "deep/model"
@@ -405,8 +413,9 @@ def interrupted(capsys: pytest.CaptureFixture[str], *options: str) -> None:
         assert run([*write({"steps": 60, "evaluate_every": 5}), "--out", "out", *options]) == 128 + signal.SIGINT
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("discreet: stopped after step 10 of 60; ")
-    assert err.count("\n") == 1
+    checked, stopped = err.splitlines(keepends=True)
+    assert_one_line_on_engine_and_noise(checked)
+    assert stopped.startswith("discreet: stopped after step 10 of 60; ")
     assert "--resume out.run --finish" in err
     assert not Path("out").exists()
     assert Path("out.run/checkpoint.pt").exists()

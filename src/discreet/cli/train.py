@@ -12,6 +12,7 @@ import typer
 
 from discreet.cli import prices
 from discreet.cli.accounting_options import JsonOption
+from discreet.cli.messages import spoken
 from discreet.cli.plan import HoldoutOption
 from discreet.core.errors import InputError
 
@@ -59,7 +60,8 @@ def train(
     if not as_json:
         for line in prices.of_recipe(job.recipe):
             typer.echo(line, err=True)
-    guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish)
+    with spoken():
+        guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish)
     metrics = trained.evaluations[-1].metrics if trained.evaluations else {}
     if as_json:
         facts = {"folder": str(job.target), "epsilon": guarantee.epsilon, "delta": guarantee.delta}

@@ -47,11 +47,13 @@ def clipped_sums(
         none = torch.zeros(count, dtype=torch.float64, device=inputs.device)
         squares = {name: _squares(held, scales.get(name)) if held else none for name, held in shares.items()}
         decision = decide(clip, squares, {name: parameter.numel() for name, parameter in parameters.items()})
+        least = _smallest(parameters)
+        weights = {name: weight.masked_fill(weight < least, 0.0) for name, weight in decision.weights.items()}
         if bool(decision.unusable.any()):
             for one in {id(one): one for held in shares.values() for one, _ in held}.values():
                 one.drop(decision.unusable)
         sums = {
-            name: _total(shares[name], parameter, decision.weights[name].to(parameter.device), clip, name)
+            name: _total(shares[name], parameter, weights[name].to(parameter.device), clip, name)
             for name, parameter in parameters.items()
         }
         return sums | summed_bits(decision)
@@ -103,12 +105,16 @@ def _rule(call: Call) -> Rule:
 def _squares(held: list[Share], scale: Tensor | None) -> Tensor:
     """The squared norm of each example's gradient for one parameter, divided by `scale` if there is one. Several calls
     are added up before they are measured, block by block: their gradients are not at right angles."""
+    first, name = held[0]
     if len(held) == 1 and scale is None:
-        one, name = held[0]
-        return one.squares(name)
+        return first.squares(name)
+    terms = torch.stack([one.lengths(local) for one, local in held]).sum(0)
     if scale is None:
-        return torch.cat([base.squared_norms(rows) for rows in _rows(held)])
-    return torch.cat([base.squared_norms(rows.double() / scale) for rows in _rows(held)])
+        squares = torch.cat([base.squared_norms(rows) for rows in _rows(held)])
+    else:
+        squares = torch.cat([base.squared_norms(rows.double() / scale) for rows in _rows(held)])
+        terms = terms / scale.min()
+    return base.with_rounding(squares, terms, len(held), base.wide_type(first.module.get_parameter(name).dtype))
 
 
 def _rows(held: list[Share]) -> Iterator[Tensor]:
@@ -122,6 +128,12 @@ def _rows(held: list[Share]) -> Iterator[Tensor]:
         for other, local in held[1:]:
             rows = rows + other.rows(local, start, stop)
         yield rows
+
+
+def _smallest(parameters: dict[str, nn.Parameter]) -> float:
+    """The smallest weight with all its digits in the types that sums are formed in. A gradient that needs a smaller one
+    is beyond the range of the type, like one that overflows, and contributes nothing."""
+    return max(torch.finfo(base.wide_type(parameter.dtype)).tiny for parameter in parameters.values())
 
 
 def _total(held: list[Share], parameter: nn.Parameter, weights: Tensor, clip: Clip, name: str) -> Tensor:

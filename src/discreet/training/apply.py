@@ -24,12 +24,14 @@ def apply(
     `divisor` is a public constant: the expected batch of the plan. `scales` are those that gradients were divided by
     before they were clipped; the release is multiplied by them.
     """
-    for name, parameter in parameters.items():
-        noisy = release.tensors[name] if scales is None else release.tensors[name] * scales[name].cpu().numpy()
-        parameter.grad = _mean(noisy, divisor, parameter)
-    optimizer.step()
-    for parameter in parameters.values():
-        parameter.grad = None
+    try:
+        for name, parameter in parameters.items():
+            noisy = release.tensors[name] if scales is None else release.tensors[name] * scales[name].cpu().numpy()
+            parameter.grad = _mean(noisy, divisor, parameter)
+        optimizer.step()
+    finally:
+        for parameter in parameters.values():
+            parameter.grad = None
 
 
 def _mean(noisy: Array, divisor: float, parameter: nn.Parameter) -> Tensor:

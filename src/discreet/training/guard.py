@@ -24,12 +24,15 @@ class Guard:
 
     def __init__(self, model: nn.Module, initial: Mapping[str, str], hidden: Mapping[str, str]) -> None:
         self._model, self._initial, self._hidden = model, initial, hidden
+        self._other = self._writes_elsewhere()
         self.note()
 
     def note(self) -> None:
-        """Take the model as it is now for the result of the last release."""
+        """Take the private parameters as they are now for the result of the last release.
+
+        Nothing else may change with a release either: an optimizer may have been given more than it had at first.
+        """
         self._private = _writes(private_parameters(self._model))
-        self._other = self._writes_elsewhere()
 
     def check(self) -> None:
         """Refuse a model that anything but a release has changed since `note`."""

@@ -57,6 +57,10 @@ class Rehearsal:
     chunk: int
     line: str
 
+    def report(self) -> None:
+        """Say the line, as a message of the logger "discreet"."""
+        _log.info("%s", self.line)
+
 
 def rehearse(
     name: str,
@@ -93,8 +97,8 @@ def _chosen(
     rows_per_unit: int,
     clips: tuple[Clip, ...],
 ) -> Rehearsal:
-    if name in ("reference", "exact"):
-        return Rehearsal(ENGINES[name], _gradient_chunk(model), f"engine {name}: one backward pass per example")
+    if name == "reference":
+        return Rehearsal(ENGINES[name], _gradient_chunk(model), "engine reference: one backward pass per example")
     with _as_it_was(model):
         rows = random_rows(model, data, classes, rows_per_unit * data.views)
         examples = [replace(rows, clip=clip) for clip in clips]
@@ -126,17 +130,22 @@ def _checked(name: str, model: nn.Module, criterion: Criterion, clipped: list[Ex
             f"engine {name}: runs on random data; not compared with reference, as the model draws random numbers",
         )
     tolerance = max(_TOLERANCE.get(parameter.dtype, 0.2) for parameter in private_parameters(model).values())
+    numbers = sum(parameter.numel() for parameter in private_parameters(model).values())
+    tolerance += max(each.clip.grid / each.clip.spread for each in clipped) * math.sqrt(numbers)  # as `exact` cuts
     if not worst <= tolerance:
         raise UnsupportedModel(
             f"the engine {name!r} is {worst:.1e} of the clip norm away from 'reference' on random data, more than "
             f"{tolerance:g}; use engine='reference'"
         )
-    bits, what = _float_bits(worst), "examples" if examples.units is None else "units"
+    what = f"within {worst:.1e} of the clip norm from reference, on {UNITS} random "
+    what += "examples" if examples.units is None else "units"
+    if ENGINES[name].float_bits is None:
+        return Rehearsal(ENGINES[name], _gradient_chunk(model), f"engine {name}: {what}")
+    bits = _float_bits(worst)
     return Rehearsal(
         replace(ENGINES[name], float_bits=bits),
         _chunk(name, model, criterion, examples),
-        f"engine {name}: within {worst:.1e} of the clip norm from reference, on {UNITS} random {what}; the noise "
-        f"covers 2^-{bits} for each",
+        f"engine {name}: {what}; the noise covers 2^-{bits} for each",
     )
 
 
@@ -174,7 +183,8 @@ def _unchecked(name: str, model: nn.Module, error: Exception) -> Rehearsal:
             f"the engine 'bookkeeping' cannot be checked, as the model does not take random data ({reason}); "
             "use engine='vmap'"
         ) from error
-    return Rehearsal(ENGINES["vmap"], _gradient_chunk(model), f"engine vmap: not checked on random data ({reason})")
+    name = "exact" if name == "exact" else "vmap"
+    return Rehearsal(ENGINES[name], _gradient_chunk(model), f"engine {name}: not checked on random data ({reason})")
 
 
 def _try(name: str, model: nn.Module, criterion: Criterion, examples: Examples, seed: int = 0) -> dict[str, Tensor]:

@@ -21,7 +21,7 @@ from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyVi
 from discreet.data import as_private
 from discreet.ledger import Entry, Ledger
 from discreet.plan import AdaptivePlan, Plan
-from discreet.randomness import NOISE_SAMPLERS, Stream, SystemStream
+from discreet.randomness import Stream, SystemStream
 from discreet.training.admission import admit
 from discreet.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from discreet.training.clipping import Clipping
@@ -29,6 +29,7 @@ from discreet.training.control import Progress
 from discreet.training.early import EarlyStopping
 from discreet.training.feasible import check_plan, parted
 from discreet.training.guard import Guard
+from discreet.training.noise_check import noise_named, with_noise
 from discreet.training.progress import progress_bar
 from discreet.training.purchases import Purchases
 from discreet.training.rehearsal import AUTO, rehearse
@@ -56,7 +57,8 @@ class Training:
       name in it; if it has a budget there, the run must fit. By default the run has a ledger of its own.
     - `geometry`: what gives the scales of a plan that clips in an ellipsoid or a box (`clipping.geometry`). Public.
     - `engine`: "auto", which is "bookkeeping" where it works and else "vmap"; "exact", slower, whose sums need no
-      assumption on rounding; "reference" for debugging. `rehearsal.line` says which, and how it was checked.
+      assumption on rounding; "reference" for debugging. `rehearsal.line` says which, and how it and the noise were
+      checked; it is logged (logger "discreet", INFO) when a session is opened.
     - `noise`: "fast", or "exact", slower, which assumes nothing but random bits.
     - `physical_batch`: examples per chunk, for memory only; a user's rows in a step are not parted.
     - `scheduler`: stepped after every step.
@@ -89,9 +91,7 @@ class Training:
         stream: Stream | None = None,
         on_open: Callable[[], None] | None = None,
     ) -> None:
-        if noise not in NOISE_SAMPLERS:
-            raise InputError(f"unknown noise {noise!r}; known: {', '.join(NOISE_SAMPLERS)}")
-        self.noise = NOISE_SAMPLERS[noise]
+        self.noise = noise_named(noise)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
         self._parts = parted(as_private(data), units, ids, plan)
         self.data = self._parts.training
@@ -110,6 +110,7 @@ class Training:
             if public is not None:
                 check_public(name, public, classes, data)
         check_plan(plan, model, criterion, self._parts, public_validation is not None)
+        self.rehearsal = with_noise(self.rehearsal, plan, model, self.clipping, self.noise)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
         self._stream = stream
         if resume and run_dir is None:
@@ -146,6 +147,7 @@ class Training:
         key, run, ledger = self._resumed() if self._resume else self._opened()
         try:
             attempt = ledger.start_attempt(run, self.plan.fingerprint(), self._mechanism().as_dict())
+            self.rehearsal.report()
             training_mode(self.model)
             yield Session(
                 self.plan,

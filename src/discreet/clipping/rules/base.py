@@ -24,6 +24,9 @@ BUDGET = 2**28
 
 _PIECE = 2048
 
+_CANCELLED = 16
+"""Squared norms this many times smaller than those of unrelated terms are small because terms cancel."""
+
 
 class Rule(ABC):
     """One call of a module. `activation` and `gradient` have the examples along axis 0 and a real type of at least
@@ -83,6 +86,13 @@ class Rule(ABC):
         For parameters that several calls share: their gradients must be added up before they are measured.
         """
 
+    def lengths(self, name: str) -> Tensor:
+        """What the norms of the terms add up to of which `total` makes an example's gradient: float64, shape (batch,).
+
+        More than its norm where the gradient is never formed by itself, and its terms cancel (see `with_rounding`).
+        """
+        return self.squares(name).sqrt()
+
     def drop(self, unusable: Tensor) -> None:
         """Forget what was captured of the examples marked in `unusable`, shape (batch,): a zero weight would not do,
         because zero times infinity is not zero."""
@@ -106,6 +116,7 @@ class Formed(Rule):
 
     _kept: dict[str, Tensor] | None = None
     _squares: dict[str, Tensor] | None = None
+    _unusable: Tensor | None = None
 
     def __init__(self, module: nn.Module, trained: tuple[str, ...], *captured: Any) -> None:
         super().__init__(module, trained, *captured)
@@ -139,6 +150,12 @@ class Formed(Rule):
 
     def drop(self, unusable: Tensor) -> None:
         super().drop(unusable)
+        self.drop_rows(unusable)
+
+    def drop_rows(self, unusable: Tensor) -> None:
+        """Blank the gradients of these examples, also those formed later: from captured zeros a function may well
+        make a gradient that is not finite."""
+        self._unusable = unusable
         if self._kept is not None:
             self._kept = {name: blank(rows, unusable) for name, rows in self._kept.items()}
 
@@ -151,11 +168,17 @@ class Formed(Rule):
         size = max(1, BUDGET // max(1, self.bytes_per_example()))
         if size >= self.examples:
             if self._kept is None:
-                self._kept = self.gradients(0, self.examples)
+                self._kept = self._formed(0, self.examples)
             yield self._kept
             return
         for start in range(0, self.examples, size):
-            yield self.gradients(start, min(start + size, self.examples))
+            yield self._formed(start, min(start + size, self.examples))
+
+    def _formed(self, start: int, stop: int) -> dict[str, Tensor]:
+        rows = self.gradients(start, stop)
+        if self._unusable is None:
+            return rows
+        return {name: blank(row, self._unusable[start:stop]) for name, row in rows.items()}
 
 
 R = TypeVar("R", bound=type[Rule])
@@ -178,7 +201,12 @@ def rule(*kinds: type[nn.Module]) -> Callable[[R], R]:
 def wide(tensor: Tensor) -> Tensor:
     """The tensor in at least single precision; whole numbers as they are."""
     tensor = tensor.detach()
-    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+    return tensor.to(wide_type(tensor.dtype))
+
+
+def wide_type(dtype: torch.dtype) -> torch.dtype:
+    """The type in which values of type `dtype` are added up: at least single precision; whole numbers as they are."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
 def blank(tensor: Tensor, unusable: Tensor) -> Tensor:
@@ -203,6 +231,18 @@ def squared_norms(rows: Tensor) -> Tensor:
     if bool(doubtful.any()):
         squares[doubtful] = _lengths(flat[doubtful].double()).square_()
     return squares
+
+
+def with_rounding(squares: Tensor, terms: Tensor, count: int | Tensor, dtype: torch.dtype) -> Tensor:
+    """Squared norms of sums, enlarged where their `count` terms, whose norms add up to `terms`, cancel; float64.
+
+    The weighted sum over a batch is formed in `dtype`, and its rounding is in proportion to the terms. Where little is
+    left of an example's terms, a weight made for that little would let the rounding through, so there the rounding is
+    measured with it: 32 units in the last place of the terms.
+    """
+    room = 32 * torch.finfo(dtype).eps * terms
+    cancelled = squares * _CANCELLED * count < terms.square()
+    return torch.where(cancelled, (squares.sqrt() + room).square(), squares)
 
 
 def _lengths(rows: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.rules import base
-from discreet.clipping.rules.base import Rule, rule, scaled, squared_norms
+from discreet.clipping.rules.base import Rule, rule, scaled, squared_norms, with_rounding
 from discreet.clipping.units import Units
 
 _CANCELLED = 16
@@ -74,8 +74,13 @@ class LinearRule(Rule):
             self._products = torch.bmm(g.transpose(1, 2), a)
             return squared_norms(self._products)
         if gram > products:
-            return self._in_blocks(a, g, size, _from_products)
-        return self._in_blocks(a, g, 2 * positions**2, gram_squares)
+            squares = self._in_blocks(a, g, size, _from_products)
+        else:
+            squares = self._in_blocks(a, g, 2 * positions**2, gram_squares)
+        return with_rounding(squares, outer_lengths(a, g), positions, g.dtype)
+
+    def lengths(self, name: str) -> Tensor:
+        return super().lengths(name) if name == "bias" else outer_lengths(*self._positions())
 
     def total(self, name: str, weights: Tensor) -> Tensor:
         a, g = self._positions()
@@ -115,6 +120,13 @@ class LinearRule(Rule):
 
 def _from_products(a: Tensor, g: Tensor) -> Tensor:
     return squared_norms(torch.bmm(g.transpose(1, 2), a))
+
+
+def outer_lengths(a: Tensor, g: Tensor) -> Tensor:
+    """What the norms of the outer products g_t a_t^T of an example add up to: float64, shape (batch,)."""
+    given, pulled = (torch.linalg.vector_norm(part, dim=2, dtype=torch.float64) for part in (a, g))
+    total: Tensor = (given * pulled).sum(1)
+    return total
 
 
 def _pairs(a: Tensor, g: Tensor, start: int, stop: int) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from discreet.clipping.rules import base
-from discreet.clipping.rules.base import Rule, squared_norms
+from discreet.clipping.rules.base import Rule, squared_norms, wide_type, with_rounding
 from discreet.clipping.units import Units
 
 
@@ -30,7 +30,12 @@ class OfUnits(Rule):
     def squares(self, name: str) -> Tensor:
         size = max(1, base.BUDGET // (16 * max(1, self.module.get_parameter(name).numel())))
         starts = range(0, self.examples, size)
-        return torch.cat([squared_norms(self.rows(name, i, min(i + size, self.examples))) for i in starts])
+        squares = torch.cat([squared_norms(self.rows(name, i, min(i + size, self.examples))) for i in starts])
+        terms, dtype = self.lengths(name), self.module.get_parameter(name).dtype
+        return with_rounding(squares, terms, self._units.counts.to(terms.device), wide_type(dtype))
+
+    def lengths(self, name: str) -> Tensor:
+        return self._units.means(self._inner.lengths(name))
 
     def total(self, name: str, weights: Tensor) -> Tensor:
         return self._inner.total(name, self._units.shared(weights))

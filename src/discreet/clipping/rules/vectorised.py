@@ -69,8 +69,7 @@ class Vectorised(Formed):
     def drop(self, unusable: Tensor) -> None:
         self._given = {key: blank(value, unusable) for key, value in self._given.items()}
         self._outputs = {key: blank(value, unusable) for key, value in self._outputs.items()}
-        if self._kept is not None:
-            self._kept = {name: blank(rows, unusable) for name, rows in self._kept.items()}
+        self.drop_rows(unusable)
 
     def gradients(self, start: int, stop: int) -> dict[str, Tensor]:
         given = {key: value[start:stop] for key, value in self._given.items()}
