@@ -77,6 +77,13 @@ class LinearRule(Rule):
             return self._in_blocks(a, g, size, _from_products)
         return self._in_blocks(a, g, 2 * positions**2, gram_squares)
 
+    def scaled_squares(self, name: str, scale: Tensor) -> Tensor | None:
+        a, g = self._positions()
+        if name == "bias" or a.shape[1] > 1:
+            return None  # a bias has few numbers, and positions add up before they are squared
+        a, g = (part.squeeze(1).double().square() for part in (a, g))
+        return ((g @ scale.square().reciprocal()) * a).sum(1)
+
     def total(self, name: str, weights: Tensor) -> Tensor:
         a, g = self._positions()
         if name == "bias":
