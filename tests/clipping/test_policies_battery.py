@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -57,6 +58,23 @@ def test_every_engine_gives_the_defined_sum(name: str, way: str, data: st.DataOb
         found = engine.clipped_sum(model, criterion, inputs, targets, clip)
         assert set(found) == set(wanted)
         assert apart(found, wanted) <= TOLERANCE[key] * len(inputs) * clip.spread
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-35, 1e-60])
+@pytest.mark.parametrize("way", ["ellipsoid", "box"])
+@pytest.mark.parametrize("name", ["linear", "conv", "tied"])
+@settings(max_examples=2, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_scales_within_and_beyond_single_precision_give_the_same_sum(
+    name: str, way: str, size: float, data: st.DataObject
+) -> None:
+    problem = PROBLEMS[name](data.draw)
+    model, inputs, targets = problem.make(3, torch.float32, data.draw(st.integers(0, 99)))
+    clip = CLIPS[way](model, typical_norm(model, inputs, targets))
+    assert clip.scales is not None
+    clip = replace(clip, scales={key: size * scale for key, scale in clip.scales.items()})
+    sums = [ENGINES[key].clipped_sum(model, criterion, inputs, targets, clip) for key in ("bookkeeping", "reference")]
+    assert apart(*sums) <= 1e-5 * len(inputs) * clip.spread
 
 
 @pytest.mark.parametrize("way", CLIPS)

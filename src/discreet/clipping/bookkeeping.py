@@ -16,12 +16,15 @@ from torch import Tensor, nn
 
 from discreet.clipping.admission import private_parameters
 from discreet.clipping.capture import Call, capture, tensors_in
-from discreet.clipping.factor import decide, in_box, summed_bits
+from discreet.clipping.factor import SMALL, decide, divided, in_box, summed_bits
 from discreet.clipping.losses import Criterion
 from discreet.clipping.policies import BIT, Clip
 from discreet.clipping.rules import OfUnits, Rule, base
 from discreet.clipping.units import Units
 from discreet.core.errors import UnsupportedModel
+
+_PASSES = 8
+"""Rows that are gone over several times are formed in blocks so many times smaller, which stay nearer (measured)."""
 
 Share = tuple[Rule, str]
 """A rule, and the name by which its module knows a parameter."""
@@ -112,16 +115,25 @@ def _squares(held: list[Share], scale: Tensor | None) -> Tensor:
     if scale is None:
         squares = torch.cat([base.squared_norms(rows) for rows in _rows(held)])
     else:
-        squares = torch.cat([base.squared_norms(rows.double() / scale) for rows in _rows(held)])
+        known = first.scaled_squares(name, scale) if len(held) == 1 else None
+        squares = torch.cat([_scaled_squares(rows, scale) for rows in _rows(held, _PASSES)]) if known is None else known
         terms = terms / scale.min()
     return base.with_rounding(squares, terms, len(held), base.wide_type(first.module.get_parameter(name).dtype))
 
 
-def _rows(held: list[Share]) -> Iterator[Tensor]:
-    """The gradients of the examples for one parameter, in blocks of bounded memory."""
+def _scaled_squares(rows: Tensor, scale: Tensor) -> Tensor:
+    squares = base.squared_norms(divided(rows, scale))
+    beyond = ~torch.isfinite(squares)
+    if bool(beyond.any()):  # of single precision, perhaps
+        squares[beyond] = base.squared_norms(rows[beyond].double() / scale)
+    return squares
+
+
+def _rows(held: list[Share], part: int = 1) -> Iterator[Tensor]:
+    """The gradients of the examples for one parameter, in blocks that take a `part` of the memory budget."""
     first, name = held[0]
     size = first.module.get_parameter(name).numel() * 8
-    step = max(1, base.BUDGET // max(1, size))
+    step = max(1, base.BUDGET // part // max(1, size))
     for start in range(0, first.examples, step):
         stop = min(start + step, first.examples)
         rows = first.rows(name, start, stop)
@@ -143,11 +155,15 @@ def _total(held: list[Share], parameter: nn.Parameter, weights: Tensor, clip: Cl
     if clip.scales is None:
         return _plain_total(held, parameter, weights)
     scale = clip.scales[name]
-    if not clip.box:
+    if not clip.box and bool(((weights == 0) | (weights > SMALL)).all()):
         return _plain_total(held, parameter, weights).double() / scale
-    total = torch.zeros(parameter.shape, dtype=torch.float64, device=parameter.device)
-    for rows in _rows(held):
-        total += in_box(rows.view(-1, *parameter.shape), scale).sum(0)
+    total, start = torch.zeros(parameter.shape, dtype=torch.float64, device=parameter.device), 0
+    for block in _rows(held, _PASSES):
+        rows, start = block.view(-1, *parameter.shape), start + len(block)
+        if clip.box:
+            total += in_box(rows, scale).sum(0)
+        else:  # in single precision such weights would have too few digits, or none
+            total += base.weighted_sum(weights[start - len(rows) : start], rows.double() / scale)
     return total
 
 

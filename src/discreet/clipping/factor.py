@@ -10,6 +10,9 @@ from torch import Tensor
 
 from discreet.clipping.policies import BIT, RAMP, Clip
 
+SMALL = 1e-30
+"""Scales from here to its inverse, and weights above it, can be had in single precision."""
+
 
 def clip_factor(norms: Tensor, clip_norm: float, terms: int = 1, gamma: float = 0.0) -> Tensor:
     """Factors that bring gradients of the given L2 norms to at most `clip_norm`, in exact arithmetic.
@@ -109,8 +112,15 @@ def _usable_rows(gradients: dict[str, Tensor], clip: Clip) -> tuple[dict[str, Te
 
 
 def in_box(rows: Tensor, scale: Tensor) -> Tensor:
-    """Gradients of examples in a box: divided by the scales in float64, each number then clipped to [-1, 1]."""
-    return (rows.double() / scale).clamp_(-1.0, 1.0)
+    """Gradients of examples in a box: divided by the scales, each number then clipped to [-1, 1]."""
+    return divided(rows, scale).clamp_(-1.0, 1.0)
+
+
+def divided(rows: Tensor, scale: Tensor) -> Tensor:
+    """Gradients of examples divided by the scales: in single precision if both have room there, else in float64."""
+    if rows.dtype == torch.float32 and bool(((scale > SMALL) & (scale < 1 / SMALL)).all()):
+        return rows / scale.float()
+    return rows.double() / scale
 
 
 def _joint(squares: Iterable[Tensor]) -> Tensor:

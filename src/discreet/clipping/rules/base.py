@@ -75,6 +75,10 @@ class Rule(ABC):
     def squares(self, name: str) -> Tensor:
         """The squared L2 norm of each example's gradient for parameter `name`: float64, shape (batch,)."""
 
+    def scaled_squares(self, name: str, scale: Tensor) -> Tensor | None:
+        """The same of gradients divided by `scale`, shaped like the parameter, if they can be had without `rows`."""
+        return None
+
     @abstractmethod
     def total(self, name: str, weights: Tensor) -> Tensor:
         """The sum over examples of weight x gradient for parameter `name`. `weights`: float64, shape (batch,)."""

@@ -82,6 +82,13 @@ class LinearRule(Rule):
     def lengths(self, name: str) -> Tensor:
         return super().lengths(name) if name == "bias" else outer_lengths(*self._positions())
 
+    def scaled_squares(self, name: str, scale: Tensor) -> Tensor | None:
+        a, g = self._positions()
+        if name == "bias" or a.shape[1] > 1:
+            return None  # a bias has few numbers, and positions add up before they are squared
+        a, g = (part.squeeze(1).double().square() for part in (a, g))
+        return ((g @ scale.square().reciprocal()) * a).sum(1)
+
     def total(self, name: str, weights: Tensor) -> Tensor:
         a, g = self._positions()
         if name == "bias":
