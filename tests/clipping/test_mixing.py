@@ -101,6 +101,7 @@ class Attention(nn.Module):
 
 
 def sequence(*layers: nn.Module) -> nn.Module:
+    torch.manual_seed(2)
     return nn.Sequential(nn.Linear(FEATURES, FEATURES), nn.Tanh(), *layers, nn.Linear(FEATURES, 3))
 
 
@@ -124,7 +125,7 @@ MIXING: dict[str, tuple[nn.Module, str]] = {
     "sorted": (By(lambda x: x[x.sum((1, 2)).argsort()]), "2"),
     "cumulative": (By(lambda x: x.cumsum(0)), "2"),
     "norm over everything": (By(lambda x: F.layer_norm(x, x.shape)), "2"),
-    "what runs depends on the batch": (By(lambda x: x * 2 if int(x[:, 0, 0].argmax()) == 0 else x), "2"),
+    "what runs depends on the batch": (By(lambda x: x * (1 + int(x[:, 0, 0].argmax()))), "2"),
 }
 
 

@@ -135,14 +135,15 @@ def _trace(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | Non
     calls: Trace = []
     begun: list[tuple[Any, Any]] = []
     seeds = itertools.count()
+    device = next(model.parameters(), torch.empty(0)).device.type
 
     def before(_: nn.Module, args: Any, kwargs: Any) -> None:
-        torch.manual_seed(next(seeds))
+        _seed(next(seeds), device)
         begun.append(tree_map_only(Tensor, lambda part: part.detach().clone(), (args, kwargs)))
 
     def after(name: str) -> Callable[..., None]:
         def hook(_: nn.Module, __: object, returned: object) -> None:
-            torch.manual_seed(next(seeds))
+            _seed(next(seeds), device)
             passed = begun.pop()
             calls.append(_Call(name, passed, _plain(passed), [part.detach().clone() for part in _plain(returned)]))
 
@@ -158,6 +159,15 @@ def _trace(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | Non
         for handle in handles:
             handle.remove()
     return calls
+
+
+def _seed(number: int, device: str) -> None:
+    """Seed torch's generator; on processors that of the processor alone, because `torch.manual_seed` also keeps a call
+    for every device that may be used later, which takes much longer."""
+    if device == "cpu":
+        torch.default_generator.manual_seed(number)
+    else:
+        torch.manual_seed(number)
 
 
 def _plain(values: Any) -> list[Tensor]:
