@@ -60,7 +60,7 @@ def test_an_epoch_is_one_over_the_rate_steps() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("linear:initial=1", "unknown schedule 'linear'; known: uniform, time"),
+        ("sine:initial=1", "unknown schedule 'sine'; known: uniform, time"),
         ("exponential", "needs initial"),
         ("exponential:initial=0", "initial must be finite and greater than 0"),
         ("exponential:initial=nan", "initial must be a number, got NaN"),

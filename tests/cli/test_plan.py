@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from forging import resealed
 
 from discreet.accounting.schedules import parse
 from discreet.cli.app import run
@@ -162,7 +164,7 @@ def test_an_adaptive_recipe_trains_and_verifies(capsys: Capture) -> None:
 
 
 def test_patience_stops_a_fixed_plan_under_its_whole_guarantee(capsys: Capture) -> None:
-    write(validation=0.5, patience=1, evaluate_every=1, optimizer={"name": "sgd", "lr": 1e-9})
+    write(validation=0.5, patience=1, evaluate_every=1, optimizer={"name": "sgd", "lr": 1.0})
     generator = np.random.Generator(np.random.PCG64(0))
     x, y = generator.normal(size=(40, 4)), np.arange(40) % 3
     np.savez("mine.npz", x_train=x, y_train=y, x_test=x[:9], y_test=y[:9])
@@ -177,3 +179,61 @@ def test_patience_stops_a_fixed_plan_under_its_whole_guarantee(capsys: Capture) 
     assert kept == {**seen[-2], "step": len(seen)}
     assert 2.99 < facts["claim"]["epsilon"] <= 3.0
     assert verify("out").accepted
+
+
+def test_batches_over_time_and_their_certificate(capsys: Capture) -> None:
+    write(rate=None, batches="linear:initial=10,end=40,period=2", schedule="step:initial=4,rate=0.5,period=2")
+    facts = shown(capsys, "--plot", "picture.png")
+    assert facts["batches"] == [[10.0, 4], [25.0, 2], [40.0, 6]]  # an epoch of four steps, one of under two
+    assert [phase[1] for phase in facts["noise"]] == [6, 2, 2, 2]
+    assert facts["epochs"] == pytest.approx(4 * 0.25 + 2 * 0.625 + 6)
+    assert 2.99 < facts["epsilon"] <= 3.0
+    assert run(["plan", "mine.yaml"]) == 0
+    assert "batches of 10 to 40 expected examples" in capsys.readouterr().out
+    generator = np.random.Generator(np.random.PCG64(0))
+    x, y = generator.normal(size=(40, 4)), np.arange(40) % 3
+    np.savez("mine.npz", x_train=x, y_train=y)
+    assert run(["train", "mine.yaml", "--data", "mine.npz", "--out", "out"]) == 0
+    assert verify("out").accepted
+    report = Path("out/report.html").read_text()
+    assert "Expected batch" in report
+    assert "a probability that changes over the steps" in report
+    assert "divided by its expected batch" in report
+    assert "| expected batch | 10 to 40 |" in Path("out/README.md").read_text()
+    original = Path("out/certificate.json").read_text()
+    for change, finder in FORGED_RATES:
+        facts = json.loads(original)
+        change(facts["plan"])
+        canonical = json.dumps(facts["plan"], sort_keys=True, separators=(",", ":"))
+        fingerprint = "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
+        facts["ledger"]["entries"][0]["body"]["plan"] = facts["plan_fingerprint"] = fingerprint
+        resealed(facts)
+        Path("out/certificate.json").write_text(json.dumps(facts))
+        Path("out/plan.yaml").write_text(yaml.safe_dump(facts["plan"]))
+        found = verify("out")
+        assert finder in {check.name for check in found.checks if not check.passed}
+
+
+FORGED_RATES: list[tuple[Any, str]] = [
+    (lambda plan: plan["rates"][2].update(rate=0.9), "events"),
+    (lambda plan: plan["rates"].reverse(), "events"),
+    (lambda plan: plan["rates"][0].update(steps=5), "events"),
+    (lambda plan: plan["rates"].clear(), "events"),
+    (lambda plan: plan["sampling"].update(rate=0.1), "events"),
+    (lambda plan: plan["rates"].append({"rate": 0.1, "steps": 0}), "events"),
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"batches": [[10, 12]]}, "give one of"),
+        ({"batches": [[10, 11]], "rate": None}, "cover 11 steps"),
+        ({"batches": "linear:initial=10", "rate": None}, "needs end, period"),
+        ({"batches": [[10, 12]], "rate": None} | ADAPTIVE, "a policy decides"),
+    ],
+)
+def test_batches_that_cannot_be(changes: dict[str, Any], says: str) -> None:
+    write(**changes)
+    with pytest.raises(InputError, match=says):
+        load_recipe("mine.yaml").plan()

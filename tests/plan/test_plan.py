@@ -13,6 +13,7 @@ from discreet import Adjacency, BudgetExhausted, Compose, InputError, Plan, guar
 from discreet.core.adjacency import Unit
 from discreet.core.events import Event, Gaussian, Poisson, flatten, tally
 from discreet.plan import FlatClipping, Holdout, Metric, NoisePhase, PoissonSampling
+from discreet.plan.batches import RatePhase
 from discreet.plan.validation import validate
 from discreet.sampling import OVERFLOW
 
@@ -136,6 +137,7 @@ def changed_plans() -> dict[str, Plan]:
         "population": 1001.0,
         "clipping": FlatClipping(norm=1.0000001),
         "noise": (NoisePhase(multiplier=1.1, steps=21),),
+        "rates": (RatePhase(rate=0.1, steps=20),),
         "metrics": (Metric(noise=50.0),),
         "holdout": Holdout(share=0.1),
         "delta": 1.1e-5,

@@ -1,6 +1,7 @@
 """Noise schedules: the noise multiplier as a function of time, decided before the data is seen.
 
-Yu et al. 2019, section III-C. Time t is an epoch, or a step where the schedule says `per=step`; both count from 0.
+Yu et al. 2019, section III-C (but for the last two). Expected batches may follow them as well. Time t is an epoch, or a
+step where the schedule says `per=step`; both count from 0.
 
 | name        | multiplier at t                                              | parameters                      |
 |-------------|--------------------------------------------------------------|---------------------------------|
@@ -9,6 +10,7 @@ Yu et al. 2019, section III-C. Time t is an epoch, or a step where the schedule 
 | exponential | initial exp(-rate t)                                         | rate > 0                        |
 | step        | initial rate^floor(t / period)                               | 0 < rate < 1, period            |
 | polynomial  | (initial - end) (1 - t / period)^rate + end, then end        | rate > 0, end < initial, period |
+| linear      | initial + (end - initial) t / period, then end | end > 0, which may be above initial; period |
 | piecewise   | that of the last start that is not after t                   | start=multiplier, from 0 on     |
 
 All take `every` (the multiplier changes only when t is a multiple of it) and `floor` (it never falls below).
@@ -40,6 +42,7 @@ class Kind(StrEnum):
     EXPONENTIAL = "exponential"
     STEP = "step"
     POLYNOMIAL = "polynomial"
+    LINEAR = "linear"
     PIECEWISE = "piecewise"
 
 
@@ -49,6 +52,7 @@ _NEEDS: dict[Kind, set[str]] = {
     Kind.EXPONENTIAL: {"initial", "rate"},
     Kind.STEP: {"initial", "rate", "period"},
     Kind.POLYNOMIAL: {"initial", "rate", "end", "period"},
+    Kind.LINEAR: {"initial", "end", "period"},
     Kind.PIECEWISE: set(),
 }
 _ALL_TAKE = {"per", "every", "floor"}
@@ -83,6 +87,8 @@ class Schedule:
                 raise InputError(f"schedule: rate of a step schedule must be less than 1, got {self.rate!r}")
         if self.kind is Kind.POLYNOMIAL and not 0 < self.end < self.initial:
             raise InputError(f"schedule: end must be greater than 0 and less than initial, got {self.end!r}")
+        if self.kind is Kind.LINEAR and not 0 < self.end < math.inf:
+            raise InputError(f"schedule: end must be finite and greater than 0, got {self.end!r}")
 
     def _check_pieces(self) -> None:
         starts = [start for start, _ in self.pieces]
@@ -102,6 +108,8 @@ class Schedule:
             return self.initial
         if self.kind is Kind.PIECEWISE:
             return next(noise for start, noise in reversed(self.pieces) if start <= t)
+        if self.kind is Kind.LINEAR:
+            return self.initial + (self.end - self.initial) * (min(t, self.period) / self.period)
         if self.rate is None:
             raise InputError("schedule: rate is missing; give rate=..., or let `calibrate` find it")
         match self.kind:
@@ -206,7 +214,7 @@ def solve_rate(schedule: Schedule, fits: Callable[[Schedule, int], bool], epochs
     it, finer grids are tried. `InputError` if there is no such rate.
     """
     epochs = checks.count("epochs", epochs)
-    if schedule.kind in (Kind.UNIFORM, Kind.PIECEWISE):
+    if schedule.kind in (Kind.UNIFORM, Kind.LINEAR, Kind.PIECEWISE):
         raise InputError(f"--schedule: a {schedule.kind} schedule has no rate to find; calibrate the noise instead")
     falling = schedule.kind is Kind.STEP  # the smaller the rate of a step schedule, the faster it decays
 

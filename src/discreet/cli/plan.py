@@ -60,7 +60,8 @@ def _fixed(plan: Plan) -> dict[str, Any]:
         "kind": promised.kind,
         "lower": promised.lower,
         "steps": plan.steps,
-        "epochs": plan.steps / plan.sampling.epoch(plan.population),
+        "epochs": plan.epochs,
+        "batches": [list(phase) for phase in plan.batches],
         "epsilon_without_metrics": prices.without_metrics(plan),
         "noise": [[phase.multiplier, phase.steps] for phase in plan.noise],
         "epsilon_over_steps": [[point.step, point.upper] for point in curve],
@@ -107,7 +108,9 @@ def _common(plan: Plan | AdaptivePlan) -> dict[str, Any]:
 
 def _lines(facts: dict[str, Any]) -> list[str]:
     """The same for people."""
-    batch = f"batches of {facts['expected_batch']:.6g} expected examples out of {facts['population']:.6g}"
+    sizes = sorted(size for size, _ in facts.get("batches", [[facts["expected_batch"], 0]]))
+    size = f"{sizes[0]:.6g}" if sizes[0] == sizes[-1] else f"{sizes[0]:.6g} to {sizes[-1]:.6g}"
+    batch = f"batches of {size} expected examples out of {facts['population']:.6g}"
     promised = f"epsilon {rounded_up(facts['epsilon'])} at delta {facts['delta']:g}, {facts['adjacency']}"
     if "filter" in facts:
         lines = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,16 +21,19 @@ def draw(path: Path, facts: Mapping[str, Any]) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.2, 6.4), layout="constrained")
+    changing = len(facts.get("batches", ())) > 1
+    figure = Figure(figsize=(7.2, 9.2 if changing else 6.4), layout="constrained")
     FigureCanvasAgg(figure)
-    above, below = figure.subplots(2, 1, sharex=True)
+    above, *between, below = figure.subplots(3 if changing else 2, 1, sharex=True)
     _noise(above, facts)
+    for axes in between:
+        _stairs(axes, facts["batches"], "Expected batch")
     if "filter" in facts:
         _reach(below, facts)
     else:
         _epsilon(below, facts)
     below.set_xlabel("steps")
-    for axes in (above, below):
+    for axes in (above, *between, below):
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color="#d9dee4", linewidth=0.8)
         axes.set_axisbelow(True)
@@ -41,14 +44,19 @@ def draw(path: Path, facts: Mapping[str, Any]) -> None:
 
 
 def _noise(axes: Axes, facts: Mapping[str, Any]) -> None:
-    multipliers = [phase[0] for phase in facts["noise"]]
-    edges = [0, *accumulate(phase[1] for phase in facts["noise"])]
-    style = (0, (4, 3)) if "filter" in facts else "-"
-    axes.stairs(multipliers, edges, baseline=None, color=_ACCENT, linewidth=2, linestyle=style)
+    if "filter" in facts:
+        _stairs(axes, facts["noise"], "Noise multiplier at the start; the policy decides from there", (0, (4, 3)))
+    else:
+        _stairs(axes, facts["noise"], "Noise multiplier")
+
+
+def _stairs(axes: Axes, phases: Sequence[Sequence[float]], title: str, style: Any = "-") -> None:
+    """(value, steps) in order."""
+    values, edges = [phase[0] for phase in phases], [0, *accumulate(phase[1] for phase in phases)]
+    axes.stairs(values, edges, baseline=None, color=_ACCENT, linewidth=2, linestyle=style)
     axes.set_xlim(0, edges[-1])
-    axes.set_ylim(0, 1.15 * max(multipliers))
-    what = "Noise multiplier at the start; the policy decides from there" if "filter" in facts else "Noise multiplier"
-    axes.set_title(what, loc="left", fontsize=11)
+    axes.set_ylim(0, 1.15 * max(values))
+    axes.set_title(title, loc="left", fontsize=11)
 
 
 def _epsilon(axes: Axes, facts: Mapping[str, Any]) -> None:

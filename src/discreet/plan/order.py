@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from discreet.core.errors import BudgetExhausted, LedgerError
 from discreet.core.events import Compose, Event, Gaussian, Repeat
+from discreet.plan.batches import overlaid
 from discreet.plan.metrics import Metric, Part
+from discreet.sampling import PoissonSampler
 
 if TYPE_CHECKING:
     from discreet.plan.plan import NoisePhase, Plan
@@ -150,6 +152,11 @@ def _next_due(metric: Metric, plan: Plan, steps: int) -> int:
 def _periods(plan: Plan) -> Iterator[tuple[Event, int]]:
     """What the periods of the sampler release, in order, equal neighbours counted together."""
     sampler = plan.sampler
+    if plan.rates:
+        noise = [(phase.multiplier, phase.steps) for phase in plan.noise]
+        for multiplier, rate, steps in overlaid(noise, [(phase.rate, phase.steps) for phase in plan.rates]):
+            yield PoissonSampler(rate).event(Gaussian(multiplier)), steps
+        return
     if sampler.period == 1:
         for phase in plan.noise:
             yield sampler.event(Gaussian(phase.multiplier)), phase.steps

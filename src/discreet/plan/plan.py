@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, ValidationError, model_validator
 
-from discreet.accounting.account import Method, guarantee, parse
-from discreet.accounting.calibrate import calibrate_noise
+from discreet.accounting.account import Method, parse
 from discreet.accounting.pld.bounds import default_tolerance
 from discreet.accounting.schedules import Schedule
 from discreet.accounting.tradeoff import TradeOff, trade_off
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
-from discreet.core.events import Event, Gaussian
+from discreet.core.events import Event, Gaussian, Poisson
 from discreet.core.guarantee import Guarantee
-from discreet.plan import order
+from discreet.plan import order, pricing
+from discreet.plan.batches import RatePhase, check_rates, noise_phases, rate_phases
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.holdout import Holdout, as_holdout
-from discreet.plan.metrics import Metric, Part, check_metrics, units_of
+from discreet.plan.metrics import Metric, check_metrics, units_of
 from discreet.plan.sampling import Count, Draw, PoissonSampling, Sampling
-from discreet.plan.slack import SET_ASIDE, covers, reserve_for
+from discreet.plan.slack import covers, reserve_for
 from discreet.plan.validation import Frozen, explain, fingerprint
 from discreet.sampling import OVERFLOW, Sampler
-
-_CONFIRMABLE = 1 + 5e-4
-"""A plan claims this much more than its bound, so that an accountant with a grid of its own can confirm the claim."""
 
 Positive = Annotated[float, Field(gt=0)]
 Delta = Annotated[float, Field(gt=0, lt=1)]
@@ -53,6 +50,7 @@ class Plan(Frozen):
     | sampling      | how batches are drawn |
     | population    | declared public number of units to train on; times the rate, the divisor of the noisy sum |
     | clipping      | how far one unit can move the sum |
+    | rates         | of Poisson sampling, phase by phase, where they change; the first is that of the sampling |
     | noise         | multipliers, phase by phase; their steps add up to the steps of the run |
     | metrics       | metrics on private rows that are bought on the way |
     | holdout       | the share of all units that is held out of training, for metrics |
@@ -70,6 +68,7 @@ class Plan(Frozen):
     population: Positive
     clipping: Clipping
     noise: Annotated[tuple[NoisePhase, ...], Field(min_length=1)]
+    rates: tuple[RatePhase, ...] = ()
     metrics: tuple[Metric, ...] = ()
     holdout: Holdout | None = None
     delta: Delta
@@ -97,6 +96,7 @@ class Plan(Frozen):
                 f"{self.sampling.kind} sampling needs the number of rows to train on, which a holdout makes random; "
                 "use poisson sampling"
             )
+        check_rates(self.rates, self.sampling, self.steps)
         check_metrics(self.metrics, holdout=self.holdout is not None, period=period)
         order.order(self)
         self.clipping.check(self.steps, [phase.multiplier for phase in self.noise])
@@ -116,6 +116,7 @@ class Plan(Frozen):
         adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
         unit: Unit | str = Unit.EXAMPLE,
         rows_per_unit: int = 1,
+        batches: Sequence[tuple[float, int]] | Schedule | None = None,
         metrics: Sequence[Metric] = (),
         holdout: float | Holdout | None = None,
     ) -> Plan:
@@ -125,13 +126,18 @@ class Plan(Frozen):
         (`accounting.schedules`), per epoch or per step; so is `clip_norm`. For other ways to clip give `clipping`
         instead (`plan.clipping`). To meet a budget, leave it out, or give its shape, and call
         `calibrate`, which scales it. With `unit="user"`, population and batches count users, and a step uses at most
-        `rows_per_unit` rows of each. `metrics` are bought at the steps that they name. `holdout` is the share of the
-        population that is never trained on, for metrics; batches are drawn from the others.
+        `rows_per_unit` rows of each. `batches` changes the expected batch of Poisson sampling over the steps, by a list
+        of (expected batch, steps) or a schedule. `metrics` are bought at the steps that they name. `holdout` is the
+        share of the population that is never trained on, for metrics; batches are drawn from the others.
         """
         held = as_holdout(holdout)
         population = population if held is None else held.training_units(population)
+        rates = [] if batches is None else rate_phases(batches, population, checks.count("steps", steps))
+        if rates and isinstance(sampling, PoissonSampling):
+            sampling = PoissonSampling(rate=rates[0][0])
         if isinstance(noise_multiplier, Schedule):
-            noise_multiplier = noise_multiplier.phases(steps, 1 / sampling.epoch(population))
+            epochs = rates or [(1 / sampling.epoch(population), checks.count("steps", steps))]
+            noise_multiplier = noise_phases(noise_multiplier, epochs)
         phases = noise_multiplier if isinstance(noise_multiplier, Sequence) else [(noise_multiplier, steps)]
         if any(not isinstance(phase, Sequence) or len(phase) != 2 for phase in phases):
             raise InputError("plan: noise_multiplier must be a number or a list of (multiplier, steps)")
@@ -144,6 +150,7 @@ class Plan(Frozen):
                 population=population,
                 clipping=as_clipping(clip_norm, clipping, steps, sampling.epoch(population)),
                 noise=tuple(NoisePhase(multiplier=multiplier, steps=count) for multiplier, count in phases),
+                rates=tuple(RatePhase(rate=rate, steps=count) for rate, count in rates),
                 metrics=tuple(metrics),
                 holdout=held,
                 delta=delta,
@@ -183,17 +190,33 @@ class Plan(Frozen):
 
     @property
     def expected_batch(self) -> float:
-        """The public divisor of the noisy sum, never a realised or private size."""
+        """The public divisor of the noisy sum, never a realised or private size; that of the first step."""
         return self.sampling.expected_batch(self.population)
 
     def draw_of(self, event: Event) -> Draw:
-        """How the batches of a charged event are drawn; the same for all of a fixed plan."""
-        return self.sampling.draw(self.population)
+        """How the batches of a charged event are drawn: at the rate that was charged."""
+        rate = event.rate if self.rates and isinstance(event, Poisson) else None
+        return (self.sampling if rate is None else PoissonSampling(rate=rate)).draw(self.population)
 
     @property
     def largest_batch(self) -> int:
         """A public bound on the size of a batch."""
-        return self.sampling.largest_batch(self.population)
+        changed = [PoissonSampling(rate=phase.rate).largest_batch(self.population) for phase in self.rates]
+        return max(changed, default=self.sampling.largest_batch(self.population))
+
+    @property
+    def batches(self) -> list[tuple[float, int]]:
+        """(expected batch, steps), in order."""
+        return [(phase.rate * self.population, phase.steps) for phase in self.rates] or [
+            (self.expected_batch, self.steps)
+        ]
+
+    @property
+    def epochs(self) -> float:
+        """How often a unit is drawn in the steps of training, on average."""
+        if self.rates:
+            return sum(phase.rate * phase.steps for phase in self.rates)
+        return self.steps / self.sampling.epoch(self.population)
 
     def event(self) -> Event:
         """All that the plan will release."""
@@ -234,7 +257,7 @@ class Plan(Frozen):
         delta = self.delta if delta is None else delta
         reserve = reserve_for(checks.open_unit("delta", delta), self.sampling.OVERFLOWS)
         found = self.first_guarantee(self.charges, delta - reserve, method)
-        epsilon, lower = found.epsilon * _CONFIRMABLE, found.lower
+        epsilon, lower = found.epsilon * pricing.CONFIRMABLE, found.lower
         if reserve > 0:
             lower = self.first_guarantee(self.charges, delta, method).lower
             epsilon = epsilon if covers(reserve, self.steps, found.epsilon) else math.inf
@@ -244,10 +267,7 @@ class Plan(Frozen):
         self, count: int, delta: float, method: Method, tolerance: Callable[[float], float] = default_tolerance
     ) -> Guarantee:
         """That of the first `count` charged steps, as it is computed, at the dearer part of the data."""
-        return dearest(
-            guarantee(order.first_steps(self, count, parts), delta, self.adjacency, method, tolerance)
-            for parts in self._parts
-        )
+        return pricing.first_guarantee(self, count, delta, method, tolerance)
 
     def trade_off(self) -> TradeOff:
         """The trade-off function of the whole plan, loosened by what `guarantee` sets aside for large batches.
@@ -263,20 +283,7 @@ class Plan(Frozen):
         The noise of metrics is left as it is; the steps get what they leave.
         """
         plan = self if delta is None else self.model_copy(update={"delta": checks.open_unit("delta", delta)})
-        delta = plan.delta * (1 - 2 * SET_ASIDE)
-        epsilon = checks.positive("epsilon", epsilon)
-        target = epsilon / (_CONFIRMABLE * (1 + 2.0**-50))
-        for parts in plan._parts:
-            bought = order.first_steps(plan, plan.charges, parts, steps=False)
-            cost = guarantee(bought, delta, plan.adjacency).epsilon
-            if not cost < target:
-                raise InputError(
-                    f"the metrics alone cost epsilon {cost:.4g} of {epsilon:g}; buy fewer, or with more noise"
-                )
-        scale, _ = calibrate_noise(
-            lambda s: order.first_steps(plan._scaled(s), plan.charges, plan._parts[0]), target, delta, plan.adjacency
-        )
-        found = plan._scaled(scale)
+        found = pricing.calibrated(plan, checks.positive("epsilon", epsilon))
         found.clipping.check(found.steps, [phase.multiplier for phase in found.noise])
         return found
 
@@ -288,21 +295,7 @@ class Plan(Frozen):
         """SHA-256 of the canonical JSON of the plan."""
         return fingerprint(self)
 
-    def _scaled(self, factor: float) -> Plan:
+    def scaled(self, factor: float) -> Plan:
+        """A new plan whose steps have so many times the noise."""
         noise = tuple(NoisePhase(multiplier=phase.multiplier * factor, steps=phase.steps) for phase in self.noise)
         return self.model_copy(update={"noise": noise})
-
-    @property
-    def _parts(self) -> tuple[tuple[Part, ...], ...]:
-        """The parts of the data of which a change of one unit touches one: that of training first, or both together."""
-        if self.holdout is None or self.adjacency is Adjacency.REPLACE_ONE:
-            return (("training", "holdout"),)
-        return ("training",), ("holdout",)
-
-
-def dearest(found: Iterable[Guarantee]) -> Guarantee:
-    """The guarantee for each part of the data at once: the largest epsilon, the largest lower bound."""
-    parts = list(found)
-    worst = max(parts, key=lambda part: part.epsilon)
-    known = [part.lower for part in parts if part.lower is not None]
-    return replace(worst, lower=max(known) if len(known) == len(parts) else None)

@@ -58,7 +58,7 @@ def model_card(facts: dict[str, Any]) -> str:
         claim=facts["claim"],
         epsilon=epsilon,
         plan=facts["plan"],
-        drawing=how_drawn(facts["plan"]["sampling"], facts["plan"]["population"], words),
+        drawing=how_drawn(facts["plan"]["sampling"], facts["plan"]["population"], words, changes=changes(facts)),
         model=facts["model"],
         clipped=how_clipped(facts["plan"]["clipping"], facts["clipping"]),
         **_schedule(facts),
@@ -90,7 +90,7 @@ def _schedule(facts: dict[str, Any]) -> dict[str, Any]:
         "course": None,
         "steps": sum(phase["steps"] for phase in phases),
         "multipliers": [phase["multiplier"] for phase in phases],
-        "batches": [Plan.model_validate(plan).expected_batch],
+        "batches": [batch for batch, _ in Plan.model_validate(plan).batches],
     }
 
 
@@ -109,6 +109,14 @@ def final_metrics(facts: Mapping[str, Any]) -> dict[str, float]:
     """The last metrics on data declared public; empty if there are none."""
     evaluations = facts["public_evaluations"]
     return {name: value for name, value in evaluations[-1].items() if name != "step"} if evaluations else {}
+
+
+def changes(facts: Mapping[str, Any]) -> bool:
+    """Whether the probability to be drawn changes over the steps."""
+    plan = facts["plan"]
+    if plan.get("kind") == "adaptive":
+        return len(set(course(facts).batches)) > 1
+    return len({phase["rate"] for phase in plan.get("rates", ())}) > 1
 
 
 def held_out(plan: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -10,8 +10,10 @@ from discreet.publication.formats import number
 from discreet.publication.words import ROW, Words
 
 
-def how_drawn(sampling: Mapping[str, Any], population: float, words: Words = ROW) -> str:
-    """One sentence about a plan's sampling."""
+def how_drawn(sampling: Mapping[str, Any], population: float, words: Words = ROW, *, changes: bool = False) -> str:
+    """One sentence about a plan's sampling; `changes`: the probability is not the same in all steps."""
+    if changes:
+        return f"In each step every {words.one} is drawn independently, with a probability that changes over the steps."
     match sampling:
         case {"kind": "poisson", "rate": rate}:
             return f"In each step every {words.one} is drawn independently with probability {number(rate)}."

@@ -5,6 +5,7 @@ Everything here is in runs: (event as JSON data, how many times in a row), equal
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Iterable, Iterator
@@ -22,10 +23,13 @@ def planned(plan: dict[str, Any]) -> Runs:
     """The events of the steps of a plan, in order. `InputError` for a sampler that is not known here."""
     sampling, noise = plan["sampling"], [(phase["multiplier"], phase["steps"]) for phase in plan["noise"]]
     kind, population = sampling["kind"], plan["population"]
-    if kind == "none":
-        return merged((_gaussian(multiplier), steps) for multiplier, steps in noise)
+    rates = plan.get("rates", [])
+    if rates:
+        return merged(_drawn_at(plan, noise, [(phase["rate"], phase["steps"]) for phase in rates]))
     if kind == "poisson":
         draw = {"event": "poisson", "rate": sampling["rate"]}
+    elif kind == "none":
+        return merged((_gaussian(multiplier), steps) for multiplier, steps in noise)
     elif kind == "truncated_poisson":
         bound = math.floor(_ROOM * population)
         draw = {"event": kind, "rate": sampling["rate"], "capacity": sampling["capacity"], "population": bound}
@@ -41,6 +45,25 @@ def planned(plan: dict[str, Any]) -> Runs:
     else:
         raise InputError(f"the sampler {kind!r} is not known to this verifier")
     return merged((draw | {"of": _gaussian(multiplier)}, steps) for multiplier, steps in noise)
+
+
+def _drawn_at(
+    plan: dict[str, Any], noise: list[tuple[float, int]], rates: list[tuple[float, int]]
+) -> Iterator[tuple[dict[str, Any], int]]:
+    """Poisson batches whose rate changes: step by step the noise and the rate that are due."""
+    first = plan["sampling"]
+    if first["kind"] != "poisson" or first["rate"] != rates[0][0]:
+        raise InputError("only poisson batches can change over the steps, and they begin at the rate of the sampling")
+    ends = [list(itertools.accumulate(steps for _, steps in phases)) for phases in (noise, rates)]
+    if ends[0][-1] != ends[1][-1] or any(steps < 1 for _, steps in [*noise, *rates]):
+        raise InputError("the phases of noise and of batches cover different numbers of steps")
+    before = 0
+    for end in sorted({*ends[0], *ends[1]}):
+        multiplier, rate = (
+            phases[bisect.bisect_left(marks, end)][0] for phases, marks in zip((noise, rates), ends, strict=True)
+        )
+        yield {"event": "poisson", "rate": rate, "of": _gaussian(multiplier)}, end - before
+        before = end
 
 
 def stated(event: dict[str, Any]) -> Runs:

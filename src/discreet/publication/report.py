@@ -21,12 +21,13 @@ from discreet.accounting.meaning import SideBySide, posterior_without_delta, sid
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, NotProved
 from discreet.core.event_json import from_json, to_json
-from discreet.core.events import Gaussian, flatten, steps_of
+from discreet.core.events import Gaussian, flatten, steps_of, tally
 from discreet.plan import AdaptivePlan, Plan
 from discreet.publication import figures
 from discreet.publication.card import (
     THEOREMS,
     certified_epsilon,
+    changes,
     final_metrics,
     held_out,
     software,
@@ -73,7 +74,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan) -> str:
     )
     environment.filters.update(FILTERS)
     return environment.get_template("report.html.j2").render(
-        drawing=how_drawn(facts["plan"]["sampling"], plan.population, words),
+        drawing=how_drawn(facts["plan"]["sampling"], plan.population, words, changes=changes(facts)),
         clipped=how_clipped(facts["plan"]["clipping"], facts["clipping"]),
         facts=facts,
         plan=plan,
@@ -130,7 +131,7 @@ def epsilon_curve(facts: dict[str, Any], plan: Plan) -> list[Prefix]:
     method = Method.RDP if claim["method"] == "rdp" else Method.PLD
     points = [Prefix(plan.charges, claim["epsilon"], claim["lower"])]
     less, more = _grouped(plan, largest=False), _grouped(plan, largest=True)
-    for count in reversed(_counts(plan.charges, len({phase.multiplier for phase in plan.noise}))):
+    for count in reversed(_counts(plan.charges, len(tally(plan.event())))):
         above = less.first_guarantee(count, plan.delta, method, _coarse)
         below = above if more == less else more.first_guarantee(count, plan.delta, method, _coarse)
         lower = None if below.lower is None or points[-1].lower is None else min(below.lower, points[-1].lower)
@@ -144,13 +145,14 @@ def charts(facts: dict[str, Any], plan: Plan) -> dict[str, Any]:
     charged = facts["charged_steps"]
     return {
         "course": None,
-        "batches": [plan.expected_batch],
+        "batches": [batch for batch, _ in plan.batches],
         "multipliers": [phase.multiplier for phase in plan.noise],
         "curve": curve,
         "epsilon_figure": Markup(
             figures.epsilon_chart(curve, rounded_up(claim["epsilon"]), charged if charged < plan.charges else None)
         ),
         "noise_figure": Markup(figures.noise_chart([(p.multiplier, p.steps) for p in plan.noise])),
+        "batch_figure": Markup(figures.batch_chart(plan.batches)) if plan.rates else None,
     }
 
 

@@ -59,8 +59,10 @@ class Recipe(Frozen):
     and `clipping` any other way to clip: `{per_layer: 0.5}`, or `kind: adaptive` with its settings.
 
     `schedule` (`exponential:initial=10,rate=0.01`) is the noise over time: its shape, scaled to `epsilon`, or all of it
-    if there is no epsilon. `adaptive` leaves the noise to a policy, within `epsilon` and at most `steps`. `scheduler`
-    changes the learning rate after every step, as torch does.
+    if there is no epsilon. `batches` is the expected batch over time: a schedule as well
+    (`linear:initial=60,end=600,period=10`), or a list of [batch, steps]; then `rate` is left out. `adaptive` leaves the
+    noise to a policy, within `epsilon` and at most `steps`. `scheduler` changes the learning rate after every step, as
+    torch does.
 
     `validation` is the share of the public test rows that policies and `patience` look at; metrics of the test are on
     the others. `patience` stops after so many evaluations without a better validation accuracy, and keeps the best;
@@ -86,6 +88,7 @@ class Recipe(Frozen):
     epsilon: Positive | None = None
     delta: Delta
     schedule: str | None = None
+    batches: str | tuple[tuple[float, int], ...] | None = None
     adaptive: Adaptive | None = None
     validation: Annotated[float, Field(ge=0, lt=1)] = 0.0
     patience: Count | None = None
@@ -134,8 +137,10 @@ class Recipe(Frozen):
 
     @model_validator(mode="after")
     def _one_way_to_draw(self) -> Recipe:
-        if (self.rate is None) == (self.sampling is None):
-            raise ValueError("give either rate (for Poisson sampling) or sampling")
+        if [self.rate, self.sampling, self.batches].count(None) != 2:
+            raise ValueError("give one of rate (for Poisson sampling), sampling, or batches")
+        if self.batches is not None and self.adaptive is not None:
+            raise ValueError("batches that are fixed beforehand go with schedule; in an adaptive run a policy decides")
         if sum(way is not None for way in (self.clip_norm, self.clip_schedule, self.clipping)) != 1:
             raise ValueError("give one of clip_norm, clip_schedule and clipping")
         if isinstance(self.clipping, EllipsoidClipping | BoxClipping):
@@ -168,6 +173,7 @@ class Recipe(Frozen):
             unit=self.unit,
             rows_per_unit=self.rows_per_unit,
             noise_multiplier=1.0 if self.schedule is None else schedules.parse(self.schedule),
+            batches=schedules.parse(self.batches) if isinstance(self.batches, str) else self.batches,
             metrics=self._priced(self.epsilon),
             holdout=self.holdout,
         )
@@ -183,7 +189,7 @@ class Recipe(Frozen):
 
     @property
     def _sampling(self) -> Sampling:
-        return self.sampling or PoissonSampling(rate=self.rate or 0)
+        return self.sampling or PoissonSampling(rate=self.rate or 1.0)  # batches bring rates of their own
 
     @property
     def _clip_norm(self) -> float | schedules.Schedule | None:

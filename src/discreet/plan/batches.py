@@ -1,0 +1,116 @@
+"""Expected batches that change over the steps of a fixed plan, and epochs of different lengths.
+
+With Poisson sampling the rate of a step decides its expected batch, and so the divisor of its noisy sum and how many
+steps an epoch has. An epoch t lasts until t + 1 populations were drawn on average; step i is in epoch floor(c_i), where
+c_i is the sum of the rates before it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+from discreet.accounting.schedules import Schedule
+from discreet.core import checks
+from discreet.core.errors import InputError
+from discreet.plan.sampling import Count, PoissonSampling, Rate, Sampling
+from discreet.plan.validation import Frozen
+
+Phases = list[tuple[float, int]]
+"""(a number, for how many steps), in order."""
+
+
+class RatePhase(Frozen):
+    """`steps` consecutive steps whose batches are drawn at `rate`."""
+
+    rate: Rate
+    steps: Count
+
+
+def rate_phases(batches: Sequence[tuple[float, int]] | Schedule, population: float, steps: int) -> Phases:
+    """Rates over the steps, from (expected batch, steps) or a schedule of the expected batch, per epoch or per step."""
+    if not isinstance(batches, Schedule):
+        return [(_rate(batch, population), checks.count("steps of a batch", count)) for batch, count in batches]
+    found: Phases = []
+    drawn, at = 0.0, 0
+    for t in itertools.count():
+        rate = _rate(batches.multiplier(t), population)
+        lasts = 1 if batches.per_step else max(0, math.ceil((t + 1 - drawn) / rate * (1 - 1e-12)))
+        taken = min(lasts, steps - at)
+        if taken > 0:
+            found.append((rate, taken))
+        at, drawn = at + taken, drawn + taken * rate
+        if at >= steps:
+            return merged(found)
+    raise AssertionError  # the count is endless
+
+
+def noise_phases(noise: Schedule, rates: Phases) -> Phases:
+    """(multiplier, steps) of a schedule where epochs have the lengths that the rates give them."""
+    steps = sum(count for _, count in rates)
+    if noise.per_step:
+        return noise.phases(steps, rates[0][0])
+    found = [(_above_zero(noise.multiplier(t), t), end - begin) for t, begin, end in _epochs(rates)]
+    return merged(found)
+
+
+def merged(phases: Sequence[tuple[float, int]]) -> Phases:
+    """Equal neighbours as one."""
+    return [(value, sum(n for _, n in equal)) for value, equal in itertools.groupby(phases, key=lambda phase: phase[0])]
+
+
+def overlaid(
+    noise: Sequence[tuple[float, int]], rates: Sequence[tuple[float, int]]
+) -> Iterator[tuple[float, float, int]]:
+    """(multiplier, rate, steps) over stretches in which neither changes; both cover the same steps."""
+    both = iter(rates)
+    rate, rate_left = next(both)
+    for multiplier, steps in noise:
+        left = steps
+        while left > 0:
+            if rate_left == 0:
+                rate, rate_left = next(both)
+            taken = min(left, rate_left)
+            yield multiplier, rate, taken
+            left, rate_left = left - taken, rate_left - taken
+
+
+def check_rates(rates: Sequence[RatePhase], sampling: Sampling, steps: int) -> None:
+    """Refuse rates for another sampler, for another number of steps, or that begin with another than the sampler's."""
+    if not rates:
+        return
+    if not isinstance(sampling, PoissonSampling):
+        raise InputError(f"{sampling.kind} sampling keeps its batches; only poisson batches can change over the steps")
+    covered = sum(phase.steps for phase in rates)
+    if covered != steps:
+        raise InputError(f"the phases of batches cover {covered} steps, but the plan has {steps}")
+    if rates[0].rate != sampling.rate:
+        raise InputError(f"the first batches are drawn at {rates[0].rate:g}, but sampling says {sampling.rate:g}")
+
+
+def _epochs(rates: Phases) -> Iterator[tuple[int, int, int]]:
+    """(t, first step, step after the last) of each epoch that has a step."""
+    drawn, begin, at, t = 0.0, 0, 0, 0
+    for rate, count in rates:
+        left = count
+        while left > 0:
+            lasts = math.ceil((t + 1 - drawn) / rate * (1 - 1e-12))
+            taken = min(left, max(0, lasts))
+            at, drawn, left = at + taken, drawn + taken * rate, left - taken
+            if drawn >= (t + 1) * (1 - 1e-12):
+                if at > begin:
+                    yield t, begin, at
+                begin, t = at, t + 1
+    if at > begin:
+        yield t, begin, at
+
+
+def _rate(batch: float, population: float) -> float:
+    return checks.rate("expected batch / population", checks.positive("expected batch", batch) / population)
+
+
+def _above_zero(noise: float, t: int) -> float:
+    if not noise > 0:
+        raise InputError(f"schedule: the noise has fallen to 0 at t = {t}; let it decay slower")
+    return noise
