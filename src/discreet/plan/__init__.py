@@ -2,6 +2,7 @@
 
 from discreet.plan.adaptive import AdaptivePlan, Counts
 from discreet.plan.history import History, Knobs, Phase
+from discreet.plan.mean_noise import mean_noise
 from discreet.plan.plan import FlatClipping, NoisePhase, Plan
 from discreet.plan.policies import BatchByProgress, Constant, Custom, NoiseByProgress, ValidationDecay
 from discreet.plan.sampling import (
@@ -35,4 +36,5 @@ __all__ = [
     "ShuffleSampling",
     "TruncatedPoissonSampling",
     "ValidationDecay",
+    "mean_noise",
 ]

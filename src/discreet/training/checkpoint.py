@@ -26,7 +26,8 @@ _FORMAT = "discreet-checkpoint/1"
 class Checkpoint:
     """The state after `position` charged steps.
 
-    `progress` is where an adaptive run is, `best` the best released model by public metrics, if a run looks for it.
+    `progress` is where an adaptive run is, `best` the best released model by public metrics, if a run looks for it,
+    `average` the average of the released models, if a run takes it.
     """
 
     run: str
@@ -37,6 +38,7 @@ class Checkpoint:
     evaluations: tuple[Evaluation, ...]
     progress: dict[str, Any] | None = None
     best: dict[str, Any] | None = None
+    average: dict[str, Any] | None = None
 
     def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: LRScheduler | None) -> None:
         """Put the state back. The optimizer's settings come from the checkpoint too."""
@@ -63,6 +65,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "evaluations": [(evaluation.step, dict(evaluation.metrics)) for evaluation in checkpoint.evaluations],
         "progress": checkpoint.progress,
         "best": checkpoint.best,
+        "average": checkpoint.average,
     }
     with draft.open("wb") as file:
         torch.save(content, file)
@@ -91,4 +94,5 @@ def load_checkpoint(path: Path) -> Checkpoint | None:
         tuple(Evaluation(step, metrics) for step, metrics in content["evaluations"]),
         content.get("progress"),
         content.get("best"),
+        content.get("average"),
     )

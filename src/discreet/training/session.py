@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -17,7 +17,8 @@ from discreet.core.memory import keep_freed_memory
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
 from discreet.ledger import Ledger
-from discreet.mechanism import gaussian_release, grid_for
+from discreet.mechanism import gaussian_release, grid_for, noise_multiplier
+from discreet.methods import tell_noise
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Purpose, RoundedSampler, Stream
 from discreet.sampling import places_within
@@ -108,6 +109,7 @@ class Session:
         guard: Guard,
         progress: Progress | None = None,
         metrics: Metrics = dict,
+        released: Callable[[int], None] = lambda position: None,
     ) -> None:
         keep_freed_memory()
         self.plan, self.model, self.optimizer, self.data = plan, model, optimizer, data
@@ -116,6 +118,7 @@ class Session:
         self.run, self.stream, self.ledger = run, stream, ledger
         self.position = ledger.charged_steps(run)
         self._attempt, self._physical_batch, self._guard = attempt, physical_batch, guard
+        self._released = released
         self._receipts: deque[Receipt] = deque()
         self._batches: deque[IntArray] = deque()
         self.control: Control | None = None
@@ -169,8 +172,10 @@ class Session:
         draw = self.plan.draw_of(receipt.event)
         total = step.sum.total(self.engine, clip, draw.largest_batch)
         release = gaussian_release(total, receipt, self.stream, self.noise)
+        tell_noise(self.optimizer, noise_multiplier(receipt.release) * total.sensitivity / draw.divisor)
         apply(release, self.parameters, self.optimizer, draw.divisor)
         self._guard.note()
+        self._released(self.position)
         if self.between_blocks:
             self.ledger.commit(receipt)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +19,7 @@ from discreet.core import checks
 from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
 from discreet.data import as_private
 from discreet.ledger import Entry, Ledger
+from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import NOISE_SAMPLERS, Stream, SystemStream
 from discreet.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
@@ -35,8 +35,6 @@ from discreet.training.stopping import stop_requests
 from discreet.training.trained import Evaluation, Mechanism, Trained, randomness_of
 from discreet.training.trial import check_public, try_every_row
 from discreet.training.watch import Watch
-
-T = TypeVar("T")
 
 
 class Training:
@@ -56,7 +54,7 @@ class Training:
       assumption on rounding; "reference" for debugging. `rehearsal.line` says which, and how it was checked.
     - `noise`: "fast", or "exact", slower, which assumes nothing but random bits.
     - `physical_batch`: examples per chunk, for memory only; a user's rows in a step are not parted.
-    - `scheduler`: stepped after every step.
+    - `scheduler`: stepped after every step. `averaging`: evaluate and publish the average of iterates, not the last.
     - `on_open`: called once the run folder of a new run is there, to put something beside the run.
 
     Everything is checked here, so a mistake costs no privacy: nothing is charged before the first step.
@@ -81,10 +79,13 @@ class Training:
         noise: str = "fast",
         physical_batch: int | None = None,
         scheduler: LRScheduler | None = None,
+        averaging: Averaging | None = None,
         stream: Stream | None = None,
         on_open: Callable[[], None] | None = None,
     ) -> None:
-        self.noise = _entry("noise", noise, NOISE_SAMPLERS)
+        if noise not in NOISE_SAMPLERS:
+            raise InputError(f"unknown noise {noise!r}; known: {', '.join(NOISE_SAMPLERS)}")
+        self.noise = NOISE_SAMPLERS[noise]
         admit_model(model)
         admit_optimizer(optimizer, model)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
@@ -113,7 +114,7 @@ class Training:
         self._physical_batch = checks.count(
             "physical_batch", self.rehearsal.chunk if physical_batch is None else physical_batch
         )
-        self._watch = Watch(model, criterion, public_test, public_validation)
+        self._watch = Watch(model, criterion, public_test, public_validation, averaging)
         self._progress = Progress([])
 
     @property
@@ -162,6 +163,7 @@ class Training:
                 guard=Guard(self.model, self.initial, self._hidden),
                 progress=self._progress,
                 metrics=self._watch.validated,
+                released=self._watch.released,
             )
         finally:
             ledger.close()
@@ -222,6 +224,7 @@ class Training:
                 tuple(self.evaluations),
                 None if session.control is None else session.control.progress.as_dict(),
                 self._watch.best,
+                self._watch.average,
             ),
         )
 
@@ -237,14 +240,14 @@ class Training:
             ledger.close()
         assumptions = (self.noise.assumption, self.engine.assumption)
         return Trained(
-            model=self.model.eval(),
+            model=self._watch.published.eval(),
             plan=self.plan,
             entries=entries,
             mechanism=Mechanism(
                 self.engine.name, self.engine.float_bits, self.noise.name, randomness_of(self._stream), assumptions
             ),
             initial=self.initial,
-            final=state_digests(self.model),
+            final=state_digests(self._watch.published),
             secrets=(self.folder.key, self.folder.checkpoint),
             evaluations=tuple(self.evaluations),
         )
@@ -303,7 +306,7 @@ class Training:
                 "the run: the ledger is an older copy; restore the newest one, nothing was released"
             )
         checkpoint.restore(self.model, self.optimizer, self.scheduler)
-        self._watch.evaluations, self._watch.best = list(checkpoint.evaluations), checkpoint.best
+        self._watch.restore(checkpoint)
         if checkpoint.progress is not None:
             self._progress = Progress.from_dict(checkpoint.progress)
 
@@ -312,9 +315,3 @@ class Training:
             f"stopped after step {session.position} of {self.plan.steps}; go on with --resume {self.folder.path}, or "
             f"publish what there is with --resume {self.folder.path} --finish"
         )
-
-
-def _entry(what: str, name: str, table: Mapping[str, T]) -> T:
-    if name not in table:
-        raise InputError(f"unknown {what} {name!r}; known: {', '.join(table)}")
-    return table[name]

@@ -1,0 +1,44 @@
+"""Optimizers that use how much noise is in their gradients: a public fact, which follows from the event of the step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from discreet.core import checks
+from discreet.core.errors import InputError
+
+
+class NoiseAware(torch.optim.Optimizer):
+    """An optimizer that is told, before every step, the standard deviation of the noise in each coordinate.
+
+    Training tells it what it added: multiplier x sensitivity / divisor of the very step, whatever the schedule or
+    policy, so the two cannot disagree. In code without `Training`, call `tell` yourself before `step`.
+    """
+
+    _told: float | None = None
+
+    def tell(self, std: float) -> None:
+        """The noise in the gradients of the next step: its standard deviation in the unit of the noisy mean."""
+        self._told = checks.nonnegative("std of the noise", std)
+
+    def _noise(self) -> float:
+        """What was told for this step, once; the noise of an earlier step is not taken for that of the next."""
+        if self._told is None:
+            raise InputError(
+                f"{type(self).__name__} was not told the noise of this step; train through discreet, or call "
+                "optimizer.tell(std) before each optimizer.step()"
+            )
+        told, self._told = self._told, None
+        return told
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Take one step with the gradients that are there."""
+        raise NotImplementedError
+
+
+def tell_noise(optimizer: torch.optim.Optimizer, std: float) -> None:
+    """Tell an optimizer that uses it the noise of the next step; to others it makes no difference."""
+    if isinstance(optimizer, NoiseAware):
+        optimizer.tell(std)
