@@ -73,6 +73,7 @@ class Job:
             dataset_id=dataset_id,
             engine=self.recipe.engine,
             noise=self.recipe.noise,
+            averaging=self.recipe.averaging,
             on_open=self._remember,
         )
         if finish:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -12,6 +13,7 @@ from discreet.core.errors import InputError
 from discreet.features.hog import Hog
 from discreet.features.random_convolutions import RandomConvolutions
 from discreet.features.scattering import Scattering
+from discreet.features.strokes import Strokes
 
 SIZE = 10.0
 """The L2 norm of every row of features."""
@@ -26,6 +28,25 @@ class RowNorm(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         return self.size * F.normalize(rows.flatten(1), dim=1)
+
+
+class Beside(nn.Module):
+    """Several front ends side by side, as one row of L2 norm `size`; each has its share of the squared norm."""
+
+    def __init__(self, parts: Sequence[nn.Module], shares: Sequence[float], size: float = SIZE) -> None:
+        super().__init__()
+        if not parts or len(parts) != len(shares):
+            raise InputError(f"beside: {len(parts)} front ends need as many shares, got {len(shares)}")
+        whole = sum(checks.positive("share", share) for share in shares)
+        self.parts, self.shares = nn.ModuleList(parts), [share / whole for share in shares]
+        self.size = checks.positive("size", size)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        pieces = [
+            share**0.5 * F.normalize(part(rows).flatten(1), dim=1)
+            for part, share in zip(self.parts, self.shares, strict=True)
+        ]
+        return self.size * torch.cat(pieces, dim=1)
 
 
 def scattering(
@@ -66,10 +87,17 @@ def random_convolutions(
     return nn.Sequential(layer, _group_norm(groups, 2 * filters), RowNorm(size))
 
 
+def strokes(shape: tuple[int, ...], *, size: float = SIZE) -> nn.Module:
+    """Directions of strokes and their turns, in images of one channel."""
+    _image(shape)
+    return Strokes(size)
+
+
 FRONT_ENDS: dict[str, Callable[..., nn.Module]] = {
     "scattering": scattering,
     "hog": hog,
     "random_convolutions": random_convolutions,
+    "strokes": strokes,
 }
 
 

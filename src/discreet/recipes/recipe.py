@@ -16,17 +16,20 @@ from discreet.accounting import schedules
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.data import DATASETS, Split
+from discreet.methods import Averaging, DPAdamBC
 from discreet.plan import AdaptivePlan, Counts, NoSampling, Plan, PoissonSampling, Sampling, ShuffleSampling
 from discreet.plan.plan import Delta, Positive
 from discreet.plan.policies import Policy
 from discreet.plan.sampling import Count, Rate
 from discreet.plan.validation import Frozen, read_yaml, validate
+from discreet.recipes.fixed import Features, build_front_end, named, with_features
 from discreet.recipes.models import MODELS
 
 OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD,
     "adam": torch.optim.Adam,
     "adamw": torch.optim.AdamW,
+    "adam_bc": DPAdamBC,
     "adagrad": torch.optim.Adagrad,
     "rmsprop": torch.optim.RMSprop,
 }
@@ -66,10 +69,13 @@ class Recipe(Frozen):
     shape, scaled to `epsilon`, or all of it if there is no epsilon. `adaptive` leaves the noise to a policy, within
     `epsilon` and at most `steps`. `validation` is the share of the public test rows that policies and `patience` look
     at; metrics of the test are on the others. `patience` stops after so many evaluations without a better validation
-    accuracy, and keeps the best.
+    accuracy, and keeps the best. `features` are fixed front ends (`scattering`, or a list of names with arguments and
+    shares); the model is what stands behind them, and their features are computed once. `averaging` (`start`, `decay`)
+    publishes the average of iterates.
     """
 
     data: str
+    features: tuple[Features, ...] = ()
     model: Named
     optimizer: Named
     population: Positive
@@ -89,6 +95,12 @@ class Recipe(Frozen):
     engine: str = "auto"
     noise: str = "fast"
     evaluate_every: Annotated[int | None, Field(ge=1)] = None
+    averaging: Averaging | None = None
+
+    @field_validator("features", mode="before")
+    @classmethod
+    def _known_features(cls, value: object) -> object:
+        return named(value)
 
     @field_validator("data")
     @classmethod
@@ -163,8 +175,10 @@ class Recipe(Frozen):
         )
 
     def load_data(self, path: Path | None) -> Split:
-        """The data set, from `path` where it needs one."""
+        """The data set, from `path` where it needs one, seen through the features if there are any."""
         split = DATASETS[self.data](path)
+        if self.features:
+            split = with_features(split, build_front_end(self.features, split.train[0].shape[1:]))
         if not self.validation or split.test is None:
             return split
         inputs, targets = split.test
