@@ -41,6 +41,7 @@ def main() -> None:
                 run_dir=Path(folder) / "run",
                 engine=recipe.engine,
                 noise=recipe.noise,
+                averaging=recipe.averaging,
             ).run(evaluate_every=plan.steps)
         accuracies.append(trained.evaluations[-1].metrics["accuracy"])
     epsilon = plan.guarantee().epsilon

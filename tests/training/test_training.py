@@ -288,20 +288,10 @@ def test_the_run_folder_holds_key_identity_ledger_and_checkpoint_only(tmp_path: 
 def test_a_checkpoint_holds_nothing_but_what_releases_made(tmp_path: Path) -> None:
     trained = tiny_training(tmp_path, model=WithPublicTensors(), public_test=blobs(9, seed=1)).run()
     content = torch.load(tmp_path / "run" / "checkpoint.pt", weights_only=True)
-    described = {
-        "format",
-        "run",
-        "position",
-        "model",
-        "optimizer",
-        "scheduler",
-        "evaluations",
-        "progress",
-        "best",
-        "bought",
-    }
-    assert content.keys() == described
-    assert content["progress"] is content["best"] is None  # neither an adaptive run nor one that keeps the best
+    described = {"format", "run", "position", "model", "optimizer", "scheduler", "evaluations", "bought"}
+    extras = {"progress", "best", "average", "clipping"}  # of adaptive runs, of those that keep the best or average
+    assert content.keys() == described | extras
+    assert all(not content[extra] for extra in extras)
     assert content["position"] == 7
     state = trained.model.state_dict()
     assert content["model"].keys() == state.keys()

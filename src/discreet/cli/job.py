@@ -77,6 +77,7 @@ class Job:
             engine=self.recipe.engine,
             noise=self.recipe.noise,
             scheduler=self.recipe.build_scheduler(optimizer),
+            averaging=self.recipe.averaging,
             on_open=self._remember,
         )
         if finish:

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from discreet.features.strokes import Strokes, double_angle
+
 
 class DigitStrokes(nn.Module):
     """Where strokes run in an 8 x 8 image: a fixed front end without parameters and without statistics of data.
@@ -21,24 +23,10 @@ class DigitStrokes(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         x = images.reshape(-1, 8, 8) / 16
         p = F.pad(x, (1, 1, 1, 1))
-        wide = _double_angle(p[:, 1:-1, 2:] - p[:, 1:-1, :-2], p[:, 2:, 1:-1] - p[:, :-2, 1:-1])  # (n, 2, 8, 8)
-        fine = _double_angle(x[:, 1:, 1:] - x[:, :-1, :-1], x[:, 1:, :-1] - x[:, :-1, 1:])  # (n, 2, 7, 7)
+        wide = double_angle(p[:, 1:-1, 2:] - p[:, 1:-1, :-2], p[:, 2:, 1:-1] - p[:, :-2, 1:-1])  # (n, 2, 8, 8)
+        fine = double_angle(x[:, 1:, 1:] - x[:, :-1, :-1], x[:, 1:, :-1] - x[:, :-1, 1:])  # (n, 2, 7, 7)
         pooled = [F.avg_pool2d(field, 2, stride=1).flatten(1) for field in (wide, fine)]
         return 10 * F.normalize(torch.cat(pooled, dim=1), dim=1)
-
-
-class MnistStrokes(nn.Module):
-    """The same idea for 28 x 28 images, and once more on its own output: where strokes run, and where they turn.
-
-    Input (n, 1, 28, 28), values 0 to 1; output (n, 576), each row of L2 norm 10.
-    """
-
-    def forward(self, images: Tensor) -> Tensor:
-        fine = F.avg_pool2d(_directions(images), 2)  # (n, 4, 14, 14): edges
-        coarse = _directions(F.avg_pool2d(images, 2))  # (n, 4, 14, 14): edges at half the resolution
-        turns = _directions(fine[:, 2:])  # (n, 8, 14, 14): how the doubled angle changes, at bends and ends
-        cells = [F.normalize(F.avg_pool2d(part, 3, stride=2).flatten(1)) for part in (fine, coarse, turns)]
-        return 10 * F.normalize(torch.cat(cells, dim=1))
 
 
 def digit_strokes() -> nn.Module:
@@ -48,7 +36,7 @@ def digit_strokes() -> nn.Module:
 
 def mnist_strokes() -> nn.Module:
     """Strokes of MNIST under one linear layer that starts at zero: 5,760 parameters."""
-    return nn.Sequential(MnistStrokes(), _zero_head(576))
+    return nn.Sequential(Strokes(), _zero_head(576))
 
 
 def linear(inputs: int, outputs: int) -> nn.Module:
@@ -81,17 +69,3 @@ def _zero_head(features: int) -> nn.Linear:
     head = nn.Linear(features, 10, bias=False)
     nn.init.zeros_(head.weight)
     return head
-
-
-def _directions(x: Tensor) -> Tensor:
-    """Gradient of every channel, and its double angle: (n, c, h, w) -> (n, 4 c, h, w)."""
-    p = F.pad(x, (1, 1, 1, 1))
-    gx, gy = p[..., 1:-1, 2:] - p[..., 1:-1, :-2], p[..., 2:, 1:-1] - p[..., :-2, 1:-1]
-    return torch.cat([gx, gy, _double_angle(gx, gy, dim=1)], dim=1)
-
-
-def _double_angle(gx: Tensor, gy: Tensor, dim: int | None = None) -> Tensor:
-    """(|g| cos 2t, |g| sin 2t) of gradients (gx, gy) = |g| (cos t, sin t), on a new axis 1, or along the axis `dim`."""
-    magnitude = torch.sqrt(gx * gx + gy * gy + 1e-6)
-    parts = [(gx * gx - gy * gy) / magnitude, 2 * gx * gy / magnitude]
-    return torch.stack(parts, dim=1) if dim is None else torch.cat(parts, dim=dim)

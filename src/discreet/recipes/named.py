@@ -9,12 +9,14 @@ import torch
 from torch.optim import lr_scheduler
 
 from discreet.core.errors import InputError
+from discreet.methods import DPAdamBC
 from discreet.plan.validation import Frozen
 
 OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD,
     "adam": torch.optim.Adam,
     "adamw": torch.optim.AdamW,
+    "adam_bc": DPAdamBC,
     "adagrad": torch.optim.Adagrad,
     "rmsprop": torch.optim.RMSprop,
 }

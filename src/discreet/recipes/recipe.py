@@ -18,6 +18,7 @@ from discreet.accounting import schedules
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.data import AUGMENTATIONS, DATASETS, Augmented, Split
+from discreet.methods import Averaging
 from discreet.plan import (
     AdaptivePlan,
     BoxClipping,
@@ -36,6 +37,7 @@ from discreet.plan.policies import Policy
 from discreet.plan.sampling import Count, Rate
 from discreet.plan.validation import Frozen, read_yaml, validate
 from discreet.recipes.bought import RecipeMetric, Share, priced
+from discreet.recipes.fixed import Features, build_front_end, named, with_features
 from discreet.recipes.models import MODELS
 from discreet.recipes.named import OPTIMIZERS, SCHEDULERS, Named, known
 
@@ -72,9 +74,14 @@ class Recipe(Frozen):
 
     `augment` changes inputs at random at every step (`{name: shift, pixels: 2}`), each in as many `views`, whose mean
     gradient is clipped.
+
+    `features` are fixed front ends (`scattering`, or a list of names with arguments and shares); the model is what
+    stands behind them, and their features are computed once. `averaging` (`start`, `decay`) publishes the average of
+    iterates.
     """
 
     data: str
+    features: tuple[Features, ...] = ()
     model: Named
     optimizer: Named
     scheduler: Named | None = None
@@ -103,6 +110,12 @@ class Recipe(Frozen):
     augment: Named | None = None
     views: Count = 1
     evaluate_every: Annotated[int | None, Field(ge=1)] = None
+    averaging: Averaging | None = None
+
+    @field_validator("features", mode="before")
+    @classmethod
+    def _known_features(cls, value: object) -> object:
+        return named(value)
 
     @field_validator("data")
     @classmethod
@@ -221,8 +234,10 @@ class Recipe(Frozen):
         )
 
     def load_data(self, path: Path | None) -> Split:
-        """The data set, from `path` where it needs one."""
+        """The data set, from `path` where it needs one, seen through the features if there are any."""
         split = DATASETS[self.data](path)
+        if self.features:
+            split = with_features(split, build_front_end(self.features, split.train[0].shape[1:]))
         if not self.validation or split.test is None:
             return split
         inputs, targets = split.test

@@ -28,7 +28,7 @@ class Checkpoint:
 
     `bought` are the metrics that were paid for, `progress` is where an adaptive run is, `best` the best released model
     by public or bought metrics, if a run looks for it, `clipping` what followed from releases of how gradients are
-    clipped.
+    clipped, `average` the average of the released models, if a run takes it.
     """
 
     run: str
@@ -41,6 +41,7 @@ class Checkpoint:
     best: dict[str, Any] | None = None
     clipping: dict[str, Any] | None = None
     bought: tuple[Bought, ...] = ()
+    average: dict[str, Any] | None = None
 
     def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: LRScheduler | None) -> None:
         """Put the state back. The optimizer's settings come from the checkpoint too."""
@@ -69,6 +70,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "best": checkpoint.best,
         "clipping": checkpoint.clipping,
         "bought": [asdict(bought) for bought in checkpoint.bought],
+        "average": checkpoint.average,
     }
     with draft.open("wb") as file:
         torch.save(content, file)
@@ -99,4 +101,5 @@ def load_checkpoint(path: Path) -> Checkpoint | None:
         content.get("best"),
         content.get("clipping"),
         tuple(Bought(**bought) for bought in content.get("bought", ())),
+        content.get("average"),
     )

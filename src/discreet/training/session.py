@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -19,6 +19,7 @@ from discreet.core.release import Receipt
 from discreet.data import PrivateData
 from discreet.ledger import Ledger
 from discreet.mechanism import gaussian_release, noise_multiplier
+from discreet.methods import tell_noise
 from discreet.plan import AdaptivePlan, Metric, Plan
 from discreet.randomness import Purpose, RoundedSampler, Stream
 from discreet.sampling import places_within
@@ -114,6 +115,7 @@ class Session:
         purchases: Purchases,
         progress: Progress | None = None,
         metrics: Metrics = dict,
+        released: Callable[[int], None] = lambda position: None,
     ) -> None:
         keep_freed_memory()
         self.plan, self.model, self.optimizer, self.data = plan, model, optimizer, data
@@ -123,6 +125,7 @@ class Session:
         self.position = ledger.charged_steps(run)
         self._attempt, self._physical_batch, self._guard = attempt, physical_batch, guard
         self._purchases = purchases
+        self._released = released
         self._receipts: deque[Receipt] = deque()
         self._batches: deque[IntArray] = deque()
         self.control: Control | None = None
@@ -176,9 +179,13 @@ class Session:
         draw = self.plan.draw_of(receipt.event)
         total = step.sum.total(self.engine, clip, draw.largest_batch)
         release = gaussian_release(total, receipt, self.stream, self.noise)
+        std = noise_multiplier(receipt.release) * total.sensitivity
+        scales = None if clip.scales is None else {self.parameters[name]: part for name, part in clip.scales.items()}
+        tell_noise(self.optimizer, std / draw.divisor, scales)
         apply(release, self.parameters, self.optimizer, draw.divisor, clip.scales)
-        self.clipping.learn(release, clip, noise_multiplier(receipt.release) * total.sensitivity, draw.divisor)
+        self.clipping.learn(release, clip, std, draw.divisor)
         self._guard.note()
+        self._released(self.position)
         self._buy_what_is_due()
         if self.between_blocks:
             self.ledger.commit(replace(receipt, position=self.position - 1))

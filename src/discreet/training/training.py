@@ -20,6 +20,7 @@ from discreet.core import checks
 from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
 from discreet.data import as_private
 from discreet.ledger import Entry, Ledger
+from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream, SystemStream
 from discreet.training.admission import admit
@@ -61,7 +62,7 @@ class Training:
       checked; it is logged (logger "discreet", INFO) when a session is opened.
     - `noise`: "fast", or "exact", slower, which assumes nothing but random bits.
     - `physical_batch`: examples per chunk, for memory only; a user's rows in a step are not parted.
-    - `scheduler`: stepped after every step.
+    - `scheduler`: stepped after every step. `averaging`: evaluate and publish the average of iterates, not the last.
     - `on_open`: called once the run folder of a new run is there, to put something beside the run.
 
     Everything is checked here, so a mistake costs no privacy: nothing is charged before the first step.
@@ -88,6 +89,7 @@ class Training:
         noise: str = "fast",
         physical_batch: int | None = None,
         scheduler: LRScheduler | None = None,
+        averaging: Averaging | None = None,
         stream: Stream | None = None,
         on_open: Callable[[], None] | None = None,
     ) -> None:
@@ -121,7 +123,7 @@ class Training:
             raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
         chunk = self.rehearsal.chunk if physical_batch is None else physical_batch
         self._physical_batch = checks.count("physical_batch", chunk)
-        self._watch = Watch(model, criterion, public_test, public_validation)
+        self._watch = Watch(model, criterion, public_test, public_validation, averaging)
         self._progress = Progress([])
 
     @property
@@ -163,11 +165,10 @@ class Training:
                 physical_batch=self._physical_batch,
                 guard=Guard(self.model, self.initial, self._hidden),
                 clipping=self.clipping,
-                purchases=Purchases(
-                    self.plan, self.model, self.criterion, self._parts, self.noise, self._watch.note, self._watch.bought
-                ),
+                purchases=self._purchases(),
                 progress=self._progress,
                 metrics=self._watch.validated,
+                released=self._watch.released,
             )
         finally:
             ledger.close()
@@ -242,12 +243,12 @@ class Training:
         finally:
             ledger.close()
         return Trained(
-            model=self.model.eval(),
+            model=self._watch.published.eval(),
             plan=self.plan,
             entries=entries,
             mechanism=self._mechanism(),
             initial=self.initial,
-            final=state_digests(self.model),
+            final=state_digests(self._watch.published),
             secrets=(self.folder.key, self.folder.checkpoint),
             evaluations=tuple(self.evaluations),
             bought=tuple(self._watch.bought),
@@ -255,7 +256,7 @@ class Training:
 
     def _purchases(self) -> Purchases:
         watch = self._watch
-        return Purchases(self.plan, self.model, self.criterion, self._parts, self.noise, watch.note, watch.bought)
+        return Purchases(self.plan, watch.published, self.criterion, self._parts, self.noise, watch.note, watch.bought)
 
     def _mechanism(self) -> Mechanism:
         engine, noise = self.engine, self.noise

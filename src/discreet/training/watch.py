@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import Criterion
 from discreet.core.errors import InputError
+from discreet.methods import Averaging, RunningAverage
 from discreet.training.checkpoint import Checkpoint
 from discreet.training.early import EarlyStopping, is_bought
 from discreet.training.evaluation import evaluate
@@ -20,15 +21,26 @@ class Watch:
     """Evaluations of a model on data declared public, metrics that were bought, and the state that was best by one.
 
     `early` is the rule of the run, if it has one: it looks at public metrics or at one that is bought.
+
+    `published` is what is evaluated and published: the model that is trained, or the average of what was released.
     """
 
-    def __init__(self, model: nn.Module, criterion: Criterion, test: Public, validation: Public) -> None:
-        self._model, self._criterion, self._test, self._validation = model, criterion, test, validation
+    def __init__(
+        self, model: nn.Module, criterion: Criterion, test: Public, validation: Public, averaging: Averaging | None
+    ) -> None:
+        self._average = None if averaging is None else RunningAverage(model, averaging)
+        self.published = model if self._average is None else self._average.model
+        self._criterion, self._test, self._validation = criterion, test, validation
         self.evaluations: list[Evaluation] = []
         self.bought: list[Bought] = []
         self.best: dict[str, Any] | None = None
         self.early: EarlyStopping | None = None
         self._asked = 0
+
+    def released(self, position: int) -> None:
+        """Take note of the model after the release of step `position`."""
+        if self._average is not None:
+            self._average.update(position)
 
     def note(self, bought: Bought) -> None:
         """Keep a metric that was bought, and the model if it is the best by it."""
@@ -38,16 +50,26 @@ class Watch:
 
     def kept(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
-        return {"evaluations": tuple(self.evaluations), "bought": tuple(self.bought), "best": self.best}
+        average = None if self._average is None else self._average.state_dict()
+        return {
+            "evaluations": tuple(self.evaluations),
+            "bought": tuple(self.bought),
+            "best": self.best,
+            "average": average,
+        }
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on from a checkpoint."""
+        """Go on from a checkpoint; the run must average as it did before."""
         self.evaluations, self.bought = list(checkpoint.evaluations), list(checkpoint.bought)
         self.best = checkpoint.best
+        if (checkpoint.average is None) != (self._average is None):
+            raise InputError("the checkpoint is of a run with another averaging; go on with what the run began with")
+        if self._average is not None and checkpoint.average is not None:
+            self._average.load_state_dict(checkpoint.average)
 
     def validated(self) -> dict[str, float]:
         """Metrics on the validation data: what policies see."""
-        return {} if self._validation is None else evaluate(self._model, self._criterion, *self._validation)
+        return {} if self._validation is None else evaluate(self.published, self._criterion, *self._validation)
 
     def due(self, position: int, every: int) -> bool:
         """Whether a multiple of `every` was reached since this was last asked; a bought count may sit on it."""
@@ -75,7 +97,7 @@ class Watch:
         if not self.evaluations or self.evaluations[-1].step != position:
             self.look(position)
         if self.early is not None and self.early.keep_best and self.best is not None:
-            self._model.load_state_dict(self.best)
+            self.published.load_state_dict(self.best)
             metrics = self._metrics()
             if metrics and metrics != self.evaluations[-1].metrics:
                 self.evaluations.append(Evaluation(position, metrics))
@@ -91,8 +113,8 @@ class Watch:
     def _keep_if_best(self) -> None:
         assert self.early is not None
         if self.early.keep_best and self.early.is_best(self._seen):
-            self.best = {name: tensor.clone() for name, tensor in self._model.state_dict().items()}
+            self.best = {name: tensor.clone() for name, tensor in self.published.state_dict().items()}
 
     def _metrics(self) -> dict[str, float]:
-        found = {} if self._test is None else evaluate(self._model, self._criterion, *self._test)
+        found = {} if self._test is None else evaluate(self.published, self._criterion, *self._test)
         return found | {f"validation_{name}": value for name, value in self.validated().items()}

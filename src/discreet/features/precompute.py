@@ -1,0 +1,87 @@
+"""Features of a fixed front end, computed once instead of in every step."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from discreet.core import checks
+from discreet.core.errors import InputError, UnsupportedModel
+from discreet.core.memory import keep_freed_memory
+
+_TOLERANCE = 1e-3
+
+
+def precompute(front_end: nn.Module, inputs: Tensor, *, at_once: int = 32) -> Tensor:
+    """The features of every row, computed by itself: what training on them protects is then what it protects in rows.
+
+    `inputs`: (rows, ...), finite or not; returns (rows, ...). The front end runs in evaluation mode and must have
+    nothing to train. It is tried out on random rows first: it may take `at_once` rows together only if that changes
+    no bit of any row's features, wherever the row stands and whatever stands beside it, NaN included. A front end for
+    which this only rounds differently gets one row at a time. One in which rows influence each other, like a batch
+    normalisation that uses statistics of the batch, is an `UnsupportedModel`. The trial sees no data but its shape.
+    """
+    trained = [name for name, parameter in front_end.named_parameters() if parameter.requires_grad]
+    if trained:
+        raise InputError(
+            f"the front end would be trained (parameter {trained[0]!r}), so its features cannot be computed once; "
+            "freeze it with requires_grad_(False), after its weights were declared public"
+        )
+    if inputs.dim() == 0 or len(inputs) == 0:
+        raise InputError(f"precompute needs at least one row, got inputs of shape {tuple(inputs.shape)}")
+    keep_freed_memory()
+    was_training = front_end.training
+    front_end.eval()
+    try:
+        with torch.no_grad():
+            size = rows_together(front_end, inputs[:1], checks.count("at_once", at_once))
+            first = front_end(_block(inputs[:1], size))
+            features = torch.empty(len(inputs), *first.shape[1:], dtype=first.dtype, device=first.device)
+            for start in range(0, len(inputs), size):
+                rows = inputs[start : start + size]
+                features[start : start + size] = front_end(_block(rows, size))[: len(rows)]
+    finally:
+        front_end.train(was_training)
+    return features
+
+
+def rows_together(front_end: nn.Module, example: Tensor, at_once: int) -> int:
+    """`at_once`, or 1 if features depend on rounding by other rows; `UnsupportedModel` if they depend on more."""
+    generator = torch.Generator().manual_seed(0)
+    shape = (at_once + 1, *example.shape[1:])
+    random = torch.rand(shape, generator=generator).to(example.dtype).to(example.device)
+    if not example.is_floating_point():
+        random = torch.randint(0, 2, shape, generator=generator).to(example.dtype).to(example.device)
+    alone = torch.cat([_run(front_end, random[i : i + 1]) for i in range(at_once + 1)])
+    exact = True
+    for turn in range(at_once if at_once > 1 else 0):  # every row at every place, beside one that is not finite
+        block = random[:-1].roll(turn, 0)
+        spoilt = (turn + at_once // 2) % at_once
+        block[spoilt] = torch.nan if example.is_floating_point() else random[-1]
+        together, expected = _run(front_end, block), alone[:-1].roll(turn, 0)
+        keep = [i for i in range(at_once) if i != spoilt]
+        one, other = together[keep], expected[keep]
+        scale = max(1e-30, float(other.abs().max()))
+        if not torch.allclose(one, other, rtol=0, atol=_TOLERANCE * scale):
+            raise UnsupportedModel(
+                f"the front end ({type(front_end).__name__}) lets rows influence each other, so features of one row "
+                "would hold another's data; use a norm within one row, for instance torch.nn.GroupNorm"
+            )
+        exact = exact and torch.equal(one, other)
+    return at_once if exact else 1
+
+
+def _run(front_end: nn.Module, rows: Tensor) -> Tensor:
+    features = front_end(rows)
+    if not isinstance(features, Tensor) or features.dim() == 0 or len(features) != len(rows):
+        raise InputError(
+            f"the front end must return a tensor with one row for each of its inputs, for {len(rows)} rows"
+        )
+    return features
+
+
+def _block(rows: Tensor, size: int) -> Tensor:
+    """The rows, filled up to `size` with zeros, so that every block has the same size."""
+    if len(rows) == size:
+        return rows
+    return torch.cat([rows, rows.new_zeros(size - len(rows), *rows.shape[1:])])

@@ -1,0 +1,21 @@
+"""What torch.optim lacks for private training: methods that see noisy means and public facts, and nothing else.
+
+NoisySGD, NoisyAdam, NoisyAdaGrad and NoisyRMSProp of the literature are `torch.optim.SGD`, `Adam`, `Adagrad` and
+`RMSprop` over releases, so they are not here.
+"""
+
+from discreet.methods.adam_bc import DPAdamBC
+from discreet.methods.averaging import Averaging, RunningAverage
+from discreet.methods.noise_aware import NoiseAware, tell_noise
+from discreet.methods.several import Several
+from discreet.methods.weight_standardisation import standardise_weights
+
+__all__ = [
+    "Averaging",
+    "DPAdamBC",
+    "NoiseAware",
+    "RunningAverage",
+    "Several",
+    "standardise_weights",
+    "tell_noise",
+]

@@ -1,0 +1,52 @@
+"""Optimizers that use how much noise is in their gradients: a public fact, which follows from the event of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from discreet.core import checks
+from discreet.core.errors import InputError
+
+
+class NoiseAware(torch.optim.Optimizer):
+    """An optimizer that is told, before every step, the standard deviation of the noise in each coordinate.
+
+    Training tells it what it added: multiplier x sensitivity / divisor of the very step, whatever the schedule or
+    policy, so the two cannot disagree. In code without `Training`, call `tell` yourself before `step`.
+    """
+
+    _told: tuple[float, Mapping[Tensor, Tensor] | None] | None = None
+
+    def tell(self, std: float, scales: Mapping[Tensor, Tensor] | None = None) -> None:
+        """The noise in the gradients of the next step: its standard deviation in the unit of the noisy mean.
+
+        `scales`: by parameter and of its shape, what `std` is to be multiplied by, where gradients were clipped in
+        such scales (an ellipsoid or a box).
+        """
+        self._told = checks.nonnegative("std of the noise", std), scales
+
+    def _noise(self) -> Callable[[Tensor], float | Tensor]:
+        """The standard deviation for a parameter, as told for this step, once; the noise of an earlier step is not
+        taken for that of the next."""
+        if self._told is None:
+            raise InputError(
+                f"{type(self).__name__} was not told the noise of this step; train through discreet, or call "
+                "optimizer.tell(std) before each optimizer.step()"
+            )
+        (std, scales), self._told = self._told, None
+        return lambda parameter: std if scales is None else std * scales[parameter]
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Take one step with the gradients that are there."""
+        raise NotImplementedError
+
+
+def tell_noise(optimizer: torch.optim.Optimizer, std: float, scales: Mapping[Tensor, Tensor] | None = None) -> None:
+    """Tell an optimizer that uses it the noise of the next step (see `NoiseAware.tell`); to others it makes no
+    difference."""
+    if isinstance(optimizer, NoiseAware):
+        optimizer.tell(std, scales)

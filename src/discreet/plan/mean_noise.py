@@ -1,0 +1,40 @@
+"""How much noise is in what an optimizer sees: public before a run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from discreet.core.errors import InputError
+from discreet.plan.clipping import AutomaticClipping, FlatClipping, ScheduledClipping
+from discreet.plan.plan import Plan
+
+
+def mean_noise(plan: Plan, step: int = 0) -> float:
+    """Standard deviation of the noise in every coordinate of the noisy mean of a step (counted from 0).
+
+    Multiplier of the step's phase x clip norm / divisor (the expected batch). A run's sums have a float slack, by which
+    sensitivity and noise are a little larger (with the engine `exact`: one part in 10^8, others: up to a thousandth).
+    Use it to choose learning rates and the `floor` of `DPAdamBC`; training tells that optimizer the exact figure.
+    """
+    if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < plan.steps:
+        raise InputError(f"step must be 0 to {plan.steps - 1}, a step of the plan, got {step!r}")
+    multiplier = _at([(phase.multiplier, phase.steps) for phase in plan.noise], step)
+    rates = [(phase.rate, phase.steps) for phase in plan.rates]
+    batch = _at(rates, step) * plan.population if rates else plan.expected_batch
+    return multiplier * _norm(plan, step) / batch
+
+
+def _norm(plan: Plan, step: int) -> float:
+    if isinstance(plan.clipping, ScheduledClipping):
+        return plan.clipping.norm_at(step)
+    if isinstance(plan.clipping, FlatClipping | AutomaticClipping):
+        return plan.clipping.norm
+    raise InputError(
+        f"with {plan.clipping.kind} clipping the noise follows from the model or the run, not the plan alone"
+    )
+
+
+def _at(phases: Sequence[tuple[float, int]], step: int) -> float:
+    ends = itertools.accumulate(count for _, count in phases)
+    return next(value for (value, _), end in zip(phases, ends, strict=True) if step < end)

@@ -1,0 +1,81 @@
+"""Strokes against loops, and front ends side by side."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from discreet import InputError
+from discreet.features import Beside, RowNorm, Strokes
+
+Array = np.ndarray
+
+
+def gradients(x: Array) -> Array:
+    """(c, h, w) -> (4 c, h, w): all gx, all gy, then the same vectors with their angles doubled; black outside."""
+    p = np.pad(x, ((0, 0), (1, 1), (1, 1)))
+    found = np.zeros((4, *x.shape))
+    for c, i, j in np.ndindex(x.shape):
+        gx, gy = p[c, i + 1, j + 2] - p[c, i + 1, j], p[c, i + 2, j + 1] - p[c, i, j + 1]
+        size, angle = math.hypot(gx, gy), 2 * math.atan2(gy, gx)
+        found[:, c, i, j] = gx, gy, size * math.cos(angle), size * math.sin(angle)
+    return found.reshape(-1, *x.shape[1:])
+
+
+def pooled(x: Array, size: int, stride: int) -> Array:
+    down, across = ((n - size) // stride + 1 for n in x.shape[1:])
+    cells = [
+        [x[:, stride * i : stride * i + size, stride * j : stride * j + size].mean((1, 2)) for j in range(across)]
+        for i in range(down)
+    ]
+    return np.array(cells).transpose(2, 0, 1)
+
+
+def test_strokes_are_the_direct_ones() -> None:
+    x = torch.rand(2, 1, 12, 15, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    found = Strokes(3.0)(x)
+    for row in range(2):
+        image = x[row].numpy()
+        fine, coarse = pooled(gradients(image), 2, 2), gradients(pooled(image, 2, 2))
+        parts = [pooled(part, 3, 2).ravel() for part in (fine, coarse, gradients(fine[2:]))]
+        joined = np.concatenate([part / np.linalg.norm(part) for part in parts])
+        np.testing.assert_allclose(found[row].numpy(), 3 * joined / np.linalg.norm(joined), rtol=0, atol=1e-5)
+
+
+def test_a_stroke_and_its_negative_have_the_same_doubled_directions() -> None:
+    x = torch.rand(1, 1, 12, 12, dtype=torch.float64)
+    here, there = Strokes()(x), Strokes()(-x)
+    same = torch.isclose(here, there, atol=1e-9)
+    opposite = torch.isclose(here, -there, atol=1e-9)
+    assert bool((same | opposite).all())
+    assert int(same.sum()) >= here.numel() // 3
+
+
+def test_parts_have_their_shares_of_the_squared_norm() -> None:
+    x = torch.rand(5, 1, 12, 12)
+    parts = [Strokes(), RowNorm()]
+    both = Beside(parts, [3.0, 1.0], size=2.0)(x)
+    widths = [part(x).shape[1] for part in parts]
+    for piece, part, share in zip(both.split(widths, 1), parts, (0.75, 0.25), strict=True):
+        torch.testing.assert_close(piece.square().sum(1), torch.full((5,), 4 * share))
+        torch.testing.assert_close(nn.functional.normalize(piece), nn.functional.normalize(part(x)))
+
+
+def test_a_row_of_zeros_stays_zero() -> None:
+    assert bool((RowNorm()(torch.zeros(2, 3)) == 0).all())
+    assert bool((Beside([RowNorm()], [1.0])(torch.zeros(2, 3)) == 0).all())
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(InputError, match="1 front ends need as many shares, got 2"):
+        Beside([RowNorm()], [1.0, 2.0])
+    with pytest.raises(InputError, match="share"):
+        Beside([RowNorm()], [0.0])
+    with pytest.raises(InputError, match="size"):
+        RowNorm(-1.0)
+    with pytest.raises(InputError, match="at least 6 pixels"):
+        Strokes()(torch.zeros(1, 3, 28, 28))
