@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import ChainMap
+from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from discreet.core.errors import InputError
 from discreet.methods.noise_aware import NoiseAware, tell_noise
@@ -39,10 +41,10 @@ class Several(NoiseAware):
         self.param_groups = [group for optimizer in self.optimizers for group in optimizer.param_groups]
         self.state = ChainMap(*(optimizer.state for optimizer in self.optimizers))  # type: ignore[assignment]
 
-    def tell(self, std: float) -> None:
+    def tell(self, std: float, scales: Mapping[Tensor, Tensor] | None = None) -> None:
         """Pass it on to those that use it."""
         for optimizer in self.optimizers:
-            tell_noise(optimizer, std)
+            tell_noise(optimizer, std, scales)
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """One step of each."""

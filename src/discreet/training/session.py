@@ -180,7 +180,9 @@ class Session:
         total = step.sum.total(self.engine, clip, draw.largest_batch)
         release = gaussian_release(total, receipt, self.stream, self.noise)
         std = noise_multiplier(receipt.release) * total.sensitivity
-        scales = None if clip.scales is None else {self.parameters[name]: part for name, part in clip.scales.items()}
+        scales: dict[Tensor, Tensor] | None = None
+        if clip.scales is not None:
+            scales = {self.parameters[name]: part for name, part in clip.scales.items()}
         tell_noise(self.optimizer, std / draw.divisor, scales)
         apply(release, self.parameters, self.optimizer, draw.divisor, clip.scales)
         self.clipping.learn(release, clip, std, draw.divisor)
