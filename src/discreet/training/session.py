@@ -171,7 +171,7 @@ class Session:
         draw = self.plan.draw_of(receipt.event)
         total = step.sum.total(self.engine, clip, draw.largest_batch)
         release = gaussian_release(total, receipt, self.stream, self.noise)
-        apply(release, self.parameters, self.optimizer, draw.divisor, clip.scales)
+        apply(self.clipping.unscaled(release, clip), self.parameters, self.optimizer, draw.divisor)
         self.clipping.learn(release, clip, noise_multiplier(receipt.release) * total.sensitivity, draw.divisor)
         self._guard.note()
         if self.between_blocks:
