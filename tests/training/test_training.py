@@ -284,7 +284,8 @@ def test_a_checkpoint_holds_nothing_but_what_releases_made(tmp_path: Path) -> No
     trained = tiny_training(tmp_path, model=WithPublicTensors(), public_test=blobs(9, seed=1)).run()
     content = torch.load(tmp_path / "run" / "checkpoint.pt", weights_only=True)
     described = {"format", "run", "position", "model", "optimizer", "scheduler", "evaluations", "progress", "best"}
-    assert content.keys() == described
+    assert content.keys() == described | {"clipping"}
+    assert content["clipping"] == {}  # flat clipping learns nothing
     assert content["progress"] is content["best"] is None  # neither an adaptive run nor one that keeps the best
     assert content["position"] == 7
     state = trained.model.state_dict()
