@@ -9,6 +9,8 @@ digits tell nothing about S beyond that.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -55,3 +57,9 @@ def gaussian_release(total: ClippedSum, receipt: Receipt, stream: Stream, sample
             raise PrivacyViolation(f"the clipped sum of {name} is not on its grid; nothing was released for this step")
         noisy[name] = part.view(np.float64).reshape(values.shape)
     return Release(noisy, receipt.event, receipt)
+
+
+def rescaled(release: Release, scales: Mapping[str, Array]) -> Release:
+    """The same release, each number times its scale: post-processing, as scales are public. Others stay as they are."""
+    tensors = {name: noisy * scales[name] if name in scales else noisy for name, noisy in release.tensors.items()}
+    return replace(release, tensors=tensors)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -13,21 +11,15 @@ from discreet.core.release import Release
 
 
 def apply(
-    release: Release,
-    parameters: dict[str, nn.Parameter],
-    optimizer: torch.optim.Optimizer,
-    divisor: float,
-    scales: Mapping[str, Tensor] | None = None,
+    release: Release, parameters: dict[str, nn.Parameter], optimizer: torch.optim.Optimizer, divisor: float
 ) -> None:
     """Let the optimizer take one step with the noisy mean `release / divisor`, then clear the gradients.
 
-    `divisor` is a public constant: the expected batch of the plan. `scales` are those that gradients were divided by
-    before they were clipped; the release is multiplied by them.
+    `divisor` is a public constant: the expected batch of the plan.
     """
     try:
         for name, parameter in parameters.items():
-            noisy = release.tensors[name] if scales is None else release.tensors[name] * scales[name].cpu().numpy()
-            parameter.grad = _mean(noisy, divisor, parameter)
+            parameter.grad = _mean(release.tensors[name], divisor, parameter)
         optimizer.step()
     finally:
         for parameter in parameters.values():

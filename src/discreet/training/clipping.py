@@ -13,7 +13,7 @@ from discreet.clipping.geometry import Geometry, checked_scales
 from discreet.core.errors import InputError
 from discreet.core.events import Event
 from discreet.core.release import Release
-from discreet.mechanism import grid_for, noise_multiplier
+from discreet.mechanism import grid_for, noise_multiplier, rescaled
 from discreet.plan import (
     AdaptiveClipping,
     AnyClipping,
@@ -56,6 +56,12 @@ class Clipping:
         """The clip of the step at `position` that makes this release, with the grid for it."""
         clip = self._at(position, noise_multiplier(release))
         return replace(clip, grid=grid_for(release, clip.sensitivity))
+
+    def unscaled(self, release: Release, clip: Clip) -> Release:
+        """The release in the scales of the gradient; as it is, if the step divided by none."""
+        if clip.scales is None:
+            return release
+        return rescaled(release, {name: scale.cpu().numpy() for name, scale in clip.scales.items()})
 
     def learn(self, release: Release, clip: Clip, noise: float, divisor: float) -> None:
         """Take the release of a step with this clip in; `noise` is the standard deviation on each coordinate."""

@@ -184,7 +184,7 @@ class Session:
         if clip.scales is not None:
             scales = {self.parameters[name]: part for name, part in clip.scales.items()}
         tell_noise(self.optimizer, std / draw.divisor, scales)
-        apply(release, self.parameters, self.optimizer, draw.divisor, clip.scales)
+        apply(self.clipping.unscaled(release, clip), self.parameters, self.optimizer, draw.divisor)
         self.clipping.learn(release, clip, std, draw.divisor)
         self._guard.note()
         self._released(self.position)
