@@ -8,16 +8,17 @@ weights that are moved at random, so that a branch that starts at zero is seen a
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
+
+from discreet.clipping.tracing import Call, Trace, steady_slopes, trace
 
 _ROUNDINGS = 64
 """Rows may move by so many roundings of the largest number beside them: kernels may add up in another order."""
@@ -38,20 +39,6 @@ class Findings:
     writing: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class _Call:
-    """One call of a module: the tensors it was given (also as they were passed) and returned."""
-
-    name: str
-    passed: tuple[Any, Any]
-    given: list[Tensor]
-    returned: list[Tensor]
-
-
-Trace = list[_Call]
-"""The calls of one run, in the order in which they ended; that of the model is the last."""
-
-
 def try_out(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
     """Look for influence between examples, in the mode that the model is in.
 
@@ -60,7 +47,7 @@ def try_out(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
     """
     kept = {name: tensor.detach().clone() for name, tensor in _state(model).items()}
     try:
-        with torch.no_grad(), torch.random.fork_rng(), _steady(model):
+        with torch.no_grad(), torch.random.fork_rng(), steady_slopes(model):
             first = _look(model, inputs, others)
             with _moved_weights(model):
                 second = _look(model, others, inputs)
@@ -78,9 +65,9 @@ def try_out(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
 
 
 def _look(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
-    usual, shorter = _trace(model, (inputs,)), _trace(model, (inputs[:-1],))
-    _trace(model, (others,))
-    again = _trace(model, (inputs,))
+    usual, shorter = trace(model, (inputs,)), trace(model, (inputs[:-1],))
+    trace(model, (others,))
+    again = trace(model, (inputs,))
     forgetful = _differing(usual, again)
     if forgetful:
         return Findings(remembering=forgetful)
@@ -97,7 +84,7 @@ def _look(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
     for row in range(len(inputs)):
         changed = inputs.clone()
         changed[row] = others[row]
-        culprits, arrived = _strays(usual, _trace(model, (changed,)), places, row, len(inputs))
+        culprits, arrived = _strays(usual, trace(model, (changed,)), places, row, len(inputs))
         (mixing if arrived else inside).extend(culprits)
     if mixing:  # what follows a culprit may be one itself
         mixing = _innermost([*mixing, *_mixing_alone(model, usual, places, len(inputs))])
@@ -119,7 +106,7 @@ def _mixing_alone(model: nn.Module, usual: Trace, places: list[list[_Place]], si
         module = model.get_submodule(call.name)
         try:
             before, after = (
-                _trace(module, *part)[-1] for part in (call.passed, tree_map_only(Tensor, exchange, call.passed))
+                trace(module, *part)[-1] for part in (call.passed, tree_map_only(Tensor, exchange, call.passed))
             )
         except (RuntimeError, ValueError, IndexError, TypeError):
             continue  # it needs what is around it
@@ -129,54 +116,7 @@ def _mixing_alone(model: nn.Module, usual: Trace, places: list[list[_Place]], si
     return found
 
 
-def _trace(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Trace:
-    """All calls of modules. Random numbers start again wherever a module begins or ends, so that they are the same even
-    if how many a module draws depends on what it is given."""
-    calls: Trace = []
-    begun: list[tuple[Any, Any]] = []
-    seeds = itertools.count()
-    device = next(model.parameters(), torch.empty(0)).device.type
-
-    def before(_: nn.Module, args: Any, kwargs: Any) -> None:
-        _seed(next(seeds), device)
-        begun.append(tree_map_only(Tensor, lambda part: part.detach().clone(), (args, kwargs)))
-
-    def after(name: str) -> Callable[..., None]:
-        def hook(_: nn.Module, __: object, returned: object) -> None:
-            _seed(next(seeds), device)
-            passed = begun.pop()
-            calls.append(_Call(name, passed, _plain(passed), [part.detach().clone() for part in _plain(returned)]))
-
-        return hook
-
-    handles = []
-    for name, module in model.named_modules():
-        handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
-        handles.append(module.register_forward_hook(after(name)))
-    try:
-        model(*args, **(kwargs or {}))
-    finally:
-        for handle in handles:
-            handle.remove()
-    return calls
-
-
-def _seed(number: int, device: str) -> None:
-    """Seed torch's generator; on processors that of the processor alone, because `torch.manual_seed` also keeps a call
-    for every device that may be used later, which takes much longer."""
-    if device == "cpu":
-        torch.default_generator.manual_seed(number)
-    else:
-        torch.manual_seed(number)
-
-
-def _plain(values: Any) -> list[Tensor]:
-    """The tensors whose entries have a place."""
-    tensors = [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
-    return [leaf for leaf in tensors if leaf.layout == torch.strided and not leaf.is_nested]
-
-
-def _all(call: _Call) -> list[Tensor]:
+def _all(call: Call) -> list[Tensor]:
     return call.given + call.returned
 
 
@@ -276,19 +216,6 @@ def _innermost(names: list[str]) -> list[str]:
 
 def _inside(name: str, outer: str) -> bool:
     return name != outer and (not outer or name.startswith(f"{outer}."))
-
-
-@contextmanager
-def _steady(model: nn.Module) -> Iterator[None]:
-    """Inside, random slopes are their mean: how many an RReLU draws depends on signs, so they would come to others."""
-    slopes = [(module, module.lower, module.upper) for module in model.modules() if isinstance(module, nn.RReLU)]
-    try:
-        for module, lower, upper in slopes:
-            module.lower = module.upper = (lower + upper) / 2
-        yield
-    finally:
-        for module, lower, upper in slopes:
-            module.lower, module.upper = lower, upper
 
 
 @contextmanager

@@ -1,0 +1,87 @@
+"""What every module of a model was given and returned in a run, with random numbers that do not depend on data."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a module: the tensors it was given (also as they were passed) and returned."""
+
+    name: str
+    passed: tuple[Any, Any]
+    given: list[Tensor]
+    returned: list[Tensor]
+
+
+Trace = list[Call]
+"""The calls of one run, in the order in which they ended; that of the model is the last."""
+
+
+def trace(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Trace:
+    """All calls of modules. Random numbers start again wherever a module begins or ends, so that they are the same even
+    if how many a module draws depends on what it is given."""
+    calls: Trace = []
+    begun: list[tuple[Any, Any]] = []
+    seeds = itertools.count()
+    device = next((part.device.type for part in _plain(args) if part.device.type != "cpu"), "cpu")
+
+    def before(_: nn.Module, args: Any, kwargs: Any) -> None:
+        _seed(next(seeds), device)
+        begun.append(tree_map_only(Tensor, lambda part: part.detach().clone(), (args, kwargs)))
+
+    def after(name: str) -> Callable[..., None]:
+        def hook(_: nn.Module, __: object, returned: object) -> None:
+            _seed(next(seeds), device)
+            passed = begun.pop()
+            calls.append(Call(name, passed, _plain(passed), [part.detach().clone() for part in _plain(returned)]))
+
+        return hook
+
+    handles = []
+    for name, module in model.named_modules():
+        handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+        handles.append(module.register_forward_hook(after(name)))
+    try:
+        model(*args, **(kwargs or {}))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return calls
+
+
+def _seed(number: int, device: str) -> None:
+    """Seed torch's generator; on processors that of the processor alone, because `torch.manual_seed` also keeps a call
+    for every device that may be used later, which takes much longer."""
+    if device == "cpu":
+        torch.default_generator.manual_seed(number)
+    else:
+        torch.manual_seed(number)
+
+
+def _plain(values: Any) -> list[Tensor]:
+    """The tensors whose entries have a place."""
+    tensors = [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
+    return [leaf for leaf in tensors if leaf.layout == torch.strided and not leaf.is_nested]
+
+
+@contextmanager
+def steady_slopes(model: nn.Module) -> Iterator[None]:
+    """Inside, random slopes are their mean: how many an RReLU draws depends on signs, so they would come to others."""
+    slopes = [(module, module.lower, module.upper) for module in model.modules() if isinstance(module, nn.RReLU)]
+    try:
+        for module, lower, upper in slopes:
+            module.lower = module.upper = (lower + upper) / 2
+        yield
+    finally:
+        for module, lower, upper in slopes:
+            module.lower, module.upper = lower, upper
