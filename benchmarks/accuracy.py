@@ -3,8 +3,8 @@
 python benchmarks/accuracy.py digits --runs 10
 python benchmarks/accuracy.py digits --case epsilon=1 --case epsilon=0.5,optimizer.lr=0.3
 
-A case changes settings of the recipe as `discreet train --set` does; each gives a row. Data and features are the same in
-all, and read once.
+A case changes settings of the recipe as `discreet train --set` does; each gives a row. Data and features are the same
+in all, and read once.
 """
 
 from __future__ import annotations
