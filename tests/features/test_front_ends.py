@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from layers import difference
 from torch import nn
 
 from discreet import InputError
-from discreet.features import Beside, RowNorm, Strokes
+from discreet.features import FRONT_ENDS, Beside, RowNorm, Strokes
 
 Array = np.ndarray
 
@@ -79,3 +80,16 @@ def test_mistakes_are_named() -> None:
         RowNorm(-1.0)
     with pytest.raises(InputError, match="at least 6 pixels"):
         Strokes()(torch.zeros(1, 3, 28, 28))
+
+
+@pytest.mark.parametrize("engine", ["bookkeeping", "vmap", "exact"])
+@pytest.mark.parametrize("name", FRONT_ENDS)
+def test_a_model_may_begin_with_it(name: str, engine: str) -> None:
+    """Not precomputed: every engine clips what stands behind it."""
+    options = {"scattering": {"angles": 2, "groups": 3}, "random_convolutions": {"filters": 4, "groups": 2}}
+    front_end = FRONT_ENDS[name]((1, 12, 12), **options.get(name, {}))
+    inputs = torch.rand(4, 1, 12, 12, generator=torch.Generator().manual_seed(0))
+    torch.manual_seed(0)
+    model = nn.Sequential(front_end, nn.Linear(front_end(inputs).shape[1], 3))
+    assert {key for key, _ in model.named_parameters()} == {"1.weight", "1.bias"}
+    assert difference(engine, model, inputs, torch.rand(4) + 0.1, 0.5) <= 1e-5

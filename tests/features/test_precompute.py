@@ -27,7 +27,7 @@ def rows(count: int, seed: int = 0) -> Tensor:
 @pytest.mark.parametrize("name", FRONT_ENDS)
 def test_a_rows_features_are_its_own_bit_for_bit(name: str) -> None:
     """Alone, in another order, beside other rows, and beside rows that are not finite."""
-    front_end, inputs = FRONT_ENDS[name](SHAPE, **SMALL[name]), rows(11)
+    front_end, inputs = FRONT_ENDS[name](SHAPE, **SMALL.get(name, {})), rows(11)
     features = precompute(front_end, inputs, at_once=4)
     assert features.shape[0] == 11
     for i in range(11):
@@ -40,7 +40,7 @@ def test_a_rows_features_are_its_own_bit_for_bit(name: str) -> None:
 
 @pytest.mark.parametrize("name", FRONT_ENDS)
 def test_rows_of_features_have_one_size_and_are_those_of_the_front_end(name: str) -> None:
-    front_end, inputs = FRONT_ENDS[name](SHAPE, **SMALL[name]), rows(5)
+    front_end, inputs = FRONT_ENDS[name](SHAPE, **SMALL.get(name, {})), rows(5)
     features = precompute(front_end, inputs)
     torch.testing.assert_close(features.norm(dim=1), torch.full((5,), 10.0))
     torch.testing.assert_close(features, front_end(inputs))

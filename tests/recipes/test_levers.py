@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from discreet.cli.app import run
 from discreet.features import FRONT_ENDS, Strokes
 from discreet.methods import Averaging, DPAdamBC
 from discreet.plan.validation import validate
-from discreet.recipes import Recipe
+from discreet.recipes import Recipe, load_recipe
 from discreet.recipes.fixed import build_front_end
 
 RECIPE: dict[str, Any] = {
@@ -80,6 +81,17 @@ def test_it_trains_publishes_and_its_model_stands_behind_the_front_end(
     model = nn.Sequential(build_front_end(recipe().features, (1, 12, 12)), head)
     assert model(torch.rand(2, 1, 12, 12)).shape == (2, 2)
     assert float(head[1].weight.detach().abs().max()) > 0
+
+
+def test_a_run_folder_remembers_it() -> None:
+    """`--resume` reads the recipe from JSON."""
+    assert validate(Recipe, json.loads(json.dumps(recipe().model_dump(mode="json"))), "job") == recipe()
+
+
+def test_the_recipe_for_mnist_fits_its_features() -> None:
+    known = load_recipe("mnist_scattering")
+    front_end = build_front_end(known.features, (1, 28, 28))
+    assert known.build_model()(front_end(torch.rand(2, 1, 28, 28))).shape == (2, 10)
 
 
 def test_names_become_what_they_name() -> None:
