@@ -101,6 +101,7 @@ def _common(plan: Plan | AdaptivePlan) -> dict[str, Any]:
         "expected_batch": plan.sampling.expected_batch(plan.population),
         "clip_norm": plan.clipping.norm,
         "metrics": prices.metrics_of(plan),
+        "odometer": prices.reading_of(plan),
         "holdout": None if plan.holdout is None else plan.holdout.share,
     }
 

@@ -20,6 +20,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.ledger import Entry, public_record, record_digest
 from discreet.mechanism import GRID_BITS
 from discreet.plan import AdaptivePlan, Plan
+from discreet.publication.ex_post import as_section
 
 FORMAT = "discreet-certificate/1"
 
@@ -105,7 +106,6 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
     if not guarantee.is_finite:
         raise PrivacyViolation("the plan has no finite epsilon, so there is nothing to certify; use more noise")
     plan, record = trained.plan, public_record(trained.entries)
-    ways = {"metrics": bool(plan.metrics), "holdout": plan.holdout is not None}
     return {
         "format": FORMAT,
         "claim": {
@@ -121,6 +121,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         "plan_fingerprint": plan.fingerprint(),
         "events": to_json(charged(trained.entries) if isinstance(plan, AdaptivePlan) else plan.event()),
         "charged_steps": trained.charged_steps,
+        "ex_post": _ex_post(plan, trained),
         "ledger": {"entries": record, "digest": record_digest(record)},
         "mechanism": {
             "sampler": plan.sampling.kind,
@@ -132,7 +133,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         },
         "assumptions": [
             *assumptions.general(plan.unit),
-            *assumptions.of_run(adaptive=isinstance(plan, AdaptivePlan), **ways),
+            *_of_run(plan),
             *mechanism.assumptions,
         ],
         "model": {
@@ -148,6 +149,23 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         "software": {name: version(name) for name in ("discreet", "torch", "numpy", "scipy")}
         | {"python": platform.python_version()},
     }
+
+
+def _of_run(plan: Plan | AdaptivePlan) -> tuple[str, ...]:
+    return assumptions.of_run(
+        adaptive=isinstance(plan, AdaptivePlan),
+        metrics=bool(plan.metrics),
+        holdout=plan.holdout is not None,
+        odometer=plan.odometer is not None,
+    )
+
+
+def _ex_post(plan: Plan | AdaptivePlan, trained: TrainedRun) -> dict[str, Any] | None:
+    """What the odometer of the plan reads of all that was charged, if it has one."""
+    if plan.odometer is None:
+        return None
+    rule = plan.odometer
+    return as_section(rule.read(rule.after(rule.start(), charged(trained.entries))), trained.charged_steps)
 
 
 def _bought(one: BoughtMetric) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 import yaml
@@ -52,7 +52,7 @@ class Recipe(Frozen):
     accuracy, and keeps the best; `watch` names another metric for it. `scheduler` changes the learning rate after every
     step, as torch does. `metrics` are bought on private rows; `holdout` (10%) is the share of all rows that is never
     trained on, for metrics with `rows: holdout`. Their noise may be left out: then they are as exact as they can be
-    without a higher epsilon.
+    without a higher epsilon. `odometer` is read at the end, ex post; `stop_at` ends the run before it would read more.
     """
 
     data: str
@@ -70,6 +70,8 @@ class Recipe(Frozen):
     batches: str | tuple[tuple[float, int], ...] | None = None
     adaptive: Adaptive | None = None
     validation: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    odometer: Literal["renyi", "doubling"] | None = None
+    stop_at: Positive | None = None
     patience: Count | None = None
     watch: str = "validation_accuracy"
     metrics: tuple[RecipeMetric, ...] = ()
@@ -137,6 +139,8 @@ class Recipe(Frozen):
             batches=schedules.parse(self.batches) if isinstance(self.batches, str) else self.batches,
             metrics=self._priced(self.epsilon),
             holdout=self.holdout,
+            odometer=self.odometer,
+            stop_at=self.stop_at,
         )
         return plan if self.epsilon is None else plan.calibrate(self.epsilon)
 
@@ -174,6 +178,8 @@ class Recipe(Frozen):
             every=chosen.every,
             metrics=self._priced(None),
             holdout=self.holdout,
+            odometer=self.odometer,
+            stop_at=self.stop_at,
         )
 
     def load_data(self, path: Path | None) -> Split:
