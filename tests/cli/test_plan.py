@@ -237,3 +237,23 @@ def test_batches_that_cannot_be(changes: dict[str, Any], says: str) -> None:
     write(**changes)
     with pytest.raises(InputError, match=says):
         load_recipe("mine.yaml").plan()
+
+
+def test_an_odometer_in_a_recipe_ends_the_run_and_is_no_guarantee(capsys: Capture) -> None:
+    write(odometer="renyi", stop_at=2.0, steps=60)
+    facts = shown(capsys)
+    assert facts["odometer"]["kind"] == "ex_post"
+    assert facts["odometer"]["reading_of_all_steps"] > facts["epsilon"] > 2.99
+    assert run(["plan", "mine.yaml"]) == 0
+    assert "ex post and no guarantee: reads" in capsys.readouterr().out
+    generator = np.random.Generator(np.random.PCG64(0))
+    x, y = generator.normal(size=(40, 4)), np.arange(40) % 3
+    np.savez("mine.npz", x_train=x, y_train=y)
+    assert run(["train", "mine.yaml", "--data", "mine.npz", "--out", "out"]) == 0
+    out, err = capsys.readouterr()
+    assert "certified epsilon 2.99" in out or "certified epsilon 3.0" in out
+    assert "the run ended after" in err
+    found = json.loads(Path("out/certificate.json").read_text())
+    assert found["ex_post"]["reading"] <= 2.0
+    assert found["charged_steps"] < 60
+    assert verify("out").accepted

@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet import Adjacency, BudgetExhausted, Compose, InputError, Plan, guarantee
+from discreet.accounting.odometers import RenyiOdometer
 from discreet.core.adjacency import Unit
 from discreet.core.events import Event, Gaussian, Poisson, flatten, tally
 from discreet.plan import FlatClipping, Holdout, Metric, NoisePhase, PoissonSampling
 from discreet.plan.batches import RatePhase
+from discreet.plan.reading import Reading
 from discreet.plan.validation import validate
 from discreet.sampling import OVERFLOW
 
@@ -140,6 +142,7 @@ def changed_plans() -> dict[str, Plan]:
         "rates": (RatePhase(rate=0.1, steps=20),),
         "metrics": (Metric(noise=50.0),),
         "holdout": Holdout(share=0.1),
+        "odometer": Reading(odometer=RenyiOdometer(1e-5)),
         "delta": 1.1e-5,
         "block": 51,
         "initial_state": "sha256:00",

@@ -52,6 +52,7 @@ def make_facts(noise: Any = 4.0) -> dict[str, Any]:
             "initial": {"head.weight": "01", "front.scale": "02"},
         },
         "bought_metrics": [],
+        "ex_post": None,
         "public_evaluations": [{"step": 40, "loss": 0.25, "accuracy": 0.964}],
         "software": {"discreet": "0.1.0", "python": "3.11.2"},
     }

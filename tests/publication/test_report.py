@@ -70,6 +70,7 @@ def facts_of(plan: Plan, evaluations: int = 4) -> dict[str, Any]:
             "initial": {"head.weight": "01", "front.scale": "02"},
         },
         "bought_metrics": [],
+        "ex_post": None,
         "public_evaluations": [
             {"step": 10 * i, "loss": 1.0 / i, "accuracy": 0.5 + 0.1 * i} for i in range(1, evaluations + 1)
         ],

@@ -211,6 +211,8 @@ class BasicFilter:
 
     def cost_of(self, part: Guarantee) -> Amounts:
         """The pair of a guarantee under the filter's adjacency and unit."""
+        if not isinstance(part, Guarantee):
+            raise InputError(f"only guarantees add up, not {type(part).__name__}")
         if (part.adjacency, part.unit) != (self.adjacency, self.unit):
             raise InputError(
                 f"the budget is for {self.adjacency.value}, unit {self.unit.value}, but the guarantee is for "

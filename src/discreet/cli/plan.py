@@ -102,6 +102,7 @@ def _common(plan: Plan | AdaptivePlan) -> dict[str, Any]:
         "clip_norm": plan.clipping.first_norm,
         "clipping": plan.clipping.model_dump(mode="json"),
         "metrics": prices.metrics_of(plan),
+        "odometer": prices.reading_of(plan),
         "holdout": None if plan.holdout is None else plan.holdout.share,
     }
 

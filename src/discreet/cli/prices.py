@@ -48,6 +48,19 @@ def without_metrics(plan: Plan) -> float | None:
     return plan.model_copy(update={"metrics": (), "holdout": None}).guarantee().epsilon
 
 
+def reading_of(plan: Plan | AdaptivePlan) -> dict[str, Any] | None:
+    """What the odometer of a plan will read, ex post: of a fixed plan, when it ends; None without an odometer."""
+    from discreet.plan import Plan
+
+    rule = plan.odometer
+    if rule is None:
+        return None
+    facts: dict[str, Any] = {"odometer": rule.odometer.kind, "stop_at": rule.most, "kind": "ex_post"}
+    if isinstance(plan, Plan):
+        facts["reading_of_all_steps"] = rule.read(rule.after(rule.start(), plan.event())).epsilon
+    return facts
+
+
 def lines(facts: Mapping[str, Any]) -> Sequence[str]:
     """The same for people: from the facts of `discreet plan`."""
     found = []
@@ -62,7 +75,19 @@ def lines(facts: Mapping[str, Any]) -> Sequence[str]:
     if alone is not None:
         whole = facts["epsilon"]
         found.append(f"epsilon {rounded_up(whole)} with these metrics, {rounded_up(alone)} without them")
+    reading = facts.get("odometer")
+    if reading is not None:
+        found.append(_odometer(reading))
     return found
+
+
+def _odometer(reading: Mapping[str, Any]) -> str:
+    text = f"odometer {reading['odometer']}, ex post and no guarantee"
+    if "reading_of_all_steps" in reading:
+        text += f": reads {rounded_up(reading['reading_of_all_steps'])} if all steps are taken"
+    if reading["stop_at"] is not None:
+        text += f"; the run ends before it reads more than {reading['stop_at']:g}"
+    return text
 
 
 def of_recipe(recipe: Recipe) -> Sequence[str]:

@@ -69,6 +69,8 @@ def train(
         facts |= {"steps": trained.charged_steps, "public_test": dict(metrics), "bought": bought}
         typer.echo(json.dumps(facts))
         return
+    if trained.ended is not None:
+        typer.echo(f"the run ended after {trained.charged_steps} steps: {trained.ended}", err=True)
     for one in prices.last_of_each(trained.bought):
         typer.echo(f"{one.metric.replace('_', ' ')} {one.value:.4g} +/- {one.deviation:.2g}, bought on private rows")
     accuracy = f", public test accuracy {metrics['accuracy']:.1%}" if "accuracy" in metrics else ""

@@ -63,9 +63,17 @@ HOLDOUT = (
 """For a run that holds rows out of training."""
 
 
-def of_run(*, adaptive: bool, metrics: bool, holdout: bool) -> tuple[str, ...]:
-    """What a claim rests on for the way the run went."""
-    return (*(ADAPTIVE if adaptive else ()), *(METRICS if metrics else ()), *(HOLDOUT if holdout else ()))
+ODOMETER = (
+    "What is said ex post leaves out batches beyond the largest that the float slack is for; one occurs with "
+    "probability at most 1e-100 in a step.",
+)
+"""For a run with an odometer."""
+
+
+def of_run(*, adaptive: bool, metrics: bool, holdout: bool, odometer: bool) -> tuple[str, ...]:
+    """What a certificate rests on for the way the run went."""
+    said = ((ADAPTIVE, adaptive), (METRICS, metrics), (HOLDOUT, holdout), (ODOMETER, odometer))
+    return tuple(sentence for sentences, holds in said if holds for sentence in sentences)
 
 
 _CHUNKS = (

@@ -101,6 +101,8 @@ class Ledger:
         Raises `BudgetExhausted`, and writes nothing, if it does not fit. A data set without a budget has no limit. A
         filter over steps, that of the data set or the run's `own_filter`, is put to each block that is reserved.
         """
+        if not isinstance(guarantee, Guarantee):
+            raise InputError(f"a run is opened with a guarantee; {type(guarantee).__name__} promises nothing")
         run = secrets.token_hex(16)
         check_run_filter(own_filter, guarantee)
         body = {

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 from discreet.accounting.account import parse
 from discreet.accounting.costs import Amounts
 from discreet.accounting.filters import GaussianFilter, RdpCurveFilter
+from discreet.accounting.odometers import Odometer
 from discreet.accounting.schedules import Schedule
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Query, Unit
@@ -24,6 +25,7 @@ from discreet.plan.holdout import Holdout, as_holdout
 from discreet.plan.metrics import Metric, check_metrics, units_of
 from discreet.plan.plan import Delta, Positive
 from discreet.plan.policies import Policy, as_policy
+from discreet.plan.reading import Reading, as_reading, check_reading
 from discreet.plan.run_filter import RunFilter, StepFilter, for_budget, loosened
 from discreet.plan.sampling import Count, Draw, NoSampling, PoissonSampling, Rate, ShuffleSampling
 from discreet.plan.slack import covers, reserve_for
@@ -64,6 +66,7 @@ class AdaptivePlan(Frozen):
     | counts        | what is bought on private rows after each phase, if the policy needs it |
     | metrics       | metrics on private rows, bought after each phase; policies see them |
     | holdout       | the share of all units that is held out of training, for metrics |
+    | odometer      | read when the run ends, or what ends it; what it says is ex post |
     | filter        | the budget in the currency that charges are added up in; what does not fit is refused |
     | delta         | delta of the guarantee; the filter has it but for a billionth |
     | most_steps    | the run ends when so many steps and counts are charged |
@@ -84,6 +87,7 @@ class AdaptivePlan(Frozen):
     counts: Counts | None = None
     metrics: tuple[Metric, ...] = ()
     holdout: Holdout | None = None
+    odometer: Reading | None = None
     filter: RunFilter
     delta: Delta
     most_steps: Count
@@ -126,6 +130,8 @@ class AdaptivePlan(Frozen):
             raise InputError(f"the policy looks at {self.policy.metric}, which is not bought; add it to metrics")
         for bought in (*self.metrics, *(() if self.counts is None else (self.counts,))):
             self.filter.cost(bought.event)
+            check_reading(self.odometer, self.adjacency, self.unit, [bought.event])
+        check_reading(self.odometer, self.adjacency, self.unit, [self.event(self.start)])
 
     @classmethod
     def make(
@@ -144,13 +150,15 @@ class AdaptivePlan(Frozen):
         filter_kind: str | None = None,
         adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
         holdout: float | Holdout | None = None,
+        odometer: str | Odometer | Reading | None = None,
+        stop_at: float | None = None,
         **rest: Any,
     ) -> AdaptivePlan:
         """Plan a run within (epsilon, delta), with a filter made for what it is expected to do.
 
         `course`: the events that are expected, by default `most_steps` like the first; it decides how far the budget
         goes, never what is guaranteed. `filter_kind`: by default `rdp-curve` with Poisson sampling, else `gdp`.
-        `clip_norm` and `clipping` are those of `Plan.make`.
+        `clip_norm`, `clipping`, `odometer` and `stop_at` are those of `Plan.make`.
         """
         near, held = parse(Adjacency, "adjacency", adjacency), as_holdout(holdout)
         population = population if held is None else held.training_units(population)
@@ -171,6 +179,7 @@ class AdaptivePlan(Frozen):
                 delta=delta,
                 most_steps=most_steps,
                 holdout=held,
+                odometer=as_reading(odometer, stop_at, delta, near, Unit.EXAMPLE),
                 **rest,
             )
         except ValidationError as error:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, ValidationError, model_validator
 
 from discreet.accounting.account import Method, parse
+from discreet.accounting.odometers import Odometer
 from discreet.accounting.pld.bounds import default_tolerance
 from discreet.accounting.schedules import Schedule
 from discreet.accounting.tradeoff import TradeOff, trade_off
@@ -23,6 +24,7 @@ from discreet.plan.batches import RatePhase, check_rates, noise_phases, rate_pha
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.holdout import Holdout, as_holdout
 from discreet.plan.metrics import Metric, check_metrics, units_of
+from discreet.plan.reading import Reading, as_reading, check_reading
 from discreet.plan.sampling import Count, Draw, PoissonSampling, Sampling
 from discreet.plan.slack import covers, reserve_for
 from discreet.plan.validation import Frozen, explain, fingerprint
@@ -54,6 +56,7 @@ class Plan(Frozen):
     | noise         | multipliers, phase by phase; their steps add up to the steps of the run |
     | metrics       | metrics on private rows that are bought on the way |
     | holdout       | the share of all units that is held out of training, for metrics |
+    | odometer      | read when the run ends, or what ends it; what it says is ex post |
     | delta         | delta of the guarantee |
     | block         | steps reserved in the ledger at a time |
     | initial_state | SHA-256 of the state the model starts from, declared public; set when training is assembled |
@@ -71,6 +74,7 @@ class Plan(Frozen):
     rates: tuple[RatePhase, ...] = ()
     metrics: tuple[Metric, ...] = ()
     holdout: Holdout | None = None
+    odometer: Reading | None = None
     delta: Delta
     block: Count = 50
     initial_state: str | None = None
@@ -98,7 +102,7 @@ class Plan(Frozen):
             )
         check_rates(self.rates, self.sampling, self.steps)
         check_metrics(self.metrics, holdout=self.holdout is not None, period=period)
-        order.order(self)
+        check_reading(self.odometer, self.adjacency, self.unit, [stretch.event for stretch in order.order(self)])
         self.clipping.check(self.steps, [phase.multiplier for phase in self.noise])
         return self
 
@@ -119,6 +123,8 @@ class Plan(Frozen):
         batches: Sequence[tuple[float, int]] | Schedule | None = None,
         metrics: Sequence[Metric] = (),
         holdout: float | Holdout | None = None,
+        odometer: str | Odometer | Reading | None = None,
+        stop_at: float | None = None,
     ) -> Plan:
         """Plan `steps` steps on batches drawn by `sampling` out of a declared public `population`.
 
@@ -128,7 +134,8 @@ class Plan(Frozen):
         `calibrate`, which scales it. With `unit="user"`, population and batches count users, and a step uses at most
         `rows_per_unit` rows of each. `batches` changes the expected batch of Poisson sampling over the steps, by a list
         of (expected batch, steps) or a schedule. `metrics` are bought at the steps that they name. `holdout` is the
-        share of the population that is never trained on, for metrics; batches are drawn from the others.
+        share of the population that is never trained on, for metrics; batches are drawn from the others. `odometer`
+        (`renyi`, or an object) is read at the end; `stop_at` ends the run before it would read more.
         """
         held = as_holdout(holdout)
         population = population if held is None else held.training_units(population)
@@ -141,10 +148,11 @@ class Plan(Frozen):
         phases = noise_multiplier if isinstance(noise_multiplier, Sequence) else [(noise_multiplier, steps)]
         if any(not isinstance(phase, Sequence) or len(phase) != 2 for phase in phases):
             raise InputError("plan: noise_multiplier must be a number or a list of (multiplier, steps)")
+        near, whose = parse(Adjacency, "adjacency", adjacency), parse(Unit, "unit", unit)
         try:
             plan = cls(
-                adjacency=parse(Adjacency, "adjacency", adjacency),
-                unit=parse(Unit, "unit", unit),
+                adjacency=near,
+                unit=whose,
                 rows_per_unit=rows_per_unit,
                 sampling=sampling,
                 population=population,
@@ -153,6 +161,7 @@ class Plan(Frozen):
                 rates=tuple(RatePhase(rate=rate, steps=count) for rate, count in rates),
                 metrics=tuple(metrics),
                 holdout=held,
+                odometer=as_reading(odometer, stop_at, delta, near, whose),
                 delta=delta,
             )
         except ValidationError as error:

@@ -106,6 +106,8 @@ def check_bought(facts: dict[str, Any]) -> tuple[bool, str]:
     """Each metric that the certificate shows was charged, at its place, once, and is as exact as its noise says."""
     plan, shown = facts["plan"], facts["bought_metrics"]
     known, paid = {name_of(metric): metric for metric in metrics_of(plan)}, dict(_paid(facts))
+    if not isinstance(shown, list):
+        return False, "the metrics that were bought are not a list"
     last, sizes = 0, set()
     for entry in shown:
         if set(entry) != {"step", "metric", "value", "standard_deviation"}:

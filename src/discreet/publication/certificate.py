@@ -20,6 +20,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.ledger import Entry, public_record, record_digest
 from discreet.mechanism import GRID_BITS
 from discreet.plan import AdaptivePlan, Plan
+from discreet.publication.ex_post import as_section
 from discreet.publication.sensitivity import sensitivity_record
 
 FORMAT = "discreet-certificate/1"
@@ -107,7 +108,6 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         raise PrivacyViolation("the plan has no finite epsilon, so there is nothing to certify; use more noise")
     plan, record = trained.plan, public_record(trained.entries)
     events = charged(trained.entries) if isinstance(plan, AdaptivePlan) else plan.event()
-    ways = {"metrics": bool(plan.metrics), "holdout": plan.holdout is not None}
     return {
         "format": FORMAT,
         "claim": {
@@ -124,6 +124,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         "events": to_json(events),
         "clipping": sensitivity_record(plan.clipping, events, trained.model),
         "charged_steps": trained.charged_steps,
+        "ex_post": _ex_post(plan, trained),
         "ledger": {"entries": record, "digest": record_digest(record)},
         "mechanism": {
             "sampler": plan.sampling.kind,
@@ -135,7 +136,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         },
         "assumptions": [
             *assumptions.general(plan.unit),
-            *assumptions.of_run(adaptive=isinstance(plan, AdaptivePlan), **ways),
+            *_of_run(plan),
             *assumptions.clipping(plan.clipping.kind, mechanism.float_bits),
             *mechanism.assumptions,
         ],
@@ -156,6 +157,23 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
 def _software() -> dict[str, str]:
     versions = {name: version(name) for name in ("discreet", "torch", "numpy", "scipy")}
     return versions | {"python": platform.python_version()}
+
+
+def _of_run(plan: Plan | AdaptivePlan) -> tuple[str, ...]:
+    return assumptions.of_run(
+        adaptive=isinstance(plan, AdaptivePlan),
+        metrics=bool(plan.metrics),
+        holdout=plan.holdout is not None,
+        odometer=plan.odometer is not None,
+    )
+
+
+def _ex_post(plan: Plan | AdaptivePlan, trained: TrainedRun) -> dict[str, Any] | None:
+    """What the odometer of the plan reads of all that was charged, if it has one."""
+    if plan.odometer is None:
+        return None
+    rule = plan.odometer
+    return as_section(rule.read(rule.after(rule.start(), charged(trained.entries))), trained.charged_steps)
 
 
 def _bought(one: BoughtMetric) -> dict[str, Any]:

@@ -82,6 +82,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan) -> str:
         epsilon=epsilon,
         evaluation=final_metrics(facts),
         held_out=held_out(facts["plan"]),
+        stop_at=None if plan.odometer is None else plan.odometer.most,
         software=software(facts),
         tensors=trained_tensors(facts),
         words=words,

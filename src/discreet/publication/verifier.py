@@ -21,7 +21,7 @@ import yaml
 from discreet.core import assumptions
 from discreet.core.adjacency import Unit
 from discreet.core.errors import DiscreetError, InputError
-from discreet.publication import bought, chosen
+from discreet.publication import bought, chosen, ex_post
 from discreet.publication.clipped import check_clipping
 from discreet.publication.planned import Runs, begins_with, merged, stated, steps_in
 from discreet.publication.recompute import decide
@@ -119,6 +119,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
             adaptive=chosen.is_adaptive(facts),
             metrics=bool(bought.metrics_of(facts["plan"])),
             holdout=facts["plan"].get("holdout") is not None,
+            odometer=facts["plan"].get("odometer") is not None,
         ),
         *assumptions.clipping(facts["plan"]["clipping"]["kind"], mechanism["float_bits"]),
         NOISE_SAMPLERS[mechanism["noise"]].assumption,
@@ -264,6 +265,12 @@ def _metrics(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     return bought.check_bought(facts)
 
 
+def _ex_post(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    """What is said ex post is what the odometer of the plan reads of the charged blocks."""
+    blocks = [entry["body"] for entry in facts["ledger"]["entries"] if entry["kind"] == "reservation"]
+    return ex_post.check_ex_post(facts, {"event": "compose", "of": blocks})
+
+
 _QUESTIONS: tuple[tuple[str, Callable[[dict[str, Any], Path], tuple[bool, str]]], ...] = (
     ("certificate", _format),
     ("claim", _kind),
@@ -277,6 +284,7 @@ _QUESTIONS: tuple[tuple[str, Callable[[dict[str, Any], Path], tuple[bool, str]]]
     ("ledger", _ledger),
     ("metrics", _metrics),
     ("epsilon", _epsilon),
+    ("ex post", _ex_post),
 )
 
 

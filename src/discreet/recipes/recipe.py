@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 import yaml
@@ -70,7 +70,8 @@ class Recipe(Frozen):
     the others. `patience` stops after so many evaluations without a better validation accuracy, and keeps the best;
     `watch` names another metric for it. `metrics` are bought on private rows; `holdout` (10%) is the share of all rows
     that is never trained on, for metrics with `rows: holdout`. Their noise may be left out: then they are as exact as
-    they can be without a higher epsilon.
+    they can be without a higher epsilon. `odometer` is read at the end, ex post; `stop_at` ends the run before it would
+    read more.
 
     `augment` changes inputs at random at every step (`{name: shift, pixels: 2}`), each in as many `views`, whose mean
     gradient is clipped.
@@ -98,6 +99,8 @@ class Recipe(Frozen):
     batches: str | tuple[tuple[float, int], ...] | None = None
     adaptive: Adaptive | None = None
     validation: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    odometer: Literal["renyi", "doubling"] | None = None
+    stop_at: Positive | None = None
     patience: Count | None = None
     watch: str = "validation_accuracy"
     metrics: tuple[RecipeMetric, ...] = ()
@@ -189,6 +192,8 @@ class Recipe(Frozen):
             batches=schedules.parse(self.batches) if isinstance(self.batches, str) else self.batches,
             metrics=self._priced(self.epsilon),
             holdout=self.holdout,
+            odometer=self.odometer,
+            stop_at=self.stop_at,
         )
         return plan if self.epsilon is None else plan.calibrate(self.epsilon)
 
@@ -231,6 +236,8 @@ class Recipe(Frozen):
             every=chosen.every,
             metrics=self._priced(None),
             holdout=self.holdout,
+            odometer=self.odometer,
+            stop_at=self.stop_at,
         )
 
     def load_data(self, path: Path | None) -> Split:

@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from discreet.clipping import Accumulator, Clip, Criterion, Engine, Units, private_parameters
 from discreet.core.arrays import IntArray
 from discreet.core.errors import BudgetExhausted, InputError
+from discreet.core.guarantee import ExPost
 from discreet.core.memory import keep_freed_memory
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
-from discreet.ledger import Ledger
+from discreet.ledger import Admission, Ledger
 from discreet.mechanism import gaussian_release, noise_multiplier
 from discreet.methods import tell_noise
 from discreet.plan import AdaptivePlan, Metric, Plan
@@ -27,6 +28,7 @@ from discreet.training.apply import apply
 from discreet.training.clipping import Clipping
 from discreet.training.control import Control, Metrics, Progress
 from discreet.training.counts import bought_count
+from discreet.training.dial import Dial
 from discreet.training.guard import Guard, model_randomness
 from discreet.training.purchases import Purchases
 from discreet.training.views import views_of
@@ -128,6 +130,8 @@ class Session:
         self._released = released
         self._receipts: deque[Receipt] = deque()
         self._batches: deque[IntArray] = deque()
+        self.ended: str | None = None
+        self._dial = None if plan.odometer is None else Dial(plan.odometer, ledger.spent(run))
         self.control: Control | None = None
         if isinstance(plan, AdaptivePlan):
             self.control = Control(
@@ -140,9 +144,13 @@ class Session:
 
     @property
     def finished(self) -> bool:
-        """Whether every step of the plan is over, or an adaptive run has ended."""
-        ended = self.control is not None and self.control.progress.ended is not None
-        return self.position >= self.plan.charges or ended
+        """Whether every step of the plan is over, or the run has ended before (`ended` says why)."""
+        return self.position >= self.plan.charges or self.ended is not None
+
+    @property
+    def reading(self) -> ExPost | None:
+        """What the odometer of the plan reads of all that is charged, if it has one: ex post, and no guarantee."""
+        return None if self._dial is None else self._dial.reading
 
     @property
     def between_blocks(self) -> bool:
@@ -196,22 +204,36 @@ class Session:
         if self.between_blocks:
             self._receipts.extend(self._reserved())
         if self.between_blocks:
-            assert self.control is not None
-            raise BudgetExhausted(f"the run is over: {self.control.progress.ended}; nothing more may be released")
+            raise BudgetExhausted(f"the run is over: {self.ended}; nothing more may be released")
         receipt = self._receipts.popleft()
         self.position = receipt.position + 1
         return receipt
 
     def _reserved(self) -> tuple[Receipt, ...]:
-        """The receipts of the next block; () when an adaptive run has ended."""
-        if self.control is None:
-            assert isinstance(self.plan, Plan)
-            return self.ledger.reserve(self.run, self._attempt, self.plan.next_block)
-        if self.control.progress.ended is not None:
+        """The receipts of the next block; () when the run has ended, with the reason in `ended`."""
+        if self.ended is not None:
             return ()
-        return self.control.reserve(
-            lambda admission: self.ledger.reserve(self.run, self._attempt, admission), self.position
-        )
+        if self.control is not None:
+            receipts = self.control.reserve(self._charge, self.position)
+            self.ended = self.control.progress.ended
+            return receipts
+        assert isinstance(self.plan, Plan)
+        try:
+            return self._charge(self.plan.next_block)
+        except BudgetExhausted as refusal:
+            if self.position == 0:  # nothing was released, so there is no run to end
+                raise
+            self.ended = str(refusal)
+            return ()
+
+    def _charge(self, admission: Admission) -> tuple[Receipt, ...]:
+        """Reserve what `admission` grants, as far as the odometer goes along."""
+        dial = self._dial
+        if dial is None:
+            return self.ledger.reserve(self.run, self._attempt, admission)
+        receipts = self.ledger.reserve(self.run, self._attempt, lambda charged: dial.fitting(admission(charged)))
+        dial.charge(receipt.event for receipt in receipts if receipt.index == 0)
+        return receipts
 
     def _buy_what_is_due(self) -> None:
         """Take the metrics that a fixed plan buys before its next step; they are charged with the step before."""

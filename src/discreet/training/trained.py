@@ -59,7 +59,8 @@ class Trained:
     """A trained model with all that its certificate will say. `publish` takes it from here.
 
     `entries` is what the ledger holds of the run, drawn or not. `initial` and `final` are the digests of
-    the state the run started from and ended with. `secrets` are files to destroy once the model is published.
+    the state the run started from and ended with. `ended` says why a run ended before its last step, if it did so by
+    itself. `secrets` are files to destroy once the model is published.
     """
 
     model: nn.Module
@@ -71,6 +72,7 @@ class Trained:
     secrets: tuple[Path, ...]
     evaluations: tuple[Evaluation, ...] = ()
     bought: tuple[Bought, ...] = ()
+    ended: str | None = None
 
     @property
     def charged_steps(self) -> int:

@@ -252,6 +252,7 @@ class Training:
             secrets=(self.folder.key, self.folder.checkpoint),
             evaluations=tuple(self.evaluations),
             bought=tuple(self._watch.bought),
+            ended=session.ended,
         )
 
     def _purchases(self) -> Purchases:
