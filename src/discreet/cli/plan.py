@@ -51,6 +51,7 @@ def plan(
 
 def _fixed(plan: Plan) -> dict[str, Any]:
     """What a fixed plan comes to."""
+    from discreet.plan.order import steps_among
     from discreet.publication.report import epsilon_curve
 
     promised = plan.guarantee()
@@ -64,7 +65,7 @@ def _fixed(plan: Plan) -> dict[str, Any]:
         "batches": [list(phase) for phase in plan.batches],
         "epsilon_without_metrics": prices.without_metrics(plan),
         "noise": [[phase.multiplier, phase.steps] for phase in plan.noise],
-        "epsilon_over_steps": [[point.step, point.upper] for point in curve],
+        "epsilon_over_steps": [[steps_among(plan, point.step), point.upper] for point in curve],
     }
 
 
