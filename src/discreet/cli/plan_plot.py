@@ -79,9 +79,9 @@ def _spent(axes: Axes, points: Sequence[Sequence[float]], title: str, budget: fl
         axes.annotate(f"budget {budget:g}", (0, budget), (4, -4), textcoords="offset points", color=_MUTED, va="top")
     axes.plot([0, *(p[0] for p in points)], [0, *(p[1] for p in points)], color=_ACCENT, marker="o", markersize=3.5)
     axes.set_ylim(0, 1.15 * max(points[-1][1], budget or 0.0))
-    place = {"xytext": (0, 6)} if budget is None else {"xytext": (0, -10), "va": "top"}  # off the line of the budget
-    last = (points[-1][0], points[-1][1])
-    axes.annotate(rounded_up(last[1], 4), last, textcoords="offset points", ha="right", **place)
+    end, spent = points[-1]
+    height = spent if budget is None else max(spent, budget)  # not on the line of the budget
+    axes.annotate(rounded_up(spent, 4), (end, height), (0, 6), textcoords="offset points", ha="right")
 
 
 def _reach(axes: Axes, facts: Mapping[str, Any]) -> None:
