@@ -29,7 +29,18 @@ ALLOWED: dict[str, set[str]] = {
     "plan": {"accounting", "sampling"},
     "clipping": {"mechanism"},
     "methods": {"mechanism"},
-    "training": {"plan", "ledger", "clipping", "methods", "mechanism", "data", "sampling", "randomness", "accounting"},
+    "training": {
+        "plan",
+        "ledger",
+        "clipping",
+        "methods",
+        "mechanism",
+        "data",
+        "sampling",
+        "randomness",
+        "accounting",
+        "queries",
+    },  # queries: which of several models is best is a private choice
     "data": {"queries"},
     "publication": {
         "plan",
