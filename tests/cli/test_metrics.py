@@ -45,7 +45,7 @@ def write(**changes: Any) -> None:
 
 def test_held_out_accuracy_costs_nothing_more_and_is_shown(capsys: Capture) -> None:
     write()
-    assert run(["plan", "mine.yaml", "--holdout", "20%", "--json"]) == 0
+    assert run(["plan", "mine.yaml", "--no-probe", "--holdout", "20%", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert (facts["holdout"], facts["population"]) == (0.2, 160.0)
     accuracy, size = facts["metrics"]
@@ -71,13 +71,13 @@ def test_held_out_accuracy_costs_nothing_more_and_is_shown(capsys: Capture) -> N
 
 def test_training_metrics_are_priced_before_the_run(capsys: Capture) -> None:
     write(metrics=[{"noise": 20.0, "every": 4}, {"kind": "loss", "bound": 2.0, "noise": 30.0}])
-    assert run(["plan", "mine.yaml", "--json"]) == 0
+    assert run(["plan", "mine.yaml", "--no-probe", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert 2.99 < facts["epsilon"] <= 3.0
     assert 0.95 * facts["epsilon"] < facts["epsilon_without_metrics"] < 0.999 * facts["epsilon"]
     assert [metric["times"] for metric in facts["metrics"]] == [3, 1]
     assert facts["metrics"][0]["standard_deviation"] == pytest.approx(20 * 0.5 / 200)
-    assert run(["plan", "mine.yaml"]) == 0
+    assert run(["plan", "mine.yaml", "--no-probe"]) == 0
     out = capsys.readouterr().out
     assert "buys training accuracy 3 times, each +/- 0.05 (one standard deviation)" in out
     assert "without them" in out
@@ -104,10 +104,10 @@ def test_patience_may_watch_a_bought_metric(capsys: Capture) -> None:
 
 def test_an_adaptive_recipe_says_what_a_metric_costs(capsys: Capture) -> None:
     write(adaptive={"policy": {"kind": "constant"}, "noise_multiplier": 6.0}, metrics=[{"noise": 30.0}])
-    assert run(["plan", "mine.yaml", "--json"]) == 0
+    assert run(["plan", "mine.yaml", "--no-probe", "--json"]) == 0
     (metric,) = json.loads(capsys.readouterr().out)["metrics"]
     assert 0 < metric["part_of_the_budget"] < 0.05
-    assert run(["plan", "mine.yaml"]) == 0
+    assert run(["plan", "mine.yaml", "--no-probe"]) == 0
     assert "buys training accuracy after each phase" in capsys.readouterr().out
 
 
@@ -138,7 +138,7 @@ def test_what_cannot_be(changes: dict[str, Any], says: str, capsys: Capture) -> 
     write(**changes)
     recipe = {name: value for name, value in (RECIPE | changes).items() if value is not None}
     Path("mine.yaml").write_text(yaml.safe_dump(recipe))
-    assert run(["plan", "mine.yaml"]) == 2
+    assert run(["plan", "mine.yaml", "--no-probe"]) == 2
     assert says in capsys.readouterr().err
 
 

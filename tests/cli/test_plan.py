@@ -47,7 +47,7 @@ def write(**changes: Any) -> None:
 
 
 def shown(capsys: Capture, *arguments: str) -> dict[str, Any]:
-    assert run(["plan", "mine.yaml", "--json", *arguments]) == 0
+    assert run(["plan", "mine.yaml", "--json", "--no-probe", *arguments]) == 0
     facts: dict[str, Any] = json.loads(capsys.readouterr().out)
     return facts
 
@@ -97,7 +97,7 @@ def test_epochs_of_shuffled_batches_are_whole() -> None:
 
 def test_people_read_phases_and_epsilons(capsys: Capture) -> None:
     write(schedule="time:initial=10,rate=0.5")
-    assert run(["plan", "mine.yaml"]) == 0
+    assert run(["plan", "mine.yaml", "--no-probe"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("12 steps (6 epochs), batches of 20 expected examples out of 40\n")
     assert "from step 3" in out
@@ -116,7 +116,7 @@ def test_an_adaptive_plan_shows_its_filter(capsys: Capture) -> None:
     reach, price = facts["steps_as_it_starts"], plan.price(plan.start)
     assert all(reach * cost <= limit for cost, limit in zip(price, plan.filter.limits, strict=True))
     assert any((reach + 1) * cost > limit for cost, limit in zip(price, plan.filter.limits, strict=True))
-    assert run(["plan", "mine.yaml"]) == 0
+    assert run(["plan", "mine.yaml", "--no-probe"]) == 0
     assert "whatever is chosen on the way" in capsys.readouterr().out
 
 
@@ -188,7 +188,7 @@ def test_batches_over_time_and_their_certificate(capsys: Capture) -> None:
     assert [phase[1] for phase in facts["noise"]] == [6, 2, 2, 2]
     assert facts["epochs"] == pytest.approx(4 * 0.25 + 2 * 0.625 + 6)
     assert 2.99 < facts["epsilon"] <= 3.0
-    assert run(["plan", "mine.yaml"]) == 0
+    assert run(["plan", "mine.yaml", "--no-probe"]) == 0
     assert "batches of 10 to 40 expected examples" in capsys.readouterr().out
     generator = np.random.Generator(np.random.PCG64(0))
     x, y = generator.normal(size=(40, 4)), np.arange(40) % 3
@@ -244,7 +244,7 @@ def test_an_odometer_in_a_recipe_ends_the_run_and_is_no_guarantee(capsys: Captur
     facts = shown(capsys)
     assert facts["odometer"]["kind"] == "ex_post"
     assert facts["odometer"]["reading_of_all_steps"] > facts["epsilon"] > 2.99
-    assert run(["plan", "mine.yaml"]) == 0
+    assert run(["plan", "mine.yaml", "--no-probe"]) == 0
     assert "ex post and no guarantee: reads" in capsys.readouterr().out
     generator = np.random.Generator(np.random.PCG64(0))
     x, y = generator.normal(size=(40, 4)), np.arange(40) % 3
@@ -257,3 +257,46 @@ def test_an_odometer_in_a_recipe_ends_the_run_and_is_no_guarantee(capsys: Captur
     assert found["ex_post"]["reading"] <= 2.0
     assert found["charged_steps"] < 60
     assert verify("out").accepted
+
+
+def test_the_wall_time_comes_from_steps_on_random_data(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No data is there to be read, nothing is left behind, and twice the steps take twice as long."""
+    from discreet.training import probe
+
+    taken: list[float] = []
+
+    def step(plan: Any, batch: float, *rest: Any) -> float:
+        taken.append(batch)
+        return 0.5 + 0.01 * batch
+
+    write()
+    before = sorted(Path().iterdir())
+    assert run(["plan", "mine.yaml"]) == 0
+    assert "on this machine, from a few steps on random data" in capsys.readouterr().out
+    assert sorted(Path().iterdir()) == before
+    monkeypatch.setattr(probe, "_step", step)
+    assert run(["plan", "mine.yaml", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["wall_seconds"] == pytest.approx(12 * (0.5 + 0.01 * 20))
+    write(rate=None, batches=[[10, 4], [20, 4], [40, 4]])
+    taken.clear()
+    assert run(["plan", "mine.yaml", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["wall_seconds"] == pytest.approx(4 * (0.6 + 0.7 + 0.9))
+    assert sorted(taken) == [10.0, 40.0]
+
+
+@pytest.mark.parametrize(
+    "changes", [ADAPTIVE, {"holdout": 0.25}, {"model": {"name": "linear", "inputs": 4, "outputs": 1}}]
+)
+def test_other_recipes_have_a_wall_time(changes: dict[str, Any], capsys: Capture) -> None:
+    write(**changes)
+    assert run(["plan", "mine.yaml", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["wall_seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.125, "0.12 seconds"), (119, "119 seconds"), (121, "2 minutes"), (7201, "2 hours")]
+)
+def test_times_in_words(seconds: float, words: str) -> None:
+    from discreet.cli.wall_time import in_words
+
+    assert in_words(seconds) == words

@@ -314,6 +314,11 @@ def test_patience_with_a_bought_metric_ends_the_run(tmp_path: Path) -> None:
     assert trained.charged_steps == 6  # one block; the rest of the plan was not charged
 
 
+def test_a_rule_on_a_metric_that_is_not_bought_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not buy"):
+        tiny_training(tmp_path).run(early=EarlyStopping(metric="holdout_accuracy"))
+
+
 def test_an_adaptive_run_buys_after_each_phase_and_its_policy_may_look(tmp_path: Path) -> None:
     seen: list[dict[str, float]] = []
 

@@ -157,8 +157,11 @@ class Schedule:
             return math.inf
 
 
-def parse(text: str) -> Schedule:
-    """A schedule from `name:key=value,...`, for example `exponential:initial=10,rate=0.01`; rate may be left out."""
+def parse(text: str, *, without_initial: bool = False) -> Schedule:
+    """A schedule from `name:key=value,...`, for example `exponential:initial=10,rate=0.01`; rate may be left out.
+
+    `without_initial`: so may the initial multiplier; it is then some number, to be replaced.
+    """
     name, _, rest = text.partition(":")
     if name not in set(Kind):
         raise InputError(f"--schedule: unknown schedule {name!r}; known: {', '.join(Kind)}")
@@ -172,7 +175,7 @@ def parse(text: str) -> Schedule:
             known = ", ".join(sorted(known_here | ({"0, 20, ..."} if kind is Kind.PIECEWISE else set())))
             raise InputError(f"--schedule {text}: cannot use {item!r}; {kind} takes {known}, each once, as key=value")
         given[key] = value
-    missing = _NEEDS[kind] - set(given) - {"rate"}
+    missing = _NEEDS[kind] - set(given) - {"rate"} - ({"initial"} if without_initial else set())
     if missing:
         raise InputError(f"--schedule {text}: {kind} needs {', '.join(sorted(missing))}")
     if given.get("per", "epoch") not in ("epoch", "step"):
@@ -183,7 +186,7 @@ def parse(text: str) -> Schedule:
         if number != int(number):
             raise InputError(f"--schedule {text}: {key} must be a whole number, got {number!r}")
     pieces = tuple((int(key), numbers.pop(key)) for key in list(numbers) if key.isdecimal())
-    initial = numbers.pop("initial", pieces[0][1] if pieces else 1.0)
+    initial = numbers.pop("initial", pieces[0][1] if pieces else 1.0 + numbers.get("end", 0.0))
     period, every = int(whole["period"]), int(whole["every"])
     per_step = given.get("per") == "step"
     return Schedule(kind, initial, period=period, every=every, per_step=per_step, pieces=pieces, **numbers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,9 +13,12 @@ from discreet.accounting import schedules, zcdp
 from discreet.accounting.account import Method, guarantee
 from discreet.accounting.calibrate import calibrate_noise
 from discreet.cli import accounting_options as options
+from discreet.cli.compare_plot import check_target
 from discreet.cli.figures import rounded_up
 from discreet.cli.plan_options import PlanOptions, with_plan
 from discreet.cli.sampling_options import Draws, Sampling
+from discreet.cli.schedule_limits import Spending, picture
+from discreet.cli.schedule_limits import solve as solve_schedule
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved
@@ -33,6 +37,9 @@ AdvantageOption = Annotated[
 ]
 TprOption = Annotated[
     float | None, typer.Option("--tpr", help="The most true positives of an attack whose false positives are --fpr.")
+]
+PlotOption = Annotated[
+    Path | None, typer.Option("--plot", help="With --schedule: picture of noise and what is spent, .png or .svg.")
 ]
 
 
@@ -73,9 +80,14 @@ def calibrate(
     fpr: Annotated[float | None, typer.Option("--fpr", help="False positives, for --tpr.")] = None,
     delta: Annotated[float | None, typer.Option("--delta", help="Delta of the guarantee.")] = None,
     method: options.MethodOption = Method.PLD,
+    plot: PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Find what is left out: --noise, --steps (or --epochs), --rate (or --batch), or the rate of a --schedule."""
+    """Find what is left out: --noise, --steps, --epochs, --rate or --batch; of a --schedule its initial or rate."""
+    if plot is not None:
+        if plan.schedule is None:
+            raise InputError("--plot draws a --schedule; for other plans use discreet plan or discreet compare")
+        check_target(plot)
     given = {"epsilon": epsilon, "rho": rho, "mu": mu, "advantage": advantage, "tpr": tpr}
     limits = {name: value for name, value in given.items() if value is not None}
     if len(limits) != 1:
@@ -85,7 +97,7 @@ def calibrate(
     if (tpr is None) != (fpr is None):
         raise InputError("--tpr and --fpr go together: the most true positives at so many false positives")
     if rho is not None:
-        _rate_for_rho(rho, plan, delta, as_json)
+        _schedule_for_rho(rho, plan, delta, plot, as_json)
         return
     if epsilon is not None and delta is None:
         raise InputError("--epsilon needs --delta")
@@ -98,7 +110,7 @@ def calibrate(
     if plan.noise_list is not None:
         raise InputError("--noise-list leaves nothing to find; give --noise, or find it")
     if plan.schedule is not None:
-        _schedule_rate(plan, limit, as_json)
+        _schedule(plan, limit, plot, as_json)
     elif plan.noise is None:
         _noise(plan, limit, as_json)
     else:
@@ -149,18 +161,18 @@ def _steps_or_rate(plan: PlanOptions, limit: Limit, as_json: bool) -> None:
     _show(limit, event(rate.value), rate.spent, fields, as_json)
 
 
-def _schedule_rate(plan: PlanOptions, limit: Limit, as_json: bool) -> None:
-    from discreet.accounting import solve
-
+def _schedule(plan: PlanOptions, limit: Limit, plot: Path | None, as_json: bool) -> None:
     if plan.noise is not None:
         raise InputError("give --noise or --schedule, not both")
-    draws, epochs, measure = plan.draws, _whole(plan.epochs), limit.measure()
+    draws, measure = plan.draws, limit.measure()
 
     def event(shape: schedules.Schedule, count: int) -> Event:
         phases = shape.phases(options.step_count(None, count, draws.rate), draws.rate)
         return options.PlannedNoise(draws, tuple(phases)).event()
 
     def fits(shape: schedules.Schedule, count: int) -> bool:
+        from discreet.accounting import solve
+
         try:
             releases = event(shape, count)
         except InputError:  # the noise has fallen to nothing
@@ -170,10 +182,12 @@ def _schedule_rate(plan: PlanOptions, limit: Limit, as_json: bool) -> None:
             return solve.fits_epsilon(releases, limit.value, limit.delta, limit.adjacency, limit.method)
         return measure(releases) <= limit.value
 
-    found = schedules.solve_rate(_without_rate(str(plan.schedule)), fits, epochs)
-    assert found.rate is not None
-    whole = event(found, epochs)
-    _show(limit, whole, measure(whole), {"rate": found.rate}, as_json)
+    spending = Spending(limit.name, limit.value, lambda shape, count: measure(event(shape, count)), fits)
+    found = solve_schedule(str(plan.schedule), plan.epochs, spending)
+    whole = event(found.shape, found.epochs)
+    _show(limit, whole, measure(whole), found.fields, as_json)
+    if plot is not None:
+        picture(plot, found, spending)
 
 
 def _show(limit: Limit, event: Event, spent: float, found: dict[str, float], as_json: bool) -> None:
@@ -201,11 +215,11 @@ def _show(limit: Limit, event: Event, spent: float, found: dict[str, float], as_
     )
 
 
-def _rate_for_rho(rho: float, plan: PlanOptions, delta: float | None, as_json: bool) -> None:
+def _schedule_for_rho(rho: float, plan: PlanOptions, delta: float | None, plot: Path | None, as_json: bool) -> None:
     """Yu et al. 2019, Theorem 2: an epoch costs its dearest batch, and epochs add up."""
     rho = checks.positive("--rho", rho)
     if plan.schedule is None:
-        raise InputError("--rho needs --schedule (and --epochs); to calibrate the noise itself give --epsilon")
+        raise InputError("--rho needs --schedule; to calibrate the noise itself give --epsilon")
     if plan.sampling not in (Sampling.POISSON, Sampling.SHUFFLE, Sampling.NONE):
         raise NotProved("--rho counts epochs of disjoint batches; use --sampling shuffle, or --sampling none")
     sampled, adjacency = plan.sampling is not Sampling.NONE, plan.adjacency
@@ -213,35 +227,27 @@ def _rate_for_rho(rho: float, plan: PlanOptions, delta: float | None, as_json: b
         adjacency = Adjacency.ZERO_OUT if sampled else Adjacency.ADD_REMOVE
     if adjacency is Adjacency.ADD_REMOVE and sampled:
         raise NotProved("--rho counts epochs of disjoint batches; use --adjacency zero_out, or --sampling none")
-    ratio, epochs = 4.0 if adjacency is Adjacency.REPLACE_ONE else 1.0, _whole(plan.epochs)
-    found = schedules.solve_rate(
-        _without_rate(plan.schedule), lambda shape, count: ratio * shape.rho(count) <= rho * (1 + 1e-9), epochs
+    ratio = 4.0 if adjacency is Adjacency.REPLACE_ONE else 1.0
+    spending = Spending(
+        "rho",
+        rho,
+        lambda shape, count: ratio * shape.rho(count),
+        lambda shape, count: ratio * shape.rho(count) <= rho * (1 + 1e-9),
     )
-    spent = ratio * found.rho(epochs) * (1 + 1e-12)
-    fields: dict[str, object] = {"rate": found.rate, "epochs": epochs, "rho": spent, "budget": rho}
+    found = solve_schedule(plan.schedule, plan.epochs, spending)
+    spent = ratio * found.shape.rho(found.epochs) * (1 + 1e-12)
+    fields: dict[str, object] = {**found.fields, "epochs": found.epochs, "rho": spent, "budget": rho}
     fields |= {"adjacency": adjacency.value, "method": "zcdp", "kind": "guarantee"}
     if delta is not None:
         fields |= {"epsilon": zcdp.epsilon(spent, delta), "delta": delta}
+    if plot is not None:
+        picture(plot, found, spending)
     if as_json:
         options.echo_json(fields)
         return
     converted = "" if delta is None else f", epsilon {rounded_up(float(str(fields['epsilon'])))} at delta {delta:g}"
+    named = ", ".join(f"{name} {value:.6g}" for name, value in found.fields.items())
     typer.echo(
-        f"rate {found.rate:.6g}: rho {spent:.6g} of {rho:g} after {epochs} epochs{converted}, "
+        f"{named}: rho {spent:.6g} of {rho:g} after {found.epochs} epochs{converted}, "
         f"{adjacency.value}, proved by zcdp for epochs of disjoint batches or without sampling"
     )
-
-
-def _without_rate(schedule: str) -> schedules.Schedule:
-    shape = schedules.parse(schedule)
-    if shape.rate is not None:
-        raise InputError(f"--schedule {schedule}: calibrate finds the rate; leave it out")
-    if shape.per_step:
-        raise InputError(f"--schedule {schedule}: calibrate counts epochs; leave out per=step")
-    return shape
-
-
-def _whole(epochs: float | None) -> int:
-    if epochs is None or not epochs >= 1 or epochs != int(epochs):
-        raise InputError(f"--epochs must be a whole number of at least 1 to calibrate a --schedule, got {epochs!r}")
-    return int(epochs)

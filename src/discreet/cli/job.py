@@ -63,7 +63,7 @@ class Job:
         training = Training(
             self.recipe.plan(),
             model,
-            _criterion(split.train[1].is_floating_point()),
+            criterion_for(split.train[1].is_floating_point()),
             optimizer,
             self.recipe.augmented(split.train),
             units=split.units,
@@ -98,5 +98,6 @@ class Job:
         (self.folder / _FILE).write_text(json.dumps(facts, indent=2) + "\n")
 
 
-def _criterion(regression: bool) -> Criterion:
+def criterion_for(regression: bool) -> Criterion:
+    """The loss that a recipe trains with: squared error for numbers, cross entropy for classes."""
     return nn.MSELoss() if regression else nn.CrossEntropyLoss()

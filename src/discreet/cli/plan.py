@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli import prices
+from discreet.cli import prices, wall_time
 from discreet.cli.accounting_options import JsonOption, echo_json
 from discreet.cli.figures import rounded_up
 
@@ -27,17 +27,22 @@ def plan(
     holdout: HoldoutOption = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, overrides the recipe.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Picture of noise and epsilon: .png or .svg.")] = None,
+    probe: Annotated[
+        bool, typer.Option("--probe/--no-probe", help="Time a few private steps on random data, for the wall time.")
+    ] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Show steps, noise over time and epsilon over time of a recipe; charge, read and train nothing."""
+    """Show steps, noise, epsilon and time of a recipe; charge nothing, and read and train on no data."""
     from discreet.cli.compare_plot import check_target
     from discreet.plan import AdaptivePlan
     from discreet.recipes import load_recipe
 
     if plot is not None:
         check_target(plot)
-    found = load_recipe(recipe, settings or [], {} if holdout is None else {"holdout": holdout}).plan()
+    loaded = load_recipe(recipe, settings or [], {} if holdout is None else {"holdout": holdout})
+    found = loaded.plan()
     facts = _adaptive(found) if isinstance(found, AdaptivePlan) else _fixed(found)
+    facts["wall_seconds"] = wall_time.expected(loaded, found) if probe else None
     if plot is not None:
         from discreet.cli.plan_plot import draw
 
@@ -47,10 +52,15 @@ def plan(
         return
     for line in _lines(facts):
         typer.echo(line)
+    if facts["wall_seconds"] is not None:
+        typer.echo(
+            f"about {wall_time.in_words(facts['wall_seconds'])} on this machine, from a few steps on random data"
+        )
 
 
 def _fixed(plan: Plan) -> dict[str, Any]:
     """What a fixed plan comes to."""
+    from discreet.plan.order import steps_among
     from discreet.publication.report import epsilon_curve
 
     promised = plan.guarantee()
@@ -64,7 +74,7 @@ def _fixed(plan: Plan) -> dict[str, Any]:
         "batches": [list(phase) for phase in plan.batches],
         "epsilon_without_metrics": prices.without_metrics(plan),
         "noise": [[phase.multiplier, phase.steps] for phase in plan.noise],
-        "epsilon_over_steps": [[point.step, point.upper] for point in curve],
+        "epsilon_over_steps": [[steps_among(plan, point.step), point.upper] for point in curve],
     }
 
 

@@ -30,9 +30,11 @@ def draw(path: Path, facts: Mapping[str, Any]) -> None:
         _stairs(axes, facts["batches"], "Expected batch")
     if "filter" in facts:
         _reach(below, facts)
+    elif "spent" in facts:
+        _spent(below, facts["spent"], facts["spent_title"], facts["budget"])
     else:
         _epsilon(below, facts)
-    below.set_xlabel("steps")
+    below.set_xlabel(facts.get("over", "steps"))
     for axes in (above, *between, below):
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color="#d9dee4", linewidth=0.8)
@@ -62,15 +64,24 @@ def _stairs(axes: Axes, phases: Sequence[Sequence[float]], title: str, style: An
 def _epsilon(axes: Axes, facts: Mapping[str, Any]) -> None:
     points = facts["epsilon_over_steps"]
     title = f"Epsilon of the first steps, at most, at delta {facts['delta']:g}"
-    axes.set_title(title, loc="left", fontsize=11)
-    if not points:
-        axes.text(0.5, 0.5, "nothing is proved", transform=axes.transAxes, ha="center", color=_MUTED)
+    if points:
+        _spent(axes, points, title, None)
         return
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.text(0.5, 0.5, "nothing is proved", transform=axes.transAxes, ha="center", color=_MUTED)
+
+
+def _spent(axes: Axes, points: Sequence[Sequence[float]], title: str, budget: float | None) -> None:
+    """(steps, what they spend at most), and the budget where there is one."""
+    axes.set_title(title, loc="left", fontsize=11)
+    if budget is not None:
+        axes.axhline(budget, color=_MUTED, linewidth=1, linestyle=(0, (1.2, 1.6)))
+        axes.annotate(f"budget {budget:g}", (0, budget), (4, -4), textcoords="offset points", color=_MUTED, va="top")
     axes.plot([0, *(p[0] for p in points)], [0, *(p[1] for p in points)], color=_ACCENT, marker="o", markersize=3.5)
-    axes.set_ylim(0, 1.15 * points[-1][1])
-    axes.annotate(
-        rounded_up(points[-1][1], 4), (points[-1][0], points[-1][1]), (0, 6), textcoords="offset points", ha="right"
-    )
+    axes.set_ylim(0, 1.15 * max(points[-1][1], budget or 0.0))
+    end, spent = points[-1]
+    height = spent if budget is None else max(spent, budget)  # not on the line of the budget
+    axes.annotate(rounded_up(spent, 4), (end, height), (0, 6), textcoords="offset points", ha="right")
 
 
 def _reach(axes: Axes, facts: Mapping[str, Any]) -> None:

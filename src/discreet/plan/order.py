@@ -63,6 +63,15 @@ def first_steps(
     return Compose(tuple(found))
 
 
+def steps_among(plan: Plan, count: int) -> int:
+    """How many of the first `count` charged steps are steps of training."""
+    found, left = 0, count
+    for stretch in order(plan):
+        taken = min(stretch.length, left)
+        found, left = found + (taken if stretch.metric is None else 0), left - taken
+    return found
+
+
 def next_block(plan: Plan, position: int) -> tuple[Event, ...]:
     """The events of the next block when `position` steps are charged already, at most to the end of the plan.
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import torch
 import yaml
 from pydantic import Field, field_validator, model_validator
-from torch import nn
+from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from discreet.accounting import schedules
@@ -37,6 +37,7 @@ from discreet.plan.policies import Policy
 from discreet.plan.sampling import Count, Rate
 from discreet.plan.validation import Frozen, read_yaml, validate
 from discreet.recipes.bought import RecipeMetric, Share, priced
+from discreet.recipes.example import example
 from discreet.recipes.fixed import Features, build_front_end, named, with_features
 from discreet.recipes.models import MODELS
 from discreet.recipes.named import OPTIMIZERS, SCHEDULERS, Named, known
@@ -268,6 +269,10 @@ class Recipe(Frozen):
         """The optimizer over the model's parameters."""
         optimizer: torch.optim.Optimizer = self.optimizer.build(OPTIMIZERS, model.parameters())
         return optimizer
+
+    def example(self) -> tuple[Tensor, Tensor] | None:
+        """One random example of the shape of the data, where the recipe tells it; no data is read."""
+        return example(self.data, self.model.model_extra or {})
 
     def build_scheduler(self, optimizer: torch.optim.Optimizer) -> LRScheduler | None:
         """What changes the learning rate, if anything does."""

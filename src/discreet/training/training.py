@@ -197,7 +197,7 @@ class Training:
             stop_requests() as stop,
             progress_bar(steps, epsilon, show=progress) as advance,
         ):
-            self._watch.early = early
+            self._watch.follow(early, {metric.name for metric in self.plan.metrics})
             while not self._watch.enough and session.ready():
                 with session.step() as step:
                     for chunk in step.chunks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from torch import Tensor, nn
@@ -41,6 +42,12 @@ class Watch:
         """Take note of the model after the release of step `position`."""
         if self._average is not None:
             self._average.update(position)
+
+    def follow(self, early: EarlyStopping | None, names: Collection[str]) -> None:
+        """Take `early` as the rule of the run, which buys metrics of these `names`."""
+        if early is not None and is_bought(early.metric) and early.metric not in names:
+            raise InputError(f"early stopping looks at {early.metric}, which the plan does not buy; add it to metrics")
+        self.early = early
 
     def note(self, bought: Bought) -> None:
         """Keep a metric that was bought, and the model if it is the best by it."""
