@@ -8,13 +8,13 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ledgers import PLAN, STEP, filled, guarantee, sql, three
+from ledgers import PLAN, STEP, filled, guarantee, refused, sql, three, whole
 
 from discreet.core.errors import BudgetExhausted, LedgerError
 from discreet.core.events import Event
@@ -24,24 +24,6 @@ from discreet.ledger import Ledger, chain, store
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "ledger.sqlite"
-
-
-def refused(action: Callable[[], object], *parts: str) -> None:
-    """The action is a `LedgerError` of one line that says all of this."""
-    with pytest.raises(LedgerError) as caught:
-        action()
-    said = str(caught.value)
-    assert "\n" not in said
-    for part in parts:
-        assert part in said
-
-
-def whole(path: Path | str, run: str, steps: int) -> None:
-    """The chain is intact and has these charges."""
-    ledger = Ledger(path)
-    ledger.verify()
-    assert ledger.charged_steps(run) == steps
-    ledger.close()
 
 
 def reserve_until_it_fails(ledger: Ledger, run: str) -> tuple[int, LedgerError]:
@@ -246,78 +228,6 @@ def test_time_may_stand_still(path: Path, clock: type[Clock]) -> None:
     assert len({at for (at,) in sql(path, "SELECT at FROM discreet_entries")}) == 1
     whole(path, run, 9)
     assert count == 9
-
-
-# Files that are no ledgers --------------------------------------------------------------------------------------------
-
-
-def test_what_is_no_database(path: Path, tmp_path: Path) -> None:
-    path.write_bytes(b"this is not a database, but it is long enough to be looked at" * 20)
-    before = path.read_bytes()
-    refused(lambda: Ledger(path), "not a database", "name another one")
-    assert path.read_bytes() == before
-    refused(lambda: Ledger(tmp_path), "unable to open")
-    refused(lambda: Ledger(tmp_path / "nowhere" / "ledger.sqlite"), "nowhere", "check that the folder exists")
-    refused(lambda: Ledger(""), "unable to open")
-
-
-def test_a_damaged_file(path: Path) -> None:
-    run, _ = filled(path)
-    content = bytearray(path.read_bytes())
-    content[4096:] = bytes(len(content) - 4096)
-    path.write_bytes(content)
-
-    def use() -> None:
-        ledger = Ledger(path)
-        try:
-            ledger.reserve(run, 0, three)
-        finally:
-            ledger.close()
-
-    refused(use, "ledger")
-
-
-def test_another_table_of_that_name(path: Path) -> None:
-    sql(path, "CREATE TABLE discreet_entries (number INTEGER)")
-    refused(lambda: Ledger(path).verify(), "no such column")
-
-
-@pytest.mark.parametrize("address", ["mysql://host/db", "sqlite:///x", "https://host", "postgres://host/db"])
-def test_addresses_that_are_not_served(address: str) -> None:
-    refused(lambda: Ledger(address), "postgresql://")
-
-
-@pytest.mark.parametrize("name", ["what?mode=memory", "50%20percent", "a b#c", "semi;colon", ":memory:", "file:x"])
-def test_the_ledger_is_where_its_path_says(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / name
-    folder.mkdir()
-    for where in (folder / "ledger.sqlite", tmp_path / f"{name}.sqlite"):
-        filled(where)
-        assert len(sql(where, "SELECT number FROM discreet_entries")) == 9
-    monkeypatch.chdir(tmp_path / name)
-    for relative in (name, f"{name}/../other"):
-        (folder / name).unlink(missing_ok=True)
-        if "/" in relative:
-            (folder / name).mkdir()
-        filled(relative)
-        assert len(sql(Path(relative), "SELECT number FROM discreet_entries")) == 9
-
-
-def test_a_relative_path_means_the_same_file_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    ledger = Ledger("ledger.sqlite")
-    run = ledger.open_run(PLAN, guarantee())
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    again = Ledger(ledger.where)
-    assert again.start_attempt(run, PLAN) == 0
-    ledger.close()
-    again.close()
-
-
-def test_a_ledger_that_must_be_there_is_not_made(path: Path) -> None:
-    refused(lambda: Ledger(path, create=False), "there is no ledger", "restore it")
-    assert not path.exists()
 
 
 # Callers ------------------------------------------------------------------------------------------------------------

@@ -130,6 +130,8 @@ def test_knobs_are_finite_and_positive(value: Any) -> None:
         ({"most_steps": 0}, "most_steps"),
         ({"epsilon": math.nan}, "epsilon"),
         ({"population": 50, "sampling": NoSampling(), "every": 1.5}, "whole number of epochs"),
+        ({"unit": "user"}, "protects single rows; use a fixed Plan for users"),
+        ({"unit": "household"}, "unit"),
     ],
 )
 def test_plans_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:

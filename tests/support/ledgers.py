@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from discreet.core.adjacency import Adjacency, Unit
+from discreet.core.errors import LedgerError
 from discreet.core.events import Event, Gaussian, Poisson
 from discreet.core.guarantee import Guarantee
 from discreet.ledger import Budget, Ledger
@@ -53,3 +56,21 @@ def sql(path: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         return found
     finally:
         connection.close()
+
+
+def refused(action: Callable[[], object], *parts: str) -> None:
+    """The action is a `LedgerError` of one line that says all of this."""
+    with pytest.raises(LedgerError) as caught:
+        action()
+    said = str(caught.value)
+    assert "\n" not in said
+    for part in parts:
+        assert part in said
+
+
+def whole(path: Path | str, run: str, steps: int) -> None:
+    """The chain is intact and has these charges."""
+    ledger = Ledger(path)
+    ledger.verify()
+    assert ledger.charged_steps(run) == steps
+    ledger.close()

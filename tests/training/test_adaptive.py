@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from problems import Recorded, blobs, linear, tiny_training
+from adaptive_runs import VALIDATION, adaptive
+from problems import blobs, linear, tiny_training
 
 from discreet.accounting.admission import propose
-from discreet.accounting.filters import as_dict
 from discreet.core.errors import BudgetExhausted, InputError
-from discreet.core.event_json import from_json, to_json
+from discreet.core.event_json import from_json
 from discreet.core.events import Compose, Gaussian, Poisson, Repeat, flatten, steps_of
 from discreet.core.release import Receipt
 from discreet.ledger import Ledger
 from discreet.plan import (
-    AdaptivePlan,
     BatchByProgress,
     Constant,
     Counts,
@@ -31,34 +26,11 @@ from discreet.plan import (
     Knobs,
     NoiseByProgress,
     NoSampling,
-    PoissonSampling,
     ShuffleSampling,
     ValidationDecay,
 )
-from discreet.publication.recompute import filters as independent
 from discreet.randomness import TestStream
 from discreet.training import session as session_module
-from discreet.training.control import Control, Progress
-from discreet.training.early import EarlyStopping
-from discreet.training.trained import Evaluation
-
-VALIDATION = blobs(9, seed=1)
-
-
-def adaptive(policy: Any = None, sampling: Any = None, **changes: Any) -> AdaptivePlan:
-    """Twelve of 24 rows a step, decisions every two epochs (four steps), blocks of three."""
-    given: dict[str, Any] = {
-        "epsilon": 20.0,
-        "delta": 1e-5,
-        "population": 24,
-        "clip_norm": 1.0,
-        "policy": policy or Constant(),
-        "noise_multiplier": 3.0,
-        "most_steps": 24,
-        "every": 2.0,
-        "block": 3,
-    }
-    return AdaptivePlan.make(sampling or PoissonSampling(rate=0.5), **(given | changes))
 
 
 def charged(folder: Path, run: str) -> tuple[list[Any], tuple[float, ...]]:
@@ -158,37 +130,11 @@ def test_the_sampler_and_the_divisor_are_those_of_the_charged_event(
     assert used == [(0.5, 12.0)] * 4 + [(0.125, 3.0)] * 16
 
 
-@pytest.mark.parametrize(
-    "decision",
-    [
-        math.nan,
-        -1.0,
-        "more",
-        (1.0, 2.0),
-        Knobs(2.0, 25.0),
-        Knobs(1e-200, 12.0),
-        lambda: Knobs(math.nan, 12.0),
-        lambda: Knobs(-2.0, 12.0),
-        lambda: Knobs(2.0, math.nan),
-    ],
-)
-def test_what_a_policy_cannot_mean_is_an_error_before_data_is_read(tmp_path: Path, decision: Any) -> None:
-    data = Recorded()
-
-    def policy(phase: int, history: History) -> Any:
-        if phase == 0:
-            return history.knobs
-        data.reads.clear()
-        return decision() if callable(decision) else decision
-
-    training = tiny_training(tmp_path, plan=adaptive(policy), data=data)
-    data.on_read = lambda _: None
-    with pytest.raises(InputError):
-        training.run()
-    assert data.reads == []
-    ledger = Ledger(tmp_path / "run" / "ledger.sqlite")
-    assert sum(entry.steps for entry in ledger.entries() if entry.kind == "reservation") == 4
-    ledger.close()
+def test_users_have_no_adaptive_plan(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="protects single rows; use a fixed Plan for users"):
+        adaptive(unit="user")
+    with pytest.raises(InputError, match="units was given, but the plan protects single rows"):
+        tiny_training(tmp_path, plan=adaptive(), units=list(range(24)))
 
 
 def test_the_filter_ends_a_run_cleanly_and_nothing_more_can_be_taken(tmp_path: Path) -> None:
@@ -279,127 +225,3 @@ def test_counts_need_classes(tmp_path: Path) -> None:
         )
     with pytest.raises(InputError, match="give public_validation"):
         tiny_training(tmp_path, plan=adaptive(ValidationDecay()))
-
-
-# Random policies -----------------------------------------------------------------------------------------------------
-
-KINDS: list[tuple[str, Any]] = [
-    ("rdp-curve", PoissonSampling(rate=0.25)),
-    ("rdp-order", PoissonSampling(rate=0.25)),
-    ("zcdp", NoSampling()),
-    ("gdp", NoSampling()),
-]
-
-
-@pytest.fixture(scope="module")
-def ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledger]:
-    opened = Ledger(tmp_path_factory.mktemp("policies") / "ledger.sqlite")
-    yield opened
-    opened.close()
-
-
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(
-    which=st.integers(0, 3),
-    decisions=st.lists(
-        st.tuples(st.sampled_from([0.3, 0.7, 1.0, 2.3, 9.1, 40.0]), st.sampled_from([0.05, 0.25, 0.8, 1.0])),
-        min_size=1,
-        max_size=5,
-    ),
-    epsilon=st.sampled_from([0.5, 3.0, 20.0]),
-    block=st.integers(2, 9),
-    count=st.sampled_from([None, 3.0, 40.0]),
-)
-def test_random_policies_never_overspend_and_ledger_and_filter_agree_to_the_last_bit(
-    ledger: Ledger,
-    which: int,
-    decisions: list[tuple[float, float]],
-    epsilon: float,
-    block: int,
-    count: float | None,
-) -> None:
-    """The controller alone, on a real ledger: 60 policies that take any turn, over all four filters."""
-    kind, sampling = KINDS[which]
-
-    def policy(phase: int, history: History) -> Knobs | None:
-        if phase >= 2 * len(decisions):
-            return None
-        noise, rate = decisions[phase % len(decisions)]
-        return Knobs(noise, 100 * rate if kind.startswith("rdp") else 100.0)
-
-    plan = adaptive(
-        policy,
-        sampling,
-        epsilon=epsilon,
-        population=100,
-        filter_kind=kind,
-        noise_multiplier=20.0,
-        most_steps=60,
-        block=block,
-        counts=None if count is None else Counts(noise=count),
-        every=4.0,
-    )
-    run = ledger.open_run(plan.fingerprint(), plan.guarantee(), "", plan.own_filter)
-    attempt = ledger.start_attempt(run, plan.fingerprint())
-    control = Control(plan, Progress([]), spent=lambda: ledger.amounts(run), metrics=dict, buy=lambda *_: 1.0)
-    position = 0
-    while receipts := control.reserve(lambda admission: ledger.reserve(run, attempt, admission), position):
-        position = receipts[-1].position + 1
-    spent = ledger.spent(run)
-    amounts = ledger.amounts(run)
-    assert amounts == plan.filter.cost(spent)
-    assert all(amount <= limit for amount, limit in zip(amounts, plan.filter.limits, strict=True))
-    assert ledger.charged_steps(run) <= 60
-    assert plan.guarantee().epsilon <= epsilon
-    if position:
-        assert independent.excess(as_dict(plan.filter), to_json(spent)) <= 1 + 4e-4
-    assert control.progress.ended is not None
-
-
-# Early stopping ------------------------------------------------------------------------------------------------------
-
-
-def evaluations(*values: float) -> list[Evaluation]:
-    return [Evaluation(i, {"accuracy": value, "loss": 1 - value}) for i, value in enumerate(values)]
-
-
-def test_patience_counts_evaluations_without_improvement() -> None:
-    rule = EarlyStopping("accuracy", patience=2)
-    assert not rule.should_stop(evaluations(0.5, 0.4))
-    assert rule.should_stop(evaluations(0.5, 0.4, 0.5))
-    assert not rule.should_stop(evaluations(0.5, 0.4, 0.51, 0.2))
-    assert EarlyStopping("accuracy", patience=2, least=0.1).should_stop(evaluations(0.5, 0.55, 0.58))
-    assert EarlyStopping("loss", patience=1).should_stop(evaluations(0.5, 0.4))
-    assert not EarlyStopping("accuracy", patience=None).should_stop(evaluations(*[0.5] * 50))
-    assert rule.is_best(evaluations(0.4, 0.5))
-    assert not rule.is_best(evaluations(0.5, 0.5))
-
-
-@pytest.mark.parametrize("kind", ["fixed", "adaptive"])
-def test_stopping_early_keeps_the_guarantee_and_the_best_model(tmp_path: Path, kind: str) -> None:
-    changes: dict[str, Any] = {} if kind == "fixed" else {"plan": adaptive()}
-    model = linear()
-    optimizer = torch.optim.SGD(model.parameters(), lr=50.0)  # so large a rate that accuracies jump about
-    training = tiny_training(tmp_path, model=model, optimizer=optimizer, public_validation=VALIDATION, **changes)
-    trained = training.run(evaluate_every=1, early=EarlyStopping(patience=2))
-    values = [evaluation.metrics["validation_accuracy"] for evaluation in trained.evaluations]
-    best = max(values)
-    assert values[-1] == best
-    scores = trained.model(VALIDATION[0]).argmax(1)
-    assert float((scores == VALIDATION[1]).float().mean()) == pytest.approx(best)
-    assert trained.charged_steps < training.plan.steps
-    assert trained.plan.guarantee() == training.plan.guarantee()
-
-
-def test_evaluations_are_not_lost_to_bought_counts(tmp_path: Path) -> None:
-    """Four steps and a count a phase: every fifth place is a count, and the step after it is evaluated."""
-    plan = adaptive(counts=Counts(noise=5.0))
-    trained = tiny_training(tmp_path, plan=plan, public_test=VALIDATION).run(evaluate_every=5)
-    assert [evaluation.step for evaluation in trained.evaluations] == [6, 11, 16, 21, 24]
-
-
-def test_early_stopping_needs_something_public(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="needs public_validation"):
-        tiny_training(tmp_path / "a").run(evaluate_every=1, early=EarlyStopping())
-    with pytest.raises(InputError, match="looks at 'validation_accuracy'; known here: loss, accuracy"):
-        tiny_training(tmp_path / "b", public_test=VALIDATION).run(evaluate_every=1, early=EarlyStopping())

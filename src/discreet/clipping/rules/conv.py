@@ -18,7 +18,7 @@ from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 
 from discreet.clipping.rules import base
 from discreet.clipping.rules.base import Formed, rule, scaled
-from discreet.clipping.rules.linear import MANY, gram_squares, outer_lengths
+from discreet.clipping.rules.linear import MANY, gram_and_rounding
 
 _WEIGHT_OF: dict[int, Callable[..., Tensor]] = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
 
@@ -62,8 +62,7 @@ class Convolution(Formed):
         parts = []
         for start, stop in self._small_blocks(0, self.examples):
             points, columns = self._columns(start, stop)
-            a, g = columns.transpose(1, 2), points.transpose(1, 2)
-            squares = base.with_rounding(gram_squares(a, g), outer_lengths(a, g), self._places, g.dtype)
+            squares = gram_and_rounding(columns.transpose(1, 2), points.transpose(1, 2))
             parts.append(squares.view(-1, self._groups).sum(1))
         return torch.cat(parts)
 

@@ -74,10 +74,8 @@ class LinearRule(Rule):
             self._products = torch.bmm(g.transpose(1, 2), a)
             return squared_norms(self._products)
         if gram > products:
-            squares = self._in_blocks(a, g, size, _from_products)
-        else:
-            squares = self._in_blocks(a, g, 2 * positions**2, gram_squares)
-        return with_rounding(squares, outer_lengths(a, g), positions, g.dtype)
+            return self._in_blocks(a, g, size, _products_and_rounding)
+        return self._in_blocks(a, g, 2 * positions**2, gram_and_rounding)
 
     def lengths(self, name: str) -> Tensor:
         return super().lengths(name) if name == "bias" else outer_lengths(*self._positions())
@@ -131,9 +129,13 @@ def _from_products(a: Tensor, g: Tensor) -> Tensor:
 
 def outer_lengths(a: Tensor, g: Tensor) -> Tensor:
     """What the norms of the outer products g_t a_t^T of an example add up to: float64, shape (batch,)."""
-    given, pulled = (torch.linalg.vector_norm(part, dim=2, dtype=torch.float64) for part in (a, g))
+    given, pulled = (torch.linalg.vector_norm(part, dim=2).double() for part in (a, g))
     total: Tensor = (given * pulled).sum(1)
     return total
+
+
+def _products_and_rounding(a: Tensor, g: Tensor) -> Tensor:
+    return with_rounding(_from_products(a, g), outer_lengths(a, g), a.shape[1], g.dtype)
 
 
 def _pairs(a: Tensor, g: Tensor, start: int, stop: int) -> Tensor:
@@ -142,8 +144,16 @@ def _pairs(a: Tensor, g: Tensor, start: int, stop: int) -> Tensor:
     return products[0].mul_(products[1])
 
 
-def gram_squares(a: Tensor, g: Tensor) -> Tensor:
-    """Squared norms of sums over positions of outer products g_t a_t^T, by Gram matrices; float64, shape (batch,).
+def gram_and_rounding(a: Tensor, g: Tensor) -> Tensor:
+    """What a sum is clipped by that is formed elsewhere: `gram_squares`, with the rounding of positions that cancel."""
+    squares, unrelated = gram_squares(a, g)
+    positions = a.shape[1]
+    return with_rounding(squares, (positions * unrelated).sqrt(), positions, g.dtype)
+
+
+def gram_squares(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    """Squared norms of sums over positions of outer products g_t a_t^T, by Gram matrices, and what they would be if
+    all positions were at right angles; float64, shape (batch,).
 
     Where positions cancel, rounding is all that is left of such a sum, so there the products themselves are measured.
     """
@@ -160,4 +170,4 @@ def gram_squares(a: Tensor, g: Tensor) -> Tensor:
     if bool(doubtful.any()):
         for i in doubtful.nonzero().flatten().tolist():
             squares[i] = _from_products(a[i : i + 1].double(), g[i : i + 1].double())[0]
-    return squares
+    return squares, unrelated
