@@ -242,10 +242,10 @@ def with_rounding(squares: Tensor, terms: Tensor, count: int | Tensor, dtype: to
 
     The weighted sum over a batch is formed in `dtype`, and its rounding is in proportion to the terms. Where little is
     left of an example's terms, a weight made for that little would let the rounding through, so there the rounding is
-    measured with it: 32 units in the last place of the terms.
+    measured with it: 32 units in the last place of the terms. Terms beyond all range make the norm not finite.
     """
     room = 32 * torch.finfo(dtype).eps * terms
-    cancelled = squares * _CANCELLED * count < terms.square()
+    cancelled = ~(squares * _CANCELLED * count >= terms.square())  # also where one of them is not a number
     return torch.where(cancelled, (squares.sqrt() + room).square(), squares)
 
 
