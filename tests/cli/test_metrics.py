@@ -82,9 +82,7 @@ def test_training_metrics_are_priced_before_the_run(capsys: Capture) -> None:
     assert "buys training accuracy 3 times, each +/- 0.05 (one standard deviation)" in out
     assert "without them" in out
     assert run(["train", "mine.yaml", "--data", "mine.npz", "--out", "out", "--json"]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    bought = json.loads(out)["bought"]
+    bought = json.loads(capsys.readouterr().out)["bought"]
     assert [one["metric"] for one in bought] == ["training_accuracy"] * 3 + ["training_loss"]
 
 

@@ -30,7 +30,7 @@ import torch
 from layers import Around, Problem, Tied, Twice, criterion
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Accumulator, Clip, bookkeeping, capture, engines, private_parameters
+from discreet.clipping import ENGINES, Accumulator, Clip, bookkeeping, capture, engines, factor, private_parameters
 from discreet.clipping.rules import base, linear
 
 NORM = 0.05
@@ -119,10 +119,8 @@ CHECKS = (check_agreement, check_bound, check_chunks, check_left_as_found)
 
 
 def clip_norm_stored_twice(patch: pytest.MonkeyPatch) -> None:
-    real, both = bookkeeping.clip_factor, (engines.clipped, engines.clipped_sum)
-    patch.setattr(bookkeeping, "clip_factor", lambda norms, norm, terms: real(norms, 1.05 * norm, terms))
-    patch.setattr(engines, "clipped", lambda rows, norm: both[0](rows, 1.05 * norm))
-    patch.setattr(engines, "clipped_sum", lambda rows, norm: both[1](rows, 1.05 * norm))
+    real = factor.clip_factor
+    patch.setattr(factor, "clip_factor", lambda norms, norm, *rest: real(norms, 1.05 * norm, *rest))
 
 
 def half_precision_norms(patch: pytest.MonkeyPatch) -> None:
@@ -143,7 +141,7 @@ def loss_divided_before_clipping(patch: pytest.MonkeyPatch) -> None:
 
 
 def cross_term_dropped(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(bookkeeping, "_squares", lambda held: sum(one.squares(name) for one, name in held))
+    patch.setattr(bookkeeping, "_squares", lambda held, scale: sum(one.squares(name) for one, name in held))
     patch.setattr(linear.LinearRule, "join", lambda self, others: None)
     patch.setattr(engines, "functional_call", functools.partial(engines.functional_call, tie_weights=False))
 

@@ -130,7 +130,7 @@ def failing(model: Mixed, place: str) -> Iterator[Callable[[Tensor, Tensor], Ten
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Fuse, "place", place)
         if place == "clipping":
-            for module, name in ((bookkeeping, "clip_factor"), (engines, "clipped"), (engines, "clipped_sum")):
+            for module, name in ((bookkeeping, "decide"), (engines, "clipped"), (engines, "clipped_sum")):
                 patch.setattr(module, name, stop)
         if place == "rule":
             patch.setattr(linear.LinearRule, "total", stop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +87,9 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     seen: list[float] = []
     real = tell_noise
 
-    def spy(optimizer: torch.optim.Optimizer, std: float) -> None:
+    def spy(optimizer: torch.optim.Optimizer, std: float, scales: Mapping[torch.Tensor, torch.Tensor] | None) -> None:
         seen.append(std)
-        real(optimizer, std)
+        real(optimizer, std, scales)
 
     monkeypatch.setattr(session_module, "tell_noise", spy)
     return seen

@@ -11,7 +11,7 @@ import pytest
 from problems import tiny_plan, tiny_training
 from scipy import stats
 
-from discreet.clipping import ENGINES, Accumulator, bookkeeping, engines
+from discreet.clipping import ENGINES, Accumulator, Clip, factor
 from discreet.core.errors import InputError, PrivacyViolation, UnsupportedModel
 from discreet.mechanism import gaussian
 from discreet.randomness import NOISE_SAMPLERS
@@ -44,14 +44,14 @@ def engine_off(name: str) -> Plant:
 
     def plant(patch: pytest.MonkeyPatch) -> None:
         if name == "bookkeeping":
-            real = bookkeeping.clip_factor
-            patch.setattr(bookkeeping, "clip_factor", lambda norms, norm, terms: real(norms, 1.01 * norm, terms))
+            real = factor.clip_factor
+            patch.setattr(factor, "clip_factor", lambda norms, norm, *rest: real(norms, 1.01 * norm, *rest))
             return
         clips = ENGINES[name].clipped_sum
         wrong = replace(
             ENGINES[name],
             clipped_sum=lambda m, c, x, y, clip, units=None: clips(
-                m, c, x, y, engines.Clip(1.01 * clip.norm, clip.grid), units
+                m, c, x, y, Clip(1.01 * clip.norm, clip.grid), units
             ),
         )
         patch.setitem(ENGINES, name, wrong)

@@ -122,6 +122,7 @@ def _squares(held: list[Share], scale: Tensor | None) -> Tensor:
 
 
 def _scaled_squares(rows: Tensor, scale: Tensor) -> Tensor:
+    rows = rows.reshape(-1, *scale.shape)
     squares = base.squared_norms(divided(rows, scale))
     beyond = ~torch.isfinite(squares)
     if bool(beyond.any()):  # of single precision, perhaps

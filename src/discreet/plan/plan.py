@@ -130,12 +130,11 @@ class Plan(Frozen):
 
         `noise_multiplier` is one number, a list of (multiplier, steps) that adds up to `steps`, or a schedule
         (`accounting.schedules`), per epoch or per step; so is `clip_norm`. For other ways to clip give `clipping`
-        instead (`plan.clipping`). To meet a budget, leave it out, or give its shape, and call
-        `calibrate`, which scales it. With `unit="user"`, population and batches count users, and a step uses at most
-        `rows_per_unit` rows of each. `batches` changes the expected batch of Poisson sampling over the steps, by a list
-        of (expected batch, steps) or a schedule. `metrics` are bought at the steps that they name. `holdout` is the
-        share of the population that is never trained on, for metrics; batches are drawn from the others. `odometer`
-        (`renyi`, or an object) is read at the end; `stop_at` ends the run before it would read more.
+        instead (`plan.clipping`). To meet a budget, leave the noise out, or give its shape, and call `calibrate`. With
+        `unit="user"`, population and batches count users; a step uses at most `rows_per_unit` rows of each. `batches`
+        changes the expected batch of Poisson sampling, by a list of (expected batch, steps) or a schedule. `metrics`
+        are bought at the steps that they name; `holdout` is the share of the population that is never trained on.
+        `odometer` (`renyi`, or an object) is read at the end; `stop_at` ends the run before it would read more.
         """
         held = as_holdout(holdout)
         population = population if held is None else held.training_units(population)

@@ -110,15 +110,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
     events = charged(trained.entries) if isinstance(plan, AdaptivePlan) else plan.event()
     return {
         "format": FORMAT,
-        "claim": {
-            "kind": guarantee.kind,
-            "epsilon": guarantee.epsilon,
-            "lower": guarantee.lower if trained.charged_steps == plan.charges else None,
-            "delta": guarantee.delta,
-            "adjacency": guarantee.adjacency.value,
-            "unit": guarantee.unit.value,
-            "method": guarantee.method,
-        },
+        "claim": _claim(guarantee, whole=trained.charged_steps == plan.charges),
         "plan": plan.model_dump(mode="json"),
         "plan_fingerprint": plan.fingerprint(),
         "events": to_json(events),
@@ -151,6 +143,18 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         ],
         "bought_metrics": [_bought(one) for one in trained.bought],
         "software": _software(),
+    }
+
+
+def _claim(guarantee: Guarantee, *, whole: bool) -> dict[str, Any]:
+    return {
+        "kind": guarantee.kind,
+        "epsilon": guarantee.epsilon,
+        "lower": guarantee.lower if whole else None,
+        "delta": guarantee.delta,
+        "adjacency": guarantee.adjacency.value,
+        "unit": guarantee.unit.value,
+        "method": guarantee.method,
     }
 
 
