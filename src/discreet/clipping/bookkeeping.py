@@ -50,7 +50,7 @@ def clipped_sums(
         none = torch.zeros(count, dtype=torch.float64, device=inputs.device)
         squares = {name: _squares(held, scales.get(name)) if held else none for name, held in shares.items()}
         decision = decide(clip, squares, {name: parameter.numel() for name, parameter in parameters.items()})
-        least = _smallest(parameters)
+        least = _smallest(parameters) if clip.scales is None else 0.0  # with scales, `_total` looks for itself
         weights = {name: weight.masked_fill(weight < least, 0.0) for name, weight in decision.weights.items()}
         if bool(decision.unusable.any()):
             for one in {id(one): one for held in shares.values() for one, _ in held}.values():
