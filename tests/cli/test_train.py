@@ -90,7 +90,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     assert err == ""
     facts = json.loads(out)
-    assert set(facts) == {"folder", "epsilon", "delta", "steps", "public_test"}
+    assert set(facts) == {"folder", "epsilon", "delta", "steps", "public_test", "bought"}
     assert facts["folder"] == "deep/model"
     assert 1.9 < facts["epsilon"] <= 2.0
     assert facts["delta"] == 1e-3
