@@ -134,7 +134,7 @@ class Plan(Frozen):
         `unit="user"`, population and batches count users; a step uses at most `rows_per_unit` rows of each. `batches`
         changes the expected batch of Poisson sampling, by a list of (expected batch, steps) or a schedule. `metrics`
         are bought at the steps that they name; `holdout` is the share of the population that is never trained on.
-        `odometer` (`renyi`, or an object) is read at the end; `stop_at` ends the run before it would read more.
+        `odometer` (`renyi`, say) is read at the end; `stop_at` ends the run before it would read more.
         """
         held = as_holdout(holdout)
         population = population if held is None else held.training_units(population)
@@ -147,11 +147,10 @@ class Plan(Frozen):
         phases = noise_multiplier if isinstance(noise_multiplier, Sequence) else [(noise_multiplier, steps)]
         if any(not isinstance(phase, Sequence) or len(phase) != 2 for phase in phases):
             raise InputError("plan: noise_multiplier must be a number or a list of (multiplier, steps)")
-        near, whose = parse(Adjacency, "adjacency", adjacency), parse(Unit, "unit", unit)
         try:
             plan = cls(
-                adjacency=near,
-                unit=whose,
+                adjacency=(near := parse(Adjacency, "adjacency", adjacency)),
+                unit=(whose := parse(Unit, "unit", unit)),
                 rows_per_unit=rows_per_unit,
                 sampling=sampling,
                 population=population,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import secrets
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -34,7 +34,7 @@ from discreet.training.noise_check import noise_named, with_noise
 from discreet.training.progress import progress_bar
 from discreet.training.purchases import Purchases
 from discreet.training.rehearsal import AUTO, rehearse
-from discreet.training.run_folder import RunFolder
+from discreet.training.run_folder import RunFolder, opened
 from discreet.training.session import Session
 from discreet.training.stopping import stop_requests
 from discreet.training.trained import Evaluation, Mechanism, Trained, randomness_of
@@ -118,7 +118,9 @@ class Training:
         if resume and run_dir is None:
             raise InputError("resume=True needs the run_dir of the run to go on with")
         self.folder = RunFolder(Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}"))
-        self._resume, self._ledger, self._dataset_id, self._on_open = resume, ledger, dataset_id, on_open
+        self._resume = resume
+        where = ledger or self.folder.ledger
+        self._open = partial(opened, self.folder, self.plan, where, dataset_id, on_open)
         if dataset_id and ledger is None and not resume:
             raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
         chunk = self.rehearsal.chunk if physical_batch is None else physical_batch
@@ -146,7 +148,7 @@ class Training:
         Call `training.save(session)` when `session.between_blocks` if the run shall survive a crash.
         """
         self._refuse_changed_model("was changed since this Training was made; make a new one")
-        key, run, ledger = self._resumed() if self._resume else self._opened()
+        key, run, ledger = self._resumed() if self._resume else self._open()
         try:
             attempt = ledger.start_attempt(run, self.plan.fingerprint(), self._mechanism().as_dict())
             self.rehearsal.report()
@@ -268,26 +270,6 @@ class Training:
         """The state a run starts from is declared public, so it must be the one that was looked at first."""
         if (state_digests(self.model), hidden_digests(self.model)) != (self.initial, self._hidden):
             raise PrivacyViolation(f"the model {why}")
-
-    def _opened(self) -> tuple[bytes, str, Ledger]:
-        """A new run: its folder, its key, its place in the ledger."""
-        key = self.folder.create()
-        try:
-            if self._on_open is not None:
-                self._on_open()
-            ledger = Ledger(self._ledger or self.folder.ledger)
-            try:
-                run = ledger.open_run(
-                    self.plan.fingerprint(), self.plan.guarantee(), self._dataset_id, self.plan.own_filter
-                )
-            except BaseException:
-                ledger.close()
-                raise
-        except BaseException:
-            shutil.rmtree(self.folder.path)  # nothing was charged, so nothing in it is worth keeping
-            raise
-        self.folder.remember(run, ledger.where)
-        return key, run, ledger
 
     def _resumed(self) -> tuple[bytes, str, Ledger]:
         """The run in the folder, with the state of its last checkpoint."""
