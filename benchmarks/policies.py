@@ -3,12 +3,12 @@
 python benchmarks/policies.py --data DIR --out benchmarks/results/policies.jsonl --seeds 3
 python benchmarks/policies.py --data DIR --out quick.jsonl --seeds 1 --epochs 4
 
-A network with one hidden layer on frozen convolutional features of a subset of CIFAR-10 (20,000 images to train, 4,000
-to test): directions of edges at two scales and colours, pooled, with no statistics of the data. As in the paper: noise
-1, clip norm 1, 98 Poisson batches an epoch, counts with noise 100 every ten epochs. The budget is that of a Rényi
-filter for 100 epochs. `fixed` spends it under that filter; `fixed, exact` is a plan that certifies the same epsilon by privacy
-loss distributions, so with less noise: what a fixed course can do. `tuned`, fifty epochs at noise 1, and `tuned by
-counts`, which starts at noise 2, are those of Figure 2, to be read with an odometer.
+A network with one hidden layer on frozen convolutional features of a subset of CIFAR-10 (20,000 images to train,
+4,000 to test): directions of edges at two scales and colours, pooled, with no statistics of the data. As in the
+paper: noise 1, clip norm 1, 98 Poisson batches an epoch, counts with noise 100 every ten epochs. The budget is that
+of a Rényi filter for 100 epochs. `fixed` spends it under that filter; `fixed, exact` is a plan that certifies the
+same epsilon by privacy loss distributions, so with less noise: what a fixed course can do. `tuned`, fifty epochs at
+noise 1, and `tuned by counts`, which starts at noise 2, are those of Figure 2, to be read with an odometer.
 
 Every run is one line of the results: accuracy on public test images after every epoch (of 98 steps), noise and expected
 batch of each stretch. What is there is not run again. Runs of a seed start from the same weights.
