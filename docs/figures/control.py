@@ -194,6 +194,7 @@ def odometer_picture() -> None:
     dress(accuracy, "epoch", "accuracy on public test images, %", "Accuracy, three runs each")
     dress(privacy, "epoch", "bound on the privacy loss, delta 1e-6", "If the run stops here (ex post)")
     accuracy.legend(frameon=False, fontsize=8, loc="lower right")
+    privacy.set_ylim(top=10.5)
     privacy.legend(frameon=False, fontsize=8, loc="upper left")
     figure.savefig(HERE / "control-odometer.png")
 
