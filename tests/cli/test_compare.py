@@ -140,7 +140,10 @@ EXPONENTIAL = ["--schedule", "exponential:initial=10"]
         (["calibrate", "--epochs", "50", "--rho", "1"], "--schedule"),
         (["calibrate", "--epochs", "2.5", *EXPONENTIAL, "--rho", "1"], "--epochs"),
         (["calibrate", *EXPONENTIAL, "--rho", "1"], "--epochs"),
-        (["calibrate", "--epochs", "50", "--schedule", "time:initial=1,rate=1", "--rho", "1"], "leave it out"),
+        (
+            ["calibrate", "--epochs", "50", "--schedule", "time:initial=1,rate=1", "--rho", "1"],
+            "nothing is left",
+        ),
         (["calibrate", "--epochs", "50", *EXPONENTIAL, "--rho", "nan"], "--rho"),
         (["calibrate", "--epochs", "50", *EXPONENTIAL, "--rho", "1", "--adjacency", "add_remove"], "zero_out"),
         (["calibrate", *PLAN[:2], *PLAN[4:], "--epsilon", "1", "--method", "clt"], "proves nothing"),

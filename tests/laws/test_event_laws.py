@@ -108,14 +108,16 @@ def test_published_form_is_frozen(event: Event, text: str) -> None:
     assert from_json(json.loads(text)) == event
 
 
-@pytest.mark.parametrize(("query", "ratio"), list(zip(Query, [2.0, 2.0, math.sqrt(2), 1.0, math.sqrt(2)], strict=True)))
+@pytest.mark.parametrize(
+    ("query", "ratio"), list(zip(Query, [2.0, 2.0, math.sqrt(2), 1.0, math.sqrt(2), 2.0], strict=True))
+)
 def test_replace_one_ratios(query: Query, ratio: float) -> None:
-    """Clipped sum 2, centred bit 2, covariance sqrt 2, count 1, histogram sqrt 2."""
+    """Clipped sum 2, centred bit 2, covariance sqrt 2, count 1, histogram sqrt 2, loss 2."""
     replaced = guarantee(Gaussian(3.0, query), DELTA, Adjacency.REPLACE_ONE)
     assert replaced.epsilon == pytest.approx(guarantee(Gaussian(3.0 / ratio), DELTA).epsilon, rel=1e-9)
 
 
-@pytest.mark.parametrize(("query", "ratio"), list(zip(Query, [2.0, 2.0, 2.0, 1.0, 2.0], strict=True)))
+@pytest.mark.parametrize(("query", "ratio"), list(zip(Query, [2.0, 2.0, 2.0, 1.0, 2.0, 2.0], strict=True)))
 def test_replace_one_ratios_in_l1(query: Query, ratio: float) -> None:
     """As in L2, but for covariance and histogram: the triangle inequality gives 2."""
     replaced = guarantee(Laplace(3.0, query), DELTA, Adjacency.REPLACE_ONE, Method.BASIC)

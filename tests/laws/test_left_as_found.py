@@ -120,6 +120,12 @@ def seen(model: nn.Module) -> dict[str, Any]:
     }
 
 
+def seen_but_versions(model: nn.Module) -> dict[str, Any]:
+    """The same where weights are moved and put back, to see whether examples mix: they count that as a change."""
+    found = seen(model)
+    return found | {"parameters": [(name, which, asks) for name, which, _, asks in found["parameters"]]}
+
+
 def loss(output: Tensor, target: Tensor) -> Tensor:
     return nn.functional.cross_entropy(output, target, reduction="sum")
 
@@ -199,12 +205,12 @@ def test_a_step_leaves_everything_but_the_release_as_it_was(tmp_path: Path, engi
 def test_a_rehearsal_leaves_everything_as_it_was(tmp_path: Path, engine: str) -> None:
     model = mixed()
     training = tiny_training(tmp_path, model=model)
-    before = seen(model)
+    before = seen_but_versions(model)
     rehearse(engine, model, loss, training.data, CLASSES)
-    assert seen(model) == before
+    assert seen_but_versions(model) == before
     with failing(model, "backward"), pytest.raises(Stop):
         rehearse(engine if engine != "reference" else "auto", model, loss, training.data, CLASSES)
-    assert seen(model) == before
+    assert seen_but_versions(model) == before
 
 
 def precision_not_restored(patch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from problems import tiny_plan, tiny_training
 from scipy import stats
 
-from discreet.clipping import ENGINES, Accumulator, Clip, factor
+from discreet.clipping import ENGINES, Accumulator, Clip, bookkeeping
 from discreet.core.errors import InputError, PrivacyViolation, UnsupportedModel
 from discreet.mechanism import gaussian
 from discreet.randomness import NOISE_SAMPLERS
@@ -44,8 +44,9 @@ def engine_off(name: str) -> Plant:
 
     def plant(patch: pytest.MonkeyPatch) -> None:
         if name == "bookkeeping":
-            real = factor.clip_factor
-            patch.setattr(factor, "clip_factor", lambda norms, norm, *rest: real(norms, 1.01 * norm, *rest))
+            real = bookkeeping.decide
+            longer = lambda clip, *rest: real(replace(clip, norm=1.01 * clip.norm), *rest)  # noqa: E731
+            patch.setattr(bookkeeping, "decide", longer)
             return
         clips = ENGINES[name].clipped_sum
         wrong = replace(
