@@ -9,15 +9,15 @@ cost", algorithm 1).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
 from discreet.clipping.admission import private_parameters
-from discreet.clipping.capture import Call, capture, tensors_in
+from discreet.clipping.capture import Call, capture
 from discreet.clipping.factor import clip_factor
 from discreet.clipping.losses import Criterion
+from discreet.clipping.precision import full_precision
 from discreet.clipping.rules import OfUnits, Rule, base
 from discreet.clipping.units import Units
 from discreet.core.errors import UnsupportedModel
@@ -39,12 +39,14 @@ def clipped_sums(
         return {name: torch.zeros_like(parameter, dtype=torch.float64) for name, parameter in parameters.items()}
     count = len(inputs) if units is None else len(units)
     calls = capture(model, criterion, inputs, targets)
-    with torch.no_grad(), _full_precision(inputs.device.type):
-        shares = _shares(parameters, calls, units if units is not None and units.most > 1 else None)
-        squares = [_squares(held) for held in shares.values() if held]
+    with torch.no_grad(), full_precision(inputs.device.type):
+        shares, squares = measured(parameters, calls, units)
         norms = torch.stack(squares).sum(0).sqrt() if squares else torch.zeros(count, dtype=torch.float64)
+        norms = norms if units is None else units.counted(norms)
         weights = clip_factor(norms, norm, terms=sum(parameter.numel() for parameter in parameters.values()))
         unusable = ~torch.isfinite(norms)
+        if units is not None:
+            weights, unusable = units.with_padding(weights, 0.0), units.with_padding(unusable, True)
         if bool(unusable.any()):
             for one in {id(one): one for held in shares.values() for one, _ in held}.values():
                 one.drop(unusable)
@@ -54,11 +56,13 @@ def clipped_sums(
         }
 
 
-def bytes_per_example(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> int:
-    """Memory that is held for one example between the passes: what owners were given, and gradients of outputs."""
-    calls = capture(model, criterion, inputs, targets)
-    held = [part for call in calls for part in tensors_in((call.args, call.kwargs, call.gradients))]
-    return sum(part.numel() * part.element_size() for part in held) // len(inputs)
+def measured(
+    parameters: dict[str, nn.Parameter], calls: list[Call], units: Units | None
+) -> tuple[dict[str, list[Share]], list[Tensor]]:
+    """The rules that have a share in the gradient of each parameter, and the squared norms of that gradient for each
+    example (or unit), parameter by parameter: float64, shape (examples,)."""
+    shares = _shares(parameters, calls, units if units is not None and units.most > 1 else None)
+    return shares, [_squares(held) for held in shares.values() if held]
 
 
 def _shares(parameters: dict[str, nn.Parameter], calls: list[Call], units: Units | None) -> dict[str, list[Share]]:
@@ -126,17 +130,3 @@ def _total(held: list[Share], parameter: nn.Parameter, weights: Tensor) -> Tenso
     for part in others:
         total += part
     return total
-
-
-@contextmanager
-def _full_precision(device: str) -> Iterator[None]:
-    """No reduced precision in matrix products and convolutions: neither autocast nor TF32."""
-    before = torch.get_float32_matmul_precision()
-    with torch.autocast(device, enabled=False), torch.backends.cudnn.flags(allow_tf32=False):
-        if before != "highest":
-            torch.set_float32_matmul_precision("highest")
-        try:
-            yield
-        finally:
-            if before != "highest":
-                torch.set_float32_matmul_precision(before)

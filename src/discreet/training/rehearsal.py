@@ -10,124 +10,233 @@ import logging
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, Criterion, Engine, Units, mixing_module, private_parameters
-from discreet.clipping.bookkeeping import bytes_per_example
+from discreet.clipping import Clip, Criterion, Engine, mixing_module, private_parameters
+from discreet.clipping.footprint import footprint
+from discreet.core import checks
 from discreet.core.assumptions import LEAST_BITS, MOST_BITS
-from discreet.core.errors import InputError, UnsupportedModel
+from discreet.core.errors import UnsupportedModel
 from discreet.data import PrivateData
+from discreet.training.choice import TIMED, Candidate, choose, described, seconds
+from discreet.training.engine_options import AUTO, EngineOptions
+from discreet.training.random_examples import UNITS, Examples, random_examples
 
-AUTO = "auto"
-"""The engine's name for: `bookkeeping` where it works, else `vmap`."""
+_CANDIDATES = ("bookkeeping", "ghost", "vmap")
+"""What `auto` may come to, in the order of preference."""
+_BATCHED = ("bookkeeping", "ghost")
 
-UNITS = 12
 _CUTS = ((12,), (11, 1), (5, 7))
 """How the random units are cut into chunks: the sums must agree with one example at a time, and so with another."""
-_MOST_ROWS = 4
-"""Random units of several rows have up to so many, if the plan uses that many."""
 
 _MARGIN = 8
 """The float slack is so many times what was measured on random data."""
 
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.2}
-"""Allowed distance from the reference, relative to rows x clip norm, by the model's type."""
+"""Allowed distance from the reference, relative to rows x clip norm, by the type the model computes in."""
 _CHUNK_MEMORY, _LARGEST_CHUNK, _GRADIENT_MEMORY = 2**30, 1024, 2**28
-"""Bytes that a chunk may take: for what `bookkeeping` captures, and for per-example gradients."""
+"""Bytes that a chunk may take: for what engines hold that run it as a batch, and for per-example gradients."""
 
 _log = logging.getLogger("discreet")
 
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """The engine to train with, how many examples it takes at a time, and one line on how it was checked."""
+    """The engine to train with, how many examples it takes at a time, and one line on how it was checked and chosen."""
 
     engine: Engine
     chunk: int
-    line: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Examples:
-    """Random rows, and which of them belong together."""
-
-    inputs: Tensor
-    targets: Tensor
-    units: Units | None
-
-    def part(self, start: int, stop: int) -> _Examples:
-        """Units start .. stop - 1."""
-        if self.units is None:
-            return _Examples(self.inputs[start:stop], self.targets[start:stop], None)
-        first, last = ((0, *self.units.ends)[i] for i in (start, stop))
-        return _Examples(self.inputs[first:last], self.targets[first:last], Units(self.units.sizes[start:stop]))
+    line: str = field(compare=False)
 
 
 def rehearse(
-    name: str,
+    engine: str | EngineOptions,
     model: nn.Module,
     criterion: Criterion,
     data: PrivateData,
     classes: int | None,
     rows_per_unit: int = 1,
+    physical_batch: int | None = None,
 ) -> Rehearsal:
-    """Choose the engine called `name`, after a comparison with `reference` on random data.
+    """Choose an engine, after a comparison with `reference` on random data.
 
     `classes`: the number of classes, if targets are class indices. `rows_per_unit`: with more than one, the random
-    examples are units of one, two and more rows. `UnsupportedModel` if the engine that was asked
-    for by name does not work on this model, and, for `auto`, if none does.
+    examples are units of one, two and more rows. `physical_batch`: rows per chunk, where they are given.
+    `UnsupportedModel` if the engine that was asked for by name does not work on this model, and, for `auto`, if none
+    does.
     """
-    if name != AUTO and name not in ENGINES:
-        raise InputError(f"unknown engine {name!r}; known: {', '.join([AUTO, *ENGINES])}")
+    options = EngineOptions.of(engine)
+    if physical_batch is not None:
+        checks.count("physical_batch", physical_batch)
+    found = _rehearsed(options, model, criterion, data, classes, rows_per_unit, physical_batch)
+    chunk = physical_batch or found.chunk
+    return Rehearsal(options.shaped(found.engine, max(chunk, rows_per_unit)), chunk, found.line)
+
+
+def _rehearsed(
+    options: EngineOptions,
+    model: nn.Module,
+    criterion: Criterion,
+    data: PrivateData,
+    classes: int | None,
+    rows_per_unit: int,
+    chunk: int | None,
+) -> Rehearsal:
+    name = options.name
     if name in ("reference", "exact"):
-        return Rehearsal(ENGINES[name], _gradient_chunk(model), f"engine {name}: one backward pass per example")
+        line = f"engine {name}: one backward pass per example"
+        return Rehearsal(options.engine(name), _gradient_chunk(model), line)
     with _as_it_was(model):
-        examples = _random(model, data, classes, rows_per_unit)
+        examples = random_examples(model, data, classes, rows_per_unit)
         try:
-            _try("reference", model, criterion, examples)
+            stage = _Stage(options, model, criterion, examples)
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
-            return _unchecked(name, model, error)
-        if name != AUTO:
-            return _checked(name, model, criterion, examples)
-        try:
-            return _checked("bookkeeping", model, criterion, examples)
-        except UnsupportedModel as error:
-            _log.warning("engine 'bookkeeping' is not used: %s", error)
-            found = _checked("vmap", model, criterion, examples)
-            return Rehearsal(found.engine, found.chunk, f"{found.line}; not bookkeeping: {error}")
+            return _unchecked(options, model, error)
+        return _chosen(stage, chunk) if name == AUTO else _checked(stage, name)
 
 
-def _checked(name: str, model: nn.Module, criterion: Criterion, examples: _Examples) -> Rehearsal:
-    """The engine, if it agrees with the reference, for two sizes of batch."""
-    if name == "bookkeeping":
-        mixing = mixing_module(model, examples.inputs[:3])
-        if mixing is not None:
-            raise UnsupportedModel(f"{mixing} mixes the examples of a batch; use a norm within one example instead")
-    fixed = _is_repeatable(model, criterion, examples)
-    wanted = _try("reference", model, criterion, examples)
-    worst = max(_distance(_in_chunks(name, model, criterion, examples, cut), wanted) / UNITS for cut in _CUTS)
-    if not fixed:
+class _Stage:
+    """A model with random examples, all of whose gradients are clipped, and what the reference makes of them.
+
+    What rounding does is measured relative to the clip norm, so a gradient that is not clipped would hide some of it.
+    """
+
+    def __init__(self, options: EngineOptions, model: nn.Module, criterion: Criterion, examples: Examples) -> None:
+        self.options, self.model, self.criterion, self.examples = options, model, criterion, examples
+        self.clip = Clip(math.inf, 1.0)
+        norms = sorted(_length(self.sums("reference", one)) for one in self.singles())
+        least = next((norm for norm in norms if norm > 1e-3 * norms[-1]), math.nan)
+        norm = 0.3 * least if math.isfinite(norms[-1]) and math.isfinite(least) else 1.0
+        self.clip = Clip(norm, norm * 2.0**-30)
+        self.draws = not self._repeats()
+        model.train(not self.draws)
+        self.fixed = not self.draws or self._repeats()
+        self.wanted = self.sums("reference", examples)
+        types = {parameter.dtype for parameter in private_parameters(model).values()}
+        types |= set() if options.autocast is None else {options.autocast}
+        self.tolerance = max(_TOLERANCE.get(kind, 0.2) for kind in types)
+        self.reduced = bool(types & {torch.float16, torch.bfloat16})
+
+    @cached_property
+    def mixing(self) -> str | None:
+        """A module that mixes examples."""
+        return mixing_module(self.model, self.examples.inputs[:3])
+
+    def singles(self) -> list[Examples]:
+        """Each unit alone."""
+        return [self.examples.part(i, i + 1) for i in range(UNITS)]
+
+    def sums(self, name: str, examples: Examples, seed: int = 0) -> dict[str, Tensor]:
+        """The clipped sum of these examples."""
+        torch.manual_seed(seed)
+        return self.options.engine(name).clipped_sum(
+            self.model, self.criterion, examples.inputs, examples.targets, self.clip, examples.units
+        )
+
+    def apart(self, one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
+        """The distance of two sums of all examples, relative to the clip norm, on average over the units."""
+        return _length({name: one[name].double() - other[name] for name in other}) / self.clip.norm / UNITS
+
+    def chunked(self, name: str) -> list[dict[str, Tensor]]:
+        """The sum of all examples, cut into chunks in several ways."""
+        found = []
+        for cut in _CUTS:
+            ends = list(itertools.accumulate(cut))
+            parts = [self.sums(name, self.examples.part(end - size, end)) for end, size in zip(ends, cut, strict=True)]
+            found.append(_added(parts))
+        return found
+
+    def _repeats(self) -> bool:
+        """Whether two runs agree."""
+        return self.apart(*(self.sums("reference", self.examples, seed) for seed in (0, 1))) == 0.0
+
+
+def _checked(stage: _Stage, name: str) -> Rehearsal:
+    """The engine, if it agrees with the reference however the examples are cut into chunks."""
+    if name in _BATCHED and stage.mixing is not None:
+        raise UnsupportedModel(f"{stage.mixing} mixes the examples of a batch; use a norm within one example instead")
+    if name == "ghost" and stage.draws:
+        _check_replay(stage)
+    chunk, sums = _room(stage, name), stage.chunked(name)
+    if not stage.fixed:
         return Rehearsal(
-            ENGINES[name],
-            _chunk(name, model, criterion, examples),
+            stage.options.engine(name),
+            chunk,
             f"engine {name}: runs on random data; not compared with reference, as the model draws random numbers",
         )
-    tolerance = max(_TOLERANCE.get(parameter.dtype, 0.2) for parameter in private_parameters(model).values())
-    if not worst <= tolerance:
+    worst = max(stage.apart(one, stage.wanted) for one in sums)
+    if not worst <= stage.tolerance:
         raise UnsupportedModel(
             f"the engine {name!r} is {worst:.1e} of the clip norm away from 'reference' on random data, more than "
-            f"{tolerance:g}; use engine='reference'"
+            f"{stage.tolerance:g}; use engine='reference'"
         )
-    bits, what = _float_bits(worst), "examples" if examples.units is None else "units"
+    slack = _slack(stage, name, sums) if stage.reduced else worst
+    bits, what = _float_bits(slack), "examples" if stage.examples.units is None else "units"
+    how = f", and {slack:.1e} from one at a time" if stage.reduced else ""
     return Rehearsal(
-        replace(ENGINES[name], float_bits=bits),
-        _chunk(name, model, criterion, examples),
-        f"engine {name}: within {worst:.1e} of the clip norm from reference, on {UNITS} random {what}; the noise "
+        replace(stage.options.engine(name), float_bits=bits),
+        chunk,
+        f"engine {name}: within {worst:.1e} of the clip norm from reference{how}, on {UNITS} random {what}; the noise "
         f"covers 2^-{bits} for each",
     )
+
+
+def _check_replay(stage: _Stage) -> None:
+    """Refuse a model whose random numbers the second pass of `ghost` does not draw again, by comparison with one pass
+    that starts from the same ones."""
+    before = stage.model.training
+    stage.model.train()
+    apart = stage.apart(*(stage.sums(name, stage.examples) for name in _BATCHED))
+    stage.model.train(before)
+    if not apart <= stage.tolerance:
+        raise UnsupportedModel(
+            "the model draws random numbers that do not come from torch's generator, so the two passes of the engine "
+            "'ghost' would see different ones; use engine='bookkeeping'"
+        )
+
+
+def _slack(stage: _Stage, name: str, sums: list[dict[str, Tensor]]) -> float:
+    """How far the sums are from terms of one unit each that are not longer than the clip norm.
+
+    For models in reduced precision, in which the reference itself rounds too much to be compared with.
+    """
+    alone = [stage.sums(name, one) for one in stage.singles()]
+    longer = max(0.0, *(_length(one) / stage.clip.norm - 1 for one in alone))
+    return max(stage.apart(one, _added(alone)) for one in sums) + longer
+
+
+def _chosen(stage: _Stage, chunk: int | None) -> Rehearsal:
+    """The fastest of the engines that work."""
+    found: dict[str, Rehearsal] = {}
+    faults: dict[str, UnsupportedModel] = {}
+    for name in _CANDIDATES:
+        if name == "vmap" and found and _gradient_chunk(stage.model) < UNITS:
+            continue
+        try:
+            found[name] = _checked(stage, name)
+        except UnsupportedModel as error:
+            faults[name] = error
+    if not found:
+        raise faults["vmap"]
+    candidates = [Candidate(name, _seconds(stage, name, one, chunk), one.chunk) for name, one in found.items()]
+    best = choose(candidates, chunk)
+    line = f"{found[best.name].line}; {described(best, candidates, chunk)}"
+    fault = faults.get("bookkeeping")
+    if fault is not None:
+        _log.warning("engine 'bookkeeping' is not used: %s", fault)
+        line += f"; not bookkeeping: {fault}"
+    return replace(found[best.name], line=line)
+
+
+def _seconds(stage: _Stage, name: str, found: Rehearsal, chunk: int | None) -> float:
+    """Per row, on a chunk of the size that it would have, or of so many rows as are enough to tell."""
+    examples = stage.examples.about(min(found.chunk, chunk or found.chunk, TIMED))
+    device = examples.inputs.device
+    return seconds(lambda: stage.sums(name, examples), device) / len(examples.inputs)
 
 
 def _float_bits(distance: float) -> int:
@@ -141,64 +250,23 @@ def _float_bits(distance: float) -> int:
     return min(MOST_BITS, bits)
 
 
-def _in_chunks(
-    name: str, model: nn.Module, criterion: Criterion, examples: _Examples, cut: tuple[int, ...]
-) -> dict[str, Tensor]:
-    """The sum over chunks of these sizes."""
-    ends = list(itertools.accumulate(cut))
-    chunks = [_try(name, model, criterion, examples.part(end - size, end)) for end, size in zip(ends, cut, strict=True)]
-    return {parameter: torch.stack([chunk[parameter] for chunk in chunks]).sum(0) for parameter in chunks[0]}
-
-
-def _unchecked(name: str, model: nn.Module, error: Exception) -> Rehearsal:
+def _unchecked(options: EngineOptions, model: nn.Module, error: Exception) -> Rehearsal:
     reason = (str(error).splitlines() or [type(error).__name__])[0]
-    if name == "bookkeeping":
+    if options.name in _BATCHED:
         raise UnsupportedModel(
-            f"the engine 'bookkeeping' cannot be checked, as the model does not take random data ({reason}); "
+            f"the engine {options.name!r} cannot be checked, as the model does not take random data ({reason}); "
             "use engine='vmap'"
         ) from error
-    return Rehearsal(ENGINES["vmap"], _gradient_chunk(model), f"engine vmap: not checked on random data ({reason})")
+    line = f"engine vmap: not checked on random data ({reason})"
+    return Rehearsal(options.engine("vmap"), _gradient_chunk(model), line)
 
 
-def _try(name: str, model: nn.Module, criterion: Criterion, examples: _Examples, seed: int = 0) -> dict[str, Tensor]:
-    """The sum of gradients that are all clipped to 1, however small they are."""
-    torch.manual_seed(seed)
-    return ENGINES[name].clipped_sum(
-        model, criterion, examples.inputs, examples.targets, Clip(1.0, 2.0**-30), examples.units
-    )
+def _added(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    return {name: torch.stack([part[name].double() for part in parts]).sum(0) for name in parts[0]}
 
 
-def _distance(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
-    return math.sqrt(sum(float((one[name] - other[name]).square().sum()) for name in other))
-
-
-def _is_repeatable(model: nn.Module, criterion: Criterion, examples: _Examples) -> bool:
-    """Whether two runs agree; if dropout is why they do not, it is switched off."""
-    for _ in range(2):
-        first = _try("reference", model, criterion, examples)
-        second = _try("reference", model, criterion, examples, seed=1)
-        if _distance(first, second) == 0.0:
-            return True
-        model.eval()
-    return False
-
-
-def _random(model: nn.Module, data: PrivateData, classes: int | None, rows_per_unit: int) -> _Examples:
-    """Examples of the shape of the data's first row, from a fixed generator."""
-    device = next(iter(private_parameters(model).values())).device
-    tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
-    generator = torch.Generator().manual_seed(0)
-    several = min(rows_per_unit, _MOST_ROWS)
-    units = Units(tuple(1 + i % several for i in range(UNITS))) if several > 1 else None
-
-    def like(example: Tensor, below: int) -> Tensor:
-        shape = (UNITS if units is None else units.rows, *example.shape[1:])
-        if example.is_floating_point():
-            return torch.rand(shape, generator=generator).to(example.dtype)
-        return torch.randint(0, max(1, below), shape, generator=generator).to(example.dtype)
-
-    inputs, targets = data.fetch(torch.zeros(1, dtype=torch.int64).numpy())
-    return _Examples(like(inputs, min(tables, default=2)).to(device), like(targets, classes or 2).to(device), units)
+def _length(sums: dict[str, Tensor]) -> float:
+    return math.sqrt(sum(float(part.double().square().sum()) for part in sums.values()))
 
 
 @contextmanager
@@ -229,10 +297,11 @@ def _same(one: Tensor, other: Tensor | None) -> bool:
     return other is not None and one.shape == other.shape and bool(torch.equal(one, other))
 
 
-def _chunk(name: str, model: nn.Module, criterion: Criterion, examples: _Examples) -> int:
-    if name != "bookkeeping":
-        return _gradient_chunk(model)
-    size = bytes_per_example(model, criterion, examples.inputs, examples.targets)
+def _room(stage: _Stage, name: str) -> int:
+    """The rows that fit into the memory for a chunk."""
+    if name not in _BATCHED:
+        return _gradient_chunk(stage.model)
+    size = getattr(footprint(stage.model, stage.criterion, stage.examples.inputs, stage.examples.targets), name)
     return int(min(_LARGEST_CHUNK, max(1, _CHUNK_MEMORY // max(1, size))))
 
 

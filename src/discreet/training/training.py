@@ -25,10 +25,11 @@ from discreet.randomness import NOISE_SAMPLERS, Stream, SystemStream
 from discreet.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from discreet.training.control import Progress
 from discreet.training.early import EarlyStopping
+from discreet.training.engine_options import AUTO, EngineOptions, as_started
 from discreet.training.feasible import check_plan, grouped
 from discreet.training.guard import Guard
 from discreet.training.progress import progress_bar
-from discreet.training.rehearsal import AUTO, rehearse
+from discreet.training.rehearsal import rehearse
 from discreet.training.run_folder import RunFolder
 from discreet.training.session import Session
 from discreet.training.stopping import stop_requests
@@ -52,7 +53,7 @@ class Training:
     - `resume`: go on with the run in `run_dir`, in a new attempt with randomness of its own.
     - `ledger`, `dataset_id`: a ledger (path or postgresql://...) shared by all runs on a data set, and the data set's
       name in it; if it has a budget there, the run must fit. By default the run has a ledger of its own.
-    - `engine`: "auto", which is "bookkeeping" where it works and else "vmap"; "exact", slower, whose sums need no
+    - `engine`: "auto", the fastest of "bookkeeping", "ghost" and "vmap" that works; "exact", slower, whose sums need no
       assumption on rounding; "reference" for debugging. `rehearsal.line` says which, and how it was checked.
     - `noise`: "fast", or "exact", slower, which assumes nothing but random bits.
     - `physical_batch`: examples per chunk, for memory only; a user's rows in a step are not parted.
@@ -77,7 +78,7 @@ class Training:
         resume: bool = False,
         ledger: str | Path | None = None,
         dataset_id: str = "",
-        engine: str = AUTO,
+        engine: str | EngineOptions = AUTO,
         noise: str = "fast",
         physical_batch: int | None = None,
         scheduler: LRScheduler | None = None,
@@ -95,7 +96,8 @@ class Training:
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
         classes = try_every_row(model, criterion, self.data)
         self._refuse_changed_model("changed when it was called; initialise it on public input first")
-        self.rehearsal = rehearse(engine, model, criterion, self.data, classes, plan.rows_per_unit)
+        engine = as_started(engine, run_dir) if resume else engine
+        self.rehearsal = rehearse(engine, model, criterion, self.data, classes, plan.rows_per_unit, physical_batch)
         self.engine = self.rehearsal.engine
         for name, public in (("public_test", public_test), ("public_validation", public_validation)):
             if public is not None:
@@ -110,9 +112,6 @@ class Training:
         self._on_open = on_open
         if dataset_id and ledger is None and not resume:
             raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
-        self._physical_batch = checks.count(
-            "physical_batch", self.rehearsal.chunk if physical_batch is None else physical_batch
-        )
         self._watch = Watch(model, criterion, public_test, public_validation)
         self._progress = Progress([])
 
@@ -158,7 +157,7 @@ class Training:
                 run=run,
                 attempt=attempt,
                 stream=self._stream or SystemStream.start(key, attempt),
-                physical_batch=self._physical_batch,
+                physical_batch=self.rehearsal.chunk,
                 guard=Guard(self.model, self.initial, self._hidden),
                 progress=self._progress,
                 metrics=self._watch.validated,

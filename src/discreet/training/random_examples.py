@@ -1,0 +1,58 @@
+"""Random examples that only have the shape of the private data, so that what is found with them is about nobody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping import Units, private_parameters
+from discreet.data import PrivateData
+
+UNITS = 12
+_MOST_ROWS = 4
+"""Random units of several rows have up to so many, if the plan uses that many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Random rows, and which of them belong together."""
+
+    inputs: Tensor
+    targets: Tensor
+    units: Units | None
+
+    def part(self, start: int, stop: int) -> Examples:
+        """Units start .. stop - 1."""
+        if self.units is None:
+            return Examples(self.inputs[start:stop], self.targets[start:stop], None)
+        first, last = ((0, *self.units.ends)[i] for i in (start, stop))
+        return Examples(self.inputs[first:last], self.targets[first:last], Units(self.units.sizes[start:stop]))
+
+    def about(self, rows: int) -> Examples:
+        """The same over and over, or a part of them: at most so many rows, if that is one unit at least."""
+        if len(self.inputs) > rows:
+            ends = range(1, UNITS + 1) if self.units is None else self.units.ends
+            return self.part(0, max(1, sum(end <= rows for end in ends)))
+        times = rows // len(self.inputs)
+        inputs, targets = (part.repeat(times, *[1] * (part.dim() - 1)) for part in (self.inputs, self.targets))
+        return Examples(inputs, targets, None if self.units is None else Units(self.units.sizes * times))
+
+
+def random_examples(model: nn.Module, data: PrivateData, classes: int | None, rows_per_unit: int) -> Examples:
+    """Examples of the shape of the data's first row, from a fixed generator."""
+    device = next(iter(private_parameters(model).values())).device
+    tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
+    generator = torch.Generator().manual_seed(0)
+    several = min(rows_per_unit, _MOST_ROWS)
+    units = Units(tuple(1 + i % several for i in range(UNITS))) if several > 1 else None
+
+    def like(example: Tensor, below: int) -> Tensor:
+        shape = (UNITS if units is None else units.rows, *example.shape[1:])
+        if example.is_floating_point():
+            return torch.rand(shape, generator=generator).to(example.dtype)
+        return torch.randint(0, max(1, below), shape, generator=generator).to(example.dtype)
+
+    inputs, targets = data.fetch(torch.zeros(1, dtype=torch.int64).numpy())
+    return Examples(like(inputs, min(tables, default=2)).to(device), like(targets, classes or 2).to(device), units)
