@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from discreet.core.guarantee import Estimate, ExPost, Guarantee, Published
     from discreet.plan import AdaptivePlan, Counts, History, Knobs, Plan
     from discreet.publication import Verification, publish, verify
-    from discreet.training import EarlyStopping, Trained, Training
+    from discreet.training import EarlyStopping, EngineOptions, Trained, Training
 
 _HOMES = {
     "AdaptivePlan": "plan",
@@ -48,6 +48,7 @@ _HOMES = {
     "Counts": "plan",
     "DiscreetError": "core.errors",
     "EarlyStopping": "training",
+    "EngineOptions": "training",
     "Estimate": "core.guarantee",
     "Event": "core.events",
     "ExPost": "core.guarantee",
@@ -95,6 +96,7 @@ __all__ = [
     "Counts",
     "DiscreetError",
     "EarlyStopping",
+    "EngineOptions",
     "Epoch",
     "Estimate",
     "Event",

@@ -5,6 +5,7 @@ Times differ from one measurement to the next, so an engine must be clearly fast
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,8 +18,14 @@ CLEARLY = 1.5
 TIMED = 64
 """Rows of the chunks on which engines are timed, at most."""
 
-_ENOUGH, _CALLS = 0.02, 5
-"""Seconds after which an engine is not called again, and how often it is called at most."""
+NEGLIGIBLE = 0.003
+"""Seconds for a few random rows that are not worth a look at further engines."""
+
+LONG = 0.2
+"""Seconds that one call for the sake of timing may take, as far as can be foreseen."""
+
+_ENOUGH, _TURNS = 0.02, 5
+"""Seconds per engine after which there are no further turns, and how many there are at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +53,29 @@ def choose(candidates: Sequence[Candidate], chunk: int | None = None) -> Candida
     return best
 
 
-def described(chosen: Candidate, candidates: Sequence[Candidate], chunk: int | None) -> str:
-    """Why it was chosen, in half a sentence."""
-    if len(candidates) == 1:
-        return "the only one that works"
+def described(candidates: Sequence[Candidate], chunk: int | None = None) -> str:
+    """What the choice was made by, in half a sentence."""
     times = ", ".join(f"{one.name} {one.seconds * 1e6:.3g}" for one in candidates)
     full = [one.name for one in candidates if chunk is not None and one.chunk < chunk]
-    room = f"; no memory for {chunk} rows: {', '.join(full)}" if full else ""
-    return f"chosen by microseconds per row: {times}{room}"
+    room = f", without memory for {chunk} rows: {', '.join(full)}" if full else ""
+    return f"microseconds per row: {times}{room}"
 
 
-def seconds(call: Callable[[], object], device: torch.device) -> float:
-    """How long a call takes: the shortest of several, if it is short."""
-    found: list[float] = []
-    while len(found) < _CALLS and sum(found) < _ENOUGH:
-        _wait(device)
-        start = time.perf_counter()
-        call()
-        _wait(device)
-        found.append(time.perf_counter() - start)
-    return min(found)
+def seconds(calls: Sequence[Callable[[], object]], device: torch.device) -> list[float]:
+    """How long each call takes: the shortest of several, in turns, so that other work on the machine meets them all.
+    The first may have to compile something."""
+    shortest, total = [math.inf] * len(calls), 0.0
+    for turn in range(_TURNS):
+        if turn >= 2 and total > _ENOUGH * len(calls):
+            break
+        for number, call in enumerate(calls):
+            _wait(device)
+            start = time.perf_counter()
+            call()
+            _wait(device)
+            taken = time.perf_counter() - start
+            shortest[number], total = min(shortest[number], taken), total + taken
+    return shortest
 
 
 def _wait(device: torch.device) -> None:

@@ -5,39 +5,33 @@ The data is random and only has the shape of the private data, so what is found 
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import Clip, Criterion, Engine, mixing_module, private_parameters
-from discreet.clipping.footprint import footprint
+from discreet.clipping import Criterion, Engine, private_parameters
 from discreet.core import checks
 from discreet.core.assumptions import LEAST_BITS, MOST_BITS
 from discreet.core.errors import UnsupportedModel
 from discreet.data import PrivateData
-from discreet.training.choice import TIMED, Candidate, choose, described, seconds
+from discreet.training.choice import CLEARLY, LONG, NEGLIGIBLE, TIMED, Candidate, choose, described, seconds
+from discreet.training.comparison import Comparison, added, length
 from discreet.training.engine_options import AUTO, EngineOptions
-from discreet.training.random_examples import UNITS, Examples, random_examples
+from discreet.training.random_examples import UNITS, random_examples
 
 _CANDIDATES = ("bookkeeping", "ghost", "vmap")
 """What `auto` may come to, in the order of preference."""
 _BATCHED = ("bookkeeping", "ghost")
 
-_CUTS = ((12,), (11, 1), (5, 7))
-"""How the random units are cut into chunks: the sums must agree with one example at a time, and so with another."""
-
 _MARGIN = 8
 """The float slack is so many times what was measured on random data."""
 
-_TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.2}
-"""Allowed distance from the reference, relative to rows x clip norm, by the type the model computes in."""
 _CHUNK_MEMORY, _LARGEST_CHUNK, _GRADIENT_MEMORY = 2**30, 1024, 2**28
 """Bytes that a chunk may take: for what engines hold that run it as a batch, and for per-example gradients."""
 
@@ -74,7 +68,8 @@ def rehearse(
         checks.count("physical_batch", physical_batch)
     found = _rehearsed(options, model, criterion, data, classes, rows_per_unit, physical_batch)
     chunk = physical_batch or found.chunk
-    return Rehearsal(options.shaped(found.engine, max(chunk, rows_per_unit)), chunk, found.line)
+    line = found.line if options.autocast is None else f"{found.line}; under autocast to {options.autocast}"
+    return Rehearsal(options.shaped(found.engine, max(chunk, rows_per_unit)), chunk, line)
 
 
 def _rehearsed(
@@ -93,69 +88,13 @@ def _rehearsed(
     with _as_it_was(model):
         examples = random_examples(model, data, classes, rows_per_unit)
         try:
-            stage = _Stage(options, model, criterion, examples)
+            stage = Comparison(options, model, criterion, examples)
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
             return _unchecked(options, model, error)
         return _chosen(stage, chunk) if name == AUTO else _checked(stage, name)
 
 
-class _Stage:
-    """A model with random examples, all of whose gradients are clipped, and what the reference makes of them.
-
-    What rounding does is measured relative to the clip norm, so a gradient that is not clipped would hide some of it.
-    """
-
-    def __init__(self, options: EngineOptions, model: nn.Module, criterion: Criterion, examples: Examples) -> None:
-        self.options, self.model, self.criterion, self.examples = options, model, criterion, examples
-        self.clip = Clip(math.inf, 1.0)
-        norms = sorted(_length(self.sums("reference", one)) for one in self.singles())
-        least = next((norm for norm in norms if norm > 1e-3 * norms[-1]), math.nan)
-        norm = 0.3 * least if math.isfinite(norms[-1]) and math.isfinite(least) else 1.0
-        self.clip = Clip(norm, norm * 2.0**-30)
-        self.draws = not self._repeats()
-        model.train(not self.draws)
-        self.fixed = not self.draws or self._repeats()
-        self.wanted = self.sums("reference", examples)
-        types = {parameter.dtype for parameter in private_parameters(model).values()}
-        types |= set() if options.autocast is None else {options.autocast}
-        self.tolerance = max(_TOLERANCE.get(kind, 0.2) for kind in types)
-        self.reduced = bool(types & {torch.float16, torch.bfloat16})
-
-    @cached_property
-    def mixing(self) -> str | None:
-        """A module that mixes examples."""
-        return mixing_module(self.model, self.examples.inputs[:3])
-
-    def singles(self) -> list[Examples]:
-        """Each unit alone."""
-        return [self.examples.part(i, i + 1) for i in range(UNITS)]
-
-    def sums(self, name: str, examples: Examples, seed: int = 0) -> dict[str, Tensor]:
-        """The clipped sum of these examples."""
-        torch.manual_seed(seed)
-        return self.options.engine(name).clipped_sum(
-            self.model, self.criterion, examples.inputs, examples.targets, self.clip, examples.units
-        )
-
-    def apart(self, one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
-        """The distance of two sums of all examples, relative to the clip norm, on average over the units."""
-        return _length({name: one[name].double() - other[name] for name in other}) / self.clip.norm / UNITS
-
-    def chunked(self, name: str) -> list[dict[str, Tensor]]:
-        """The sum of all examples, cut into chunks in several ways."""
-        found = []
-        for cut in _CUTS:
-            ends = list(itertools.accumulate(cut))
-            parts = [self.sums(name, self.examples.part(end - size, end)) for end, size in zip(ends, cut, strict=True)]
-            found.append(_added(parts))
-        return found
-
-    def _repeats(self) -> bool:
-        """Whether two runs agree."""
-        return self.apart(*(self.sums("reference", self.examples, seed) for seed in (0, 1))) == 0.0
-
-
-def _checked(stage: _Stage, name: str) -> Rehearsal:
+def _checked(stage: Comparison, name: str) -> Rehearsal:
     """The engine, if it agrees with the reference however the examples are cut into chunks."""
     if name in _BATCHED and stage.mixing is not None:
         raise UnsupportedModel(f"{stage.mixing} mixes the examples of a batch; use a norm within one example instead")
@@ -185,7 +124,7 @@ def _checked(stage: _Stage, name: str) -> Rehearsal:
     )
 
 
-def _check_replay(stage: _Stage) -> None:
+def _check_replay(stage: Comparison) -> None:
     """Refuse a model whose random numbers the second pass of `ghost` does not draw again, by comparison with one pass
     that starts from the same ones."""
     before = stage.model.training
@@ -199,32 +138,47 @@ def _check_replay(stage: _Stage) -> None:
         )
 
 
-def _slack(stage: _Stage, name: str, sums: list[dict[str, Tensor]]) -> float:
+def _slack(stage: Comparison, name: str, sums: list[dict[str, Tensor]]) -> float:
     """How far the sums are from terms of one unit each that are not longer than the clip norm.
 
     For models in reduced precision, in which the reference itself rounds too much to be compared with.
     """
     alone = [stage.sums(name, one) for one in stage.singles()]
-    longer = max(0.0, *(_length(one) / stage.clip.norm - 1 for one in alone))
-    return max(stage.apart(one, _added(alone)) for one in sums) + longer
+    longer = max(0.0, *(length(one) / stage.clip.norm - 1 for one in alone))
+    return max(stage.apart(one, added(alone)) for one in sums) + longer
 
 
-def _chosen(stage: _Stage, chunk: int | None) -> Rehearsal:
-    """The fastest of the engines that work."""
+def _chosen(stage: Comparison, chunk: int | None) -> Rehearsal:
+    """The fastest of the engines that work.
+
+    One that is clearly slower on a few rows than one before it, which has memory for the chunk, is not looked at.
+    """
     found: dict[str, Rehearsal] = {}
     faults: dict[str, UnsupportedModel] = {}
+    few: dict[str, Candidate] = {}
     for name in _CANDIDATES:
+        rivals = [few[one].seconds for one in found if few[one].chunk >= (chunk or 1)]
+        if rivals and min(rivals) * UNITS < NEGLIGIBLE:
+            break
         if name == "vmap" and found and _gradient_chunk(stage.model) < UNITS:
             continue
         try:
-            found[name] = _checked(stage, name)
+            few |= _timed(stage, [name], chunk, UNITS)
+            if not rivals or few[name].seconds < CLEARLY * min(rivals):
+                found[name] = _checked(stage, name)
         except UnsupportedModel as error:
             faults[name] = error
     if not found:
         raise faults["vmap"]
-    candidates = [Candidate(name, _seconds(stage, name, one, chunk), one.chunk) for name, one in found.items()]
-    best = choose(candidates, chunk)
-    line = f"{found[best.name].line}; {described(best, candidates, chunk)}"
+    names = list(found)
+    if len(names) > 1:
+        rows = TIMED if max(few[name].seconds for name in names) * TIMED < LONG else UNITS
+        few |= _timed(stage, names, chunk, rows)
+        if choose([few[name] for name in names], chunk).name != names[0]:  # which may have been held up
+            again = _timed(stage, names, chunk, rows)
+            few |= {name: min(few[name], again[name], key=lambda one: one.seconds) for name in names}
+    best = choose([few[name] for name in names], chunk)
+    line = f"{found[best.name].line}; {described([*few.values()], chunk)}"
     fault = faults.get("bookkeeping")
     if fault is not None:
         _log.warning("engine 'bookkeeping' is not used: %s", fault)
@@ -232,11 +186,13 @@ def _chosen(stage: _Stage, chunk: int | None) -> Rehearsal:
     return replace(found[best.name], line=line)
 
 
-def _seconds(stage: _Stage, name: str, found: Rehearsal, chunk: int | None) -> float:
-    """Per row, on a chunk of the size that it would have, or of so many rows as are enough to tell."""
-    examples = stage.examples.about(min(found.chunk, chunk or found.chunk, TIMED))
-    device = examples.inputs.device
-    return seconds(lambda: stage.sums(name, examples), device) / len(examples.inputs)
+def _timed(stage: Comparison, names: list[str], chunk: int | None, most: int) -> dict[str, Candidate]:
+    """Each timed on a chunk of the size that it would have, of `most` rows at most."""
+    room = {name: _room(stage, name) for name in names}
+    parts = {name: stage.examples.about(min(room[name], chunk or room[name], most)) for name in names}
+    calls = [partial(stage.sums, name, parts[name]) for name in names]
+    times = zip(names, seconds(calls, stage.examples.inputs.device), strict=True)
+    return {name: Candidate(name, taken / len(parts[name].inputs), room[name]) for name, taken in times}
 
 
 def _float_bits(distance: float) -> int:
@@ -259,14 +215,6 @@ def _unchecked(options: EngineOptions, model: nn.Module, error: Exception) -> Re
         ) from error
     line = f"engine vmap: not checked on random data ({reason})"
     return Rehearsal(options.engine("vmap"), _gradient_chunk(model), line)
-
-
-def _added(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    return {name: torch.stack([part[name].double() for part in parts]).sum(0) for name in parts[0]}
-
-
-def _length(sums: dict[str, Tensor]) -> float:
-    return math.sqrt(sum(float(part.double().square().sum()) for part in sums.values()))
 
 
 @contextmanager
@@ -297,11 +245,11 @@ def _same(one: Tensor, other: Tensor | None) -> bool:
     return other is not None and one.shape == other.shape and bool(torch.equal(one, other))
 
 
-def _room(stage: _Stage, name: str) -> int:
+def _room(stage: Comparison, name: str) -> int:
     """The rows that fit into the memory for a chunk."""
     if name not in _BATCHED:
         return _gradient_chunk(stage.model)
-    size = getattr(footprint(stage.model, stage.criterion, stage.examples.inputs, stage.examples.targets), name)
+    size = getattr(stage.footprint, name)
     return int(min(_LARGEST_CHUNK, max(1, _CHUNK_MEMORY // max(1, size))))
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from discreet.clipping.rules.base import Formed, refuse, rule
+from discreet.clipping.rules.base import Formed, refuse, rule, wide
 
 
 class Affine(Formed):
@@ -76,7 +76,7 @@ class InstanceNormRule(Affine):
     def normalised(self, activation: Tensor) -> Tensor:
         module: Any = self.module
         kept = module.track_running_stats
-        mean, variance = (module.running_mean, module.running_var) if kept else (None, None)
+        mean, variance = (wide(module.running_mean), wide(module.running_var)) if kept else (None, None)
         return F.instance_norm(activation, mean, variance, None, None, not kept, 0.0, module.eps)
 
 
@@ -92,7 +92,8 @@ class FrozenBatchNormRule(Affine):
 
     def normalised(self, activation: Tensor) -> Tensor:
         module: Any = self.module
-        return F.batch_norm(activation, module.running_mean, module.running_var, None, None, False, 0.0, module.eps)
+        mean, variance = wide(module.running_mean), wide(module.running_var)
+        return F.batch_norm(activation, mean, variance, None, None, False, 0.0, module.eps)
 
 
 @rule(nn.PReLU)
