@@ -9,6 +9,7 @@ import torch
 from problems import CLASSES, blobs, linear, tiny_training
 from torch import Tensor, nn
 
+from discreet.cli.job import Job
 from discreet.clipping import bookkeeping
 from discreet.clipping.footprint import footprint
 from discreet.clipping.rules import base
@@ -284,3 +285,12 @@ def test_engines_are_timed_in_turns() -> None:
     found = choice.seconds([lambda: calls.append("a"), lambda: calls.append("b")], torch.device("cpu"))
     assert len(found) == 2
     assert "".join(calls) in ("abab", "ababab", "abababab", "ababababab")
+
+
+def test_recipes_have_the_same_options(tmp_path: Path) -> None:
+    settings = ["engine=bookkeeping", "autocast=bfloat16", "fixed_rows=true"]
+    job = Job.new("digits", None, tmp_path / "out", settings, {})
+    assert job._engine() == EngineOptions("bookkeeping", autocast=torch.bfloat16, fixed_rows=True)
+    assert Job.new("digits", None, tmp_path / "out", [], {})._engine() == EngineOptions("exact")
+    with pytest.raises(InputError, match="autocast"):
+        Job.new("digits", None, tmp_path / "out", ["autocast=float16"], {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 import yaml
@@ -66,7 +66,7 @@ class Recipe(Frozen):
     shape, scaled to `epsilon`, or all of it if there is no epsilon. `adaptive` leaves the noise to a policy, within
     `epsilon` and at most `steps`. `validation` is the share of the public test rows that policies and `patience` look
     at; metrics of the test are on the others. `patience` stops after so many evaluations without a better validation
-    accuracy, and keeps the best.
+    accuracy, and keeps the best. `engine`, `autocast` and `fixed_rows` are those of `discreet.EngineOptions`.
     """
 
     data: str
@@ -87,6 +87,8 @@ class Recipe(Frozen):
     unit: Unit = Unit.EXAMPLE
     rows_per_unit: Count = 1
     engine: str = "auto"
+    autocast: Literal["bfloat16"] | None = None
+    fixed_rows: bool = False
     noise: str = "fast"
     evaluate_every: Annotated[int | None, Field(ge=1)] = None
 
