@@ -69,13 +69,14 @@ def ghost_sums(
 def _weighted_sums(
     model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, weights: Tensor
 ) -> dict[str, Tensor]:
-    """The gradient of sum_i w_i loss_i. The loss itself is not formed: it may be infinite where its gradient is not."""
+    """The gradient of sum_i w_i loss_i. A loss may be infinite where its gradient is not: only its weight goes back."""
     parameters = private_parameters(model)
     with torch.enable_grad():
         losses = each_loss(criterion, model(inputs), targets)
-    if not losses.requires_grad:
+        total = (weights.to(losses) * losses).sum()
+    if not total.requires_grad:
         return {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
-    found = torch.autograd.grad(losses, list(parameters.values()), weights.to(losses), allow_unused=True)
+    found = torch.autograd.grad(total, list(parameters.values()), allow_unused=True)
     return {
         name: torch.zeros_like(parameter) if gradient is None else gradient
         for (name, parameter), gradient in zip(parameters.items(), found, strict=True)
