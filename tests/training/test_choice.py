@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from problems import CLASSES, blobs, linear, tiny_training
 from torch import Tensor, nn
 
+from discreet import publish, verify
 from discreet.cli.job import Job
 from discreet.clipping import bookkeeping
 from discreet.clipping.footprint import footprint
@@ -294,3 +296,12 @@ def test_recipes_have_the_same_options(tmp_path: Path) -> None:
     assert Job.new("digits", None, tmp_path / "out", [], {})._engine() == EngineOptions("exact")
     with pytest.raises(InputError, match="autocast"):
         Job.new("digits", None, tmp_path / "out", ["autocast=float16"], {})
+
+
+def test_a_certificate_of_ghost_is_accepted_and_says_what_is_assumed(tmp_path: Path) -> None:
+    trained = tiny_training(tmp_path, engine="ghost", stream=None).run()
+    publish(trained, tmp_path / "out")
+    facts = json.loads((tmp_path / "out" / "certificate.json").read_text())
+    assert facts["mechanism"]["engine"] == "ghost"
+    assert any("second pass with weights from the norms of a first one" in text for text in facts["assumptions"])
+    assert verify(tmp_path / "out").accepted
