@@ -78,17 +78,30 @@ def test_examples_on_another_axis_are_refused_by_name() -> None:
         sums(Function(forward, nn.Linear(4, 5), nn.Linear(5, 3)), data(7, 4))
 
 
+@pytest.mark.parametrize("drop", [0.0, 0.5])
 @pytest.mark.parametrize("reentrant", [False, True])
-def test_checkpointed_modules_are_right_or_refused(reentrant: bool) -> None:
-    def forward(model: nn.Module, x: Tensor) -> Tensor:
-        return model[2](checkpoint(lambda h: torch.tanh(model[1](h)), model[0](x), use_reentrant=reentrant))
+@pytest.mark.parametrize("engine", ["bookkeeping", "ghost"])
+def test_checkpointed_modules_are_right_or_refused(engine: str, reentrant: bool, drop: float) -> None:
+    def block(model: nn.Module, h: Tensor) -> Tensor:
+        return torch.tanh(F.dropout(model[1](h), drop))
 
-    model = Function(forward, nn.Linear(4, 5), nn.Linear(5, 5), nn.Linear(5, 3))
+    def forward(model: nn.Module, x: Tensor, again: bool = True) -> Tensor:
+        h = model[0](x)
+        h = checkpoint(block, model, h, use_reentrant=reentrant) if again else block(model, h)
+        return model[2](h)
+
+    layers = nn.Linear(4, 5), nn.Linear(5, 5), nn.Linear(5, 3)
     if reentrant:
         with pytest.raises(UnsupportedModel, match="use_reentrant=True"):
-            sums(model, data(4))
-    else:
-        agree(model, data(4))
+            sums(Function(forward, *layers), data(4), engine=engine)
+        return
+    found = []
+    for again, name in ((True, engine), (False, "bookkeeping")):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(5)
+            found.append(sums(Function(lambda m, x, a=again: forward(m, x, a), *layers), data(4), engine=name))
+    for key, part in found[1].items():
+        torch.testing.assert_close(found[0][key], part, rtol=1e-5, atol=1e-6)
 
 
 def test_a_module_without_a_rule_that_draws_random_numbers_is_refused_by_name() -> None:

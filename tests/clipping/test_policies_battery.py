@@ -18,7 +18,7 @@ from discreet.clipping import BIT, ENGINES, Clip, Group, Units, private_paramete
 from discreet.clipping.factor import clipped
 from discreet.clipping.rules import base
 
-TOLERANCE = {"bookkeeping": 1e-9, "vmap": 1e-9, "reference": 1e-12, "exact": 1e-5}
+TOLERANCE = {"bookkeeping": 1e-9, "ghost": 1e-9, "vmap": 1e-9, "reference": 1e-12, "exact": 1e-5}
 """Relative to rows x spread, in double precision; `exact` cuts to the grid."""
 
 
@@ -55,6 +55,8 @@ def test_every_engine_gives_the_defined_sum(name: str, way: str, data: st.DataOb
     for key, engine in ENGINES.items():
         if key == "vmap" and name in ("embedding bag", "recurrent", "without a rule"):
             continue  # torch.func cannot run all of these modules
+        if key == "ghost" and any(getattr(module, "scale_grad_by_freq", False) for module in model.modules()):
+            continue  # which mixes the examples of its second pass, and is refused
         found = engine.clipped_sum(model, criterion, inputs, targets, clip)
         assert set(found) == set(wanted)
         assert apart(found, wanted) <= TOLERANCE[key] * len(inputs) * clip.spread
@@ -73,8 +75,10 @@ def test_scales_within_and_beyond_single_precision_give_the_same_sum(
     clip = CLIPS[way](model, typical_norm(model, inputs, targets))
     assert clip.scales is not None
     clip = replace(clip, scales={key: size * scale for key, scale in clip.scales.items()})
-    sums = [ENGINES[key].clipped_sum(model, criterion, inputs, targets, clip) for key in ("bookkeeping", "reference")]
-    assert apart(*sums) <= 1e-5 * len(inputs) * clip.spread
+    keys = ("bookkeeping", "ghost", "reference")
+    sums = [ENGINES[key].clipped_sum(model, criterion, inputs, targets, clip) for key in keys]
+    for one in sums[:2]:
+        assert apart(one, sums[2]) <= 1e-5 * len(inputs) * clip.spread
 
 
 @pytest.mark.parametrize("way", CLIPS)

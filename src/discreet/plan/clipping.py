@@ -131,6 +131,9 @@ class GroupClipping(_Clipping):
     kind: Literal["groups"] = "groups"
     norms: Annotated[dict[str, ClipNorm], Field(min_length=1)]
 
+    def __hash__(self) -> int:
+        return hash((self.kind, frozenset(self.norms.items())))
+
     def groups(self, names: Sequence[str]) -> dict[str, tuple[float, list[str]]]:
         """By pattern: its norm and the names of its parameters. `InputError` unless the groups part the parameters."""
         for name in names:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 import yaml
@@ -77,7 +77,7 @@ class Recipe(Frozen):
 
     `features` are fixed front ends (`scattering`, or a list of names with arguments and shares); the model is what
     stands behind them, and their features are computed once. `averaging` (`start`, `decay`) publishes the average of
-    iterates.
+    iterates. `engine`, `autocast` and `fixed_rows` are those of `discreet.EngineOptions`.
     """
 
     data: str
@@ -106,6 +106,8 @@ class Recipe(Frozen):
     unit: Unit = Unit.EXAMPLE
     rows_per_unit: Count = 1
     engine: str = "auto"
+    autocast: Literal["bfloat16"] | None = None
+    fixed_rows: bool = False
     noise: str = "fast"
     augment: Named | None = None
     views: Count = 1

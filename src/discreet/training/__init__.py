@@ -1,8 +1,9 @@
 """Training: the assembly of a plan, a model and data, the step, and the loop around it."""
 
 from discreet.training.early import EarlyStopping
+from discreet.training.engine_options import EngineOptions
 from discreet.training.session import Session, Step
 from discreet.training.trained import Evaluation, Mechanism, Trained
 from discreet.training.training import Training
 
-__all__ = ["EarlyStopping", "Evaluation", "Mechanism", "Session", "Step", "Trained", "Training"]
+__all__ = ["EarlyStopping", "EngineOptions", "Evaluation", "Mechanism", "Session", "Step", "Trained", "Training"]

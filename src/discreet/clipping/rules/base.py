@@ -97,6 +97,10 @@ class Rule(ABC):
         """
         return self.squares(name).sqrt()
 
+    def reach(self, name: str) -> Tensor:
+        """The same, or somewhat more, of the terms of which a backward pass would make it: float64, shape (batch,)."""
+        return self.lengths(name)
+
     def drop(self, unusable: Tensor) -> None:
         """Forget what was captured of the examples marked in `unusable`, shape (batch,): a zero weight would not do,
         because zero times infinity is not zero."""
@@ -253,6 +257,12 @@ def _lengths(rows: Tensor) -> Tensor:
     """The L2 norms over the last axis, computed in the type of the rows, as float64."""
     norms: Tensor = torch.linalg.vector_norm(rows, dim=-1)
     return norms.double()
+
+
+def norms_of(values: Tensor, dim: int) -> Tensor:
+    """The L2 norms over an axis, computed in it: float64."""
+    norms: Tensor = torch.linalg.vector_norm(values, dim=dim, dtype=torch.float64)
+    return norms
 
 
 def weighted_sum(weights: Tensor, rows: Tensor) -> Tensor:

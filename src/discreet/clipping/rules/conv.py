@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 
 from discreet.clipping.rules import base
-from discreet.clipping.rules.base import Formed, rule, scaled
+from discreet.clipping.rules.base import Formed, norms_of, rule, scaled
 from discreet.clipping.rules.linear import MANY, gram_squares, outer_lengths
 
 _WEIGHT_OF: dict[int, Callable[..., Tensor]] = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
@@ -66,6 +66,15 @@ class Convolution(Formed):
             squares = base.with_rounding(gram_squares(a, g), outer_lengths(a, g), self._places, g.dtype)
             parts.append(squares.view(-1, self._groups).sum(1))
         return torch.cat(parts)
+
+    def reach(self, name: str) -> Tensor:
+        """By the inequality of Cauchy and Schwarz; every number of the source is in as many windows as a kernel has
+        places, at most."""
+        values = norms_of(self._values.flatten(1), 1)
+        if name == "bias":
+            return values * math.sqrt(self._places)
+        kernel = math.prod(self.module.get_parameter("weight").shape[2:])
+        return values * norms_of(self._source.flatten(1), 1) * math.sqrt(kernel)
 
     def total(self, name: str, weights: Tensor) -> Tensor:
         if name in self.formed:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping.rules.base import Rule, blank, refuse, rule, squared_norms, wide
+from discreet.clipping.rules.base import Rule, blank, norms_of, refuse, rule, squared_norms, wide
 from discreet.clipping.rules.tables import alike, checked_tokens, token_squares, token_table
 from discreet.clipping.rules.tokens import EqualTokens
 from discreet.clipping.units import Units
@@ -58,6 +58,11 @@ class EmbeddingRule(Rule):
         squares = torch.zeros(self.examples, dtype=torch.float64, device=sums.device)
         squares.index_add_(0, groups.examples, squared_norms(sums))
         return squares if self.factors is None else squares * squared_norms(self.gradient)
+
+    def reach(self, name: str) -> Tensor:
+        if self.factors is None:
+            return norms_of(self.gradient, 2).sum(1)
+        return norms_of(self.gradient, 1) * self.factors.double().abs().sum(1)
 
     def total(self, name: str, weights: Tensor) -> Tensor:
         if self._on_processor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.rules import base
-from discreet.clipping.rules.base import Rule, rule, scaled, squared_norms, with_rounding
+from discreet.clipping.rules.base import Rule, norms_of, rule, scaled, squared_norms, with_rounding
 from discreet.clipping.units import Units
 
 _CANCELLED = 16
@@ -82,6 +82,10 @@ class LinearRule(Rule):
     def lengths(self, name: str) -> Tensor:
         return super().lengths(name) if name == "bias" else outer_lengths(*self._positions())
 
+    def reach(self, name: str) -> Tensor:
+        a, g = self._positions()
+        return norms_of(g, 2).sum(1) if name == "bias" else outer_lengths(a, g)
+
     def scaled_squares(self, name: str, scale: Tensor) -> Tensor | None:
         a, g = self._positions()
         if name == "bias" or a.shape[1] > 1:
@@ -131,9 +135,7 @@ def _from_products(a: Tensor, g: Tensor) -> Tensor:
 
 def outer_lengths(a: Tensor, g: Tensor) -> Tensor:
     """What the norms of the outer products g_t a_t^T of an example add up to: float64, shape (batch,)."""
-    given, pulled = (torch.linalg.vector_norm(part, dim=2, dtype=torch.float64) for part in (a, g))
-    total: Tensor = (given * pulled).sum(1)
-    return total
+    return (norms_of(a, 2) * norms_of(g, 2)).sum(1)
 
 
 def _pairs(a: Tensor, g: Tensor, start: int, stop: int) -> Tensor:
