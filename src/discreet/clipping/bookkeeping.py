@@ -9,15 +9,16 @@ cost", algorithm 1).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
 from discreet.clipping.admission import private_parameters
-from discreet.clipping.capture import Call, capture, tensors_in
+from discreet.clipping.backward import visit
+from discreet.clipping.capture import Call, capture, record, tensors_in
 from discreet.clipping.factor import clip_factor
 from discreet.clipping.losses import Criterion
+from discreet.clipping.precision import full_precision
 from discreet.clipping.rules import OfUnits, Rule, base
 from discreet.clipping.units import Units
 from discreet.core.errors import UnsupportedModel
@@ -38,20 +39,50 @@ def clipped_sums(
     if len(inputs) == 0:
         return {name: torch.zeros_like(parameter, dtype=torch.float64) for name, parameter in parameters.items()}
     count = len(inputs) if units is None else len(units)
-    calls = capture(model, criterion, inputs, targets)
-    with torch.no_grad(), _full_precision(inputs.device.type):
-        shares = _shares(parameters, calls, units if units is not None and units.most > 1 else None)
-        squares = [_squares(held) for held in shares.values() if held]
-        norms = torch.stack(squares).sum(0).sqrt() if squares else torch.zeros(count, dtype=torch.float64)
+    device = inputs.device.type
+    shares: dict[str, list[Share]] = {}
+    squares: dict[str, Tensor] = {}
+
+    def measure(group: list[Call]) -> None:
+        with torch.no_grad(), full_precision(device):
+            found, lengths = measured(parameters, group, units)
+        shares.update(found)
+        squares.update(lengths)
+
+    loss, calls = record(model, criterion, inputs, targets)
+    if calls:
+        visit(loss, calls, measure)
+    del loss, calls  # with what is left of the graph
+    with torch.no_grad(), full_precision(device):
+        parts = [squares[name] for name in parameters if name in squares]
+        norms = torch.stack(parts).sum(0).sqrt() if parts else torch.zeros(count, dtype=torch.float64)
         weights = clip_factor(norms, norm, terms=sum(parameter.numel() for parameter in parameters.values()))
         unusable = ~torch.isfinite(norms)
-        if bool(unusable.any()):
-            for one in {id(one): one for held in shares.values() for one, _ in held}.values():
+        spoilt = bool(unusable.any())
+        for one in _rules(shares):
+            one.check()
+            if spoilt:
                 one.drop(unusable)
         return {
-            name: _total(shares[name], parameter, weights.to(parameter.device))
+            name: _total(shares.pop(name, []), parameter, weights.to(parameter.device))
             for name, parameter in parameters.items()
         }
+
+
+def measured(
+    parameters: dict[str, nn.Parameter], calls: list[Call], units: Units | None
+) -> tuple[dict[str, list[Share]], dict[str, Tensor]]:
+    """By parameter of the calls: the rules that have a share in its gradient, and the squared norms of that gradient
+    for each example (or unit), float64, shape (examples,). What the sum will not need is let go."""
+    shares = _shares(parameters, calls, units if units is not None and units.most > 1 else None)
+    squares = {name: _squares(held) for name, held in shares.items()}
+    for one in _rules(shares):
+        one.settle()
+    return shares, squares
+
+
+def _rules(shares: dict[str, list[Share]]) -> list[Rule]:
+    return list({id(one): one for held in shares.values() for one, _ in held}.values())
 
 
 def bytes_per_example(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> int:
@@ -62,14 +93,14 @@ def bytes_per_example(model: nn.Module, criterion: Criterion, inputs: Tensor, ta
 
 
 def _shares(parameters: dict[str, nn.Parameter], calls: list[Call], units: Units | None) -> dict[str, list[Share]]:
-    """Which rules have a share in the gradient of each parameter."""
+    """Which rules have a share in the gradient of each parameter of the calls."""
     names = {id(parameter): name for name, parameter in parameters.items()}
-    shares: dict[str, list[Share]] = {name: [] for name in parameters}
+    shares: dict[str, list[Share]] = {}
     for one, call in _joined(calls):
         if units is not None:
             one = one.of_units(units) or OfUnits(one, units)
         for local in call.owner.names:
-            shares[names[id(call.owner.module.get_parameter(local))]].append((one, local))
+            shares.setdefault(names[id(call.owner.module.get_parameter(local))], []).append((one, local))
     return shares
 
 
@@ -126,17 +157,3 @@ def _total(held: list[Share], parameter: nn.Parameter, weights: Tensor) -> Tenso
     for part in others:
         total += part
     return total
-
-
-@contextmanager
-def _full_precision(device: str) -> Iterator[None]:
-    """No reduced precision in matrix products and convolutions: neither autocast nor TF32."""
-    before = torch.get_float32_matmul_precision()
-    with torch.autocast(device, enabled=False), torch.backends.cudnn.flags(allow_tf32=False):
-        if before != "highest":
-            torch.set_float32_matmul_precision("highest")
-        try:
-            yield
-        finally:
-            if before != "highest":
-                torch.set_float32_matmul_precision(before)

@@ -1,7 +1,7 @@
-"""One forward and one backward pass over a batch: what every owner was given, and the gradients of what it returned.
+"""One forward pass over a batch: what every owner was given, and where the gradients of what it returned will be.
 
-The backward pass goes to the outputs of the owners only, so no gradient of a parameter is computed in it. The hooks are
-gone when it starts; the model is left as it was found, also after an exception.
+The backward pass (see `backward`) goes to the outputs of the owners only, so no gradient of a parameter is computed in
+it. The hooks on modules are gone when it starts; the model is left as it was found, also after an exception.
 """
 
 from __future__ import annotations
@@ -44,6 +44,19 @@ class Call:
 def capture(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> list[Call]:
     """The calls of all owners whose outputs the loss depends on, with the gradients of those outputs.
 
+    Errors are those of `record`.
+    """
+    loss, calls = record(model, criterion, inputs, targets)
+    edges = [edge for call in calls for edge in call.outputs if edge is not None]
+    found = iter(torch.autograd.grad(loss, edges, allow_unused=True)) if edges else iter(())
+    for call in calls:
+        call.gradients = tuple(None if edge is None else next(found) for edge in call.outputs)
+    return [call for call in calls if any(gradient is not None for gradient in call.gradients)]
+
+
+def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> tuple[Tensor, list[Call]]:
+    """The forward pass alone: the sum of the losses, shape (), and the calls whose outputs have a gradient, in order.
+
     `UnsupportedModel` if a trainable parameter is used in a way that no owner accounts for, or if examples do not lie
     along axis 0 of what a owner is given and returns.
     """
@@ -53,17 +66,13 @@ def capture(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Ten
     with torch.enable_grad():
         loss = summed_loss(criterion, output, targets)
     if not loss.requires_grad:
-        return []
+        return loss, []
     calls = [call for call in calls if any(call.outputs)]
     for call in calls:
         _check_axes(call, len(inputs))
         _check_versions(call)
     _check_routes(model, loss, calls)
-    edges = [edge for call in calls for edge in call.outputs if edge is not None]
-    found = iter(torch.autograd.grad(loss, edges, allow_unused=True)) if edges else iter(())
-    for call in calls:
-        call.gradients = tuple(None if edge is None else next(found) for edge in call.outputs)
-    return [call for call in calls if any(gradient is not None for gradient in call.gradients)]
+    return loss, calls
 
 
 @contextmanager

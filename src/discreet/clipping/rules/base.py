@@ -39,6 +39,8 @@ class Rule(ABC):
     generator: Tensor | None = None
     """The state of torch's generator when the module was called, for rules that replay."""
 
+    _versions: tuple[int, ...] = ()
+
     def __init__(
         self,
         module: nn.Module,
@@ -89,6 +91,24 @@ class Rule(ABC):
         self.activation = blank(self.activation, unusable)
         self.gradient = blank(self.gradient, unusable)
 
+    def settle(self) -> None:
+        """Let go of what was needed for the norms only, and note what the sum will be formed from."""
+        self.forget()
+        self._versions = tuple(tensor._version for tensor in _tensors(self))
+
+    def forget(self) -> None:
+        """Let go of what `total` will not look at. Only `total` and `drop` are called afterwards."""
+        return
+
+    def check(self) -> None:
+        """Refuse a sum from other numbers than those that were measured: the backward pass went on in between, and an
+        operation in place might have written to them."""
+        if tuple(tensor._version for tensor in _tensors(self)) != self._versions:
+            raise UnsupportedModel(
+                f"what a {type(self.module).__name__} was given, or a gradient, was overwritten in the backward pass; "
+                "remove the operation in place (of a torch.autograd.Function, or of a hook)"
+            )
+
     def of_units(self, units: Units) -> Rule | None:
         """A rule with units along the axis of the examples, if the family has one that forms no gradients of rows."""
         return None
@@ -106,6 +126,7 @@ class Formed(Rule):
 
     _kept: dict[str, Tensor] | None = None
     _squares: dict[str, Tensor] | None = None
+    _forgotten = False
 
     def __init__(self, module: nn.Module, trained: tuple[str, ...], *captured: Any) -> None:
         super().__init__(module, trained, *captured)
@@ -117,45 +138,79 @@ class Formed(Rule):
 
     def squares(self, name: str) -> Tensor:
         if self._squares is None:
-            parts: dict[str, list[Tensor]] = {own: [] for own in self.formed}
-            for rows in self._blocks():
-                for own in self.formed:
-                    parts[own].append(squared_norms(rows[own]))
-            self._squares = {own: torch.cat(part) for own, part in parts.items()}
+            blocks, parts = [], []
+            for start, stop in self._blocks():
+                rows = self.gradients(start, stop)
+                parts.append({own: squared_norms(rows[own]) for own in self.formed})
+                size = sum(row.nbytes for row in rows.values()) // (stop - start) * self.examples
+                blocks += [rows] if size <= BUDGET else []
+            self._squares = _joined(parts)
+            self._kept = _joined(blocks) if blocks else None
         return self._squares[name]
 
     def total(self, name: str, weights: Tensor) -> Tensor:
-        start, total = 0, None
-        for rows in self._blocks():
-            part = weighted_sum(weights[start : start + len(rows[name])], rows[name])
-            total = part if total is None else total + part
-            start += len(rows[name])
-        assert total is not None
+        if self._kept is not None:
+            return weighted_sum(weights, self._kept[name])
+        parts = (weighted_sum(weights[i:j], self.gradients(i, j)[name]) for i, j in self._blocks())
+        total = next(parts)
+        for part in parts:
+            total = total + part
         return total
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
         kept = self.gradients(start, stop) if self._kept is None else self._kept
         return kept[name] if self._kept is None else kept[name][start:stop]
 
+    def forget(self) -> None:
+        if self._kept is not None and len(self._kept) == len(self.trained):
+            self.forget_captured()
+            self._forgotten = True
+
+    def forget_captured(self) -> None:
+        """Let go of what gradients are made from."""
+        self.activation = self.gradient = NOTHING
+
     def drop(self, unusable: Tensor) -> None:
-        super().drop(unusable)
+        if not self._forgotten:
+            self.drop_captured(unusable)
         if self._kept is not None:
             self._kept = {name: blank(rows, unusable) for name, rows in self._kept.items()}
 
+    def drop_captured(self, unusable: Tensor) -> None:
+        """`drop`, for what gradients are made from."""
+        Rule.drop(self, unusable)
+
     def bytes_per_example(self) -> int:
         """Memory that one example's gradients and what they are made from take."""
-        numbers = sum(self.module.get_parameter(name).numel() for name in self.formed)
-        return numbers * self.gradient.element_size()
+        return self._numbers() * self.gradient.element_size()
 
-    def _blocks(self) -> Iterator[dict[str, Tensor]]:
+    def _numbers(self) -> int:
+        """The numbers of one example's gradients."""
+        return sum(self.module.get_parameter(name).numel() for name in self.formed)
+
+    def _blocks(self) -> Iterator[tuple[int, int]]:
         size = max(1, BUDGET // max(1, self.bytes_per_example()))
-        if size >= self.examples:
-            if self._kept is None:
-                self._kept = self.gradients(0, self.examples)
-            yield self._kept
-            return
         for start in range(0, self.examples, size):
-            yield self.gradients(start, min(start + size, self.examples))
+            yield start, min(start + size, self.examples)
+
+
+def _joined(blocks: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    first, *others = blocks
+    return {name: torch.cat([block[name] for block in blocks]) for name in first} if others else first
+
+
+NOTHING = torch.empty(0)
+"""In place of tensors that were let go."""
+
+
+def _tensors(value: object) -> Iterator[Tensor]:
+    """The tensors of a rule, and of rules that it holds."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict | list | tuple | Rule):
+        parts: Any = vars(value) if isinstance(value, Rule) else value
+        for part in parts.values() if isinstance(parts, dict) else parts:
+            yield from _tensors(part)
 
 
 R = TypeVar("R", bound=type[Rule])

@@ -71,8 +71,12 @@ class Convolution(Formed):
             return super().total(name, weights)
         return self._weight_sum(self._source, scaled(weights, self._values))
 
-    def drop(self, unusable: Tensor) -> None:
-        super().drop(unusable)
+    def forget_captured(self) -> None:
+        super().forget_captured()
+        self._source = self._values = base.NOTHING
+
+    def drop_captured(self, unusable: Tensor) -> None:
+        super().drop_captured(unusable)
         self._source, self._values = base.blank(self._source, unusable), base.blank(self._values, unusable)
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:

@@ -78,11 +78,13 @@ class LinearRule(Rule):
         return self._in_blocks(a, g, 2 * positions**2, gram_squares)
 
     def total(self, name: str, weights: Tensor) -> Tensor:
+        if name == "bias" and self._biases is not None:
+            return weights.to(self._biases.dtype) @ self._biases
+        if name == "weight" and self._products is not None:
+            return base.weighted_sum(weights, self._products)
         a, g = self._positions()
         if name == "bias":
             return weights.to(g.dtype) @ self._bias_rows(g)
-        if self._products is not None:
-            return base.weighted_sum(weights, self._products)
         if a.shape[2] < g.shape[2]:  # the weights are multiplied into the smaller factor
             return g.flatten(0, 1).T @ scaled(weights, a).flatten(0, 1)
         return scaled(weights, g).flatten(0, 1).T @ a.flatten(0, 1)
@@ -91,9 +93,16 @@ class LinearRule(Rule):
         a, g = (part[start:stop] for part in self._positions())
         return g.sum(1) if name == "bias" else torch.bmm(g.transpose(1, 2), a)
 
+    def forget(self) -> None:
+        self._squares_of_bias = None
+        if self._products is not None and ("bias" not in self.trained or self._biases is not None):
+            self.activation = self.gradient = base.NOTHING
+
     def drop(self, unusable: Tensor) -> None:
-        super().drop(unusable)
-        self._biases = None
+        if self.activation is not base.NOTHING:
+            super().drop(unusable)
+        if self._biases is not None:
+            self._biases = base.blank(self._biases, unusable)
         if self._products is not None:
             self._products = base.blank(self._products, unusable)
 
