@@ -50,7 +50,7 @@ def model() -> nn.Module:
 
 
 def most(rows: int, chunks: int = 1, keep: list[Any] | None = None) -> int:
-    """The most bytes that the clipped sum of a batch takes, in chunks of `rows`; `keep` holds on to what it should not."""
+    """The most bytes that the clipped sum of a batch takes, in chunks of `rows`; `keep` holds on to all sums."""
     net = model()
     inputs, targets = torch.randn(rows, 1, 12, 12), torch.arange(rows) % 10
     accumulator, engine = Accumulator(private_parameters(net)), ENGINES["bookkeeping"]

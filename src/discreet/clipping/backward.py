@@ -91,11 +91,12 @@ def _groups(calls: list[Call]) -> list[list[Call]]:
     """The calls, those that have a parameter in common together, directly or by way of others."""
     group_of: dict[int, list[Call]] = {}
     for call in calls:
-        owned = [id(call.owner.module.get_parameter(name)) for name in call.owner.names]
-        related = {id(group): group for group in (group_of.get(key) for key in owned) if group is not None}
-        merged = [one for group in related.values() for one in group] + [call]
-        owned += [key for key, group in group_of.items() if id(group) in related]
-        group_of.update(dict.fromkeys(owned, merged))
+        keys = call.owner.keys
+        related = {id(group): group for group in map(group_of.get, keys) if group is not None}
+        merged = [*(one for group in related.values() for one in group), call]
+        for one in merged:
+            for key in one.owner.keys:
+                group_of[key] = merged
     return list({id(group): group for group in group_of.values()}.values())
 
 

@@ -57,12 +57,12 @@ def clipped_sums(
         parts = [squares[name] for name in parameters if name in squares]
         norms = torch.stack(parts).sum(0).sqrt() if parts else torch.zeros(count, dtype=torch.float64)
         weights = clip_factor(norms, norm, terms=sum(parameter.numel() for parameter in parameters.values()))
-        unusable = ~torch.isfinite(norms)
-        spoilt = bool(unusable.any())
+        usable = torch.isfinite(norms)
+        spoilt = not bool(usable.all())
         for one in _rules(shares):
             one.check()
             if spoilt:
-                one.drop(unusable)
+                one.drop(~usable)
         return {
             name: _total(shares.pop(name, []), parameter, weights.to(parameter.device))
             for name, parameter in parameters.items()
@@ -99,17 +99,19 @@ def _shares(parameters: dict[str, nn.Parameter], calls: list[Call], units: Units
     for one, call in _joined(calls):
         if units is not None:
             one = one.of_units(units) or OfUnits(one, units)
-        for local in call.owner.names:
-            shares.setdefault(names[id(call.owner.module.get_parameter(local))], []).append((one, local))
+        for local, parameter in call.owner.parameters.items():
+            shares.setdefault(names[id(parameter)], []).append((one, local))
     return shares
 
 
 def _joined(calls: list[Call]) -> Iterator[tuple[Rule, Call]]:
     """The rule of every call; calls with the same parameters share one where the family can do that."""
+    if len(calls) == 1:
+        yield _rule(calls[0]), calls[0]
+        return
     alike: dict[tuple[int, ...], list[Call]] = {}
     for call in calls:
-        key = tuple(id(call.owner.module.get_parameter(name)) for name in call.owner.names)
-        alike.setdefault((id(call.owner.rule), *key), []).append(call)
+        alike.setdefault((id(call.owner.rule), *call.owner.keys), []).append(call)
     for group in alike.values():
         first, *others = [_rule(call) for call in group]
         joined = first.join(others) if others else first

@@ -95,10 +95,10 @@ def _recording(owners: list[Owner]) -> Iterator[list[Call]]:
 
 def _recorder(owner: Owner, calls: list[Call]) -> Callable[..., Any]:
     def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> Any:
-        if sum(part.requires_grad for part in tensors_in(returned)) > 1:
+        if not isinstance(returned, Tensor) and sum(part.requires_grad for part in tensors_in(returned)) > 1:
             # One may be made from another inside the module; what counts is how each is used outside.
             returned = tree_map_only(Tensor, _alias, returned)
-        leaves, parts = tensors_in((args, kwargs)), tensors_in(returned)
+        leaves, parts = tensors_in((args, kwargs) if kwargs else args), tensors_in(returned)
         calls.append(
             Call(
                 owner=owner,
@@ -153,7 +153,7 @@ def _check_axes(call: Call, examples: int) -> None:
 
 
 def _check_versions(call: Call) -> None:
-    if [leaf._version for leaf in tensors_in((call.args, call.kwargs))] != call.versions:
+    if [leaf._version for leaf in tensors_in((call.args, call.kwargs) if call.kwargs else call.args)] != call.versions:
         raise UnsupportedModel(
             f"an input of {call.owner.described} was overwritten after the module had read it; "
             "remove the operation in place (inplace=True, +=)"
@@ -170,8 +170,8 @@ def _check_routes(model: nn.Module, loss: Tensor, calls: list[Call]) -> None:
     exits: dict[tuple[object, int], Call] = {}
     for call in calls:
         if call.owner.open:
-            for name in call.owner.names:
-                names.pop(id(call.owner.module.get_parameter(name)), None)
+            for key in call.owner.keys:
+                names.pop(key, None)
         else:
             exits.update({(edge.node, edge.output_nr): call for edge in call.outputs if edge is not None})
     first = get_gradient_edge(loss)
@@ -208,4 +208,6 @@ def tensors_in(values: object) -> list[Tensor]:
     """The tensors in nested tuples, lists and dictionaries, in order."""
     if isinstance(values, Tensor):
         return [values]
+    if type(values) is tuple and all(isinstance(value, Tensor) for value in values):  # mostly, and faster
+        return list(values)
     return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]

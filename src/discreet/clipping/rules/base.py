@@ -22,7 +22,7 @@ from discreet.core.errors import UnsupportedModel
 BUDGET = 2**28
 """Bytes that temporary tensors of one rule may take. One example is always taken at a time if it must."""
 
-_PIECE = 2048
+_PIECE, _ONE = 2048, torch.ones(())
 
 
 class Rule(ABC):
@@ -203,14 +203,21 @@ NOTHING = torch.empty(0)
 """In place of tensors that were let go."""
 
 
-def _tensors(value: object) -> Iterator[Tensor]:
+def _tensors(value: Any) -> list[Tensor]:
     """The tensors of a rule, and of rules that it holds."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, dict | list | tuple | Rule):
-        parts: Any = vars(value) if isinstance(value, Rule) else value
-        for part in parts.values() if isinstance(parts, dict) else parts:
-            yield from _tensors(part)
+    found: list[Tensor] = []
+    todo = list(vars(value).values())
+    while todo:
+        one = todo.pop()
+        if isinstance(one, Tensor):
+            found.append(one)
+        elif type(one) is dict:
+            todo += one.values()
+        elif type(one) in (list, tuple):
+            todo += one
+        elif hasattr(one, "_versions"):
+            todo += vars(one).values()
+    return found
 
 
 R = TypeVar("R", bound=type[Rule])
@@ -254,8 +261,9 @@ def squared_norms(rows: Tensor) -> Tensor:
     squares = _lengths(flat[:, whole:]).square_()
     if whole:
         squares += _lengths(flat[:, :whole].reshape(len(rows), -1, _PIECE)).square_().sum(1)
-    doubtful = ~((squares > 1e-24) & (squares < 1e24))
-    if bool(doubtful.any()):
+    least, most = squares.aminmax() if len(squares) else (_ONE, _ONE)
+    if not (float(least) > 1e-24 and float(most) < 1e24):  # also if one is NaN
+        doubtful = ~((squares > 1e-24) & (squares < 1e24))
         squares[doubtful] = _lengths(flat[doubtful].double()).square_()
     return squares
 
