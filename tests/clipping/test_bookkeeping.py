@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from discreet.clipping import ENGINES, Clip, bookkeeping
 from discreet.clipping.capture import Call
+from discreet.clipping.rules import conv
 from discreet.clipping.rules.linear import gram_squares
 from discreet.clipping.state import state_digests
 from discreet.core.errors import UnsupportedModel
@@ -209,6 +210,19 @@ def test_a_small_budget_gives_the_same_sums(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("discreet.clipping.rules.base.BUDGET", 64)
     for name, part in sums(model, inputs).items():
         torch.testing.assert_close(part, whole[name], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "size"), [((4, 3), (2, 2), (9, 8)), ((3, 2), (3, 4), (11, 7)), ((2, 2), (1, 2), (5, 5))]
+)
+def test_windows_by_lines_are_the_windows(
+    kernel: tuple[int, int], stride: tuple[int, int], size: tuple[int, int]
+) -> None:
+    module, source = nn.Conv2d(3, 4, kernel, stride), data(3, *size)
+    assert conv._in_rows(module)
+    by_lines = conv._of_rows(source, module)
+    windows = conv._windows(source, module)
+    assert torch.equal(by_lines.reshape(windows.shape), windows)
 
 
 class Doubled(torch.autograd.Function):

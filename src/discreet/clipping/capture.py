@@ -17,7 +17,6 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.hooks import RemovableHandle
 
-from discreet.clipping.admission import private_parameters
 from discreet.clipping.losses import Criterion, summed_loss
 from discreet.clipping.owners import Owner, owners_of
 from discreet.clipping.rules import Vectorised
@@ -71,7 +70,7 @@ def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tens
     for call in calls:
         _check_axes(call, len(inputs))
         _check_versions(call)
-    _check_routes(model, loss, calls)
+    _check_routes(owners, loss, calls)
     return loss, calls
 
 
@@ -160,13 +159,13 @@ def _check_versions(call: Call) -> None:
         )
 
 
-def _check_routes(model: nn.Module, loss: Tensor, calls: list[Call]) -> None:
+def _check_routes(owners: list[Owner], loss: Tensor, calls: list[Call]) -> None:
     """Refuse a gradient that reaches a trainable parameter without passing through a recorded call.
 
     Walks the graph of the loss, from the outputs of each call on at its inputs. What an open owner holds directly is
     reached inside of it.
     """
-    names = {id(parameter): name for name, parameter in private_parameters(model).items()}
+    names = {key: (owner, local) for owner in owners for key, local in zip(owner.keys, owner.parameters, strict=True)}
     exits: dict[tuple[object, int], Call] = {}
     for call in calls:
         if call.owner.open:
@@ -193,14 +192,15 @@ def _check_routes(model: nn.Module, loss: Tensor, calls: list[Call]) -> None:
         seen.update(following)
 
 
-def _check_node(node: Any, names: dict[int, str]) -> None:
+def _check_node(node: Any, names: dict[int, tuple[Owner, str]]) -> None:
     if type(node).__name__ == "CheckpointFunctionBackward":
         raise UnsupportedModel("the model is checkpointed with use_reentrant=True; set use_reentrant=False")
     variable = getattr(node, "variable", None)
     if variable is not None and id(variable) in names:
+        owner, local = names[id(variable)]
+        name = f"{owner.name}.{local}" if owner.name else local
         raise UnsupportedModel(
-            f"parameter {names[id(variable)]!r} is used outside the module that holds it, or inside a compiled one; "
-            f"{OTHER_ENGINE}"
+            f"parameter {name!r} is used outside the module that holds it, or inside a compiled one; {OTHER_ENGINE}"
         )
 
 

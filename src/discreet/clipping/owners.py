@@ -53,15 +53,11 @@ def owners_of(model: nn.Module) -> list[Owner]:
         seen.add(id(module))
         rule = rule_of(module)
         if rule is not None or isinstance(module, _WHOLE) or parametrize.is_parametrized(module):
-            trained = _trained(module)
+            trained = _trained(module) if module._modules else _direct(module)
             if trained:
                 found.append(Owner(name, module, rule or Vectorised, trained))
             return
-        direct = {
-            local: parameter
-            for local, parameter in module._parameters.items()
-            if parameter is not None and parameter.requires_grad
-        }
+        direct = _direct(module)
         if direct:
             found.append(Owner(name, module, Vectorised, direct, open=len(direct) < len(_trained(module))))
         for child, inner in module._modules.items():
@@ -77,9 +73,19 @@ def rule_of(module: nn.Module) -> type[Rule] | None:
     for kind in type(module).__mro__:
         if kind in RULES:
             rule = RULES[kind]
-            known = not rule.names or set(_trained(module)) <= set(rule.names)
+            trained = _trained(module) if module._modules else _direct(module)
+            known = not rule.names or all(name in rule.names for name in trained)
             return rule if known and type(module).forward is kind.forward and rule.covers(module) else None
     return None
+
+
+def _direct(module: nn.Module) -> dict[str, nn.Parameter]:
+    """The trainable parameters that a module holds itself; one that it holds twice, once."""
+    found: dict[str, nn.Parameter] = {}
+    for name, parameter in module._parameters.items():
+        if parameter is not None and parameter.requires_grad and not any(parameter is one for one in found.values()):
+            found[name] = parameter
+    return found
 
 
 def _trained(module: nn.Module) -> dict[str, nn.Parameter]:

@@ -10,7 +10,7 @@ was measured, whatever the model did before and after.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -39,7 +39,8 @@ class Rule(ABC):
     generator: Tensor | None = None
     """The state of torch's generator when the module was called, for rules that replay."""
 
-    _versions: tuple[int, ...] = ()
+    _held: Sequence[Tensor] = ()
+    _versions: Sequence[int] = ()
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class Rule(ABC):
     @property
     def examples(self) -> int:
         """The number of examples."""
-        return len(self.activation)
+        return self.activation.shape[0]
 
     @abstractmethod
     def squares(self, name: str) -> Tensor:
@@ -94,7 +95,8 @@ class Rule(ABC):
     def settle(self) -> None:
         """Let go of what was needed for the norms only, and note what the sum will be formed from."""
         self.forget()
-        self._versions = tuple(tensor._version for tensor in _tensors(self))
+        held = _tensors(self)
+        self._held, self._versions = held, [tensor._version for tensor in held]
 
     def forget(self) -> None:
         """Let go of what `total` will not look at. Only `total` and `drop` are called afterwards."""
@@ -103,7 +105,7 @@ class Rule(ABC):
     def check(self) -> None:
         """Refuse a sum from other numbers than those that were measured: the backward pass went on in between, and an
         operation in place might have written to them."""
-        if tuple(tensor._version for tensor in _tensors(self)) != self._versions:
+        if any(tensor._version != version for tensor, version in zip(self._held, self._versions, strict=True)):
             raise UnsupportedModel(
                 f"what a {type(self.module).__name__} was given, or a gradient, was overwritten in the backward pass; "
                 "remove the operation in place (of a torch.autograd.Function, or of a hook)"
@@ -203,19 +205,22 @@ NOTHING = torch.empty(0)
 """In place of tensors that were let go."""
 
 
-def _tensors(value: Any) -> list[Tensor]:
+def _tensors(rule: Rule) -> list[Tensor]:
     """The tensors of a rule, and of rules that it holds."""
     found: list[Tensor] = []
-    todo = list(vars(value).values())
+    todo: list[Any] = list(vars(rule).values())
     while todo:
         one = todo.pop()
-        if isinstance(one, Tensor):
+        kind = type(one)
+        if kind is Tensor:
             found.append(one)
-        elif type(one) is dict:
+        elif kind is dict:
             todo += one.values()
-        elif type(one) in (list, tuple):
+        elif kind is list or kind is tuple:
             todo += one
-        elif hasattr(one, "_versions"):
+        elif isinstance(one, Tensor):
+            found.append(one)
+        elif hasattr(kind, "settle"):
             todo += vars(one).values()
     return found
 
@@ -254,14 +259,14 @@ def squared_norms(rows: Tensor) -> Tensor:
     In the type of the rows over pieces short enough for it, and in float64 over the pieces. Rows whose squares might
     leave the range of single precision are measured in float64 throughout.
     """
-    flat = rows.reshape(len(rows), -1)
+    flat = rows.reshape(rows.shape[0], -1)
     if flat.dtype == torch.float64 or flat.shape[1] == 0:
         return _lengths(flat).square_()
     whole = flat.shape[1] // _PIECE * _PIECE
-    squares = _lengths(flat[:, whole:]).square_()
+    squares = _lengths(flat[:, whole:] if whole else flat).square_()
     if whole:
-        squares += _lengths(flat[:, :whole].reshape(len(rows), -1, _PIECE)).square_().sum(1)
-    least, most = squares.aminmax() if len(squares) else (_ONE, _ONE)
+        squares += _lengths(flat[:, :whole].reshape(rows.shape[0], -1, _PIECE)).square_().sum(1)
+    least, most = squares.aminmax() if squares.shape[0] else (_ONE, _ONE)
     if not (float(least) > 1e-24 and float(most) < 1e24):  # also if one is NaN
         doubtful = ~((squares > 1e-24) & (squares < 1e24))
         squares[doubtful] = _lengths(flat[doubtful].double()).square_()
@@ -276,7 +281,7 @@ def _lengths(rows: Tensor) -> Tensor:
 
 def weighted_sum(weights: Tensor, rows: Tensor) -> Tensor:
     """The sum of weight x row, shape of a row."""
-    total: Tensor = weights.to(rows.dtype) @ rows.reshape(len(rows), -1)
+    total: Tensor = weights.to(rows.dtype) @ rows.reshape(rows.shape[0], -1)
     return total.view(rows.shape[1:])
 
 

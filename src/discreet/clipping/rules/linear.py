@@ -22,6 +22,9 @@ _CANCELLED = 16
 _HALVED = 64
 """Positions from which on Gram matrices are formed in halves (measured)."""
 
+_NARROW = 8
+"""Products with so much fewer columns than rows are formed the other way round, which is faster (measured)."""
+
 MANY, NEW = 2**21, 70
 """Numbers beyond which gradients that are kept come from new memory, and what such a number costs, in multiplications
 (measured). Gram matrices need no such memory, so they are also taken if they cost a little more."""
@@ -85,6 +88,8 @@ class LinearRule(Rule):
         a, g = self._positions()
         if name == "bias":
             return weights.to(g.dtype) @ self._bias_rows(g)
+        if a.shape[2] * _NARROW <= g.shape[2]:
+            return (scaled(weights, a).flatten(0, 1).T @ g.flatten(0, 1)).T.contiguous()
         if a.shape[2] < g.shape[2]:  # the weights are multiplied into the smaller factor
             return g.flatten(0, 1).T @ scaled(weights, a).flatten(0, 1)
         return scaled(weights, g).flatten(0, 1).T @ a.flatten(0, 1)
