@@ -12,7 +12,7 @@ import torch
 from layers import Around, Pooled, Problem, Tied, criterion, difference, typical_norm
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, bookkeeping, capture, factor, ghost, measuring
+from discreet.clipping import ENGINES, Clip, backward, bookkeeping, capture, factor, ghost
 from discreet.clipping.rules import base, embedding, linear
 
 PROBLEMS = {
@@ -124,7 +124,7 @@ def unusable_rows_summed(patch: pytest.MonkeyPatch) -> None:
 
 def gradients_of_one_output_only(patch: pytest.MonkeyPatch) -> None:
     """Calls that share parameters are measured one by one."""
-    patch.setattr(measuring, "_groups", lambda calls: [[call] for call in calls])
+    patch.setattr(backward, "_groups", lambda calls: [[call] for call in calls])
 
 
 def weights_left_out(patch: pytest.MonkeyPatch) -> None:
@@ -145,6 +145,7 @@ FAULTS: list[tuple[Plant, Check]] = [
     (clip_norm_stored_twice, check_bound),
     (half_precision_norms, check_agreement),
     (cross_term_dropped, check_agreement),
+    (gradients_of_one_output_only, check_agreement),
     (loss_divided_before_clipping, check_agreement),
     (infinities_kept, check_bound),
     (hook_left_behind, check_hooks),

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from clips import CLIPS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from layers import PROBLEMS, criterion, difference, typical_norm
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from discreet.clipping import ENGINES, Clip, Units, ghost, measuring
+from discreet.clipping import ENGINES, Clip, Units, backward, ghost, measuring
 from discreet.clipping.replay import Generators
 from discreet.clipping.state import state_digests
 from discreet.core.errors import UnsupportedModel
@@ -221,13 +223,13 @@ def test_what_was_measured_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_backward_pass_that_leaves_a_module_out_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = measuring._places
+    real = backward._places
 
     def places(loss: Tensor, calls: Any) -> Any:
         reached, _ = real(loss, calls)
         return reached, {calls[-1].outputs[0].node}
 
-    monkeypatch.setattr(measuring, "_places", places)
+    monkeypatch.setattr(backward, "_places", places)
     with pytest.raises(UnsupportedModel, match="left out a module"):
         sums("ghost", dropped(), data(8))
 
@@ -340,7 +342,7 @@ def test_modules_that_share_parameters_are_measured_together() -> None:
     model = Chain().double()
     assert apart(sums("ghost", model, data(4)), sums("reference", model, data(4))) <= 1e-12
     _, calls = measuring.record(model, nn.CrossEntropyLoss(), data(4), LABELS)
-    names = sorted(sorted(call.owner.name for call in group) for group in measuring._groups(calls))
+    names = sorted(sorted(call.owner.name for call in group) for group in backward._groups(calls))
     assert names == [["a", "b", "c"], ["d"], ["head"]]
 
 
@@ -358,3 +360,59 @@ def test_several_outputs_and_unused_ones_are_measured_once() -> None:
 
     model = States().double()
     assert apart(sums("ghost", model, data(7, 4)), sums("reference", model, data(7, 4))) <= 1e-12
+
+
+@pytest.mark.parametrize("way", CLIPS)
+def test_with_any_way_to_clip_checkpoints_and_dropout_are_those_of_book_keeping(way: str) -> None:
+    """Groups with weights of their own go back through a checkpoint several times."""
+
+    class Checkpointed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.inner, self.head = nn.Linear(4, 6), dropped(), nn.Linear(3, 3)
+            self.inner[0] = nn.Linear(6, 7)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(checkpoint(self.inner, self.first(x), use_reentrant=False))
+
+    model, inputs = network(Checkpointed()), data(4)
+    inputs[2] = float("nan")
+    clip = CLIPS[way](model, 0.5 * typical_norm(model, inputs[:2], LABELS[:2].double()))
+    found = []
+    for engine in ("ghost", "bookkeeping"):
+        torch.manual_seed(3)
+        found.append(ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), inputs, LABELS, clip))
+    assert set(found[0]) == set(found[1])
+    assert apart(*found) <= 1e-11 * clip.spread
+
+
+def test_the_second_pass_is_used_with_every_policy_but_a_box(monkeypatch: pytest.MonkeyPatch) -> None:
+    again = spied(monkeypatch)
+    model, inputs = dropped(), data(8)
+    for way, make in CLIPS.items():
+        again.clear()
+        clip = make(model, typical_norm(model, inputs, LABELS.double()))
+        ENGINES["ghost"].clipped_sum(model, nn.CrossEntropyLoss(), inputs, LABELS, clip)
+        assert bool(again) == (way == "box"), way
+
+
+@pytest.mark.parametrize("size", [1e8, 1e30])
+def test_an_example_whose_terms_cancel_sends_the_chunk_to_book_keeping(
+    size: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the second pass the rounding of its terms would hide the others."""
+    again = spied(monkeypatch)
+
+    def proportional(output: Tensor, target: Tensor) -> Tensor:
+        return (output * (1 + target).view(-1, 1, 1)).sum()
+
+    model, inputs = network(nn.Linear(4, 3)).float(), data(6, 4).float()
+    inputs[5, :3, 0], inputs[5, 3:, 0] = size, -size
+    wanted = sums("reference", model, inputs, proportional)
+    assert apart(sums("ghost", model, inputs, proportional), wanted) <= 1e-6
+    assert again == [6]
+    with monkeypatch.context() as patch:
+        patch.setattr(ghost, "_within_reach", lambda *_: True)
+        assert apart(sums("ghost", model, inputs, proportional), wanted) > 1e-2
+    sums("ghost", model, inputs[:5].repeat(2, 1, 1)[:6], proportional)
+    assert again == [6]

@@ -204,3 +204,29 @@ def test_no_gradient_adds_more_than_the_sensitivity_and_some_gradient_adds_all_o
         for gradient in (numbers, edge, [-size for size in sizes], huge):
             assert square(rows_of(gradient), clip) <= bound
         assert square(rows_of(huge), clip) >= bound * Fraction(1 - 1e-9), way
+
+
+class Ratio(nn.Module):
+    """Divides by its input and has no rule: at a zero its gradient is not finite."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(4, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale / x
+
+
+@pytest.mark.parametrize("budget", [1, 2**28])
+@pytest.mark.parametrize("way", CLIPS)
+def test_what_is_not_finite_adds_nothing_also_where_gradients_are_formed_again(
+    way: str, budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the decision, from what is blank by then: zero over zero."""
+    monkeypatch.setattr(base, "BUDGET", budget)
+    model, inputs = nn.Sequential(Ratio(), nn.Linear(4, 2).double()), torch.rand(3, 4, dtype=torch.float64) + 0.5
+    targets, clip = torch.rand(3, dtype=torch.float64), CLIPS[way](model, 0.5)
+    wanted = ENGINES["reference"].clipped_sum(model, criterion, inputs[:2], targets[:2], clip)
+    inputs[2] = 0.0
+    found = ENGINES["bookkeeping"].clipped_sum(model, criterion, inputs, targets, clip)
+    assert apart(found, wanted) <= 1e-9 * clip.spread

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.admission import private_parameters
-from discreet.clipping.capture import Call, capture
+from discreet.clipping.backward import visit
+from discreet.clipping.capture import Call, record
 from discreet.clipping.factor import SMALL, decide, divided, in_box, summed_bits
 from discreet.clipping.losses import Criterion
 from discreet.clipping.policies import BIT, Clip
@@ -44,18 +45,33 @@ def clipped_sums(
         sums = {name: torch.zeros_like(parameter, dtype=torch.float64) for name, parameter in parameters.items()}
         return sums | ({BIT: torch.zeros(1, dtype=torch.float64)} if clip.bit else {})
     count = len(inputs) if units is None else len(units)
-    calls = capture(model, criterion, inputs, targets)
-    with torch.no_grad(), full_precision(inputs.device.type):
-        shares, squares = measured(parameters, calls, units, clip)
+    device = inputs.device.type
+    shares: dict[str, list[Share]] = {}
+    squares: dict[str, Tensor] = {}
+
+    def measure(group: list[Call]) -> None:
+        with torch.no_grad(), full_precision(device):
+            found, lengths = measured(parameters, group, units, clip)
+        for one in _rules(found):
+            one.settle(rows=clip.scales is not None)
+        shares.update(found)
+        squares.update(lengths)
+
+    loss, calls = record(model, criterion, inputs, targets)
+    if calls:
+        visit(loss, calls, measure)
+    del loss, calls  # with what is left of the graph
+    with torch.no_grad(), full_precision(device):
         none = torch.zeros(count, dtype=torch.float64, device=inputs.device)
         squares = {name: squares.get(name, none) for name in parameters}
-        decision = decide(clip, counted(squares, units), sizes(parameters))
-        decision = for_chunk(decision, parameters, units)
-        if bool(decision.unusable.any()):
-            for one in {id(one): one for held in shares.values() for one, _ in held}.values():
+        decision = for_chunk(decide(clip, counted(squares, units), sizes(parameters)), parameters, units)
+        spoilt = bool(decision.unusable.any())
+        for one in _rules(shares):
+            one.check()
+            if spoilt:
                 one.drop(decision.unusable)
         sums = {
-            name: _total(shares.get(name, []), parameter, decision.weights[name].to(parameter.device), clip, name)
+            name: _total(shares.pop(name, []), parameter, decision.weights[name].to(parameter.device), clip, name)
             for name, parameter in parameters.items()
         }
         return sums | summed_bits(decision)
@@ -71,6 +87,10 @@ def measured(
     return shares, {name: _squares(held, scales.get(name)) for name, held in shares.items()}
 
 
+def _rules(shares: dict[str, list[Share]]) -> list[Rule]:
+    return list({id(one): one for held in shares.values() for one, _ in held}.values())
+
+
 def _shares(parameters: dict[str, nn.Parameter], calls: list[Call], units: Units | None) -> dict[str, list[Share]]:
     """Which rules have a share in the gradient of each parameter of the calls."""
     names = {id(parameter): name for name, parameter in parameters.items()}
@@ -78,17 +98,19 @@ def _shares(parameters: dict[str, nn.Parameter], calls: list[Call], units: Units
     for one, call in _joined(calls):
         if units is not None:
             one = one.of_units(units) or OfUnits(one, units)
-        for local in call.owner.names:
-            shares.setdefault(names[id(call.owner.module.get_parameter(local))], []).append((one, local))
+        for local, parameter in call.owner.parameters.items():
+            shares.setdefault(names[id(parameter)], []).append((one, local))
     return shares
 
 
 def _joined(calls: list[Call]) -> Iterator[tuple[Rule, Call]]:
     """The rule of every call; calls with the same parameters share one where the family can do that."""
+    if len(calls) == 1:
+        yield _rule(calls[0]), calls[0]
+        return
     alike: dict[tuple[int, ...], list[Call]] = {}
     for call in calls:
-        key = tuple(id(call.owner.module.get_parameter(name)) for name in call.owner.names)
-        alike.setdefault((id(call.owner.rule), *key), []).append(call)
+        alike.setdefault((id(call.owner.rule), *call.owner.keys), []).append(call)
     for group in alike.values():
         first, *others = [_rule(call) for call in group]
         joined = first.join(others) if others else first

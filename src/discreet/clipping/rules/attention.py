@@ -73,6 +73,10 @@ class AttentionRule(Rule):
     def rows(self, name: str, start: int, stop: int) -> Tensor:
         return torch.cat([one.rows(kind, start, stop) for one, kind in self._linear(name)], 1)
 
+    def forget(self) -> None:
+        if self._pieces is not None:
+            self._given, self._outer = {}, (None, None)
+
     def drop(self, unusable: Tensor) -> None:
         assert self._pieces is not None
         for one in {id(one): one for pieces in self._pieces.values() for one, _ in pieces}.values():

@@ -38,7 +38,7 @@ class EmbeddingRule(Rule):
         self.factors: Tensor | None = None
         """What each token's gradient is multiplied with, shape (batch, tokens); None for one."""
         if self._same_everywhere():
-            self.gradient = self.gradient[:, 0]
+            self.gradient = self.gradient[:, 0].clone()  # the others are let go
             self.factors = torch.ones_like(self.activation, dtype=self.gradient.dtype)
         if module.padding_idx is not None:
             self._without(module.padding_idx)

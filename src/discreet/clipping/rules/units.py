@@ -55,5 +55,8 @@ class OfUnits(Rule):
         counts = self._units.counts[start:stop].to(parameter.device)
         return sums / counts.view(-1, *[1] * parameter.dim())
 
+    def forget(self) -> None:
+        self._inner.forget()
+
     def drop(self, unusable: Tensor) -> None:
         self._inner.drop(self._units.spread(unusable))

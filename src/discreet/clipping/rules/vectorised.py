@@ -74,10 +74,12 @@ class Vectorised(Formed):
         numbers = sum(self.module.get_parameter(name).numel() for name in self.trained)
         return 8 * (4 * kept + 2 * numbers)
 
-    def drop(self, unusable: Tensor) -> None:
+    def forget_captured(self) -> None:
+        self._given, self._outputs, self._leaves = {}, {}, []
+
+    def drop_captured(self, unusable: Tensor) -> None:
         self._given = {key: blank(value, unusable) for key, value in self._given.items()}
         self._outputs = {key: blank(value, unusable) for key, value in self._outputs.items()}
-        self.drop_rows(unusable)
 
     def gradients(self, start: int, stop: int) -> dict[str, Tensor]:
         given = {key: value[start:stop] for key, value in self._given.items()}
