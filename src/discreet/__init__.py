@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from discreet.data import Augmented
     from discreet.plan import AdaptivePlan, Counts, History, Knobs, Plan
     from discreet.publication import Verification, publish, verify
-    from discreet.training import EarlyStopping, Trained, Training
+    from discreet.training import EarlyStopping, EngineOptions, Trained, Training
 
 _HOMES = {
     "AdaptivePlan": "plan",
@@ -51,6 +51,7 @@ _HOMES = {
     "Counts": "plan",
     "DiscreetError": "core.errors",
     "EarlyStopping": "training",
+    "EngineOptions": "training",
     "Estimate": "core.guarantee",
     "Event": "core.events",
     "ExPost": "core.guarantee",
@@ -100,6 +101,7 @@ __all__ = [
     "Counts",
     "DiscreetError",
     "EarlyStopping",
+    "EngineOptions",
     "Epoch",
     "Estimate",
     "Event",

@@ -29,7 +29,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, bookkeeping
+from discreet.clipping import ENGINES, Clip, weights
 from discreet.clipping.rules import base, linear, units
 
 NORMS = (1e-2, 1.0, 300.0)
@@ -100,7 +100,7 @@ def test_a_weight_that_single_precision_cannot_hold_is_zero(value: float) -> Non
 
 
 def smallest_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(bookkeeping, "_smallest", lambda parameters: 0.0)
+    patch.setattr(weights, "_smallest", lambda parameters: 0.0)
 
 
 def cancelling(name: str, size: float, sizes: tuple[int, ...] = (1,) * ROWS) -> Batch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from layers import Around, Pooled, Problem, Tied, criterion, difference, typical_norm
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, bookkeeping, capture, factor
+from discreet.clipping import ENGINES, Clip, backward, bookkeeping, capture, factor, ghost
 from discreet.clipping.rules import base, embedding, linear
 
 PROBLEMS = {
@@ -23,36 +24,37 @@ PROBLEMS = {
 }
 
 
-def check_agreement() -> None:
+def check_agreement(engine: str = "bookkeeping") -> None:
     for problem in PROBLEMS.values():
         model, inputs, targets = problem.make(5, torch.float32, 1)
         for share in (0.1, 0.8):
-            assert (
-                difference("bookkeeping", model, inputs, targets, share * typical_norm(model, inputs, targets)) <= 1e-5
-            )
+            norm = share * typical_norm(model, inputs, targets)
+            assert difference(engine, model, inputs, targets, norm) <= 1e-5
 
 
-def check_bound() -> None:
+def check_bound(engine: str = "bookkeeping") -> None:
     """No example moves a sum by more than the clip norm, also beside an infinite one."""
+    clipped_sum = ENGINES[engine].clipped_sum
     for problem in PROBLEMS.values():
         for value in (None, float("inf")):
             model, inputs, targets = problem.make(5, torch.float32, 1)
             clip = Clip(0.3 * typical_norm(model, inputs, targets), 2.0**-30)
-            rest = ENGINES["bookkeeping"].clipped_sum(model, criterion, inputs[:4], targets[:4], clip)
+            rest = clipped_sum(model, criterion, inputs[:4], targets[:4], clip)
             if value is not None:
                 (targets if problem.tokens else inputs)[4] = value
-            whole = ENGINES["bookkeeping"].clipped_sum(model, criterion, inputs, targets, clip)
+            whole = clipped_sum(model, criterion, inputs, targets, clip)
             moved = sum(float((whole[key] - rest[key]).square().sum()) for key in whole) ** 0.5
             assert moved <= clip.norm * (1 + 1e-5)
 
 
-def check_hooks() -> None:
+def check_hooks(engine: str = "bookkeeping") -> None:
     model, inputs, targets = PROBLEMS["flat"].make(5, torch.float32, 1)
-    ENGINES["bookkeeping"].clipped_sum(model, criterion, inputs, targets, Clip(1.0, 2.0**-30))
+    ENGINES[engine].clipped_sum(model, criterion, inputs, targets, Clip(1.0, 2.0**-30))
     assert not any(module._forward_hooks for module in model.modules())
 
 
 Plant = Callable[[pytest.MonkeyPatch], None]
+Check = Callable[[str], None]
 
 
 def bias_of_one_position(patch: pytest.MonkeyPatch) -> None:
@@ -72,8 +74,11 @@ def repeats_not_added(patch: pytest.MonkeyPatch) -> None:
 
 
 def clip_norm_stored_twice(patch: pytest.MonkeyPatch) -> None:
-    real = bookkeeping.decide
-    patch.setattr(bookkeeping, "decide", lambda clip, *rest: real(replace(clip, norm=1.05 * clip.norm), *rest))
+    for module in (bookkeeping, ghost):
+        real = module.decide
+        patch.setattr(
+            module, "decide", lambda clip, *rest, real=real: real(replace(clip, norm=1.05 * clip.norm), *rest)
+        )
 
 
 def half_precision_norms(patch: pytest.MonkeyPatch) -> None:
@@ -102,16 +107,37 @@ def hook_left_behind(patch: pytest.MonkeyPatch) -> None:
 
 
 def factor_of_one(patch: pytest.MonkeyPatch) -> None:
-    real = bookkeeping.decide
+    real = factor.decide
 
     def decide(clip: Clip, squares: dict[str, Tensor], sizes: dict[str, int]) -> factor.Decision:
         decision = real(clip, squares, sizes)
         return replace(decision, weights={name: torch.ones_like(value) for name, value in decision.weights.items()})
 
-    patch.setattr(bookkeeping, "decide", decide)
+    for module in (bookkeeping, ghost):
+        patch.setattr(module, "decide", decide)
 
 
-FAULTS: list[tuple[Plant, Callable[[], None]]] = [
+def unusable_rows_summed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ghost, "_filled", lambda rows, usable: rows)
+    patch.setattr(ghost, "clipped_sums", lambda *args: dict.fromkeys(dict(args[0].named_parameters()), torch.nan))
+
+
+def gradients_of_one_output_only(patch: pytest.MonkeyPatch) -> None:
+    """Calls that share parameters are measured one by one."""
+    patch.setattr(backward, "_groups", lambda calls: [[call] for call in calls])
+
+
+def weights_left_out(patch: pytest.MonkeyPatch) -> None:
+    real = ghost._weighted_sums
+
+    def weighted_sums(*args: Any) -> dict[str, Tensor]:
+        *others, groups = args
+        return real(*others, [(names, torch.ones_like(weights)) for names, weights in groups])
+
+    patch.setattr(ghost, "_weighted_sums", weighted_sums)
+
+
+FAULTS: list[tuple[Plant, Check]] = [
     (bias_of_one_position, check_agreement),
     (padding_counted, check_agreement),
     (repeats_not_added, check_agreement),
@@ -119,6 +145,7 @@ FAULTS: list[tuple[Plant, Callable[[], None]]] = [
     (clip_norm_stored_twice, check_bound),
     (half_precision_norms, check_agreement),
     (cross_term_dropped, check_agreement),
+    (gradients_of_one_output_only, check_agreement),
     (loss_divided_before_clipping, check_agreement),
     (infinities_kept, check_bound),
     (hook_left_behind, check_hooks),
@@ -126,19 +153,35 @@ FAULTS: list[tuple[Plant, Callable[[], None]]] = [
 ]
 
 
+FAULTS_OF_GHOST: list[tuple[Plant, Check]] = [
+    (half_precision_norms, check_agreement),
+    (clip_norm_stored_twice, check_agreement),
+    (clip_norm_stored_twice, check_bound),
+    (cross_term_dropped, check_agreement),
+    (gradients_of_one_output_only, check_agreement),
+    (unusable_rows_summed, check_bound),
+    (weights_left_out, check_bound),
+    (hook_left_behind, check_hooks),
+    (factor_of_one, check_bound),
+]
+
+ALL = [("bookkeeping", *fault) for fault in FAULTS] + [("ghost", *fault) for fault in FAULTS_OF_GHOST]
+
+
 @pytest.mark.parametrize("check", [check_agreement, check_bound, check_hooks])
-def test_the_checks_pass(check: Callable[[], None]) -> None:
-    check()
+@pytest.mark.parametrize("engine", ["bookkeeping", "ghost"])
+def test_the_checks_pass(engine: str, check: Check) -> None:
+    check(engine)
 
 
 @pytest.mark.parametrize(
-    ("plant", "check"), FAULTS, ids=[f"{plant.__name__}-{check.__name__}" for plant, check in FAULTS]
+    ("engine", "plant", "check"), ALL, ids=[f"{e}-{plant.__name__}-{check.__name__}" for e, plant, check in ALL]
 )
-def test_a_planted_fault_is_found(plant: Plant, check: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_fault_is_found(engine: str, plant: Plant, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     with pytest.raises(AssertionError):
-        check()
+        check(engine)
 
 
 def test_the_clip_factor_has_one_home() -> None:
-    assert bookkeeping.decide is factor.decide
+    assert bookkeeping.decide is ghost.decide is factor.decide

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from discreet.clipping import ENGINES, Clip
+from discreet.clipping import ENGINES, Clip, bookkeeping
+from discreet.clipping.capture import Call
+from discreet.clipping.rules import conv
 from discreet.clipping.rules.linear import gram_squares
 from discreet.clipping.state import state_digests
 from discreet.core.errors import UnsupportedModel
@@ -78,17 +82,30 @@ def test_examples_on_another_axis_are_refused_by_name() -> None:
         sums(Function(forward, nn.Linear(4, 5), nn.Linear(5, 3)), data(7, 4))
 
 
+@pytest.mark.parametrize("drop", [0.0, 0.5])
 @pytest.mark.parametrize("reentrant", [False, True])
-def test_checkpointed_modules_are_right_or_refused(reentrant: bool) -> None:
-    def forward(model: nn.Module, x: Tensor) -> Tensor:
-        return model[2](checkpoint(lambda h: torch.tanh(model[1](h)), model[0](x), use_reentrant=reentrant))
+@pytest.mark.parametrize("engine", ["bookkeeping", "ghost"])
+def test_checkpointed_modules_are_right_or_refused(engine: str, reentrant: bool, drop: float) -> None:
+    def block(model: nn.Module, h: Tensor) -> Tensor:
+        return torch.tanh(F.dropout(model[1](h), drop))
 
-    model = Function(forward, nn.Linear(4, 5), nn.Linear(5, 5), nn.Linear(5, 3))
+    def forward(model: nn.Module, x: Tensor, again: bool = True) -> Tensor:
+        h = model[0](x)
+        h = checkpoint(block, model, h, use_reentrant=reentrant) if again else block(model, h)
+        return model[2](h)
+
+    layers = nn.Linear(4, 5), nn.Linear(5, 5), nn.Linear(5, 3)
     if reentrant:
         with pytest.raises(UnsupportedModel, match="use_reentrant=True"):
-            sums(model, data(4))
-    else:
-        agree(model, data(4))
+            sums(Function(forward, *layers), data(4), engine=engine)
+        return
+    found = []
+    for again, name in ((True, engine), (False, "bookkeeping")):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(5)
+            found.append(sums(Function(lambda m, x, a=again: forward(m, x, a), *layers), data(4), engine=name))
+    for key, part in found[1].items():
+        torch.testing.assert_close(found[0][key], part, rtol=1e-5, atol=1e-6)
 
 
 def test_a_module_without_a_rule_that_draws_random_numbers_is_refused_by_name() -> None:
@@ -186,7 +203,7 @@ def test_norms_and_sums_of_half_precision_models_are_wide(dtype: torch.dtype) ->
     inputs = torch.full((1, 512), 2.0**-4, dtype=dtype)
     inputs[0, 0] = 16.0
     found = sums(model, inputs, LABELS[:1])["weight"]
-    assert float(found.norm()) == pytest.approx(CLIP.norm, rel=1e-6)
+    assert float(found.double().norm()) == pytest.approx(CLIP.norm, rel=1e-6)
 
 
 def test_autocast_keeps_the_bound() -> None:
@@ -206,6 +223,58 @@ def test_a_small_budget_gives_the_same_sums(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("discreet.clipping.rules.base.BUDGET", 64)
     for name, part in sums(model, inputs).items():
         torch.testing.assert_close(part, whole[name], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "size"), [((4, 3), (2, 2), (9, 8)), ((3, 2), (3, 4), (11, 7)), ((2, 2), (1, 2), (5, 5))]
+)
+def test_windows_by_lines_are_the_windows(
+    kernel: tuple[int, int], stride: tuple[int, int], size: tuple[int, int]
+) -> None:
+    module, source = nn.Conv2d(3, 4, kernel, stride), data(3, *size)
+    assert conv._in_rows(module)
+    by_lines = conv._of_rows(source, module)
+    windows = conv._windows(source, module)
+    assert torch.equal(by_lines.reshape(windows.shape), windows)
+
+
+class Doubled(torch.autograd.Function):
+    """The identity, whose backward pass doubles the gradient where it lies."""
+
+    @staticmethod
+    def forward(_: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(_: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient.mul_(2)
+
+
+def test_a_gradient_that_is_overwritten_after_it_was_measured_is_refused_by_name() -> None:
+    def forward(model: nn.Module, x: Tensor) -> Tensor:
+        h = model[0](x)
+        doubled = Doubled.apply(h)
+        return model[2](model[1](h) + doubled)  # the sum hands one tensor back to both; the older operation comes last
+
+    with pytest.raises(UnsupportedModel, match=r"Linear.*overwritten in the backward pass"):
+        sums(Function(forward, nn.Linear(4, 5), nn.Linear(5, 5), nn.Linear(5, 3)), data(4))
+
+
+def test_what_is_measured_is_let_go_before_the_backward_pass_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every output's gradient but those that a sum is formed from."""
+    gradients: list[weakref.ref[Tensor]] = []
+    alive: list[int] = []
+    real = bookkeeping.measured
+
+    def measured(parameters: Any, calls: list[Call], *others: Any) -> Any:
+        alive.append(sum(one() is not None for one in gradients))
+        gradients.extend(weakref.ref(call.gradients[0]) for call in calls if call.gradients[0] is not None)
+        return real(parameters, calls, *others)
+
+    monkeypatch.setattr(bookkeeping, "measured", measured)
+    sums(nn.Sequential(nn.Linear(4, 6), *(nn.GroupNorm(2, 6) for _ in range(8)), nn.Linear(6, 3)), data(4))
+    assert len(gradients) == 10
+    assert max(alive) <= 3
 
 
 @pytest.mark.parametrize("both", [True, False])

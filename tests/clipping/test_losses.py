@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from discreet.clipping.losses import summed_loss
+from discreet.clipping.losses import each_loss, summed_loss
 from discreet.core.errors import UnsupportedModel
 
 CLASSES, TOKENS, ROWS = 4, 5, 6
@@ -150,10 +150,11 @@ def test_the_sum_and_its_gradient_are_those_of_single_examples(name: str, reduct
     criterion = build(reduction)
     output = output.clone().requires_grad_()
     whole = summed_loss(criterion, output, targets)
-    single = torch.stack([criterion(output[i : i + 1], targets[i : i + 1]).sum() for i in range(ROWS)]).sum()
-    torch.testing.assert_close(whole, single, rtol=1e-12, atol=1e-12)
-    one, other = (torch.autograd.grad(loss, output, retain_graph=True)[0] for loss in (whole, single))
+    singles = torch.stack([criterion(output[i : i + 1], targets[i : i + 1]).sum() for i in range(ROWS)])
+    torch.testing.assert_close(whole, singles.sum(), rtol=1e-12, atol=1e-12)
+    one, other = (torch.autograd.grad(loss.sum(), output, retain_graph=True)[0] for loss in (whole, singles))
     torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(each_loss(criterion, output, targets), singles, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])

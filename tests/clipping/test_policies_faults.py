@@ -41,7 +41,7 @@ def check_sum() -> None:
             gradients = torch.autograd.grad(loss, list(parameters.values()))
             parts.append(contributions(dict(zip(parameters, gradients, strict=True)), clip))
         wanted = {name: torch.stack([part[name] for part in parts]).sum(0) for name in parts[0]}
-        for engine in ("bookkeeping", "reference"):
+        for engine in ("bookkeeping", "ghost", "reference"):
             found = ENGINES[engine].clipped_sum(model, criterion, inputs, targets, clip)
             assert apart(found, wanted) <= 1e-9 * len(inputs) * clip.spread
 

@@ -222,7 +222,7 @@ def test_a_unit_without_rows_is_refused() -> None:
 
 def test_one_pass_for_all_units(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    real = bookkeeping.capture
-    monkeypatch.setattr(bookkeeping, "capture", lambda *args: calls.append(1) or real(*args))
+    real = bookkeeping.record
+    monkeypatch.setattr(bookkeeping, "record", lambda *args: calls.append(1) or real(*args))
     summed("bookkeeping", *rows(6), 1, 2, 3)
     assert calls == [1]

@@ -136,7 +136,7 @@ SPLITS = [(1, 5), (2, 4), (3, 3), (5, 1), (1, 2, 3), (1, 1, 1, 1, 1, 1)]
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("engine", ["bookkeeping", "vmap", "reference"])
+@pytest.mark.parametrize("engine", ["bookkeeping", "ghost", "vmap", "reference"])
 def test_any_split_into_chunks_gives_the_same_sum(engine: str, name: str) -> None:
     # In double precision: in single, matrix products round differently with their size.
     model, inputs, targets = problem(name, 6)

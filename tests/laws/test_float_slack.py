@@ -37,7 +37,7 @@ def network(seed: int) -> tuple[nn.Module, Tensor]:
     return model, torch.randn(shape) * 10.0 ** (seed % 5 - 2)
 
 
-@pytest.mark.parametrize("engine", ["bookkeeping", "vmap", "reference"])
+@pytest.mark.parametrize("engine", ["bookkeeping", "ghost", "vmap", "reference"])
 @pytest.mark.parametrize("seed", range(9))
 def test_chunks_move_the_sum_of_a_fast_engine_within_its_slack(engine: str, seed: int) -> None:
     model, inputs = network(seed)

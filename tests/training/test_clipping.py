@@ -285,7 +285,7 @@ def test_the_rehearsal_tries_the_policy_of_the_plan(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(engines, "clipped_sums", broken)
     with pytest.raises(UnsupportedModel, match="of the clip norm away from 'reference'"):
         training_with(tmp_path, way, engine="bookkeeping")
-    assert training_with(tmp_path, way).engine.name == "vmap"
+    assert training_with(tmp_path, way).engine.name in ("ghost", "vmap")
     assert tiny_training(tmp_path, engine="bookkeeping").engine.name == "bookkeeping"
 
 

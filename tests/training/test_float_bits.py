@@ -14,7 +14,7 @@ from discreet import publish, verify
 from discreet.clipping import engines
 from discreet.core import assumptions
 from discreet.core.errors import UnsupportedModel
-from discreet.training import rehearsal
+from discreet.training import comparison
 
 
 def disturbed(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
@@ -47,7 +47,7 @@ def test_the_slack_is_eight_times_what_is_measured_rounded_up_to_a_power_of_two(
 
 
 def test_too_much_rounding_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(rehearsal._TOLERANCE, torch.float32, math.inf)
+    monkeypatch.setitem(comparison._TOLERANCE, torch.float32, math.inf)
     disturbed(monkeypatch, 0.01)
     with pytest.raises(UnsupportedModel, match="too much noise to cover; use double precision"):
         tiny_training(tmp_path, engine="vmap")

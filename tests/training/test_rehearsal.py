@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from problems import CLASSES, FEATURES, blobs, linear, tiny_training
 from torch import Tensor, nn
 
-from discreet.clipping import bookkeeping
+from discreet.clipping import bookkeeping, ghost
 from discreet.clipping.state import state_digests
 from discreet.core.errors import UnsupportedModel
 from discreet.training.rehearsal import rehearse
@@ -96,11 +96,13 @@ def test_examples_on_another_axis_are_noticed_at_any_length(tmp_path: Path, leng
 
 
 def test_an_engine_that_disagrees_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = bookkeeping.decide
-    monkeypatch.setattr(bookkeeping, "decide", lambda clip, *rest: real(replace(clip, norm=1.01 * clip.norm), *rest))
-    with pytest.raises(UnsupportedModel, match="of the clip norm away from 'reference'"):
-        tiny_training(tmp_path, engine="bookkeeping")
-    assert tiny_training(tmp_path).engine.name == "vmap"
+    for module, name, others in ((bookkeeping, "bookkeeping", {"ghost", "vmap"}), (ghost, "ghost", {"vmap"})):
+        real = module.decide
+        patched = lambda clip, *rest, real=real: real(replace(clip, norm=1.01 * clip.norm), *rest)  # noqa: E731
+        monkeypatch.setattr(module, "decide", patched)
+        with pytest.raises(UnsupportedModel, match="of the clip norm away from 'reference'"):
+            tiny_training(tmp_path, engine=name)
+        assert tiny_training(tmp_path).engine.name in others
 
 
 def test_the_model_and_the_generator_are_left_as_they_were(tmp_path: Path) -> None:

@@ -366,7 +366,7 @@ def test_what_reaches_the_optimizer_is_on_the_grid(tmp_path: Path) -> None:
     releases_are_on_the_grid(tmp_path)
 
 
-@pytest.mark.parametrize("engine", ["bookkeeping", "vmap", "reference"])
+@pytest.mark.parametrize("engine", ["bookkeeping", "ghost", "vmap", "reference"])
 def test_the_physical_batch_does_not_change_the_result(tmp_path: Path, engine: str) -> None:
     results = []
     for size in (1, 5, 24):
@@ -433,7 +433,7 @@ def test_a_buffer_outside_the_state_dictionary_is_caught_too(tmp_path: Path, unt
         training.run()
 
 
-@pytest.mark.parametrize("engine", ["auto", "bookkeeping", "vmap", "reference", "exact"])
+@pytest.mark.parametrize("engine", ["auto", "bookkeeping", "ghost", "vmap", "reference", "exact"])
 def test_state_that_would_change_is_refused_before_anything_is_charged(tmp_path: Path, engine: str) -> None:
     for model, name in ((RunningMean(), "buffer 'mean'"), (InitialisedByData(), "parameter 'scale'")):
         with pytest.raises(UnsupportedModel, match=f"{name} changes"):

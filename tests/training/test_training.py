@@ -123,7 +123,7 @@ def test_bad_public_data_is_refused_before_anything_is_charged(
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"engine": "magic"}, "engine 'magic'; known: auto, bookkeeping, vmap, reference, exact"),
+        ({"engine": "magic"}, "engine 'magic'; known: auto, bookkeeping, ghost, vmap, reference, exact"),
         ({"noise": "pink"}, "noise 'pink'; known: fast, exact"),
         ({"resume": True, "run_dir": None}, "run_dir"),
         ({"dataset_id": "patients"}, "--ledger"),

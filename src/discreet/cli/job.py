@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from discreet.clipping import Criterion
@@ -16,7 +17,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.plan.validation import validate
 from discreet.publication.folder import check_target, publish
 from discreet.recipes import Recipe, load_recipe
-from discreet.training import EarlyStopping, Trained, Training
+from discreet.training import EarlyStopping, EngineOptions, Trained, Training
 
 _FILE = "job.json"
 
@@ -74,7 +75,7 @@ class Job:
             resume=self.resume,
             ledger=ledger,
             dataset_id=dataset_id,
-            engine=self.recipe.engine,
+            engine=self._engine(),
             noise=self.recipe.noise,
             scheduler=self.recipe.build_scheduler(optimizer),
             averaging=self.recipe.averaging,
@@ -88,6 +89,10 @@ class Job:
             early = None if patience is None else EarlyStopping(self.recipe.watch, patience)
             trained = training.run(evaluate_every=self.recipe.evaluate_every, early=early)
         return publish(trained, self.target), trained
+
+    def _engine(self) -> EngineOptions:
+        autocast = None if self.recipe.autocast is None else torch.bfloat16
+        return EngineOptions(self.recipe.engine, autocast=autocast, fixed_rows=self.recipe.fixed_rows)
 
     def _remember(self) -> None:
         facts = {

@@ -9,18 +9,20 @@ cost", algorithm 1).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
 from discreet.clipping.admission import private_parameters
-from discreet.clipping.capture import Call, capture, tensors_in
+from discreet.clipping.backward import visit
+from discreet.clipping.capture import Call, record
 from discreet.clipping.factor import SMALL, decide, divided, in_box, summed_bits
 from discreet.clipping.losses import Criterion
 from discreet.clipping.policies import BIT, Clip
+from discreet.clipping.precision import full_precision
 from discreet.clipping.rules import OfUnits, Rule, base
 from discreet.clipping.units import Units
+from discreet.clipping.weights import counted, for_chunk, sizes
 from discreet.core.errors import UnsupportedModel
 
 _PASSES = 8
@@ -43,50 +45,73 @@ def clipped_sums(
         sums = {name: torch.zeros_like(parameter, dtype=torch.float64) for name, parameter in parameters.items()}
         return sums | ({BIT: torch.zeros(1, dtype=torch.float64)} if clip.bit else {})
     count = len(inputs) if units is None else len(units)
-    calls = capture(model, criterion, inputs, targets)
-    with torch.no_grad(), _full_precision(inputs.device.type):
-        shares = _shares(parameters, calls, units if units is not None and units.most > 1 else None)
-        scales = {} if clip.scales is None or clip.box else clip.scales
+    device = inputs.device.type
+    shares: dict[str, list[Share]] = {}
+    squares: dict[str, Tensor] = {}
+
+    def measure(group: list[Call]) -> None:
+        with torch.no_grad(), full_precision(device):
+            found, lengths = measured(parameters, group, units, clip)
+        for one in _rules(found):
+            one.settle(rows=clip.scales is not None)
+        shares.update(found)
+        squares.update(lengths)
+
+    loss, calls = record(model, criterion, inputs, targets)
+    if calls:
+        visit(loss, calls, measure)
+    del loss, calls  # with what is left of the graph
+    with torch.no_grad(), full_precision(device):
         none = torch.zeros(count, dtype=torch.float64, device=inputs.device)
-        squares = {name: _squares(held, scales.get(name)) if held else none for name, held in shares.items()}
-        decision = decide(clip, squares, {name: parameter.numel() for name, parameter in parameters.items()})
-        least = _smallest(parameters) if clip.scales is None else 0.0  # with scales, `_total` looks for itself
-        weights = {name: weight.masked_fill(weight < least, 0.0) for name, weight in decision.weights.items()}
-        if bool(decision.unusable.any()):
-            for one in {id(one): one for held in shares.values() for one, _ in held}.values():
+        squares = {name: squares.get(name, none) for name in parameters}
+        decision = decide(clip, counted(squares, units), sizes(parameters))
+        decision = for_chunk(decision, parameters, units, cut_off=clip.scales is None)  # else `_total` looks for itself
+        spoilt = bool(decision.unusable.any())
+        for one in _rules(shares):
+            one.check()
+            if spoilt:
                 one.drop(decision.unusable)
         sums = {
-            name: _total(shares[name], parameter, weights[name].to(parameter.device), clip, name)
+            name: _total(shares.pop(name, []), parameter, decision.weights[name].to(parameter.device), clip, name)
             for name, parameter in parameters.items()
         }
         return sums | summed_bits(decision)
 
 
-def bytes_per_example(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> int:
-    """Memory that is held for one example between the passes: what owners were given, and gradients of outputs."""
-    calls = capture(model, criterion, inputs, targets)
-    held = [part for call in calls for part in tensors_in((call.args, call.kwargs, call.gradients))]
-    return sum(part.numel() * part.element_size() for part in held) // len(inputs)
+def measured(
+    parameters: dict[str, nn.Parameter], calls: list[Call], units: Units | None, clip: Clip
+) -> tuple[dict[str, list[Share]], dict[str, Tensor]]:
+    """By parameter of the calls: the rules that have a share in its gradient, and the squared norms of that gradient
+    for each example (or unit), in the scales of the clip unless it is a box: float64, shape (examples,)."""
+    shares = _shares(parameters, calls, units if units is not None and units.most > 1 else None)
+    scales = {} if clip.scales is None or clip.box else clip.scales
+    return shares, {name: _squares(held, scales.get(name)) for name, held in shares.items()}
+
+
+def _rules(shares: dict[str, list[Share]]) -> list[Rule]:
+    return list({id(one): one for held in shares.values() for one, _ in held}.values())
 
 
 def _shares(parameters: dict[str, nn.Parameter], calls: list[Call], units: Units | None) -> dict[str, list[Share]]:
-    """Which rules have a share in the gradient of each parameter."""
+    """Which rules have a share in the gradient of each parameter of the calls."""
     names = {id(parameter): name for name, parameter in parameters.items()}
-    shares: dict[str, list[Share]] = {name: [] for name in parameters}
+    shares: dict[str, list[Share]] = {}
     for one, call in _joined(calls):
         if units is not None:
             one = one.of_units(units) or OfUnits(one, units)
-        for local in call.owner.names:
-            shares[names[id(call.owner.module.get_parameter(local))]].append((one, local))
+        for local, parameter in call.owner.parameters.items():
+            shares.setdefault(names[id(parameter)], []).append((one, local))
     return shares
 
 
 def _joined(calls: list[Call]) -> Iterator[tuple[Rule, Call]]:
     """The rule of every call; calls with the same parameters share one where the family can do that."""
+    if len(calls) == 1:
+        yield _rule(calls[0]), calls[0]
+        return
     alike: dict[tuple[int, ...], list[Call]] = {}
     for call in calls:
-        key = tuple(id(call.owner.module.get_parameter(name)) for name in call.owner.names)
-        alike.setdefault((id(call.owner.rule), *key), []).append(call)
+        alike.setdefault((id(call.owner.rule), *call.owner.keys), []).append(call)
     for group in alike.values():
         first, *others = [_rule(call) for call in group]
         joined = first.join(others) if others else first
@@ -143,12 +168,6 @@ def _rows(held: list[Share], part: int = 1) -> Iterator[Tensor]:
         yield rows
 
 
-def _smallest(parameters: dict[str, nn.Parameter]) -> float:
-    """The smallest weight with all its digits in the types that sums are formed in. A gradient that needs a smaller one
-    is beyond the range of the type, like one that overflows, and contributes nothing."""
-    return max(torch.finfo(base.wide_type(parameter.dtype)).tiny for parameter in parameters.values())
-
-
 def _total(held: list[Share], parameter: nn.Parameter, weights: Tensor, clip: Clip, name: str) -> Tensor:
     """The clipped sum for the parameter called `name`, in the scales of the clip."""
     if not held:
@@ -176,17 +195,3 @@ def _plain_total(held: list[Share], parameter: nn.Parameter, weights: Tensor) ->
     for part in others:
         total += part
     return total
-
-
-@contextmanager
-def _full_precision(device: str) -> Iterator[None]:
-    """No reduced precision in matrix products and convolutions: neither autocast nor TF32."""
-    before = torch.get_float32_matmul_precision()
-    with torch.autocast(device, enabled=False), torch.backends.cudnn.flags(allow_tf32=False):
-        if before != "highest":
-            torch.set_float32_matmul_precision("highest")
-        try:
-            yield
-        finally:
-            if before != "highest":
-                torch.set_float32_matmul_precision(before)

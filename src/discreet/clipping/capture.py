@@ -1,7 +1,7 @@
-"""One forward and one backward pass over a batch: what every owner was given, and the gradients of what it returned.
+"""One forward pass over a batch: what every owner was given, and where the gradients of what it returned will be.
 
-The backward pass goes to the outputs of the owners only, so no gradient of a parameter is computed in it. The hooks are
-gone when it starts; the model is left as it was found, also after an exception.
+The backward pass (see `backward`) goes to the outputs of the owners only, so no gradient of a parameter is computed in
+it. The hooks on modules are gone when it starts; the model is left as it was found, also after an exception.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.hooks import RemovableHandle
 
-from discreet.clipping.admission import private_parameters
 from discreet.clipping.losses import Criterion, summed_loss
 from discreet.clipping.owners import Owner, owners_of
 from discreet.clipping.rules import Vectorised
@@ -45,6 +44,19 @@ class Call:
 def capture(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> list[Call]:
     """The calls of all owners whose outputs the loss depends on, with the gradients of those outputs.
 
+    Errors are those of `record`.
+    """
+    loss, calls = record(model, criterion, inputs, targets)
+    edges = [edge for call in calls for edge in call.outputs if edge is not None]
+    found = iter(torch.autograd.grad(loss, edges, allow_unused=True)) if edges else iter(())
+    for call in calls:
+        call.gradients = tuple(None if edge is None else next(found) for edge in call.outputs)
+    return [call for call in calls if any(gradient is not None for gradient in call.gradients)]
+
+
+def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> tuple[Tensor, list[Call]]:
+    """The forward pass alone: the sum of the losses, shape (), and the calls whose outputs have a gradient, in order.
+
     `UnsupportedModel` if a trainable parameter is used in a way that no owner accounts for, or if examples do not lie
     along axis 0 of what a owner is given and returns.
     """
@@ -54,17 +66,13 @@ def capture(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Ten
     with torch.enable_grad():
         loss = summed_loss(criterion, output, targets)
     if not loss.requires_grad:
-        return []
+        return loss, []
     calls = [call for call in calls if any(call.outputs)]
     for call in calls:
         _check_axes(call, len(inputs))
         _check_versions(call)
-    _check_routes(model, loss, calls)
-    edges = [edge for call in calls for edge in call.outputs if edge is not None]
-    found = iter(torch.autograd.grad(loss, edges, allow_unused=True)) if edges else iter(())
-    for call in calls:
-        call.gradients = tuple(None if edge is None else next(found) for edge in call.outputs)
-    return [call for call in calls if any(gradient is not None for gradient in call.gradients)]
+    _check_routes(owners, loss, calls)
+    return loss, calls
 
 
 @contextmanager
@@ -87,10 +95,10 @@ def _recording(owners: list[Owner]) -> Iterator[list[Call]]:
 
 def _recorder(owner: Owner, calls: list[Call]) -> Callable[..., Any]:
     def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> Any:
-        if sum(part.requires_grad for part in tensors_in(returned)) > 1:
+        if not isinstance(returned, Tensor) and sum(part.requires_grad for part in tensors_in(returned)) > 1:
             # One may be made from another inside the module; what counts is how each is used outside.
             returned = tree_map_only(Tensor, _alias, returned)
-        leaves, parts = tensors_in((args, kwargs)), tensors_in(returned)
+        leaves, parts = tensors_in((args, kwargs) if kwargs else args), tensors_in(returned)
         calls.append(
             Call(
                 owner=owner,
@@ -150,25 +158,25 @@ def _check_axes(call: Call, examples: int) -> None:
 
 
 def _check_versions(call: Call) -> None:
-    if [leaf._version for leaf in tensors_in((call.args, call.kwargs))] != call.versions:
+    if [leaf._version for leaf in tensors_in((call.args, call.kwargs) if call.kwargs else call.args)] != call.versions:
         raise UnsupportedModel(
             f"an input of {call.owner.described} was overwritten after the module had read it; "
             "remove the operation in place (inplace=True, +=)"
         )
 
 
-def _check_routes(model: nn.Module, loss: Tensor, calls: list[Call]) -> None:
+def _check_routes(owners: list[Owner], loss: Tensor, calls: list[Call]) -> None:
     """Refuse a gradient that reaches a trainable parameter without passing through a recorded call.
 
     Walks the graph of the loss, from the outputs of each call on at its inputs. What an open owner holds directly is
     reached inside of it.
     """
-    names = {id(parameter): name for name, parameter in private_parameters(model).items()}
+    names = {key: (owner, local) for owner in owners for key, local in zip(owner.keys, owner.parameters, strict=True)}
     exits: dict[tuple[object, int], Call] = {}
     for call in calls:
         if call.owner.open:
-            for name in call.owner.names:
-                names.pop(id(call.owner.module.get_parameter(name)), None)
+            for key in call.owner.keys:
+                names.pop(key, None)
         else:
             exits.update({(edge.node, edge.output_nr): call for edge in call.outputs if edge is not None})
     first = get_gradient_edge(loss)
@@ -190,14 +198,15 @@ def _check_routes(model: nn.Module, loss: Tensor, calls: list[Call]) -> None:
         seen.update(following)
 
 
-def _check_node(node: Any, names: dict[int, str]) -> None:
+def _check_node(node: Any, names: dict[int, tuple[Owner, str]]) -> None:
     if type(node).__name__ == "CheckpointFunctionBackward":
         raise UnsupportedModel("the model is checkpointed with use_reentrant=True; set use_reentrant=False")
     variable = getattr(node, "variable", None)
     if variable is not None and id(variable) in names:
+        owner, local = names[id(variable)]
+        name = f"{owner.name}.{local}" if owner.name else local
         raise UnsupportedModel(
-            f"parameter {names[id(variable)]!r} is used outside the module that holds it, or inside a compiled one; "
-            f"{OTHER_ENGINE}"
+            f"parameter {name!r} is used outside the module that holds it, or inside a compiled one; {OTHER_ENGINE}"
         )
 
 
@@ -205,4 +214,6 @@ def tensors_in(values: object) -> list[Tensor]:
     """The tensors in nested tuples, lists and dictionaries, in order."""
     if isinstance(values, Tensor):
         return [values]
+    if type(values) is tuple and all(isinstance(value, Tensor) for value in values):  # mostly, and faster
+        return list(values)
     return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]

@@ -41,7 +41,8 @@ def clip_factor(norms: Tensor, clip_norm: float, terms: int = 1, gamma: float = 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is used of each example: `weights`, by parameter name, each float64 of shape (batch,).
+    """What is used of each example: `weights`, by parameter name, each float64 of shape (batch,); parameters that are
+    clipped together have the same tensor.
 
     `unusable` marks examples with a gradient that is not finite: they must be zeroed, whatever their weight. `bits`
     are what they add to `BIT`, if the clip has one.
@@ -62,15 +63,17 @@ def decide(clip: Clip, squares: Mapping[str, Tensor], sizes: Mapping[str, int]) 
         norms = _joint(squares.values())
         factor = torch.ones_like(norms) if clip.box else clip_factor(norms, clip.norm, sum(sizes.values()), clip.gamma)
         return Decision(dict.fromkeys(squares, factor), ~torch.isfinite(norms), _bits(norms, clip))
-    weights: dict[str, Tensor] = {}
+    factors: dict[tuple[str, ...], Tensor] = {}
     finite = torch.ones_like(next(iter(squares.values())), dtype=torch.bool)
     for group in clip.groups:
-        names = [name for name in squares if name in group.names]
+        names = tuple(name for name in squares if name in group.names)
         norms = _joint(squares[name] for name in names)
-        factor = clip_factor(norms, group.norm, sum(sizes[name] for name in names), clip.gamma)
-        weights |= dict.fromkeys(names, factor)
+        factors[names] = clip_factor(norms, group.norm, sum(sizes[name] for name in names), clip.gamma)
         finite &= torch.isfinite(norms)
-    return Decision({name: weights[name] * finite for name in squares}, ~finite, None)
+    weights: dict[str, Tensor] = {}
+    for names, factor in factors.items():
+        weights |= dict.fromkeys(names, factor * finite)
+    return Decision({name: weights[name] for name in squares}, ~finite, None)
 
 
 def clipped(gradients: dict[str, Tensor], clip: Clip) -> dict[str, Tensor]:

@@ -32,13 +32,23 @@ _ELEMENTWISE: dict[type[nn.Module], Callable[..., Tensor]] = {
 
 def summed_loss(criterion: Criterion, output: Any, targets: Tensor) -> Tensor:
     """The sum over examples of `criterion(output of one example, target of one example).sum()`; shape ()."""
+    return _losses(criterion, output, targets, each=False).sum()
+
+
+def each_loss(criterion: Criterion, output: Any, targets: Tensor) -> Tensor:
+    """The terms of `summed_loss`: shape (batch,)."""
+    return _losses(criterion, output, targets, each=True)
+
+
+def _losses(criterion: Criterion, output: Any, targets: Tensor, *, each: bool) -> Tensor:
+    """The loss of each example; or, unless `each`, their sum, where torch can form it at once."""
     if isinstance(output, Tensor):
         if output.dim() == 0 or len(output) != len(targets):
             raise UnsupportedModel(
                 f"the model returned shape {tuple(output.shape)} for a batch of {len(targets)}; "
                 "examples must lie along axis 0"
             )
-        known = _of_torch_nn(criterion, output, targets)
+        known = _of_torch_nn(criterion, output, targets, each=each)
         if known is not None:
             return known
 
@@ -51,14 +61,14 @@ def summed_loss(criterion: Criterion, output: Any, targets: Tensor) -> Tensor:
         losses = torch.stack(
             [one(tree_map(lambda leaf, i=i: leaf[i], output), targets[i]) for i in range(len(targets))]
         )
-    return losses.sum()
+    return losses
 
 
-def _of_torch_nn(criterion: Criterion, output: Tensor, targets: Tensor) -> Tensor | None:
-    """The sum for the losses that are known; None for others."""
+def _of_torch_nn(criterion: Criterion, output: Tensor, targets: Tensor, *, each: bool) -> Tensor | None:
+    """Values or their sum for the losses that are known; None for others."""
     kind = type(criterion)
     if kind in (nn.CrossEntropyLoss, nn.NLLLoss):
-        return _of_classes(criterion, output, targets)
+        return _of_classes(criterion, output, targets, each=each)
     if output.shape != targets.shape or output.dtype != targets.dtype:
         return None
     if kind in _ELEMENTWISE:
@@ -71,23 +81,23 @@ def _of_torch_nn(criterion: Criterion, output: Tensor, targets: Tensor) -> Tenso
 
 
 def _reduced(criterion: Any, values: Tensor) -> Tensor:
-    """The sum over examples of each one's mean or sum."""
+    """Each example's mean or sum."""
     values = values.flatten(1) if values.dim() > 1 else values.unsqueeze(1)
-    return (values.mean(1) if criterion.reduction == "mean" else values).sum()
+    return values.mean(1) if criterion.reduction == "mean" else values.sum(1)
 
 
-def _of_classes(criterion: Any, output: Tensor, targets: Tensor) -> Tensor | None:
+def _of_classes(criterion: Any, output: Tensor, targets: Tensor, *, each: bool) -> Tensor | None:
     """Cross entropy of class indices without class weights: the mean is over an example's tokens that count."""
     if criterion.weight is not None or targets.is_floating_point() or output.dim() < 2:
         return None
     averaged = criterion.reduction == "mean" and output.dim() > 2  # one token is its own mean, or nothing if ignored
-    given = {"reduction": "none" if averaged else "sum", "ignore_index": criterion.ignore_index}
+    given = {"reduction": "none" if averaged or each else "sum", "ignore_index": criterion.ignore_index}
     if type(criterion) is nn.NLLLoss:
         values = F.nll_loss(output, targets, **given)
     else:
         values = F.cross_entropy(output, targets, label_smoothing=criterion.label_smoothing, **given)
     if not averaged:
-        return values
+        return values.flatten(1).sum(1) if values.dim() > 1 else values
     values, counted = values.reshape(len(values), -1), (targets != criterion.ignore_index).reshape(len(values), -1)
-    total: Tensor = (values.sum(1) / counted.sum(1).clamp(min=1)).sum()
-    return total
+    means: Tensor = values.sum(1) / counted.sum(1).clamp(min=1)
+    return means

@@ -15,7 +15,7 @@ _WHOLE = (nn.MultiheadAttention, nn.RNNBase, nn.RNNCellBase)
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A module that owns trainable parameters. `names` are their names within the module.
+    """A module that owns trainable parameters: `parameters`, by their names within the module.
 
     `open`: modules inside are owners of their own; what is named here is what the module holds directly.
     """
@@ -23,8 +23,18 @@ class Owner:
     name: str
     module: nn.Module
     rule: type[Rule]
-    names: tuple[str, ...]
+    parameters: dict[str, nn.Parameter]
     open: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its parameters."""
+        return tuple(self.parameters)
+
+    @property
+    def keys(self) -> tuple[int, ...]:
+        """What its parameters are told apart by."""
+        return tuple(map(id, self.parameters.values()))
 
     @property
     def described(self) -> str:
@@ -38,18 +48,21 @@ def owners_of(model: nn.Module) -> list[Owner]:
     seen: set[int] = set()
 
     def visit(name: str, module: nn.Module) -> None:
-        if id(module) in seen or not _trained(module, deep=True):
+        if id(module) in seen:
             return
         seen.add(id(module))
-        deep, direct = _trained(module, deep=True), _trained(module, deep=False)
         rule = rule_of(module)
         if rule is not None or isinstance(module, _WHOLE) or parametrize.is_parametrized(module):
-            found.append(Owner(name, module, rule or Vectorised, deep))
+            trained = _trained(module) if module._modules else _direct(module)
+            if trained:
+                found.append(Owner(name, module, rule or Vectorised, trained))
             return
+        direct = _direct(module)
         if direct:
-            found.append(Owner(name, module, Vectorised, direct, open=deep != direct))
-        for child, inner in module.named_children():
-            visit(f"{name}.{child}" if name else child, inner)
+            found.append(Owner(name, module, Vectorised, direct, open=len(direct) < len(_trained(module))))
+        for child, inner in module._modules.items():
+            if inner is not None:
+                visit(f"{name}.{child}" if name else child, inner)
 
     visit("", model)
     return found
@@ -60,11 +73,21 @@ def rule_of(module: nn.Module) -> type[Rule] | None:
     for kind in type(module).__mro__:
         if kind in RULES:
             rule = RULES[kind]
-            known = not rule.names or set(_trained(module, deep=True)) <= set(rule.names)
+            trained = _trained(module) if module._modules else _direct(module)
+            known = not rule.names or all(name in rule.names for name in trained)
             return rule if known and type(module).forward is kind.forward and rule.covers(module) else None
     return None
 
 
-def _trained(module: nn.Module, *, deep: bool) -> tuple[str, ...]:
-    parameters = module.named_parameters(recurse=deep, remove_duplicate=True)
-    return tuple(name for name, parameter in parameters if parameter.requires_grad)
+def _direct(module: nn.Module) -> dict[str, nn.Parameter]:
+    """The trainable parameters that a module holds itself; one that it holds twice, once."""
+    found: dict[str, nn.Parameter] = {}
+    for name, parameter in module._parameters.items():
+        if parameter is not None and parameter.requires_grad and not any(parameter is one for one in found.values()):
+            found[name] = parameter
+    return found
+
+
+def _trained(module: nn.Module) -> dict[str, nn.Parameter]:
+    """The trainable parameters of a module and of those inside, a shared one once."""
+    return {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}

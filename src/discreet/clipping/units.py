@@ -15,13 +15,16 @@ from discreet.core.errors import InputError
 class Units:
     """The first `sizes[0]` rows of a chunk are those of one unit, the next `sizes[1]` those of another, and so on.
 
-    Every unit has at least one row: there is no padding that a model could see. What a unit contributes is the
-    gradient of the mean of its rows' losses, which is the mean of their gradients.
+    Every unit has at least one row. What a unit contributes is the gradient of the mean of its rows' losses, which is
+    the mean of their gradients. The last `padding` units are nobody's: they fill a chunk up and contribute nothing.
     """
 
     sizes: tuple[int, ...]
+    padding: int = 0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.padding <= len(self.sizes):
+            raise InputError(f"{self.padding} units cannot be padding among {len(self.sizes)}")
         if not all(size >= 1 for size in self.sizes):
             raise InputError(f"every unit of a chunk needs at least one row, got sizes {self.sizes}")
 
@@ -37,6 +40,14 @@ class Units:
     def most(self) -> int:
         """The rows of the largest unit."""
         return max(self.sizes, default=0)
+
+    def counted(self, values: Tensor) -> Tensor:
+        """The values of units, shape (units, ...), without those of the padding."""
+        return values[: len(values) - self.padding]
+
+    def with_padding(self, values: Tensor, fill: float) -> Tensor:
+        """The inverse of `counted`, shape (units,): the padding gets the value `fill`."""
+        return torch.cat([values, values.new_full((self.padding,), fill)]) if self.padding else values
 
     @cached_property
     def counts(self) -> Tensor:

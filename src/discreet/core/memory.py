@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from functools import cache
 
-import numpy as np
-
-_LARGEST = (1 << 25) - (1 << 16)
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_KEPT, _LARGEST = 2**31 - 1, 1 << 25
 
 
 @cache
 def keep_freed_memory() -> None:
-    """Let the allocator keep up to 64 MiB that was freed, instead of returning it at the end of every step.
+    """Let the allocator keep up to 2 GiB that was freed, instead of returning it in every step.
 
-    glibc takes the largest block that was ever freed, up to 32 MiB, for a sign of what a program needs (mallopt(3),
-    M_MMAP_THRESHOLD, dynamic adjustment), so one such block is freed. It is never touched. Elsewhere nothing happens.
+    Of blocks up to 32 MiB, the most that glibc allows (mallopt(3), M_TRIM_THRESHOLD and M_MMAP_THRESHOLD). A step takes
+    what the step before it took, so a process gets no larger. With other allocators nothing happens.
     """
-    np.empty(_LARGEST, np.uint8)
+    if sys.platform != "linux":
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_MMAP_THRESHOLD, _LARGEST)
+        mallopt(_TRIM_THRESHOLD, _KEPT)

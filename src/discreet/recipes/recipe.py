@@ -79,7 +79,7 @@ class Recipe(Frozen):
 
     `features` are fixed front ends (`scattering`, or a list of names with arguments and shares); the model is what
     stands behind them, and their features are computed once. `averaging` (`start`, `decay`) publishes the average of
-    iterates.
+    iterates. `engine`, `autocast` and `fixed_rows` are those of `discreet.EngineOptions`.
     """
 
     data: str
@@ -110,6 +110,8 @@ class Recipe(Frozen):
     unit: Unit = Unit.EXAMPLE
     rows_per_unit: Count = 1
     engine: str = "auto"
+    autocast: Literal["bfloat16"] | None = None
+    fixed_rows: bool = False
     noise: str = "fast"
     augment: Named | None = None
     views: Count = 1

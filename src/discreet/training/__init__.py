@@ -2,6 +2,7 @@
 
 from discreet.training.choose import ChosenModel, choose_model
 from discreet.training.early import EarlyStopping
+from discreet.training.engine_options import EngineOptions
 from discreet.training.session import Session, Step
 from discreet.training.trained import Evaluation, Mechanism, Trained
 from discreet.training.training import Training
@@ -9,6 +10,7 @@ from discreet.training.training import Training
 __all__ = [
     "ChosenModel",
     "EarlyStopping",
+    "EngineOptions",
     "Evaluation",
     "Mechanism",
     "Session",

@@ -5,12 +5,12 @@ They only have the shape of the private data, so what is found with them says no
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import Clip, Units, private_parameters
+from discreet.clipping import Units, private_parameters
 from discreet.data import PrivateData
 from discreet.training.views import transformed
 
@@ -20,25 +20,29 @@ _MOST_ROWS = 4
 """Random units of several rows have up to so many, if the plan uses that many."""
 
 
-ANY_CLIP = Clip(1.0, 2.0**-30)
-
-
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Random rows, which of them belong together, and how they are clipped."""
+    """Random rows, and which of them belong together."""
 
     inputs: Tensor
     targets: Tensor
     units: Units | None
-    clip: Clip = ANY_CLIP
 
     def part(self, start: int, stop: int) -> Examples:
         """Units start .. stop - 1."""
         if self.units is None:
-            return replace(self, inputs=self.inputs[start:stop], targets=self.targets[start:stop])
+            return Examples(self.inputs[start:stop], self.targets[start:stop], None)
         first, last = ((0, *self.units.ends)[i] for i in (start, stop))
-        inputs, targets = self.inputs[first:last], self.targets[first:last]
-        return Examples(inputs, targets, Units(self.units.sizes[start:stop]), self.clip)
+        return Examples(self.inputs[first:last], self.targets[first:last], Units(self.units.sizes[start:stop]))
+
+    def about(self, rows: int) -> Examples:
+        """The same over and over, or a part of them: at most so many rows, if that is one unit at least."""
+        if len(self.inputs) > rows:
+            ends = range(1, UNITS + 1) if self.units is None else self.units.ends
+            return self.part(0, max(1, sum(end <= rows for end in ends)))
+        times = rows // len(self.inputs)
+        inputs, targets = (part.repeat(times, *[1] * (part.dim() - 1)) for part in (self.inputs, self.targets))
+        return Examples(inputs, targets, None if self.units is None else Units(self.units.sizes * times))
 
 
 def random_rows(

@@ -5,57 +5,46 @@ The data is random and only has the shape of the private data, so what is found 
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import (
-    ENGINES,
-    Clip,
-    Criterion,
-    Engine,
-    frozen_norms,
-    modes_kept,
-    private_parameters,
-    training_mode,
-)
-from discreet.clipping.bookkeeping import bytes_per_example
+from discreet.clipping import Clip, Criterion, Engine, frozen_norms, modes_kept, private_parameters, training_mode
+from discreet.core import checks
 from discreet.core.assumptions import LEAST_BITS, MOST_BITS
-from discreet.core.errors import InputError, UnsupportedModel
+from discreet.core.errors import UnsupportedModel
 from discreet.data import PrivateData
-from discreet.training.admission import refuse_mixing_inside
-from discreet.training.random_rows import UNITS, Examples, random_rows
+from discreet.training.choice import CLEARLY, LONG, NEGLIGIBLE, TIMED, Candidate, choose, described, seconds
+from discreet.training.comparison import Comparison, added, apart, length
+from discreet.training.engine_options import AUTO, EngineOptions
+from discreet.training.random_rows import UNITS, random_rows
 
-AUTO = "auto"
-"""The engine's name for: `bookkeeping` where it works, else `vmap`."""
-
-_CUTS = ((12,), (11, 1), (5, 7))
-"""How the random units are cut into chunks: the sums must agree with one example at a time, and so with another."""
+_CANDIDATES = ("bookkeeping", "ghost", "vmap")
+"""What `auto` may come to, in the order of preference."""
+_BATCHED = ("bookkeeping", "ghost")
 
 _MARGIN = 8
 """The float slack is so many times what was measured on random data."""
 
-_TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.2}
-"""Allowed distance from the reference, relative to rows x clip norm, by the model's type."""
 _CHUNK_MEMORY, _LARGEST_CHUNK, _GRADIENT_MEMORY = 2**30, 1024, 2**28
-"""Bytes that a chunk may take: for what `bookkeeping` captures, and for per-example gradients."""
+"""Bytes that a chunk may take: for what engines hold that run it as a batch, and for per-example gradients."""
 
 _log = logging.getLogger("discreet")
 
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """The engine to train with, how many examples it takes at a time, and one line on how it was checked."""
+    """The engine to train with, how many examples it takes at a time, and one line on how it was checked and chosen."""
 
     engine: Engine
     chunk: int
-    line: str
+    line: str = field(compare=False)
 
     def report(self) -> None:
         """Say the line, as a message of the logger "discreet"."""
@@ -63,97 +52,160 @@ class Rehearsal:
 
 
 def rehearse(
-    name: str,
+    engine: str | EngineOptions,
     model: nn.Module,
     criterion: Criterion,
     data: PrivateData,
     classes: int | None,
     rows_per_unit: int = 1,
     clips: tuple[Clip, ...] = (Clip(1.0, 2.0**-30),),
+    physical_batch: int | None = None,
 ) -> Rehearsal:
-    """Choose the engine called `name`, after a comparison with `reference` on random data.
+    """Choose an engine, after a comparison with `reference` on random data.
 
     `classes`: the number of classes, if targets are class indices. `rows_per_unit`: with more than one, the random
-    examples are units of one, two and more rows. `UnsupportedModel` if the engine that was asked
-    for by name does not work on this model, and, for `auto`, if none does. `clips`: the plan's way to clip, in one
-    state or several; the largest distance counts.
+    examples are units of one, two and more rows. `clips`: the plan's way to clip, in one state or several; the largest
+    distance counts. `physical_batch`: rows per chunk, where they are given. `UnsupportedModel` if the engine that was
+    asked for by name does not work on this model, and, for `auto`, if none does.
     """
-    if name != AUTO and name not in ENGINES:
-        raise InputError(f"unknown engine {name!r}; known: {', '.join([AUTO, *ENGINES])}")
-    frozen = frozen_norms(model)
-    found = _chosen(name, model, criterion, data, classes, rows_per_unit, clips)
-    if not frozen:
-        return found
-    kept = f"{frozen[0]!r}" + (f" and {len(frozen) - 1} more" if len(frozen) > 1 else "")
-    return replace(found, line=f"{found.line}; norm {kept} stays in evaluation mode, with the statistics that it has")
+    options = EngineOptions.of(engine)
+    if physical_batch is not None:
+        checks.count("physical_batch", physical_batch)
+    frozen, rows = frozen_norms(model), rows_per_unit * data.views
+    found = _rehearsed(options, model, criterion, data, classes, rows, clips, physical_batch)
+    chunk, line = physical_batch or found.chunk, found.line
+    if options.autocast is not None:
+        line += f"; under autocast to {options.autocast}"
+    if frozen:
+        kept = f"{frozen[0]!r}" + (f" and {len(frozen) - 1} more" if len(frozen) > 1 else "")
+        line += f"; norm {kept} stays in evaluation mode, with the statistics that it has"
+    return Rehearsal(options.shaped(found.engine, max(chunk, rows)), chunk, line)
 
 
-def _chosen(
-    name: str,
+def _rehearsed(
+    options: EngineOptions,
     model: nn.Module,
     criterion: Criterion,
     data: PrivateData,
     classes: int | None,
     rows_per_unit: int,
     clips: tuple[Clip, ...],
+    chunk: int | None,
 ) -> Rehearsal:
+    name = options.name
     if name == "reference":
-        return Rehearsal(ENGINES[name], _gradient_chunk(model), "engine reference: one backward pass per example")
+        line = "engine reference: one backward pass per example"
+        return Rehearsal(options.engine(name), _gradient_chunk(model), line)
     with _as_it_was(model):
-        rows = random_rows(model, data, classes, rows_per_unit * data.views)
-        examples = [replace(rows, clip=clip) for clip in clips]
+        examples = random_rows(model, data, classes, rows_per_unit)
         try:
-            _try("reference", model, criterion, examples[0])
+            stage = Comparison(options, model, criterion, examples, clips)
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
-            return _unchecked(name, model, error)
-        if name != AUTO:
-            return _checked(name, model, criterion, examples)
-        try:
-            return _checked("bookkeeping", model, criterion, examples)
-        except UnsupportedModel as error:
-            _log.warning("engine 'bookkeeping' is not used: %s", error)
-            found = _checked("vmap", model, criterion, examples)
-            return Rehearsal(found.engine, found.chunk, f"{found.line}; not bookkeeping: {error}")
+            return _unchecked(options, model, error)
+        return _chosen(stage, chunk) if name == AUTO else _checked(stage, name)
 
 
-def _checked(name: str, model: nn.Module, criterion: Criterion, clipped: list[Examples]) -> Rehearsal:
-    """The engine, if it agrees with the reference, for two sizes of batch, however the same examples are clipped."""
-    examples = clipped[0]
-    if name == "bookkeeping":
-        refuse_mixing_inside(model, examples.inputs)
-    fixed = _is_repeatable(model, criterion, examples)
-    worst = max(_worst(name, model, criterion, each) for each in clipped)
-    if not fixed:
+def _checked(stage: Comparison, name: str) -> Rehearsal:
+    """The engine, if it agrees with the reference however the examples are cut into chunks."""
+    if name in _BATCHED and stage.mixing is not None:
+        raise stage.mixing
+    if name == "ghost" and stage.draws:
+        _check_replay(stage)
+    chunk, sums = _room(stage, name), stage.chunked(name)
+    if not stage.fixed:
         return Rehearsal(
-            ENGINES[name],
-            _chunk(name, model, criterion, examples),
+            stage.options.engine(name),
+            chunk,
             f"engine {name}: runs on random data; not compared with reference, as the model draws random numbers",
         )
-    tolerance = max(_TOLERANCE.get(parameter.dtype, 0.2) for parameter in private_parameters(model).values())
-    numbers = sum(parameter.numel() for parameter in private_parameters(model).values())
-    tolerance += max(each.clip.grid / each.clip.spread for each in clipped) * math.sqrt(numbers)  # as `exact` cuts
+    worst = stage.farthest(sums, stage.wanted)
+    tolerance = stage.tolerance + (stage.cut_to_grid if name == "exact" else 0.0)
     if not worst <= tolerance:
         raise UnsupportedModel(
             f"the engine {name!r} is {worst:.1e} of the clip norm away from 'reference' on random data, more than "
             f"{tolerance:g}; use engine='reference'"
         )
-    what = f"within {worst:.1e} of the clip norm from reference, on {UNITS} random "
-    what += "examples" if examples.units is None else "units"
-    if ENGINES[name].float_bits is None:
-        return Rehearsal(ENGINES[name], _gradient_chunk(model), f"engine {name}: {what}")
-    bits = _float_bits(worst)
-    return Rehearsal(
-        replace(ENGINES[name], float_bits=bits),
-        _chunk(name, model, criterion, examples),
-        f"engine {name}: {what}; the noise covers 2^-{bits} for each",
-    )
+    engine, what = stage.options.engine(name), "examples" if stage.examples.units is None else "units"
+    line = f"engine {name}: within {worst:.1e} of the clip norm from reference"
+    if engine.float_bits is None:
+        return Rehearsal(engine, chunk, f"{line}, on {UNITS} random {what}")
+    slack = _slack(stage, name, sums) if stage.reduced else worst
+    bits, how = _float_bits(slack), f", and {slack:.1e} from one at a time" if stage.reduced else ""
+    line += f"{how}, on {UNITS} random {what}; the noise covers 2^-{bits} for each"
+    return Rehearsal(replace(engine, float_bits=bits), chunk, line)
 
 
-def _worst(name: str, model: nn.Module, criterion: Criterion, examples: Examples) -> float:
-    """The largest distance from the reference, for a unit and relative to what rounding may move."""
-    wanted = _try("reference", model, criterion, examples)
-    apart = max(_distance(_in_chunks(name, model, criterion, examples, cut), wanted) for cut in _CUTS)
-    return apart / (UNITS * examples.clip.spread)
+def _check_replay(stage: Comparison) -> None:
+    """Refuse a model whose random numbers the second pass of `ghost` does not draw again, by comparison with one pass
+    that starts from the same ones."""
+    clip = stage.clips[0]
+    with modes_kept(stage.model):
+        training_mode(stage.model)
+        one, other = (stage.sums(name, stage.examples, clip) for name in _BATCHED)
+    distance = apart(one, other, clip)
+    if not distance <= stage.tolerance:
+        raise UnsupportedModel(
+            "the model draws random numbers that do not come from torch's generator, so the two passes of the engine "
+            "'ghost' would see different ones; use engine='bookkeeping'"
+        )
+
+
+def _slack(stage: Comparison, name: str, sums: list[list[dict[str, Tensor]]]) -> float:
+    """How far the sums are from terms of one unit each that are not longer than the clip norm.
+
+    For models in reduced precision, in which the reference itself rounds too much to be compared with.
+    """
+    alone = [[stage.sums(name, one, clip) for one in stage.singles()] for clip in stage.clips]
+    pairs = zip(alone, stage.clips, strict=True)
+    longer = max(length(one) / clip.sensitivity - 1 for singles, clip in pairs for one in singles)
+    return stage.farthest(sums, [added(singles) for singles in alone]) + max(0.0, longer)
+
+
+def _chosen(stage: Comparison, chunk: int | None) -> Rehearsal:
+    """The fastest of the engines that work.
+
+    One that is clearly slower on a few rows than one before it, which has memory for the chunk, is not looked at.
+    """
+    found: dict[str, Rehearsal] = {}
+    faults: dict[str, UnsupportedModel] = {}
+    few: dict[str, Candidate] = {}
+    for name in _CANDIDATES:
+        rivals = [few[one].seconds for one in found if few[one].chunk >= (chunk or 1)]
+        if rivals and min(rivals) * UNITS < NEGLIGIBLE:
+            break
+        if name == "vmap" and found and _gradient_chunk(stage.model) < UNITS:
+            continue
+        try:
+            few |= _timed(stage, [name], chunk, UNITS)
+            if not rivals or few[name].seconds < CLEARLY * min(rivals):
+                found[name] = _checked(stage, name)
+        except UnsupportedModel as error:
+            faults[name] = error
+    if not found:
+        raise faults["vmap"]
+    names = list(found)
+    if len(names) > 1:
+        rows = TIMED if max(few[name].seconds for name in names) * TIMED < LONG else UNITS
+        few |= _timed(stage, names, chunk, rows)
+        if choose([few[name] for name in names], chunk).name != names[0]:  # which may have been held up
+            again = _timed(stage, names, chunk, rows)
+            few |= {name: min(few[name], again[name], key=lambda one: one.seconds) for name in names}
+    best = choose([few[name] for name in names], chunk)
+    line = f"{found[best.name].line}; {described([*few.values()], chunk)}"
+    fault = faults.get("bookkeeping")
+    if fault is not None:
+        _log.warning("engine 'bookkeeping' is not used: %s", fault)
+        line += f"; not bookkeeping: {fault}"
+    return replace(found[best.name], line=line)
+
+
+def _timed(stage: Comparison, names: list[str], chunk: int | None, most: int) -> dict[str, Candidate]:
+    """Each timed on a chunk of the size that it would have, of `most` rows at most."""
+    room = {name: _room(stage, name) for name in names}
+    parts = {name: stage.examples.about(min(room[name], chunk or room[name], most)) for name in names}
+    calls = [partial(stage.sums, name, parts[name], stage.clips[0]) for name in names]
+    times = zip(names, seconds(calls, stage.examples.inputs.device), strict=True)
+    return {name: Candidate(name, taken / len(parts[name].inputs), room[name]) for name, taken in times}
 
 
 def _float_bits(distance: float) -> int:
@@ -167,45 +219,16 @@ def _float_bits(distance: float) -> int:
     return min(MOST_BITS, bits)
 
 
-def _in_chunks(
-    name: str, model: nn.Module, criterion: Criterion, examples: Examples, cut: tuple[int, ...]
-) -> dict[str, Tensor]:
-    """The sum over chunks of these sizes."""
-    ends = list(itertools.accumulate(cut))
-    chunks = [_try(name, model, criterion, examples.part(end - size, end)) for end, size in zip(ends, cut, strict=True)]
-    return {parameter: torch.stack([chunk[parameter] for chunk in chunks]).sum(0) for parameter in chunks[0]}
-
-
-def _unchecked(name: str, model: nn.Module, error: Exception) -> Rehearsal:
+def _unchecked(options: EngineOptions, model: nn.Module, error: Exception) -> Rehearsal:
     reason = (str(error).splitlines() or [type(error).__name__])[0]
-    if name == "bookkeeping":
+    if options.name in _BATCHED:
         raise UnsupportedModel(
-            f"the engine 'bookkeeping' cannot be checked, as the model does not take random data ({reason}); "
+            f"the engine {options.name!r} cannot be checked, as the model does not take random data ({reason}); "
             "use engine='vmap'"
         ) from error
-    name = "exact" if name == "exact" else "vmap"
-    return Rehearsal(ENGINES[name], _gradient_chunk(model), f"engine {name}: not checked on random data ({reason})")
-
-
-def _try(name: str, model: nn.Module, criterion: Criterion, examples: Examples, seed: int = 0) -> dict[str, Tensor]:
-    """The sum of the clipped gradients."""
-    torch.manual_seed(seed)
-    return ENGINES[name].clipped_sum(model, criterion, examples.inputs, examples.targets, examples.clip, examples.units)
-
-
-def _distance(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
-    return math.sqrt(sum(float((one[name] - other[name]).square().sum()) for name in other))
-
-
-def _is_repeatable(model: nn.Module, criterion: Criterion, examples: Examples) -> bool:
-    """Whether two runs agree; if dropout is why they do not, it is switched off."""
-    for _ in range(2):
-        first = _try("reference", model, criterion, examples)
-        second = _try("reference", model, criterion, examples, seed=1)
-        if _distance(first, second) == 0.0:
-            return True
-        model.eval()
-    return False
+    name = "exact" if options.name == "exact" else "vmap"
+    line = f"engine {name}: not checked on random data ({reason})"
+    return Rehearsal(options.engine(name), _gradient_chunk(model), line)
 
 
 @contextmanager
@@ -233,10 +256,11 @@ def _same(one: Tensor, other: Tensor | None) -> bool:
     return other is not None and one.shape == other.shape and bool(torch.equal(one, other))
 
 
-def _chunk(name: str, model: nn.Module, criterion: Criterion, examples: Examples) -> int:
-    if name != "bookkeeping":
-        return _gradient_chunk(model)
-    size = bytes_per_example(model, criterion, examples.inputs, examples.targets)
+def _room(stage: Comparison, name: str) -> int:
+    """The rows that fit into the memory for a chunk."""
+    if name not in _BATCHED:
+        return _gradient_chunk(stage.model)
+    size = getattr(stage.footprint, name)
     return int(min(_LARGEST_CHUNK, max(1, _CHUNK_MEMORY // max(1, size))))
 
 

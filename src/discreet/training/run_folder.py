@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from discreet.core.errors import InputError
-from discreet.ledger import Ledger
-from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import load_key, new_run_key, save_key
 
 
@@ -77,28 +73,3 @@ class RunFolder:
             raise InputError(
                 f"{self.path} holds no run that can be resumed (it was never started, or is published); start a new one"
             ) from None
-
-
-def opened(
-    folder: RunFolder,
-    plan: Plan | AdaptivePlan,
-    where: str | Path,
-    dataset_id: str,
-    on_open: Callable[[], None] | None,
-) -> tuple[bytes, str, Ledger]:
-    """A new run: its folder with the key of its noise, and its place in the ledger at `where`. (key, run, ledger)."""
-    key = folder.create()
-    try:
-        if on_open is not None:
-            on_open()
-        ledger = Ledger(where)
-        try:
-            run = ledger.open_run(plan.fingerprint(), plan.guarantee(), dataset_id, plan.own_filter)
-        except BaseException:
-            ledger.close()
-            raise
-    except BaseException:
-        shutil.rmtree(folder.path)  # nothing was charged, so nothing in it is worth keeping
-        raise
-    folder.remember(run, ledger.where)
-    return key, run, ledger

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -19,22 +17,24 @@ from discreet.clipping.state import check_unchanged, combined_digest, hidden_dig
 from discreet.core import checks
 from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
 from discreet.data import as_private
-from discreet.ledger import Entry, Ledger
+from discreet.ledger import Ledger
 from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream, SystemStream
 from discreet.training.admission import admit
-from discreet.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from discreet.training.checkpoint import Checkpoint, save_checkpoint
 from discreet.training.clipping import Clipping
 from discreet.training.control import Progress
 from discreet.training.early import EarlyStopping
+from discreet.training.engine_options import AUTO, EngineOptions, as_started
 from discreet.training.feasible import check_plan, parted
 from discreet.training.guard import Guard
 from discreet.training.noise_check import noise_named, with_noise
+from discreet.training.opening import Opened, resumed, started, with_slack_of
 from discreet.training.progress import progress_bar
 from discreet.training.purchases import Purchases
-from discreet.training.rehearsal import AUTO, rehearse
-from discreet.training.run_folder import RunFolder, opened
+from discreet.training.rehearsal import rehearse
+from discreet.training.run_folder import RunFolder
 from discreet.training.session import Session
 from discreet.training.stopping import stop_requests
 from discreet.training.trained import Evaluation, Mechanism, Trained, randomness_of
@@ -57,7 +57,7 @@ class Training:
     - `ledger`, `dataset_id`: a ledger (path or postgresql://...) shared by all runs on a data set, and the data set's
       name in it; if it has a budget there, the run must fit. By default the run has a ledger of its own.
     - `geometry`: what gives the scales of a plan that clips in an ellipsoid or a box (`clipping.geometry`). Public.
-    - `engine`: "auto", which is "bookkeeping" where it works and else "vmap"; "exact", slower, whose sums need no
+    - `engine`: "auto", the fastest of "bookkeeping", "ghost" and "vmap" that works; "exact", slower, whose sums need no
       assumption on rounding; "reference" for debugging. `rehearsal.line` says which, and how it and the noise were
       checked; it is logged (logger "discreet", INFO) when a session is opened.
     - `noise`: "fast", or "exact", slower, which assumes nothing but random bits.
@@ -85,7 +85,7 @@ class Training:
         ledger: str | Path | None = None,
         dataset_id: str = "",
         geometry: Geometry | None = None,
-        engine: str = AUTO,
+        engine: str | EngineOptions = AUTO,
         noise: str = "fast",
         physical_batch: int | None = None,
         scheduler: LRScheduler | None = None,
@@ -105,8 +105,11 @@ class Training:
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
         classes = try_every_row(model, criterion, self.data)
         self._refuse_changed_model("changed when it was called; initialise it on public input first")
+        engine = as_started(engine, run_dir) if resume else engine
         clips = self.clipping.rehearsed()
-        self.rehearsal = rehearse(engine, model, criterion, self.data, classes, plan.rows_per_unit, clips)
+        self.rehearsal = rehearse(
+            engine, model, criterion, self.data, classes, plan.rows_per_unit, clips, physical_batch
+        )
         self.engine = self.rehearsal.engine
         for name, public in (("public_test", public_test), ("public_validation", public_validation)):
             if public is not None:
@@ -118,13 +121,9 @@ class Training:
         if resume and run_dir is None:
             raise InputError("resume=True needs the run_dir of the run to go on with")
         self.folder = RunFolder(Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}"))
-        self._resume = resume
-        where = ledger or self.folder.ledger
-        self._open = partial(opened, self.folder, self.plan, where, dataset_id, on_open)
+        self._resume, self._ledger, self._dataset_id, self._on_open = resume, ledger, dataset_id, on_open
         if dataset_id and ledger is None and not resume:
             raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
-        chunk = self.rehearsal.chunk if physical_batch is None else physical_batch
-        self._physical_batch = checks.count("physical_batch", chunk)
         self._watch = Watch(model, criterion, public_test, public_validation, averaging)
         self._progress = Progress([])
 
@@ -148,8 +147,8 @@ class Training:
         Call `training.save(session)` when `session.between_blocks` if the run shall survive a crash.
         """
         self._refuse_changed_model("was changed since this Training was made; make a new one")
-        key, run, ledger = self._resumed() if self._resume else self._open()
-        try:
+        with self._opened() as opened:
+            run, ledger = opened.run, opened.ledger
             attempt = ledger.start_attempt(run, self.plan.fingerprint(), self._mechanism().as_dict())
             self.rehearsal.report()
             training_mode(self.model)
@@ -163,8 +162,8 @@ class Training:
                 ledger=ledger,
                 run=run,
                 attempt=attempt,
-                stream=self._stream or SystemStream.start(key, attempt),
-                physical_batch=self._physical_batch,
+                stream=self._stream or SystemStream.start(opened.key, attempt),
+                physical_batch=self.rehearsal.chunk,
                 guard=Guard(self.model, self.initial, self._hidden),
                 clipping=self.clipping,
                 purchases=self._purchases(),
@@ -172,8 +171,6 @@ class Training:
                 metrics=self._watch.validated,
                 released=self._watch.released,
             )
-        finally:
-            ledger.close()
 
     def run(
         self,
@@ -271,34 +268,20 @@ class Training:
         if (state_digests(self.model), hidden_digests(self.model)) != (self.initial, self._hidden):
             raise PrivacyViolation(f"the model {why}")
 
-    def _resumed(self) -> tuple[bytes, str, Ledger]:
-        """The run in the folder, with the state of its last checkpoint."""
-        key, run, where = self.folder.recall()
-        ledger = Ledger(where, create=False)
-        try:
-            ledger.verify()
-            self._as_started(ledger.entries(run))
-            checkpoint = load_checkpoint(self.folder.checkpoint)
+    @contextmanager
+    def _opened(self) -> Iterator[Opened]:
+        """The run, new or resumed, with everything as its last checkpoint has it."""
+        if not self._resume:
+            with started(self.folder, self.plan, self._ledger, self._dataset_id, self._on_open) as opened:
+                yield opened
+            return
+        with resumed(self.folder) as (opened, checkpoint):
+            self.engine = with_slack_of(self.engine, opened.ledger.entries(opened.run))
             if checkpoint is not None:
-                self._restore(checkpoint, run, ledger)
-        except BaseException:
-            ledger.close()
-            raise
-        return key, run, ledger
+                self._restore(checkpoint)
+            yield opened
 
-    def _as_started(self, record: Sequence[Entry]) -> None:
-        """Keep the float slack of the first attempt: measured again, it may come out a bit larger or smaller."""
-        bits = next((entry.content.get("float_bits") for entry in record if entry.kind == "attempt"), None)
-        if isinstance(bits, int) and self.engine.float_bits is not None and abs(bits - self.engine.float_bits) <= 1:
-            self.engine = replace(self.engine, float_bits=bits)
-
-    def _restore(self, checkpoint: Checkpoint, run: str, ledger: Ledger) -> None:
-        charged = ledger.charged_steps(run)
-        if checkpoint.run != run or checkpoint.position > charged:
-            raise LedgerError(
-                f"the checkpoint has {checkpoint.position} steps but the ledger {ledger.shown} charged {charged} for "
-                "the run: the ledger is an older copy; restore the newest one, nothing was released"
-            )
+    def _restore(self, checkpoint: Checkpoint) -> None:
         checkpoint.restore(self.model, self.optimizer, self.scheduler)
         self._watch.restore(checkpoint)
         self.clipping.load_state_dict(checkpoint.clipping or {})

@@ -64,11 +64,18 @@ class AttentionRule(Rule):
         parts = [one.squares(kind) for one, kind in self._linear(name)]
         return torch.stack(parts).sum(0)
 
+    def reach(self, name: str) -> Tensor:
+        return torch.stack([one.reach(kind) for one, kind in self._linear(name)]).sum(0)
+
     def total(self, name: str, weights: Tensor) -> Tensor:
         return torch.cat([one.total(kind, weights) for one, kind in self._linear(name)])
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
         return torch.cat([one.rows(kind, start, stop) for one, kind in self._linear(name)], 1)
+
+    def forget(self) -> None:
+        if self._pieces is not None:
+            self._given, self._outer = {}, (None, None)
 
     def drop(self, unusable: Tensor) -> None:
         assert self._pieces is not None

@@ -10,7 +10,7 @@ was measured, whatever the model did before and after.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -22,7 +22,7 @@ from discreet.core.errors import UnsupportedModel
 BUDGET = 2**28
 """Bytes that temporary tensors of one rule may take. One example is always taken at a time if it must."""
 
-_PIECE = 2048
+_PIECE, _ONE = 2048, torch.ones(())
 
 _CANCELLED = 16
 """Squared norms this many times smaller than those of unrelated terms are small because terms cancel."""
@@ -41,6 +41,9 @@ class Rule(ABC):
 
     generator: Tensor | None = None
     """The state of torch's generator when the module was called, for rules that replay."""
+
+    _held: Sequence[Tensor] = ()
+    _versions: Sequence[int] = ()
 
     def __init__(
         self,
@@ -69,7 +72,7 @@ class Rule(ABC):
     @property
     def examples(self) -> int:
         """The number of examples."""
-        return len(self.activation)
+        return self.activation.shape[0]
 
     @abstractmethod
     def squares(self, name: str) -> Tensor:
@@ -97,11 +100,36 @@ class Rule(ABC):
         """
         return self.squares(name).sqrt()
 
+    def reach(self, name: str) -> Tensor:
+        """The same, or somewhat more, of the terms of which a backward pass would make it: float64, shape (batch,)."""
+        return self.lengths(name)
+
     def drop(self, unusable: Tensor) -> None:
         """Forget what was captured of the examples marked in `unusable`, shape (batch,): a zero weight would not do,
         because zero times infinity is not zero."""
         self.activation = blank(self.activation, unusable)
         self.gradient = blank(self.gradient, unusable)
+
+    def settle(self, *, rows: bool = False) -> None:
+        """Let go of what was needed for the norms only, and note what the sum will be formed from; `rows`: also from
+        these, so that nothing is let go."""
+        if not rows:
+            self.forget()
+        held = _tensors(self)
+        self._held, self._versions = held, [tensor._version for tensor in held]
+
+    def forget(self) -> None:
+        """Let go of what `total` will not look at. Only `total` and `drop` are called afterwards."""
+        return
+
+    def check(self) -> None:
+        """Refuse a sum from other numbers than those that were measured: the backward pass went on in between, and an
+        operation in place might have written to them."""
+        if any(tensor._version != version for tensor, version in zip(self._held, self._versions, strict=True)):
+            raise UnsupportedModel(
+                f"what a {type(self.module).__name__} was given, or a gradient, was overwritten in the backward pass; "
+                "remove the operation in place (of a torch.autograd.Function, or of a hook)"
+            )
 
     def of_units(self, units: Units) -> Rule | None:
         """A rule with units along the axis of the examples, if the family has one that forms no gradients of rows."""
@@ -121,6 +149,7 @@ class Formed(Rule):
     _kept: dict[str, Tensor] | None = None
     _squares: dict[str, Tensor] | None = None
     _unusable: Tensor | None = None
+    _forgotten = False
 
     def __init__(self, module: nn.Module, trained: tuple[str, ...], *captured: Any) -> None:
         super().__init__(module, trained, *captured)
@@ -132,28 +161,41 @@ class Formed(Rule):
 
     def squares(self, name: str) -> Tensor:
         if self._squares is None:
-            parts: dict[str, list[Tensor]] = {own: [] for own in self.formed}
-            for rows in self._blocks():
-                for own in self.formed:
-                    parts[own].append(squared_norms(rows[own]))
-            self._squares = {own: torch.cat(part) for own, part in parts.items()}
+            blocks, parts = [], []
+            for start, stop in self._blocks():
+                rows = self._formed(start, stop)
+                parts.append({own: squared_norms(rows[own]) for own in self.formed})
+                size = sum(row.nbytes for row in rows.values()) // (stop - start) * self.examples
+                blocks += [rows] if size <= BUDGET else []
+            self._squares = _joined(parts)
+            self._kept = _joined(blocks) if blocks else None
         return self._squares[name]
 
     def total(self, name: str, weights: Tensor) -> Tensor:
-        start, total = 0, None
-        for rows in self._blocks():
-            part = weighted_sum(weights[start : start + len(rows[name])], rows[name])
-            total = part if total is None else total + part
-            start += len(rows[name])
-        assert total is not None
+        if self._kept is not None:
+            return weighted_sum(weights, self._kept[name])
+        parts = (weighted_sum(weights[i:j], self._formed(i, j)[name]) for i, j in self._blocks())
+        total = next(parts)
+        for part in parts:
+            total = total + part
         return total
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
-        kept = self.gradients(start, stop) if self._kept is None else self._kept
+        kept = self._formed(start, stop) if self._kept is None else self._kept
         return kept[name] if self._kept is None else kept[name][start:stop]
 
+    def forget(self) -> None:
+        if self._kept is not None and len(self._kept) == len(self.trained):
+            self.forget_captured()
+            self._forgotten = True
+
+    def forget_captured(self) -> None:
+        """Let go of what gradients are made from."""
+        self.activation = self.gradient = NOTHING
+
     def drop(self, unusable: Tensor) -> None:
-        super().drop(unusable)
+        if not self._forgotten:
+            self.drop_captured(unusable)
         self.drop_rows(unusable)
 
     def drop_rows(self, unusable: Tensor) -> None:
@@ -163,26 +205,57 @@ class Formed(Rule):
         if self._kept is not None:
             self._kept = {name: blank(rows, unusable) for name, rows in self._kept.items()}
 
+    def drop_captured(self, unusable: Tensor) -> None:
+        """`drop`, for what gradients are made from."""
+        Rule.drop(self, unusable)
+
     def bytes_per_example(self) -> int:
         """Memory that one example's gradients and what they are made from take."""
-        numbers = sum(self.module.get_parameter(name).numel() for name in self.formed)
-        return numbers * self.gradient.element_size()
+        return self._numbers() * self.gradient.element_size()
 
-    def _blocks(self) -> Iterator[dict[str, Tensor]]:
+    def _numbers(self) -> int:
+        """The numbers of one example's gradients."""
+        return sum(self.module.get_parameter(name).numel() for name in self.formed)
+
+    def _blocks(self) -> Iterator[tuple[int, int]]:
         size = max(1, BUDGET // max(1, self.bytes_per_example()))
-        if size >= self.examples:
-            if self._kept is None:
-                self._kept = self._formed(0, self.examples)
-            yield self._kept
-            return
         for start in range(0, self.examples, size):
-            yield self._formed(start, min(start + size, self.examples))
+            yield start, min(start + size, self.examples)
 
     def _formed(self, start: int, stop: int) -> dict[str, Tensor]:
         rows = self.gradients(start, stop)
         if self._unusable is None:
             return rows
         return {name: blank(row, self._unusable[start:stop]) for name, row in rows.items()}
+
+
+def _joined(blocks: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    first, *others = blocks
+    return {name: torch.cat([block[name] for block in blocks]) for name in first} if others else first
+
+
+NOTHING = torch.empty(0)
+"""In place of tensors that were let go."""
+
+
+def _tensors(rule: Rule) -> list[Tensor]:
+    """The tensors of a rule, and of rules that it holds."""
+    found: list[Tensor] = []
+    todo: list[Any] = list(vars(rule).values())
+    while todo:
+        one = todo.pop()
+        kind = type(one)
+        if kind is Tensor:
+            found.append(one)
+        elif kind is dict:
+            todo += one.values()
+        elif kind is list or kind is tuple:
+            todo += one
+        elif isinstance(one, Tensor):
+            found.append(one)
+        elif hasattr(kind, "settle"):
+            todo += vars(one).values()
+    return found
 
 
 R = TypeVar("R", bound=type[Rule])
@@ -224,15 +297,16 @@ def squared_norms(rows: Tensor) -> Tensor:
     In the type of the rows over pieces short enough for it, and in float64 over the pieces. Rows whose squares might
     leave the range of single precision are measured in float64 throughout.
     """
-    flat = rows.reshape(len(rows), -1)
+    flat = rows.reshape(rows.shape[0], -1)
     if flat.dtype == torch.float64 or flat.shape[1] == 0:
         return _lengths(flat).square_()
     whole = flat.shape[1] // _PIECE * _PIECE
-    squares = _lengths(flat[:, whole:]).square_()
+    squares = _lengths(flat[:, whole:] if whole else flat).square_()
     if whole:
-        squares += _lengths(flat[:, :whole].reshape(len(rows), -1, _PIECE)).square_().sum(1)
-    doubtful = ~((squares > 1e-24) & (squares < 1e24))
-    if bool(doubtful.any()):
+        squares += _lengths(flat[:, :whole].reshape(rows.shape[0], -1, _PIECE)).square_().sum(1)
+    least, most = squares.aminmax() if squares.shape[0] else (_ONE, _ONE)
+    if not (float(least) > 1e-24 and float(most) < 1e24):  # also if one is NaN
+        doubtful = ~((squares > 1e-24) & (squares < 1e24))
         squares[doubtful] = _lengths(flat[doubtful].double()).square_()
     return squares
 
@@ -255,9 +329,15 @@ def _lengths(rows: Tensor) -> Tensor:
     return norms.double()
 
 
+def norms_of(values: Tensor, dim: int) -> Tensor:
+    """The L2 norms over an axis, computed in it: float64."""
+    norms: Tensor = torch.linalg.vector_norm(values, dim=dim, dtype=torch.float64)
+    return norms
+
+
 def weighted_sum(weights: Tensor, rows: Tensor) -> Tensor:
     """The sum of weight x row, shape of a row."""
-    total: Tensor = weights.to(rows.dtype) @ rows.reshape(len(rows), -1)
+    total: Tensor = weights.to(rows.dtype) @ rows.reshape(rows.shape[0], -1)
     return total.view(rows.shape[1:])
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 
 from discreet.clipping.rules import base
-from discreet.clipping.rules.base import Formed, rule, scaled
+from discreet.clipping.rules.base import Formed, norms_of, rule, scaled
 from discreet.clipping.rules.linear import MANY, gram_and_rounding
 
 _WEIGHT_OF: dict[int, Callable[..., Tensor]] = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
@@ -66,13 +66,26 @@ class Convolution(Formed):
             parts.append(squares.view(-1, self._groups).sum(1))
         return torch.cat(parts)
 
+    def reach(self, name: str) -> Tensor:
+        """By the inequality of Cauchy and Schwarz; every number of the source is in as many windows as a kernel has
+        places, at most."""
+        values = norms_of(self._values.flatten(1), 1)
+        if name == "bias":
+            return values * math.sqrt(self._places)
+        kernel = math.prod(self.module.get_parameter("weight").shape[2:])
+        return values * norms_of(self._source.flatten(1), 1) * math.sqrt(kernel)
+
     def total(self, name: str, weights: Tensor) -> Tensor:
         if name in self.formed:
             return super().total(name, weights)
         return self._weight_sum(self._source, scaled(weights, self._values))
 
-    def drop(self, unusable: Tensor) -> None:
-        super().drop(unusable)
+    def forget_captured(self) -> None:
+        super().forget_captured()
+        self._source = self._values = base.NOTHING
+
+    def drop_captured(self, unusable: Tensor) -> None:
+        super().drop_captured(unusable)
         self._source, self._values = base.blank(self._source, unusable), base.blank(self._values, unusable)
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
@@ -125,13 +138,9 @@ class Convolution(Formed):
         """Values (batch x groups, channels, places) and windows (batch x groups, channels x kernel, places)."""
         module: Any = self.module
         source, values = self._source[start:stop], self._values[start:stop]
-        for axis, (size, stride, dilation) in enumerate(
-            zip(module.kernel_size, module.stride, module.dilation, strict=True)
-        ):
-            source = source.unfold(axis + 2, dilation * (size - 1) + 1, stride)[..., ::dilation]
-        spatial, count = values.dim() - 2, len(values)
-        order = [0, 1, *range(2 + spatial, 2 + 2 * spatial), *range(2, 2 + spatial)]
-        columns = source.permute(order).reshape(count * self._groups, self._inner, self._places)
+        count = values.shape[0]
+        windows = _of_rows(source, module) if _in_rows(module) else _windows(source, module)
+        columns = windows.reshape(count * self._groups, self._inner, self._places)
         return values.reshape(count * self._groups, self._outer, self._places), columns
 
     def _cut(self, source: Tensor, places: torch.Size) -> Tensor:
@@ -141,6 +150,41 @@ class Convolution(Formed):
             reach = (size - 1) * module.stride[axis] + module.dilation[axis] * (module.kernel_size[axis] - 1) + 1
             source = source.narrow(axis + 2, 0, reach)
         return source
+
+
+def _windows(source: Tensor, module: Any) -> Tensor:
+    """A view: (batch, channels, *kernel, *places)."""
+    for axis, (size, stride, dilation) in enumerate(
+        zip(module.kernel_size, module.stride, module.dilation, strict=True)
+    ):
+        source = source.unfold(axis + 2, dilation * (size - 1) + 1, stride)[..., ::dilation]
+    spatial = source.dim() // 2 - 1
+    return source.permute([0, 1, *range(2 + spatial, 2 + 2 * spatial), *range(2, 2 + spatial)])
+
+
+def _in_rows(module: Any) -> bool:
+    """Whether `_of_rows` can be used, and is faster: numbers of a window that lie apart are brought together once."""
+    if len(module.stride) != 2 or module.stride[1] == 1 or any(dilation != 1 for dilation in module.dilation):
+        return False
+    return bool(module.kernel_size[0] % module.stride[0] == 0)
+
+
+def _of_rows(source: Tensor, module: Any) -> Tensor:
+    """What `_windows` is for a stride in the plane, as (batch, channels, height / stride, stride, width, places).
+
+    Windows along each line are written out, lines that are a stride apart beside each other. Windows over several lines
+    are then views of these, in which all places lie in a row.
+    """
+    (high, wide), (down, across) = module.kernel_size, module.stride
+    count, channels, lines = source.shape[:3]
+    if lines % down:
+        source = F.pad(source, (0, 0, 0, down - lines % down))
+    parts = source.unfold(3, wide, across)
+    parts = parts.reshape(count, channels, -1, down, *parts.shape[3:]).permute(0, 1, 5, 3, 2, 4).contiguous()
+    batch, channel, column, line, row, _ = parts.stride()  # of (batch, channels, width, stride, lines / stride, places)
+    shape = count, channels, high // down, down, wide, parts.shape[5] * ((lines - high) // down + 1)
+    windows: Tensor = parts.as_strided(shape, (batch, channel, row, line, column, 1))
+    return windows
 
 
 @rule(nn.Conv1d, nn.Conv2d, nn.Conv3d)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping.rules.base import Rule, blank, refuse, rule, squared_norms, wide
+from discreet.clipping.rules.base import Rule, blank, norms_of, refuse, rule, squared_norms, wide
 from discreet.clipping.rules.tables import alike, checked_tokens, token_squares, token_table
 from discreet.clipping.rules.tokens import EqualTokens
 from discreet.clipping.units import Units
@@ -38,7 +38,7 @@ class EmbeddingRule(Rule):
         self.factors: Tensor | None = None
         """What each token's gradient is multiplied with, shape (batch, tokens); None for one."""
         if self._same_everywhere():
-            self.gradient = self.gradient[:, 0]
+            self.gradient = self.gradient[:, 0].clone()  # the others are let go
             self.factors = torch.ones_like(self.activation, dtype=self.gradient.dtype)
         if module.padding_idx is not None:
             self._without(module.padding_idx)
@@ -58,6 +58,11 @@ class EmbeddingRule(Rule):
         squares = torch.zeros(self.examples, dtype=torch.float64, device=sums.device)
         squares.index_add_(0, groups.examples, squared_norms(sums))
         return squares if self.factors is None else squares * squared_norms(self.gradient)
+
+    def reach(self, name: str) -> Tensor:
+        if self.factors is None:
+            return norms_of(self.gradient, 2).sum(1)
+        return norms_of(self.gradient, 1) * self.factors.double().abs().sum(1)
 
     def total(self, name: str, weights: Tensor) -> Tensor:
         if self._on_processor:

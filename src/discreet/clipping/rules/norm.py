@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from discreet.clipping.rules.base import Formed, refuse, rule, wide
+from discreet.clipping.rules.base import Formed, norms_of, refuse, rule, wide
 
 
 class Affine(Formed):
@@ -33,6 +34,11 @@ class Affine(Formed):
         if "bias" in self.trained:
             rows["bias"] = gradient.sum(axes) if axes else gradient
         return rows
+
+    def reach(self, name: str) -> Tensor:
+        product = self.normalised(self.activation) * self.gradient if name == "weight" else self.gradient
+        places = math.prod(self.gradient.shape[axis] for axis in self.positions())
+        return norms_of(product.flatten(1), 1) * math.sqrt(places)  # by the inequality of Cauchy and Schwarz
 
     def bytes_per_example(self) -> int:
         return 2 * self.gradient[0].numel() * self.gradient.element_size()

@@ -37,6 +37,9 @@ class OfUnits(Rule):
     def lengths(self, name: str) -> Tensor:
         return self._units.means(self._inner.lengths(name))
 
+    def reach(self, name: str) -> Tensor:
+        return self._units.means(self._inner.reach(name))
+
     def total(self, name: str, weights: Tensor) -> Tensor:
         return self._inner.total(name, self._units.shared(weights))
 
@@ -51,6 +54,9 @@ class OfUnits(Rule):
             sums.index_add_(0, owners, self._inner.rows(name, begin, end).double().view(-1, *parameter.shape))
         counts = self._units.counts[start:stop].to(parameter.device)
         return sums / counts.view(-1, *[1] * parameter.dim())
+
+    def forget(self) -> None:
+        self._inner.forget()
 
     def drop(self, unusable: Tensor) -> None:
         self._inner.drop(self._units.spread(unusable))

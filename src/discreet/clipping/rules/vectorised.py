@@ -34,14 +34,22 @@ class Vectorised(Formed):
     ) -> None:
         self.module, self.trained, self.formed = module, trained, trained
         self._leaves, self._shape = tree_flatten(self.arrange(args, dict(kwargs)))
-        self._given = {i: leaf.detach() for i, leaf in enumerate(self._leaves) if isinstance(leaf, Tensor)}
+        self._given = {i: self._as_trained(leaf) for i, leaf in enumerate(self._leaves) if isinstance(leaf, Tensor)}
         self._outputs = {
-            i: self.arrange_gradient(i, gradient) for i, gradient in enumerate(gradients) if gradient is not None
+            i: self._as_trained(self.arrange_gradient(i, gradient))
+            for i, gradient in enumerate(gradients)
+            if gradient is not None
         }
         self._count = len(next(iter(self._outputs.values())))
         for value in [*self._given.values(), *self._outputs.values()]:
             if value.dim() == 0 or len(value) != self._count:
                 raise refuse(module, f"got a tensor of shape {tuple(value.shape)} for {self._count} examples")
+
+    def _as_trained(self, tensor: Tensor) -> Tensor:
+        """In the type of the parameters, where autocast has made it a narrower one: the module runs again without."""
+        kind = self.module.get_parameter(self.trained[0]).dtype
+        narrower = tensor.is_floating_point() and torch.promote_types(tensor.dtype, kind) == kind
+        return tensor.detach().to(kind) if narrower else tensor.detach()
 
     def arrange(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The inputs with the examples along axis 0 of every tensor."""
@@ -66,10 +74,12 @@ class Vectorised(Formed):
         numbers = sum(self.module.get_parameter(name).numel() for name in self.trained)
         return 8 * (4 * kept + 2 * numbers)
 
-    def drop(self, unusable: Tensor) -> None:
+    def forget_captured(self) -> None:
+        self._given, self._outputs, self._leaves = {}, {}, []
+
+    def drop_captured(self, unusable: Tensor) -> None:
         self._given = {key: blank(value, unusable) for key, value in self._given.items()}
         self._outputs = {key: blank(value, unusable) for key, value in self._outputs.items()}
-        self.drop_rows(unusable)
 
     def gradients(self, start: int, stop: int) -> dict[str, Tensor]:
         given = {key: value[start:stop] for key, value in self._given.items()}

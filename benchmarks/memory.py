@@ -1,0 +1,65 @@
+"""How much memory steps take above the loaded model, for steps.py."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from pathlib import Path
+
+import torch
+from contestants import Ours, Setting, plain
+from torch import Tensor, nn
+
+from discreet.clipping import ENGINES, Clip
+
+STEPS = 4
+
+
+def peak(who: str, setting: Setting) -> int:
+    """MiB that a few steps need at most, above what the process holds before them.
+
+    On processors: of the resident set, where the compilers that a process loads once have run before, and freed memory
+    was given back. On a GPU: of what torch allocated there.
+    """
+    _load_compilers()
+    function = Ours(setting).step if who == "private" else plain(setting)
+    gc.collect()
+    if setting.device != "cpu":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        for _ in range(STEPS):
+            function()
+        return round((torch.cuda.max_memory_allocated() - before) / 2**20)
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
+    start = _kibibytes("VmRSS")
+    for _ in range(STEPS):
+        function()
+    return round((_kibibytes("VmHWM") - start) / 1024)
+
+
+class _Words(nn.Module):
+    """A model with every rule that is compiled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(4, 2), nn.Linear(2, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.embed(x).mean(1) + self.embed(x)[:, 0])
+
+
+def _load_compilers() -> None:
+    """Numba compiles what a private step uses: noise, rounding, and sums over equal tokens, of both kinds."""
+    tokens, targets = torch.tensor([[0, 1], [1, 1]]), torch.tensor([0, 1])
+    for model in (_Words(), nn.Sequential(nn.Embedding(4, 2), nn.AvgPool2d((2, 1)), nn.Flatten(), nn.Linear(2, 2))):
+        ENGINES["bookkeeping"].clipped_sum(model, nn.CrossEntropyLoss(), tokens, targets, Clip(1.0, 2.0**-20))
+    ours = Ours(Setting("W1b", batch=2))
+    ours.step()
+
+
+def _kibibytes(field: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1])
+    raise RuntimeError(f"/proc/self/status has no {field}")

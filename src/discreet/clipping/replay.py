@@ -1,0 +1,30 @@
+"""Running something twice with the same random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+
+class Generators:
+    """Where torch's generators are: that of the processor, and those of the graphics cards that tensors are on."""
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        self._devices = sorted({tensor.device.index for tensor in tensors if tensor.is_cuda})
+        self._states = self._now()
+
+    def rewind(self) -> None:
+        """Put them back to where they were when this was made."""
+        first, *others = self._states
+        torch.set_rng_state(first)
+        for device, state in zip(self._devices, others, strict=True):
+            torch.cuda.set_rng_state(state, device)
+
+    def agree(self, other: Generators) -> bool:
+        """Whether the generators were at the same places when `other` was made."""
+        return all(torch.equal(one, two) for one, two in zip(self._states, other._states, strict=True))
+
+    def _now(self) -> list[Tensor]:
+        return [torch.get_rng_state(), *(torch.cuda.get_rng_state(device) for device in self._devices)]

@@ -1,0 +1,82 @@
+"""Opening a run: a new one in its folder, or the one that is there, with the state of its last checkpoint."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from discreet.clipping import Engine
+from discreet.core.errors import LedgerError
+from discreet.ledger import Entry, Ledger
+from discreet.plan import AdaptivePlan, Plan
+from discreet.training.checkpoint import Checkpoint, load_checkpoint
+from discreet.training.run_folder import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A run that is open. `key`: of its randomness. `run`: its name in the ledger."""
+
+    key: bytes
+    run: str
+    ledger: Ledger
+
+
+@contextmanager
+def started(
+    folder: RunFolder,
+    plan: Plan | AdaptivePlan,
+    ledger: str | Path | None,
+    dataset_id: str,
+    on_open: Callable[[], None] | None,
+) -> Iterator[Opened]:
+    """A new run: its folder, its key, its place in the ledger (by default one in the folder)."""
+    key = folder.create()
+    try:
+        if on_open is not None:
+            on_open()
+        charged = Ledger(ledger or folder.ledger)
+        try:
+            run = charged.open_run(plan.fingerprint(), plan.guarantee(), dataset_id, plan.own_filter)
+        except BaseException:
+            charged.close()
+            raise
+    except BaseException:
+        shutil.rmtree(folder.path)  # nothing was charged, so nothing in it is worth keeping
+        raise
+    try:
+        folder.remember(run, charged.where)
+        yield Opened(key, run, charged)
+    finally:
+        charged.close()
+
+
+@contextmanager
+def resumed(folder: RunFolder) -> Iterator[tuple[Opened, Checkpoint | None]]:
+    """The run in the folder, and its last checkpoint if it has one, which must not be ahead of the ledger."""
+    key, run, where = folder.recall()
+    ledger = Ledger(where, create=False)
+    try:
+        ledger.verify()
+        checkpoint = load_checkpoint(folder.checkpoint)
+        charged = ledger.charged_steps(run)
+        if checkpoint is not None and (checkpoint.run != run or checkpoint.position > charged):
+            raise LedgerError(
+                f"the checkpoint has {checkpoint.position} steps but the ledger {ledger.shown} charged {charged} for "
+                "the run: the ledger is an older copy; restore the newest one, nothing was released"
+            )
+        yield Opened(key, run, ledger), checkpoint
+    finally:
+        ledger.close()
+
+
+def with_slack_of(engine: Engine, record: Sequence[Entry]) -> Engine:
+    """The engine with the float slack of the run's first attempt: measured again, it may come out a bit larger or
+    smaller."""
+    bits = next((entry.content.get("float_bits") for entry in record if entry.kind == "attempt"), None)
+    if isinstance(bits, int) and engine.float_bits is not None and abs(bits - engine.float_bits) <= 1:
+        return replace(engine, float_bits=bits)
+    return engine

@@ -1,0 +1,86 @@
+"""How random gradients are clipped when engines are held against each other: so that rounding is felt.
+
+What rounding does is measured relative to the clip norm. A gradient that is much shorter, and not clipped, would hide
+it; so the plan's way to clip is taken to norms below those of the random gradients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from discreet.clipping import Clip, Group
+
+_BELOW = 0.3
+"""Clip norms are so many times the smallest norm of a random gradient."""
+
+_ALMOST_ZERO = 1e-3
+"""Norms below this share of the largest one are those of gradients that vanish, but for rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """A random gradient in the scales of a clip: `squares`, of its norm, by parameter name; `middle`: the median size
+    of its numbers, zeros aside, for a box."""
+
+    squares: Mapping[str, float]
+    middle: float = math.nan
+
+    @classmethod
+    def of(cls, gradient: Mapping[str, Tensor], clip: Clip) -> Lengths:
+        """Of a gradient by parameter name."""
+        if clip.scales is not None:
+            gradient = {name: part / clip.scales[name] for name, part in gradient.items()}
+        squares = {name: float(part.double().square().sum()) for name, part in gradient.items()}
+        if not clip.box:
+            return cls(squares)
+        sizes = torch.cat([part.abs().flatten() for part in gradient.values()])
+        return cls(squares, float(sizes[sizes > 0].median()) if bool((sizes > 0).any()) else math.nan)
+
+    def joint(self, names: Collection[str]) -> float:
+        """The norm of these parameters together."""
+        return math.sqrt(sum(square for name, square in self.squares.items() if name in names))
+
+
+def tried(clips: Sequence[Clip], lengths: Sequence[Sequence[Lengths]]) -> list[Clip]:
+    """The clips to try, for those of the plan and the `lengths` of the random gradients in the scales of each."""
+    every = [_on_grid(one) for clip, each in zip(clips, lengths, strict=True) for one in _tried(clip, each)]
+    return list({(one.norm, one.groups, one.gamma, one.bit, id(one.scales)): one for one in every}.values())
+
+
+def _tried(clip: Clip, lengths: Sequence[Lengths]) -> list[Clip]:
+    """What hides nothing; and the clip as it is, unless that is the same but for its norm."""
+    if clip.box:
+        middles = sorted(one.middle for one in lengths if math.isfinite(one.middle))
+        assert clip.scales is not None
+        factor = middles[len(middles) // 2] if middles else 1.0
+        return [clip, Clip.boxed({name: scale * factor for name, scale in clip.scales.items()}, clip.grid)]
+    if clip.groups:
+        factor = min(1.0, *(_BELOW * _least(lengths, group.names) / group.norm for group in clip.groups))
+        groups = tuple(Group(group.norm * factor, group.names) for group in clip.groups)
+        return [clip, Clip.grouped(groups, clip.grid)]
+    least = _least(lengths)
+    norm = min(clip.norm, _BELOW * least)
+    if clip.gamma:  # every gradient is scaled; a constant that is small beside it hides nothing
+        return [clip, replace(clip, norm=norm, gamma=min(clip.gamma, 0.1 * _BELOW * least))]
+    if clip.bit:  # which changes between the gradients that are clearly longer and those clearly shorter
+        middle = sorted(one.joint(one.squares) for one in lengths)[len(lengths) // 2]
+        norms = [norm, middle] if 0 < middle < math.inf else [norm]
+        return [clip, *(replace(clip, norm=one, bit=clip.bit * one / clip.norm) for one in norms)]
+    return [replace(clip, norm=norm)]
+
+
+def _least(lengths: Sequence[Lengths], names: Collection[str] | None = None) -> float:
+    """The smallest norm of a gradient that does not vanish; infinite if there is none, or one that is not finite."""
+    norms = sorted(one.joint(one.squares if names is None else names) for one in lengths)
+    if not all(map(math.isfinite, norms)):
+        return math.inf
+    return next((norm for norm in norms if norm > _ALMOST_ZERO * norms[-1]), math.inf)
+
+
+def _on_grid(clip: Clip) -> Clip:
+    return replace(clip, grid=2.0 ** (math.floor(math.log2(clip.spread)) - 30))
