@@ -13,7 +13,7 @@ from discreet.clipping.policies import BIT, Clip
 from discreet.core.arrays import Array
 from discreet.core.errors import PrivacyViolation
 from discreet.core.release import ClippedSum
-from discreet.mechanism.grid import compiled
+from discreet.mechanism.grid import rounded
 
 
 class Accumulator:
@@ -30,15 +30,17 @@ class Accumulator:
         self._handed_over = False
 
     def add(self, sums: Mapping[str, Tensor]) -> None:
-        """Add the clipped sums of one chunk, in float64, and take their memory over."""
+        """Add the clipped sums of one chunk, in float64, and take their memory over; those of the first stay as
+        they are until others are added, or they are rounded."""
         for name in self._shapes:
             part = sums[name].detach().cpu().numpy()
-            if name in self._totals:
-                self._totals[name] += part
-            elif part.dtype == np.float64 and part.flags.c_contiguous and part.flags.writeable:
+            before = self._totals.get(name)
+            if before is None:
                 self._totals[name] = part
+            elif before.dtype == np.float64 and before.flags.writeable:
+                before += part
             else:
-                self._totals[name] = part.astype(np.float64)  # exact
+                self._totals[name] = before.astype(np.float64) + part
 
     def total(self, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
         """The sum, rounded to the grid once, with its sensitivity in exact arithmetic. It is handed over: nothing can
@@ -55,13 +57,14 @@ class Accumulator:
         if (BIT in self._shapes) != (clip.bit > 0):
             raise PrivacyViolation("the clip has a bit and the sum has none, or the other way round")
         self._handed_over = True
-        totals = self._totals or {name: np.zeros(shape) for name, shape in self._shapes.items()}
+        totals = {
+            name: np.asarray(self._totals[name] if name in self._totals else np.zeros(shape), order="C")
+            for name, shape in self._shapes.items()
+        }
         if engine.error is None:
-            return ClippedSum(totals, clip.sensitivity, clip.grid)
+            on_grid = {name: total.astype(np.float64, copy=False) for name, total in totals.items()}
+            return ClippedSum(on_grid, clip.sensitivity, clip.grid)
         dimension = sum(total.size for total in totals.values())
         slack = 2 * engine.error * clip.spread * largest_batch
         sensitivity = (clip.sensitivity + slack + clip.grid * math.sqrt(dimension)) * (1 + 2.0**-50)
-        round_to = compiled().round_to
-        for total in totals.values():
-            round_to(total.reshape(-1), clip.grid)
-        return ClippedSum(totals, sensitivity, clip.grid)
+        return ClippedSum({name: rounded(total, clip.grid) for name, total in totals.items()}, sensitivity, clip.grid)

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from discreet.core.arrays import Array, IntArray
 
@@ -20,8 +21,28 @@ LARGEST_MULTIPLE = 2.0**52
 """Multiples of the grid up to here are exact in float64, also after the noise is added."""
 
 
-def round_to(values: Array, grid: float) -> None:
-    """Replace every value by the nearest multiple of `grid`, a power of two, so that only the rounding rounds."""
+def rounded(values: Array, grid: float) -> Array:
+    """Every value as the nearest multiple of `grid`, a power of two, so that only the rounding rounds: float64.
+
+    Values in single precision are widened in the same pass. Others are rounded where they lie, if that may be.
+    """
+    if values.dtype == np.float32:
+        out = np.empty(values.shape)
+        compiled().round_single(values.reshape(-1), grid, out.reshape(-1))
+        return out
+    out = np.require(values, np.float64, ["C_CONTIGUOUS", "WRITEABLE"])
+    compiled().round_double(out.reshape(-1), grid)
+    return out
+
+
+def round_single(values: npt.NDArray[np.float32], grid: float, out: Array) -> None:
+    """Set `out` to the nearest multiples of `grid`; both of shape (n,)."""
+    for place in range(len(values)):
+        out[place] = np.rint(np.float64(values[place]) / grid) * grid
+
+
+def round_double(values: Array, grid: float) -> None:
+    """Replace every value by the nearest multiple of `grid`."""
     for place in range(len(values)):
         values[place] = np.rint(values[place] / grid) * grid
 
@@ -47,7 +68,8 @@ def add_noise(values: Array, noise: IntArray, grid: float) -> int:
 class Compiled:
     """The functions as machine code."""
 
-    round_to: Callable[[Array, float], None]
+    round_single: Callable[[npt.NDArray[np.float32], float, Array], None]
+    round_double: Callable[[Array, float], None]
     add_noise: Callable[[Array, IntArray, float], int]
 
 
@@ -61,6 +83,7 @@ def compiled() -> Compiled:
         return machine_code
 
     return Compiled(
-        build("void(float64[::1], float64)", round_to),
+        build("void(float32[::1], float64, float64[::1])", round_single),
+        build("void(float64[::1], float64)", round_double),
         build("int64(float64[::1], int64[::1], float64)", add_noise),
     )
