@@ -57,7 +57,7 @@ def drawn_row(data: st.DataObject, ordinary: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_no_unit_moves_a_sum_further_than_the_sensitivity(engine: str, data: st.DataObject) -> None:
     target = TARGETS[data.draw(st.sampled_from(sorted(TARGETS)))]

@@ -182,7 +182,7 @@ def alone(setup: Setup, release: Release, training: Training, largest: int, agai
     return gaussian_release(zeros, release.receipt, again, NOISE_SAMPLERS[setup.noise])
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(setup=SETUPS)
 def test_every_release_is_the_clipped_sum_of_what_was_read_and_its_noise(setup: Setup) -> None:
     sizes = check_releases(setup)
@@ -191,7 +191,7 @@ def test_every_release_is_the_clipped_sum_of_what_was_read_and_its_noise(setup: 
     event(f"{setup.sampling}: {'some empty' if 0 in sizes else 'none empty'}")
 
 
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=6, deadline=None, derandomize=True)
 @given(setup=SETUPS)
 def test_the_same_key_and_data_give_the_same_model_and_another_key_another(setup: Setup) -> None:
     found = []
@@ -219,10 +219,10 @@ def check_scale(setup: Setup) -> None:
     assert low < float(np.square(values).sum()) < high, "the noise has another scale than the one paid for"
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(setup=SETUPS)
 def test_the_noise_of_every_run_has_the_scale_that_is_paid_for(setup: Setup) -> None:
-    """600 values a step or more, so that a scale off by a fifth is found; 12 runs at 1e-9 each."""
+    """600 values a step or more, so that a scale off by a fifth is found; 8 runs at 1e-9 each."""
     check_scale(setup)
 
 
