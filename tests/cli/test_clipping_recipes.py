@@ -10,7 +10,7 @@ import pytest
 from discreet import InputError, Plan, verify
 from discreet.cli.app import run
 from discreet.plan import AdaptiveClipping, GroupClipping, PerLayerClipping, ScheduledClipping
-from discreet.recipes.recipe import load_recipe
+from discreet.recipes import load_recipe
 
 
 def plan_of(*settings: str) -> Plan:

@@ -29,7 +29,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, weights
+from discreet.clipping import ENGINES, Clip, bookkeeping, weights
 from discreet.clipping.rules import base, linear, units
 
 NORMS = (1e-2, 1.0, 300.0)
@@ -147,7 +147,7 @@ def rounding_not_measured(patch: pytest.MonkeyPatch) -> None:
     def as_it_is(squares: Tensor, *_: object) -> Tensor:
         return squares
 
-    patch.setattr(base, "with_rounding", as_it_is)
+    patch.setattr(bookkeeping, "with_rounding", as_it_is)
     patch.setattr(linear, "with_rounding", as_it_is)
     patch.setattr(units, "with_rounding", as_it_is)
 

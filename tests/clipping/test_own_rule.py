@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Clip, check_rule
 from discreet.clipping.rules import RULES, Rule, rule
-from discreet.clipping.rules.base import weighted_sum
+from discreet.clipping.rules.numbers import weighted_sum
 
 PAGE = Path(__file__).parents[2] / "docs" / "modules.md"
 

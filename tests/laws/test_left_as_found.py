@@ -17,7 +17,7 @@ import torch
 from problems import CLASSES, FEATURES, blobs, tiny_training
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, bookkeeping, capture, engines
+from discreet.clipping import ENGINES, Clip, bookkeeping, capture, engines, ghost
 from discreet.clipping.rules import linear
 from discreet.clipping.state import state_digests
 from discreet.training import Session
@@ -136,7 +136,12 @@ def failing(model: Mixed, place: str) -> Iterator[Callable[[Tensor, Tensor], Ten
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Fuse, "place", place)
         if place == "clipping":
-            for module, name in ((bookkeeping, "decide"), (engines, "clipped"), (engines, "clipped_sum")):
+            for module, name in (
+                (bookkeeping, "decide"),
+                (ghost, "decide"),
+                (engines, "clipped"),
+                (engines, "clipped_sum"),
+            ):
                 patch.setattr(module, name, stop)
         if place == "rule":
             patch.setattr(linear.LinearRule, "total", stop)
@@ -214,7 +219,7 @@ def test_a_rehearsal_leaves_everything_as_it_was(tmp_path: Path, engine: str) ->
 
 
 def precision_not_restored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(bookkeeping, "_full_precision", lambda device: _without_end())
+    patch.setattr(bookkeeping, "full_precision", lambda device: _without_end())
 
 
 @contextmanager

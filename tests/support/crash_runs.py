@@ -477,16 +477,18 @@ class _Dull:
 def _plant_position_of_the_checkpoint() -> None:
     """The ledger believes the checkpoint instead of its own entries."""
     from discreet.ledger import ledger
-    from discreet.training import training
+    from discreet.training import opening
 
     kept = [0]
-    restore = training.Training._restore
+    load = opening.load_checkpoint
 
-    def remembering(self: Any, checkpoint: Any, run: str, opened: Any) -> None:
-        kept[0] = checkpoint.position
-        restore(self, checkpoint, run, opened)
+    def remembering(path: Path) -> Any:
+        checkpoint = load(path)
+        if checkpoint is not None:
+            kept[0] = checkpoint.position
+        return checkpoint
 
-    training.Training._restore = remembering  # type: ignore[method-assign]
+    opening.load_checkpoint = remembering  # type: ignore[assignment]
 
     def charged(_connection: Any, _run: str) -> int:
         return kept[0]

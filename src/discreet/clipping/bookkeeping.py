@@ -21,6 +21,7 @@ from discreet.clipping.losses import Criterion
 from discreet.clipping.policies import BIT, Clip
 from discreet.clipping.precision import full_precision
 from discreet.clipping.rules import OfUnits, Rule, base
+from discreet.clipping.rules.numbers import squared_norms, weighted_sum, wide_type, with_rounding
 from discreet.clipping.units import Units
 from discreet.clipping.weights import counted, for_chunk, sizes
 from discreet.core.errors import UnsupportedModel
@@ -138,20 +139,20 @@ def _squares(held: list[Share], scale: Tensor | None) -> Tensor:
         return first.squares(name)
     terms = torch.stack([one.lengths(local) for one, local in held]).sum(0)
     if scale is None:
-        squares = torch.cat([base.squared_norms(rows) for rows in _rows(held)])
+        squares = torch.cat([squared_norms(rows) for rows in _rows(held)])
     else:
         known = first.scaled_squares(name, scale) if len(held) == 1 else None
         squares = torch.cat([_scaled_squares(rows, scale) for rows in _rows(held, _PASSES)]) if known is None else known
         terms = terms / scale.min()
-    return base.with_rounding(squares, terms, len(held), base.wide_type(first.module.get_parameter(name).dtype))
+    return with_rounding(squares, terms, len(held), wide_type(first.module.get_parameter(name).dtype))
 
 
 def _scaled_squares(rows: Tensor, scale: Tensor) -> Tensor:
     rows = rows.reshape(-1, *scale.shape)
-    squares = base.squared_norms(divided(rows, scale))
+    squares = squared_norms(divided(rows, scale))
     beyond = ~torch.isfinite(squares)
     if bool(beyond.any()):  # of single precision, perhaps
-        squares[beyond] = base.squared_norms(rows[beyond].double() / scale)
+        squares[beyond] = squared_norms(rows[beyond].double() / scale)
     return squares
 
 
@@ -183,7 +184,7 @@ def _total(held: list[Share], parameter: nn.Parameter, weights: Tensor, clip: Cl
         if clip.box:
             total += in_box(rows, scale).sum(0)
         else:  # in single precision such weights would have too few digits, or none
-            total += base.weighted_sum(weights[start - len(rows) : start], rows.double() / scale)
+            total += weighted_sum(weights[start - len(rows) : start], rows.double() / scale)
     return total
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.factor import Decision
-from discreet.clipping.rules.base import wide_type
+from discreet.clipping.rules.numbers import wide_type
 from discreet.clipping.units import Units
 
 

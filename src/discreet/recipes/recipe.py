@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
-import yaml
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
@@ -35,7 +32,7 @@ from discreet.plan.clipping import Clipping
 from discreet.plan.plan import Delta, Positive
 from discreet.plan.policies import Policy
 from discreet.plan.sampling import Count, Rate
-from discreet.plan.validation import Frozen, read_yaml, validate
+from discreet.plan.validation import Frozen
 from discreet.recipes.bought import RecipeMetric, Share, priced
 from discreet.recipes.example import example
 from discreet.recipes.fixed import Features, build_front_end, named, with_features
@@ -282,41 +279,3 @@ class Recipe(Frozen):
             return None
         scheduler: LRScheduler = self.scheduler.build(SCHEDULERS, optimizer)
         return scheduler
-
-
-def recipe_names() -> list[str]:
-    """The recipes that come with the library."""
-    folder = resources.files("discreet.recipes")
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
-
-
-def load_recipe(name: str, settings: Sequence[str] = (), overrides: Mapping[str, object] | None = None) -> Recipe:
-    """Read a recipe by name or path; `settings` are `key=value` texts, `overrides` values; both win over the file."""
-    if name in recipe_names():
-        data = yaml.safe_load(resources.files("discreet.recipes").joinpath(f"{name}.yaml").read_text("utf-8"))
-    elif name.endswith((".yaml", ".yml")):
-        data = read_yaml(Path(name))
-    else:
-        raise InputError(f"unknown recipe {name!r}; known: {', '.join(recipe_names())}, or the path of a .yaml file")
-    if not isinstance(data, dict):
-        raise InputError(f"recipe {name}: must be a mapping of keys to values")
-    for setting in settings:
-        _set(data, setting)
-    data.update(overrides or {})
-    return validate(Recipe, data, f"recipe {name}")
-
-
-def _set(data: dict[str, Any], setting: str) -> None:
-    """Apply one `key=value`, with dots for nested keys."""
-    key, separator, text = setting.partition("=")
-    if not separator or not key:
-        raise InputError(f"--set needs key=value, got {setting!r}")
-    *outer, last = key.split(".")
-    for part in outer:
-        data = data.setdefault(part, {})
-        if not isinstance(data, dict):
-            raise InputError(f"--set {setting}: {part!r} has no keys below it")
-    try:
-        data[last] = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise InputError(f"--set {setting}: the value is not valid YAML; quote it") from None

@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from discreet.clipping.rules.base import Rule, refuse, rule, wide
+from discreet.clipping.rules.base import Rule, refuse, rule
 from discreet.clipping.rules.linear import LinearRule
+from discreet.clipping.rules.numbers import wide
 
 _SIGNATURE = inspect.signature(nn.MultiheadAttention.forward)
 _SEPARATE = ("q_proj_weight", "k_proj_weight", "v_proj_weight")

@@ -7,8 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from discreet.clipping.rules.base import rule, wide
+from discreet.clipping.rules.base import rule
 from discreet.clipping.rules.linear import LinearRule
+from discreet.clipping.rules.numbers import wide
 from discreet.clipping.rules.parts import LinearParts, Part
 
 

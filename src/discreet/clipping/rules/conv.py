@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 
 from discreet.clipping.rules import base
-from discreet.clipping.rules.base import Formed, norms_of, rule, scaled
+from discreet.clipping.rules.base import Formed, rule
 from discreet.clipping.rules.linear import MANY, gram_and_rounding
+from discreet.clipping.rules.numbers import blank, norms_of, scaled
 
 _WEIGHT_OF: dict[int, Callable[..., Tensor]] = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
 
@@ -86,7 +87,7 @@ class Convolution(Formed):
 
     def drop_captured(self, unusable: Tensor) -> None:
         super().drop_captured(unusable)
-        self._source, self._values = base.blank(self._source, unusable), base.blank(self._values, unusable)
+        self._source, self._values = blank(self._source, unusable), blank(self._values, unusable)
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
         return self._weight_rows(start, stop) if name == "weight" else super().rows(name, start, stop)

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping.rules.base import Rule, blank, norms_of, refuse, rule, squared_norms, wide
+from discreet.clipping.rules.base import Rule, refuse, rule
+from discreet.clipping.rules.numbers import blank, norms_of, squared_norms, wide
 from discreet.clipping.rules.tables import alike, checked_tokens, token_squares, token_table
 from discreet.clipping.rules.tokens import EqualTokens
 from discreet.clipping.units import Units

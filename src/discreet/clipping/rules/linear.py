@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.rules import base
-from discreet.clipping.rules.base import Rule, norms_of, rule, scaled, squared_norms, with_rounding
+from discreet.clipping.rules.base import Rule, rule
+from discreet.clipping.rules.numbers import blank, norms_of, scaled, squared_norms, weighted_sum, with_rounding
 from discreet.clipping.units import Units
 
 _CANCELLED = 16
@@ -98,7 +99,7 @@ class LinearRule(Rule):
         if name == "bias" and self._biases is not None:
             return weights.to(self._biases.dtype) @ self._biases
         if name == "weight" and self._products is not None:
-            return base.weighted_sum(weights, self._products)
+            return weighted_sum(weights, self._products)
         a, g = self._positions()
         if name == "bias":
             return weights.to(g.dtype) @ self._bias_rows(g)
@@ -121,9 +122,9 @@ class LinearRule(Rule):
         if self.activation is not base.NOTHING:
             super().drop(unusable)
         if self._biases is not None:
-            self._biases = base.blank(self._biases, unusable)
+            self._biases = blank(self._biases, unusable)
         if self._products is not None:
-            self._products = base.blank(self._products, unusable)
+            self._products = blank(self._products, unusable)
 
     def _bias_rows(self, gradient: Tensor) -> Tensor:
         if self._biases is None:

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from discreet.clipping.rules.base import Formed, norms_of, refuse, rule, wide
+from discreet.clipping.rules.base import Formed, refuse, rule
+from discreet.clipping.rules.numbers import norms_of, wide
 
 
 class Affine(Formed):

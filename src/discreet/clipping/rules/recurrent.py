@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from discreet.clipping.rules import base
-from discreet.clipping.rules.base import refuse, rule, wide
+from discreet.clipping.rules.base import refuse, rule
 from discreet.clipping.rules.linear import LinearRule
+from discreet.clipping.rules.numbers import wide
 from discreet.clipping.rules.parts import LinearParts, Part, examples_first
 
 _KEPT_PER_GATE = 6

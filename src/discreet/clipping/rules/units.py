@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from discreet.clipping.rules import base
-from discreet.clipping.rules.base import Rule, squared_norms, wide_type, with_rounding
+from discreet.clipping.rules.base import Rule
+from discreet.clipping.rules.numbers import squared_norms, wide_type, with_rounding
 from discreet.clipping.units import Units
 
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, vjp
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
-from discreet.clipping.rules.base import Formed, blank, refuse, wide
+from discreet.clipping.rules.base import Formed, refuse
+from discreet.clipping.rules.numbers import blank, wide
 from discreet.clipping.vectorise import vectorised_call
 
 

@@ -1,0 +1,82 @@
+"""Norms and weighted sums of rows: their precision, and how rounding is bounded."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_PIECE, _ONE = 2048, torch.ones(())
+
+_CANCELLED = 16
+"""Squared norms this many times smaller than those of unrelated terms are small because terms cancel."""
+
+
+def wide(tensor: Tensor) -> Tensor:
+    """The tensor in at least single precision; whole numbers as they are."""
+    tensor = tensor.detach()
+    return tensor.to(wide_type(tensor.dtype))
+
+
+def wide_type(dtype: torch.dtype) -> torch.dtype:
+    """The type in which values of type `dtype` are added up: at least single precision; whole numbers as they are."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def blank(tensor: Tensor, unusable: Tensor) -> Tensor:
+    """The tensor with zeros in the rows that are marked."""
+    return torch.where(unusable.view(-1, *[1] * (tensor.dim() - 1)), torch.zeros_like(tensor), tensor)
+
+
+def squared_norms(rows: Tensor) -> Tensor:
+    """Squared L2 norm of each row: float64, shape (len(rows),).
+
+    In the type of the rows over pieces short enough for it, and in float64 over the pieces. Rows whose squares might
+    leave the range of single precision are measured in float64 throughout.
+    """
+    flat = rows.reshape(rows.shape[0], -1)
+    if flat.dtype == torch.float64 or flat.shape[1] == 0:
+        return _lengths(flat).square_()
+    whole = flat.shape[1] // _PIECE * _PIECE
+    squares = _lengths(flat[:, whole:] if whole else flat).square_()
+    if whole:
+        squares += _lengths(flat[:, :whole].reshape(rows.shape[0], -1, _PIECE)).square_().sum(1)
+    least, most = squares.aminmax() if squares.shape[0] else (_ONE, _ONE)
+    if not (float(least) > 1e-24 and float(most) < 1e24):  # also if one is NaN
+        doubtful = ~((squares > 1e-24) & (squares < 1e24))
+        squares[doubtful] = _lengths(flat[doubtful].double()).square_()
+    return squares
+
+
+def with_rounding(squares: Tensor, terms: Tensor, count: int | Tensor, dtype: torch.dtype) -> Tensor:
+    """Squared norms of sums, enlarged where their `count` terms, whose norms add up to `terms`, cancel; float64.
+
+    The weighted sum over a batch is formed in `dtype`, and its rounding is in proportion to the terms. Where little is
+    left of an example's terms, a weight made for that little would let the rounding through, so there the rounding is
+    measured with it: 32 units in the last place of the terms. Terms beyond all range make the norm not finite.
+    """
+    room = 32 * torch.finfo(dtype).eps * terms
+    cancelled = ~(squares * _CANCELLED * count >= terms.square())  # also where one of them is not a number
+    return torch.where(cancelled, (squares.sqrt() + room).square(), squares)
+
+
+def _lengths(rows: Tensor) -> Tensor:
+    """The L2 norms over the last axis, computed in the type of the rows, as float64."""
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=-1)
+    return norms.double()
+
+
+def norms_of(values: Tensor, dim: int) -> Tensor:
+    """The L2 norms over an axis, computed in it: float64."""
+    norms: Tensor = torch.linalg.vector_norm(values, dim=dim, dtype=torch.float64)
+    return norms
+
+
+def weighted_sum(weights: Tensor, rows: Tensor) -> Tensor:
+    """The sum of weight x row, shape of a row."""
+    total: Tensor = weights.to(rows.dtype) @ rows.reshape(rows.shape[0], -1)
+    return total.view(rows.shape[1:])
+
+
+def scaled(weights: Tensor, tensor: Tensor) -> Tensor:
+    """Each example times its weight."""
+    return tensor * weights.to(tensor.dtype).view(-1, *[1] * (tensor.dim() - 1))
