@@ -39,7 +39,7 @@ def test_every_way_to_clip_has_a_key() -> None:
     [
         (["clip_norm=null"], "give one of clip_norm, clip_schedule and clipping"),
         (["clipping={per_layer: 1}"], "give one of clip_norm, clip_schedule and clipping"),
-        (["clip_norm=null", "clipping={kind: box}"], r"box clipping needs scales; give them to Training\(geometry"),
+        (["clip_norm=null", "clipping={kind: box}"], r"box clipping needs scales; name a method with geometry:"),
         (["clip_norm=null", "clipping={kind: adaptive, initial: 1}"], "clipping.adaptive.bit_multiplier"),
         (["clip_norm=null", "clipping={kind: adaptive, initial: 1, bit_multiplier: 2}"], "above the noise multiplier"),
         (["clip_norm=null", "clip_schedule=sideways:initial=1"], "unknown schedule 'sideways'"),

@@ -75,6 +75,7 @@ class Job:
             resume=self.resume,
             ledger=ledger,
             dataset_id=dataset_id,
+            geometry=self.recipe.build_geometry(model),
             engine=self._engine(),
             noise=self.recipe.noise,
             scheduler=self.recipe.build_scheduler(optimizer),

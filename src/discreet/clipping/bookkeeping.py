@@ -135,14 +135,15 @@ def _squares(held: list[Share], scale: Tensor | None) -> Tensor:
     """The squared norm of each example's gradient for one parameter, divided by `scale` if there is one. Several calls
     are added up before they are measured, block by block: their gradients are not at right angles."""
     first, name = held[0]
-    if len(held) == 1 and scale is None:
-        return first.squares(name)
+    if len(held) == 1:
+        known = first.squares(name) if scale is None else first.scaled_squares(name, scale)
+        if known is not None:
+            return known
     terms = torch.stack([one.lengths(local) for one, local in held]).sum(0)
     if scale is None:
         squares = torch.cat([squared_norms(rows) for rows in _rows(held)])
     else:
-        known = first.scaled_squares(name, scale) if len(held) == 1 else None
-        squares = torch.cat([_scaled_squares(rows, scale) for rows in _rows(held, _PASSES)]) if known is None else known
+        squares = torch.cat([_scaled_squares(rows, scale) for rows in _rows(held, _PASSES)])
         terms = terms / scale.min()
     return with_rounding(squares, terms, len(held), wide_type(first.module.get_parameter(name).dtype))
 
@@ -176,6 +177,9 @@ def _total(held: list[Share], parameter: nn.Parameter, weights: Tensor, clip: Cl
     if clip.scales is None:
         return _plain_total(held, parameter, weights)
     scale = clip.scales[name]
+    known = held[0][0].boxed_total(held[0][1], scale) if clip.box and len(held) == 1 else None
+    if known is not None:
+        return known.view(parameter.shape)
     if not clip.box and bool(((weights == 0) | (weights > SMALL)).all()):
         return _plain_total(held, parameter, weights).double() / scale
     total, start = torch.zeros(parameter.shape, dtype=torch.float64, device=parameter.device), 0

@@ -121,9 +121,14 @@ def in_box(rows: Tensor, scale: Tensor) -> Tensor:
 
 def divided(rows: Tensor, scale: Tensor) -> Tensor:
     """Gradients of examples divided by the scales: in single precision if both have room there, else in float64."""
-    if rows.dtype == torch.float32 and bool(((scale > SMALL) & (scale < 1 / SMALL)).all()):
+    if rows.dtype == torch.float32 and in_single(scale):
         return rows / scale.float()
     return rows.double() / scale
+
+
+def in_single(scale: Tensor) -> bool:
+    """Whether the scales, and their inverses, have room in single precision."""
+    return bool(((scale > SMALL) & (scale < 1 / SMALL)).all())
 
 
 def _joint(squares: Iterable[Tensor]) -> Tensor:

@@ -7,6 +7,7 @@ the same multiplier: dividing by public constants before a mechanism, and multip
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -75,6 +76,7 @@ def checked_scales(scales: Mapping[str, Tensor], parameters: Mapping[str, Tensor
         if scale.shape != parameter.shape:
             raise InputError(f"scales: {name!r} has shape {tuple(scale.shape)}, its parameter {tuple(parameter.shape)}")
         found[name] = scale.to(device=parameter.device, dtype=torch.float64, copy=True)
-        if not bool((torch.isfinite(found[name]) & (found[name] > 0)).all()):
+        least, most = found[name].aminmax() if scale.numel() else (1.0, 1.0)
+        if not (least > 0 and most < math.inf):  # also if one is not a number
             raise InputError(f"scales: {name!r} holds a number that is not finite and positive")
     return found

@@ -4,18 +4,32 @@ NoisySGD, NoisyAdam, NoisyAdaGrad and NoisyRMSProp of the literature are `torch.
 `RMSprop` over releases, so they are not here.
 """
 
+from discreet.methods.adaclip import AdaClip, adaclip
+from discreet.methods.adadp import ADADP, adadp, adal, adan
 from discreet.methods.adam_bc import DPAdamBC
 from discreet.methods.averaging import Averaging, RunningAverage
+from discreet.methods.dpopt import DPOPT, dpopt
 from discreet.methods.noise_aware import NoiseAware, tell_noise
+from discreet.methods.released_scales import ReleasedScales, TrainingMethod
 from discreet.methods.several import Several
 from discreet.methods.weight_standardisation import standardise_weights
 
 __all__ = [
+    "ADADP",
+    "DPOPT",
+    "AdaClip",
     "Averaging",
     "DPAdamBC",
     "NoiseAware",
+    "ReleasedScales",
     "RunningAverage",
     "Several",
+    "TrainingMethod",
+    "adaclip",
+    "adadp",
+    "adal",
+    "adan",
+    "dpopt",
     "standardise_weights",
     "tell_noise",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,7 +16,7 @@ from discreet.accounting import schedules
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.data import AUGMENTATIONS, DATASETS, Augmented, Split
-from discreet.methods import Averaging
+from discreet.methods import Averaging, ReleasedScales
 from discreet.plan import (
     AdaptivePlan,
     BoxClipping,
@@ -28,7 +29,7 @@ from discreet.plan import (
     Sampling,
     ShuffleSampling,
 )
-from discreet.plan.clipping import Clipping
+from discreet.plan.clipping import AnyClipping, Clipping
 from discreet.plan.plan import Delta, Positive
 from discreet.plan.policies import Policy
 from discreet.plan.sampling import Count, Rate
@@ -36,6 +37,7 @@ from discreet.plan.validation import Frozen
 from discreet.recipes.bought import RecipeMetric, Share, priced
 from discreet.recipes.example import example
 from discreet.recipes.fixed import Features, build_front_end, named, with_features
+from discreet.recipes.geometry import RecipeGeometry
 from discreet.recipes.models import MODELS
 from discreet.recipes.named import OPTIMIZERS, SCHEDULERS, Named, known
 
@@ -56,7 +58,8 @@ class Recipe(Frozen):
     `population`, `rate` (of Poisson sampling) or `sampling` (any other kind), `steps`, `clip_norm`, `adjacency`,
     `unit` and `rows_per_unit` describe the plan; its noise is calibrated to (`epsilon`, `delta`). Under add/remove
     none of them is read off the data. Instead of `clip_norm`, `clip_schedule` (like `schedule`) is the norm over time,
-    and `clipping` any other way to clip: `{per_layer: 0.5}`, or `kind: adaptive` with its settings.
+    and `clipping` any other way to clip: `{per_layer: 0.5}`, or `kind: adaptive` with its settings. `geometry` names a
+    method that shapes the noise, with its settings: `{name: adadp, kind: box}`; it goes with `clip_norm`.
 
     `schedule` (`exponential:initial=10,rate=0.01`) is the noise over time: its shape, scaled to `epsilon`, or all of it
     if there is no epsilon. `batches` is the expected batch over time: a schedule as well
@@ -91,6 +94,7 @@ class Recipe(Frozen):
     clip_norm: Positive | None = None
     clip_schedule: str | None = None
     clipping: Clipping | None = None
+    geometry: RecipeGeometry | None = None
     epsilon: Positive | None = None
     delta: Delta
     schedule: str | None = None
@@ -161,8 +165,11 @@ class Recipe(Frozen):
             raise ValueError("give one of clip_norm, clip_schedule and clipping")
         if isinstance(self.clipping, EllipsoidClipping | BoxClipping):
             raise ValueError(
-                f"{self.clipping.kind} clipping needs scales; give them to Training(geometry=...) in Python"
+                f"{self.clipping.kind} clipping needs scales; name a method with geometry: {{name: adadp, kind: "
+                f"{self.clipping.kind}}}, or give scales to Training(geometry=...) in Python"
             )
+        if self.geometry is not None and self.clip_norm is None:
+            raise ValueError("geometry goes with clip_norm, which stays what it is")
         if self.epsilon is None and (self.schedule is None or self.adaptive is not None):
             raise ValueError("give epsilon (only a schedule does without)")
         watched = self.watch in {metric.name for metric in self.bought}
@@ -183,7 +190,7 @@ class Recipe(Frozen):
             population=self.population,
             steps=self.steps,
             clip_norm=self._clip_norm,
-            clipping=self.clipping,
+            clipping=self._clipping,
             delta=self.delta,
             adjacency=self.adjacency,
             unit=self.unit,
@@ -210,7 +217,15 @@ class Recipe(Frozen):
         return self.sampling or PoissonSampling(rate=self.rate or 1.0)  # batches bring rates of their own
 
     @property
+    def _clipping(self) -> AnyClipping | Mapping[str, object] | None:
+        if self.geometry is None or self.clip_norm is None:
+            return self.clipping
+        return self.geometry.clipping(self.clip_norm)
+
+    @property
     def _clip_norm(self) -> float | schedules.Schedule | None:
+        if self.geometry is not None:
+            return None
         return self.clip_norm if self.clip_schedule is None else schedules.parse(self.clip_schedule)
 
     def _adaptive_plan(self, chosen: Adaptive) -> AdaptivePlan:
@@ -226,7 +241,7 @@ class Recipe(Frozen):
             delta=self.delta,
             population=self.population,
             clip_norm=self._clip_norm,
-            clipping=self.clipping,
+            clipping=self._clipping,
             policy=chosen.policy,
             noise_multiplier=chosen.noise_multiplier,
             most_steps=self.steps,
@@ -268,6 +283,12 @@ class Recipe(Frozen):
         """The optimizer over the model's parameters."""
         optimizer: torch.optim.Optimizer = self.optimizer.build(OPTIMIZERS, model.parameters())
         return optimizer
+
+    def build_geometry(self, model: nn.Module) -> ReleasedScales | None:
+        """What shapes the noise, if anything does."""
+        if self.geometry is None or self.clip_norm is None:
+            return None
+        return self.geometry.over(model, self.clip_norm)
 
     def example(self) -> tuple[Tensor, Tensor] | None:
         """One random example of the shape of the data, where the recipe tells it; no data is read."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from discreet.clipping import BIT, Clip, Group
 from discreet.clipping.geometry import Geometry, checked_scales
@@ -84,7 +86,10 @@ class Clipping:
             case AdaptiveClipping():
                 norms = (spec.floor, spec.initial)
                 return tuple(Clip(norm, _SOME_GRID, bit=spec.bit(norm, half * spec.bit_multiplier)) for norm in norms)
-        return (self._at(0, 1.0),)
+        clip = self._at(0, 1.0)
+        if clip.scales is None or self._geometry is None or self._geometry.name == "fixed":
+            return (clip,)
+        return clip, replace(clip, scales=_uneven(clip.scales))  # as they may become
 
     def shown(self) -> str:
         """What changes, for a line of progress; released values only."""
@@ -123,3 +128,10 @@ class Clipping:
             case BoxClipping():
                 assert scales is not None
                 return Clip.boxed(scales, _SOME_GRID)
+
+
+def _uneven(scales: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The scales, from a fifth to five times as large within each parameter."""
+    spread = math.log(5)
+    factors = {name: torch.linspace(-spread, spread, one.numel(), dtype=torch.float64) for name, one in scales.items()}
+    return {name: one * factors[name].exp().view(one.shape).to(one.device) for name, one in scales.items()}

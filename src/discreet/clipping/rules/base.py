@@ -75,7 +75,13 @@ class Rule(ABC):
         """The squared L2 norm of each example's gradient for parameter `name`: float64, shape (batch,)."""
 
     def scaled_squares(self, name: str, scale: Tensor) -> Tensor | None:
-        """The same of gradients divided by `scale`, shaped like the parameter, if they can be had without `rows`."""
+        """The same of gradients divided by `scale`, shaped like the parameter, if they can be had without `rows` and
+        the terms of `total` cannot cancel within one example."""
+        return None
+
+    def boxed_total(self, name: str, scale: Tensor) -> Tensor | None:
+        """The sum over examples of gradients divided by `scale`, each number cut to [-1, 1], if it can be had without
+        `rows`: float64, shaped like the parameter."""
         return None
 
     @abstractmethod

@@ -12,7 +12,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping.rules import base
+from discreet.clipping.factor import in_single
+from discreet.clipping.rules import base, outer
 from discreet.clipping.rules.base import Rule, rule
 from discreet.clipping.rules.numbers import blank, norms_of, scaled, squared_norms, weighted_sum, with_rounding
 from discreet.clipping.units import Units
@@ -82,7 +83,8 @@ class LinearRule(Rule):
         return self._in_blocks(a, g, 2 * positions**2, gram_and_rounding)
 
     def lengths(self, name: str) -> Tensor:
-        return super().lengths(name) if name == "bias" else outer_lengths(*self._positions())
+        a, g = self._positions()
+        return super().lengths(name) if name == "bias" or a.shape[1] == 1 else outer_lengths(a, g)
 
     def reach(self, name: str) -> Tensor:
         a, g = self._positions()
@@ -90,10 +92,18 @@ class LinearRule(Rule):
 
     def scaled_squares(self, name: str, scale: Tensor) -> Tensor | None:
         a, g = self._positions()
-        if name == "bias" or a.shape[1] > 1:
-            return None  # a bias has few numbers, and positions add up before they are squared
-        a, g = (part.squeeze(1).double().square() for part in (a, g))
-        return ((g @ scale.square().reciprocal()) * a).sum(1)
+        if name == "bias":
+            return outer.scaled_squares(a.new_ones(len(a), 1), self._bias_rows(g), scale.unsqueeze(1))
+        if a.shape[1] > 1:
+            return None  # positions add up before they are squared
+        return outer.scaled_squares(a.squeeze(1), g.squeeze(1), scale)
+
+    def boxed_total(self, name: str, scale: Tensor) -> Tensor | None:
+        a, g = self._positions()
+        single = a.dtype == torch.float32 and a.device.type == "cpu" and in_single(scale)
+        if name == "bias" or a.shape[1] > 1 or not single:
+            return None
+        return outer.boxed_sum(a.squeeze(1), g.squeeze(1), scale)
 
     def total(self, name: str, weights: Tensor) -> Tensor:
         if name == "bias" and self._biases is not None:

@@ -1,0 +1,125 @@
+"""Outer products g a^T, one for each example, in scales: their norms, and their sum in a box, without forming them.
+
+The function for the box is compiled by numba when the first box is summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from discreet.core.arrays import Array
+
+_SAFE = 1e7
+"""Squares of numbers up to here, and of what is this much smaller than 1, are well within single precision."""
+
+_EVEN = 1e6
+"""Scales may be so many times apart where squares are formed in single precision."""
+
+_LANES = 16
+"""Rows are filled up to a multiple of this, as many numbers as a processor takes at once."""
+
+_ABREAST = 4
+"""So many examples are looked at together."""
+
+_BELOW = 1 - 2.0**-23
+"""Sides in single precision are not above those in double precision."""
+
+_PIECE = 64
+"""So many examples are added up in single precision before the sum goes to double precision."""
+
+
+def scaled_squares(a: Tensor, g: Tensor, scale: Tensor) -> Tensor:
+    """The squared norm of g a^T / scale for each example, sum_ij g_i^2 a_j^2 / scale_ij^2: float64, shape (batch,).
+
+    `a`: (batch, inputs). `g`: (batch, outputs). `scale`: (outputs, inputs), float64 and positive. One matrix product.
+    It is in single precision, if `a` and `g` are, for examples whose largest numbers are of moderate size: what is lost
+    below its range then is nothing beside the norm. The rounding of a sum of positive terms is relative to it.
+    """
+    least, most = (float(end) for end in scale.aminmax())
+    if a.shape[1] > g.shape[1]:
+        a, g, scale = g, a, scale.T
+    if a.dtype != torch.float32 or not most <= _EVEN * least:
+        return _in_double(a, g, scale)
+    inverse = (least / scale).square_().float()  # from 1e-12 to 1
+    a_squares, g_squares = a.square(), g.square()
+    squares = _dot(g_squares @ inverse, a_squares).div_(least**2)
+    doubtful = ~(_moderate(a_squares) & _moderate(g_squares))
+    if bool(doubtful.any()):
+        squares[doubtful] = _in_double(a[doubtful], g[doubtful], scale)
+    return squares
+
+
+def _in_double(a: Tensor, g: Tensor, scale: Tensor) -> Tensor:
+    return _dot(g.double().square() @ scale.square().reciprocal_(), a.double().square())
+
+
+def _dot(one: Tensor, other: Tensor) -> Tensor:
+    """Row by row, in double precision."""
+    product: Tensor = torch.linalg.vecdot(one.double(), other.double())
+    return product
+
+
+def _moderate(squares: Tensor) -> Tensor:
+    """Whether the sum of each row is neither large nor small; not so where one is not a number."""
+    sums = squares.sum(1)
+    return (sums > _SAFE**-2) & (sums < _SAFE**2)
+
+
+def boxed_sum(a: Tensor, g: Tensor, scale: Tensor) -> Tensor:
+    """The sum over examples of g a^T / scale, every number of each term cut to [-1, 1]: float64, the shape of `scale`.
+
+    Shapes as for `scaled_squares`; on a processor and in single precision, with scales that have room there. Every
+    number of every term is looked at, but none is kept.
+    """
+    outputs, inputs = scale.shape
+    width = -(-inputs // _LANES) * _LANES
+    count = -(-len(a) // _ABREAST) * _ABREAST
+    values, slopes = np.zeros((count, width), np.float32), np.zeros((outputs, count), np.float32)
+    values[: len(a), :inputs], slopes[:, : len(a)] = a.numpy(), g.T.numpy()
+    sides = np.ones((outputs, width), np.float32)
+    sides[:, :inputs] = (scale * _BELOW).numpy()
+    total = np.zeros((outputs, width))
+    _compiled()(values, slopes, sides, total)
+    return torch.from_numpy(total[:, :inputs] / scale.numpy())
+
+
+def _boxed_sum(values: Any, slopes: Any, sides: Any, total: Array) -> None:
+    """Set `total` to the sums of slope x value, each cut to its side. `values`: (batch, width), `slopes`: (outputs,
+    batch), `sides`: (outputs, width), float32; the batch is a multiple of 4."""
+    count, width = values.shape
+    piece = np.empty(width, np.float32)
+    for row in range(total.shape[0]):
+        own, slope, start = sides[row], slopes[row], 0
+        while start < count:
+            stop = min(start + _PIECE, count)
+            for column in range(width):
+                piece[column] = 0
+            for place in range(start, stop, 4):
+                a, b, c, d = slope[place], slope[place + 1], slope[place + 2], slope[place + 3]
+                one, two, three, four = values[place], values[place + 1], values[place + 2], values[place + 3]
+                for column in range(width):
+                    side = own[column]
+                    p, q, r, s = a * one[column], b * two[column], c * three[column], d * four[column]
+                    p, q = side if p > side else p, side if q > side else q
+                    r, s = side if r > side else r, side if s > side else s
+                    p, q = -side if p < -side else p, -side if q < -side else q
+                    r, s = -side if r < -side else r, -side if s < -side else s
+                    piece[column] += (p + q) + (r + s)
+            for column in range(width):
+                total[row, column] += piece[column]
+            start = stop
+
+
+@cache
+def _compiled() -> Callable[..., None]:
+    import numba  # here, because most runs have no box
+
+    signature = "void(float32[:, ::1], float32[:, ::1], float32[:, ::1], float64[:, ::1])"
+    machine_code: Callable[..., None] = numba.njit(signature, nogil=True, error_model="numpy")(_boxed_sum)
+    return machine_code

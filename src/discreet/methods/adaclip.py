@@ -1,0 +1,62 @@
+"""AdaClip (Pichapati et al. 2019, "AdaCliP: adaptive clipping for private SGD"): noise of the least total variance.
+
+With s_i^2 the variance of number i of a gradient, scales b_i = sqrt(s_i sum_j s_j) make the sum of the variances of the
+noise least among those for which a gradient, divided by them, has an expected squared norm of 1 (theorem 2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from discreet.core import checks
+from discreet.core.errors import InputError
+from discreet.methods.released_scales import Kind, ReleasedScales, TrainingMethod, keeping_lengths
+
+
+@dataclass(frozen=True)
+class AdaClip:
+    """Scales sqrt(s_i), up to the factor that leaves the clip norm its meaning.
+
+    s_i^2 is the average of released squares, each with the variance of its noise subtracted and cut to [low, high]
+    before it is averaged, as in the paper. The paper also subtracts a moving mean from every gradient; here it is zero,
+    so squares take the place of variances, and theorem 2 holds for them in the same way.
+    """
+
+    decay: float = 0.9
+    low: float = 1e-12
+    high: float = 1.0
+
+    name: ClassVar[str] = "adaclip"
+
+    def __post_init__(self) -> None:
+        checks.open_unit("decay", self.decay)
+        if not 1e-60 <= checks.real("low", self.low) < checks.real("high", self.high) <= 1e60:
+            raise InputError(f"low must be below high, both from 1e-60 to 1e60, got {self.low!r} and {self.high!r}")
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    def scales(self, squares: Tensor) -> Tensor | None:
+        """sqrt(s_i), scaled."""
+        if not bool((squares > 0).all()):
+            return None  # nothing was released yet
+        return keeping_lengths(squares.pow(0.25), squares)
+
+
+def adaclip(
+    model: nn.Module,
+    lr: float = 0.1,
+    *,
+    clip_norm: float,
+    kind: Kind = "ellipsoid",
+    noise: AdaClip = AdaClip(),
+) -> TrainingMethod:
+    """Noise of least variance, with steps of SGD."""
+    scales = ReleasedScales(noise, model, clip_norm, kind)
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return TrainingMethod(scales.clipping, torch.optim.SGD(parameters, lr=lr), scales)

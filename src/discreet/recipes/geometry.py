@@ -1,0 +1,40 @@
+"""What a recipe says of methods that shape the noise: `geometry: {name: adadp, kind: box, beta: 1.5}`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import model_validator
+from torch import nn
+
+from discreet.methods import ADADP, DPOPT, AdaClip, ReleasedScales
+from discreet.methods.released_scales import Kind, Rule, clipping_by
+from discreet.recipes.named import Named, known
+
+GEOMETRIES: dict[str, Callable[..., Rule]] = {"adaclip": AdaClip, "adadp": ADADP, "dpopt": DPOPT}
+
+
+class RecipeGeometry(Named):
+    """A method by name, with its settings as further keys; `kind` is what gradients are clipped to."""
+
+    kind: Kind = "ellipsoid"
+
+    @model_validator(mode="after")
+    def _known(self) -> RecipeGeometry:
+        known(self.name, GEOMETRIES)
+        self.rule()
+        return self
+
+    def rule(self) -> Rule:
+        """The method with its settings."""
+        rule: Rule = self.build(GEOMETRIES)
+        return rule
+
+    def clipping(self, clip_norm: float) -> dict[str, Any]:
+        """The clipping of the plan."""
+        return clipping_by(self.name, clip_norm, self.kind)
+
+    def over(self, model: nn.Module, clip_norm: float) -> ReleasedScales:
+        """The scales for a model."""
+        return ReleasedScales(self.rule(), model, clip_norm, self.kind)
