@@ -5,12 +5,14 @@ NoisySGD, NoisyAdam, NoisyAdaGrad and NoisyRMSProp of the literature are `torch.
 """
 
 from discreet.methods.adam_bc import DPAdamBC
+from discreet.methods.agd import AGD
 from discreet.methods.averaging import Averaging, RunningAverage
 from discreet.methods.noise_aware import NoiseAware, tell_noise
 from discreet.methods.several import Several
 from discreet.methods.weight_standardisation import standardise_weights
 
 __all__ = [
+    "AGD",
     "Averaging",
     "DPAdamBC",
     "NoiseAware",
