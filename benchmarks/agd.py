@@ -4,8 +4,8 @@ step sizes tried on every row.
     python benchmarks/agd.py                 every workload
     python benchmarks/agd.py digits --rounds 10
 
-One process, contestants interleaved; a ratio is that of two steps of the same round. Shown are the median of the
-seconds and of the ratio, with its quartiles. `plain` is a session over the same plan with the policy `Constant` and
+One process, one thread, contestants interleaved; a ratio is that of two steps of the same round. Shown are the medians
+of the processor time and of the ratio, with its quartiles. `plain` is a session over the same plan with the policy `Constant` and
 torch.optim.SGD: gradients clipped, noise, update, ledger. `agd` is that and the choice of the step size.
 """
 
@@ -86,10 +86,10 @@ def steps_of(
 
 
 def seconds(step: Step) -> float:
-    """How long a step takes."""
-    start = time.perf_counter()
+    """Of processor time, so that other work on the machine does not count."""
+    start = time.process_time()
     step()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def measure(name: str, rounds: int) -> str:

@@ -50,7 +50,12 @@ class Candidates:
     def parameters(self, step_size: float) -> dict[str, Tensor]:
         """The trained parameters there."""
         named = private_parameters(self.model)
-        return {name: moved(named[name], part, step_size) for name, part in self.directions.items()}
+        return {name: _laid_out(moved(named[name], part, step_size)) for name, part in self.directions.items()}
+
+
+def _laid_out(parameter: Tensor) -> Tensor:
+    """The same numbers, as convolutions and pooling without gradients are fastest: about twice as fast."""
+    return parameter.contiguous(memory_format=torch.channels_last) if parameter.dim() == 4 else parameter
 
 
 def clipped_losses(losses: Tensor, bound: float) -> Tensor:
