@@ -63,6 +63,31 @@ HOLDOUT = (
 """For a run that holds rows out of training."""
 
 
+CHOICE = (
+    "ideal continuous Gumbel, exponential and Laplace samplers: noise of choices is computed in float64 from 64-bit "
+    "words of an AES-256-CTR stream, relative error below 2^-48, on a grid of 2^64 equally likely points; scores are "
+    "rounded to float64 once before noise is added. Only the index of a public candidate is released."
+)
+"""What a choice rests on beside its theorem."""
+
+_LOSSES = (
+    "Floating point, an assumption about this data and not a theorem: how rows are cut into chunks changes their "
+    "clipped losses, as computed, by at most 2^-{bits} of their bound per row on average; what choices of step sizes "
+    "have noise for is enlarged by four times that for every row of the data. The engine 'exact' does not need this."
+)
+
+_LOSSES_ALONE = (
+    "The loss of a single private row, computed alone for the choice of a step size, is the same on every call."
+)
+
+
+def choices(searches: bool, bits: int | None) -> tuple[str, ...]:
+    """What is assumed of the line search of a run, if it has one, with an engine whose float slack has so many bits."""
+    if not searches:
+        return ()
+    return CHOICE, _LOSSES_ALONE if bits is None else _LOSSES.format(bits=bits)
+
+
 ODOMETER = (
     "What is said ex post leaves out batches beyond the largest that the float slack is for; one occurs with "
     "probability at most 1e-100 in a step.",

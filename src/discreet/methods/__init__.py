@@ -7,6 +7,7 @@ NoisySGD, NoisyAdam, NoisyAdaGrad and NoisyRMSProp of the literature are `torch.
 from discreet.methods.adaclip import AdaClip, adaclip
 from discreet.methods.adadp import ADADP, adadp, adal, adan
 from discreet.methods.adam_bc import DPAdamBC
+from discreet.methods.agd import AGD
 from discreet.methods.averaging import Averaging, RunningAverage
 from discreet.methods.dpopt import DPOPT, dpopt
 from discreet.methods.noise_aware import NoiseAware, tell_noise
@@ -16,6 +17,7 @@ from discreet.methods.weight_standardisation import standardise_weights
 
 __all__ = [
     "ADADP",
+    "AGD",
     "DPOPT",
     "AdaClip",
     "Averaging",

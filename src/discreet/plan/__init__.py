@@ -1,6 +1,7 @@
 """The plan: every public fact that privacy depends on, in one frozen value; policies for what is chosen on the way."""
 
 from discreet.plan.adaptive import AdaptivePlan, Counts
+from discreet.plan.agd import agd_plan
 from discreet.plan.clipping import (
     AdaptiveClipping,
     AnyClipping,
@@ -14,6 +15,7 @@ from discreet.plan.clipping import (
 )
 from discreet.plan.history import History, Knobs, Phase
 from discreet.plan.holdout import Holdout
+from discreet.plan.line_search import LineSearch
 from discreet.plan.mean_noise import mean_noise
 from discreet.plan.metrics import Metric
 from discreet.plan.plan import NoisePhase, Plan
@@ -46,6 +48,7 @@ __all__ = [
     "History",
     "Holdout",
     "Knobs",
+    "LineSearch",
     "Metric",
     "NoSampling",
     "NoiseByProgress",
@@ -59,5 +62,6 @@ __all__ = [
     "ShuffleSampling",
     "TruncatedPoissonSampling",
     "ValidationDecay",
+    "agd_plan",
     "mean_noise",
 ]

@@ -11,7 +11,6 @@ from pydantic import Field, ValidationError, model_validator
 
 from discreet.accounting.account import parse
 from discreet.accounting.costs import Amounts
-from discreet.accounting.filters import GaussianFilter, RdpCurveFilter
 from discreet.accounting.odometers import Odometer
 from discreet.accounting.schedules import Schedule
 from discreet.core import checks
@@ -22,12 +21,14 @@ from discreet.core.guarantee import Guarantee
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.history import Knobs
 from discreet.plan.holdout import Holdout, as_holdout
+from discreet.plan.line_search import LineSearch
 from discreet.plan.metrics import Metric, check_metrics, units_of
 from discreet.plan.plan import Delta, Positive
 from discreet.plan.policies import Policy, as_policy
 from discreet.plan.reading import Reading, as_reading, check_reading
 from discreet.plan.run_filter import RunFilter, StepFilter, for_budget, loosened
 from discreet.plan.sampling import Count, Draw, NoSampling, PoissonSampling, Rate, ShuffleSampling
+from discreet.plan.search_admission import check_search, usual_filter
 from discreet.plan.slack import covers, reserve_for
 from discreet.plan.validation import Frozen, explain, fingerprint
 from discreet.sampling import EveryoneSampler, PoissonSampler, Sampler
@@ -112,6 +113,7 @@ class AdaptivePlan(Frozen):
             raise InputError("the policy looks at counts; say how they are bought with counts")
         if self.every != round(self.every) and not isinstance(self.sampling, PoissonSampling):
             raise InputError(f"every must be a whole number of epochs with {self.sampling.kind} sampling")
+        check_search(self)
         if not all(amount < math.inf for amount in self.price(self.start)):
             raise InputError(f"not even one step with noise multiplier {self.noise:g} fits the filter; start with more")
         self._check_bought()
@@ -157,12 +159,13 @@ class AdaptivePlan(Frozen):
         """Plan a run within (epsilon, delta), with a filter made for what it is expected to do.
 
         `course`: the events that are expected, by default `most_steps` like the first; it decides how far the budget
-        goes, never what is guaranteed. `filter_kind`: by default `rdp-curve` with Poisson sampling, else `gdp`.
+        goes, never what is guaranteed. `filter_kind`: by default `rdp-curve` with Poisson sampling, else `gdp`; `zcdp`
+        with a line search.
         `clip_norm`, `clipping`, `odometer` and `stop_at` are those of `Plan.make`.
         """
         near, held = parse(Adjacency, "adjacency", adjacency), as_holdout(holdout)
         population = population if held is None else held.training_units(population)
-        kind = filter_kind or (RdpCurveFilter.kind if isinstance(sampling, PoissonSampling) else GaussianFilter.kind)
+        kind = filter_kind or usual_filter(sampling, policy)
         reserve = reserve_for(checks.open_unit("delta", delta), sampling.OVERFLOWS)
         start = _event(sampling, population, Knobs(noise_multiplier, sampling.expected_batch(population)))
         expected = Repeat(start, checks.count("most_steps", most_steps)) if course is None else course
@@ -199,6 +202,11 @@ class AdaptivePlan(Frozen):
     def start(self) -> Knobs:
         """What the policy starts from."""
         return Knobs(self.noise, self.sampling.expected_batch(self.population))
+
+    @property
+    def search(self) -> LineSearch | None:
+        """The choice of a step size after every step, if the policy is one."""
+        return self.policy if isinstance(self.policy, LineSearch) else None
 
     @property
     def rows_per_unit(self) -> int:
@@ -240,9 +248,10 @@ class AdaptivePlan(Frozen):
     def price(self, knobs: Knobs) -> Amounts:
         """What one step, or epoch of disjoint batches, with these knobs costs; infinite if it is far over the filter.
 
-        Refuses knobs that cannot be.
+        With the choice of its size, if there is a line search. Refuses knobs that cannot be.
         """
-        return self.filter.cost(self.event(knobs))
+        event = self.event(knobs)
+        return self.filter.cost(event if self.search is None else Compose((event, self.search.event)))
 
     def event(self, knobs: Knobs) -> Event:
         """What one period of the sampler (a step, or an epoch of disjoint batches) releases with these knobs."""
@@ -266,6 +275,8 @@ class AdaptivePlan(Frozen):
     def block_of(self, knobs: Knobs, position: int, left: int) -> tuple[Event, ...]:
         """The events of the next block when `position` is charged and the phase has `left` steps; () at the end."""
         event = self.event(knobs)
+        if self.search is not None:  # a gradient is paid for together with the choice that needs it
+            return (event, self.search.event) if position + 2 <= self.most_steps else ()
         period = self.draw_of(event).sampler.period
         room = min(left, self.most_steps - position) // period
         return (event,) * max(0, min(room, max(1, self.block // period)))

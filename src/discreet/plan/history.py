@@ -30,13 +30,15 @@ class Phase:
     """A phase that is over.
 
     `end` counts what was charged when it ended, `metrics` are those on public validation data, `count` is the bought
-    noisy count of correct predictions on private rows; None if none was bought.
+    noisy count of correct predictions on private rows; None if none was bought. `step_size` is what a line search chose
+    after the phase, 0 for staying; None if there was none.
     """
 
     end: int
     knobs: Knobs
     metrics: Mapping[str, float] = field(default_factory=dict)
     count: float | None = None
+    step_size: float | None = None
 
     def observed(self, metric: str) -> float | None:
         """A public metric by name, or the bought `count`."""
@@ -45,12 +47,13 @@ class Phase:
     def as_dict(self) -> dict[str, Any]:
         """Plain values; `from_dict` is the inverse."""
         knobs = [self.knobs.noise_multiplier, self.knobs.expected_batch]
-        return {"end": self.end, "knobs": knobs, "metrics": dict(self.metrics), "count": self.count}
+        seen = {"metrics": dict(self.metrics), "count": self.count, "step_size": self.step_size}
+        return {"end": self.end, "knobs": knobs, **seen}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Phase:
         """Decode what `as_dict` made."""
-        return cls(data["end"], Knobs(*data["knobs"]), dict(data["metrics"]), data["count"])
+        return cls(data["end"], Knobs(*data["knobs"]), dict(data["metrics"]), data["count"], data.get("step_size"))
 
 
 @dataclass(frozen=True, slots=True)

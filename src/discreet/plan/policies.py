@@ -21,6 +21,7 @@ from pydantic import Field, model_validator
 
 from discreet.core.errors import InputError
 from discreet.plan.history import History, Knobs, Phase
+from discreet.plan.line_search import LineSearch
 from discreet.plan.validation import Frozen
 
 Function = Callable[[int, History], Knobs | None]
@@ -167,12 +168,14 @@ class Custom(Frozen):
         return self.function(phase, history)
 
 
-Policy = Annotated[Constant | ValidationDecay | NoiseByProgress | BatchByProgress | Custom, Field(discriminator="kind")]
+AnyPolicy = Constant | ValidationDecay | NoiseByProgress | BatchByProgress | LineSearch | Custom
+
+Policy = Annotated[AnyPolicy, Field(discriminator="kind")]
 
 
-def as_policy(policy: object) -> Constant | ValidationDecay | NoiseByProgress | BatchByProgress | Custom:
+def as_policy(policy: object) -> AnyPolicy:
     """A policy of the library as it is, any other function under its name."""
-    if isinstance(policy, Constant | ValidationDecay | NoiseByProgress | BatchByProgress | Custom):
+    if isinstance(policy, AnyPolicy):
         return policy
     if not callable(policy):
         raise InputError(f"a policy is a function of (phase, history), got {policy!r:.80}")

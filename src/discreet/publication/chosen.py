@@ -26,6 +26,12 @@ def is_adaptive(facts: dict[str, Any]) -> bool:
     return bool(facts["plan"].get("kind") == "adaptive")
 
 
+def searches(plan: dict[str, Any]) -> bool:
+    """Whether a plan chooses the size of its steps privately."""
+    policy = plan.get("policy")
+    return isinstance(policy, dict) and policy.get("kind") == "line_search"
+
+
 def method(facts: dict[str, Any]) -> str:
     """The name that the claim's method must have."""
     return f"{facts['plan']['filter']['filter']}-filter"
@@ -43,8 +49,11 @@ def check_events(facts: dict[str, Any]) -> tuple[bool, str]:
     if runs != charged_runs(facts["ledger"]["entries"]):
         return False, "the events are not those that were charged"
     for event, _ in runs:
-        if not (_is_step(plan, event) or _is_count(plan, event) or event in metrics):
+        if not (_is_step(plan, event) or _is_count(plan, event) or event in metrics or _is_choice(plan, event)):
             return False, f"the plan does not allow the event {str(event)[:200]}"
+    fault = _search_fault(plan, runs) if searches(plan) else None
+    if fault is not None:
+        return False, fault
     if not steps_in(runs) <= plan["most_steps"]:
         return False, f"{steps_in(runs)} steps were charged, more than the plan's {plan['most_steps']}"
     return True, f"those that were charged, {steps_in(runs)} of at most {plan['most_steps']} steps"
@@ -103,6 +112,22 @@ def _is_count(plan: dict[str, Any], event: dict[str, Any]) -> bool:
     if counts["rate"] is not None:
         wanted = {"event": "poisson", "rate": counts["rate"], "of": wanted}
     return event == wanted
+
+
+def _is_choice(plan: dict[str, Any], event: dict[str, Any]) -> bool:
+    """Whether this is the choice of a step size that the plan makes after every gradient."""
+    if not searches(plan):
+        return False
+    return event == {"event": "bounded_range", "epsilon": plan["policy"]["epsilon"], "query": "loss"}
+
+
+def _search_fault(plan: dict[str, Any], runs: Runs) -> str | None:
+    """What is wrong with a run that chooses its step sizes, if anything is: gradients and choices take turns."""
+    if plan["sampling"]["kind"] != "none" or plan["filter"]["filter"] != "zcdp":
+        return "step sizes are chosen without sampling and under a zcdp filter only"
+    if any(count != 1 or _is_choice(plan, event) != bool(at % 2) for at, (event, count) in enumerate(runs)):
+        return "gradients and choices of step sizes do not take turns"
+    return None
 
 
 def _is_gaussian(event: Any) -> bool:

@@ -10,7 +10,7 @@ from discreet.accounting import filters
 from discreet.accounting.admission import propose, start
 from discreet.core.adjacency import Query
 from discreet.core.event_json import from_json
-from discreet.core.events import Event, Gaussian, Poisson, Repeat, flatten, steps_of
+from discreet.core.events import BoundedRange, Event, Gaussian, Poisson, Repeat, flatten, steps_of
 from discreet.ledger.meter import share
 from discreet.plan import Counts
 
@@ -18,6 +18,8 @@ POLICIES: Mapping[str, str] = {
     "constant": "Noise and batches stayed as they were; the filter ended the run.",
     "validation_decay": "The noise fell when a metric stopped improving (Yu et al. 2019, equations 8 to 10).",
     "noise_by_progress": "The noise rose while the model learned and fell when it did not (Lecuyer 2021, section 5.1).",
+    "line_search": "Each step went along a noisy gradient as far as a private choice among step sizes said; where it "
+    "said to stay, the gradient got more of the budget (Lee and Kifer 2018).",
     "batch_by_progress": "Batches shrank while the model learned and grew when it did not (Lecuyer 2021, section 5.1).",
 }
 
@@ -33,13 +35,15 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """`stretches` in order, `counts` and `metrics` bought, and `spent`: (charged, part of a limit) at each change."""
+    """`stretches` in order, `counts`, `metrics` and `choices` bought, and `spent`: (charged, part of a limit) at each
+    change."""
 
     stretches: tuple[Stretch, ...]
     counts: int
     metrics: int
     spent: tuple[tuple[int, float], ...]
     policy: str
+    choices: int = 0
 
     @property
     def phases(self) -> list[tuple[float, int]]:
@@ -58,17 +62,20 @@ def course(facts: Mapping[str, Any]) -> Course:
     budget = filters.from_dict(plan["filter"])
     bought = None if plan["counts"] is None else Counts.model_validate(plan["counts"])
     stretches: list[Stretch] = []
-    counts, metrics, spent, at = 0, 0, start(budget), 0
+    counts, metrics, choices, spent, at = 0, 0, 0, start(budget), 0
     shares = [(0, 0.0)]
     for event, count in flatten(from_json(facts["events"])):
         steps = steps_of(event)
         first = steps[0]
-        assert isinstance(first, Gaussian)
         at, spent = at + count * len(steps), propose(budget, spent, Repeat(event, count)).spent
         shares.append((at, share(budget, spent)))
         if bought is not None and event == bought.event:
             counts += count
             continue
+        if isinstance(first, BoundedRange):
+            choices += count
+            continue
+        assert isinstance(first, Gaussian)
         if first.query is not Query.CLIPPED_SUM:
             metrics += count
             continue
@@ -79,7 +86,7 @@ def course(facts: Mapping[str, Any]) -> Course:
             stretches.append(Stretch(count * len(steps), first.noise_multiplier, batch))
     named = plan["policy"]
     policy = POLICIES.get(named["kind"], f"A function called {named.get('name', '')!s:.100} decided.")
-    return Course(tuple(stretches), counts, metrics, tuple(shares), policy)
+    return Course(tuple(stretches), counts, metrics, tuple(shares), policy, choices)
 
 
 def _batch(event: Event, plan: Mapping[str, Any]) -> float:

@@ -21,7 +21,7 @@ from discreet.accounting.meaning import SideBySide, posterior_without_delta, sid
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, NotProved
 from discreet.core.event_json import from_json, to_json
-from discreet.core.events import Gaussian, flatten, steps_of, tally
+from discreet.core.events import BoundedRange, Gaussian, flatten, steps_of, tally
 from discreet.plan import AdaptivePlan, Plan
 from discreet.publication import figures
 from discreet.publication.card import (
@@ -215,6 +215,10 @@ def released(events: dict[str, Any], words: Words = ROW) -> list[dict[str, Any]]
         inner = steps[0]
         if isinstance(inner, Gaussian) and len(set(steps)) == 1:
             row |= {"what": _QUERIES[inner.query.value], "noise": inner.noise_multiplier}
+        elif isinstance(inner, BoundedRange):
+            row["what"] = (
+                f"choice of a step size by clipped losses, its privacy loss within a range of {inner.epsilon:.3g}"
+            )
         else:
             row["what"] = json.dumps(to_json(event))
         rows.append(row)

@@ -122,6 +122,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
             odometer=facts["plan"].get("odometer") is not None,
         ),
         *assumptions.clipping(facts["plan"]["clipping"]["kind"], mechanism["float_bits"]),
+        *assumptions.choices(chosen.searches(facts["plan"]), mechanism["float_bits"]),
         NOISE_SAMPLERS[mechanism["noise"]].assumption,
         assumptions.engine(mechanism["engine"], mechanism["float_bits"]),
     ]

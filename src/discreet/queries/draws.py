@@ -6,16 +6,13 @@ import math
 
 import numpy as np
 
+from discreet.core import assumptions
 from discreet.core.arrays import Array
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, Trials
 from discreet.randomness import Substream
 
-CHOICE_ASSUMPTION = (
-    "ideal continuous Gumbel, exponential and Laplace samplers: noise of choices is computed in float64 from 64-bit "
-    "words of an AES-256-CTR stream, relative error below 2^-48, on a grid of 2^64 equally likely points; scores are "
-    "rounded to float64 once before noise is added. Only the index of a public candidate is released."
-)
+CHOICE_ASSUMPTION = assumptions.CHOICE
 """What a choice rests on beside its theorem."""
 
 TRIALS_ASSUMPTION = (

@@ -9,7 +9,7 @@ import torch
 from torch.optim import lr_scheduler
 
 from discreet.core.errors import InputError
-from discreet.methods import DPAdamBC
+from discreet.methods import AGD, DPAdamBC
 from discreet.plan.validation import Frozen
 
 OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
@@ -18,6 +18,7 @@ OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
     "adamw": torch.optim.AdamW,
     "adam_bc": DPAdamBC,
     "adagrad": torch.optim.Adagrad,
+    "agd": AGD,
     "rmsprop": torch.optim.RMSprop,
 }
 

@@ -31,24 +31,27 @@ Metrics = Callable[[], Mapping[str, float]]
 class Progress:
     """Where an adaptive run is; public values only. It is kept in the checkpoint, and `ended` is found out again.
 
-    `left` steps of the phase with `knobs` are still to be reserved.
+    `left` steps of the phase with `knobs` are still to be reserved. `step_size` is what a line search chose for it.
     """
 
     phases: list[Phase]
     knobs: Knobs | None = None
     left: int = 0
+    step_size: float | None = None
     ended: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values; `from_dict` is the inverse."""
         knobs = None if self.knobs is None else [self.knobs.noise_multiplier, self.knobs.expected_batch]
-        return {"phases": [phase.as_dict() for phase in self.phases], "knobs": knobs, "left": self.left}
+        phases = [phase.as_dict() for phase in self.phases]
+        return {"phases": phases, "knobs": knobs, "left": self.left, "step_size": self.step_size}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Progress:
         """Decode what `as_dict` made."""
         knobs = None if data["knobs"] is None else Knobs(*data["knobs"])
-        return cls([Phase.from_dict(phase) for phase in data["phases"]], knobs, data["left"])
+        phases = [Phase.from_dict(phase) for phase in data["phases"]]
+        return cls(phases, knobs, data["left"], data.get("step_size"))
 
 
 class Control:
@@ -89,11 +92,15 @@ class Control:
         except BudgetExhausted as refusal:
             progress.ended = str(refusal)
             return ()
-        progress.left -= len(receipts)
+        progress.left = max(0, progress.left - len(receipts))  # a choice of a step size is no step of its own
         return receipts
 
     def _close(self, knobs: Knobs, reserve: Reserve, position: int) -> int:
         """Note what is public of the phase that is over, and buy what is private; return what is charged then."""
+        if self.plan.search is not None:  # which looks at nothing but its own choices
+            self.progress.phases.append(Phase(position, knobs, step_size=self.progress.step_size))
+            self.progress.knobs = self.progress.step_size = None
+            return position
         metrics, count, counts = dict(self._metrics()), None, self.plan.counts
         known = {name for phase in self.progress.phases for name in phase.metrics}
         for metric in sizes_first(self.plan.metrics):

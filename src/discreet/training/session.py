@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from discreet.clipping import Accumulator, Clip, Criterion, Engine, Units, private_parameters
 from discreet.core.arrays import IntArray
 from discreet.core.errors import BudgetExhausted, InputError
+from discreet.core.events import BoundedRange
 from discreet.core.guarantee import ExPost
 from discreet.core.memory import keep_freed_memory
 from discreet.core.release import Receipt
@@ -30,6 +31,7 @@ from discreet.training.control import Control, Metrics, Progress
 from discreet.training.counts import bought_count
 from discreet.training.dial import Dial
 from discreet.training.guard import Guard, model_randomness
+from discreet.training.line_search import Search
 from discreet.training.purchases import Purchases
 from discreet.training.views import views_of
 
@@ -118,6 +120,7 @@ class Session:
         progress: Progress | None = None,
         metrics: Metrics = dict,
         released: Callable[[int], None] = lambda position: None,
+        search: Search | None = None,
     ) -> None:
         keep_freed_memory()
         self.plan, self.model, self.optimizer, self.data = plan, model, optimizer, data
@@ -126,7 +129,7 @@ class Session:
         self.run, self.stream, self.ledger, self.clipping = run, stream, ledger, clipping
         self.position = ledger.charged_steps(run)
         self._attempt, self._physical_batch, self._guard = attempt, physical_batch, guard
-        self._purchases = purchases
+        self._purchases, self._search = purchases, search
         self._released = released
         self._receipts: deque[Receipt] = deque()
         self._batches: deque[IntArray] = deque()
@@ -195,6 +198,7 @@ class Session:
         apply(self.clipping.unscaled(release, clip), self.parameters, self.optimizer, draw.divisor)
         self.clipping.learn(release, clip, std, draw.divisor)
         self._guard.note()
+        self._choose_step_size()
         self._released(self.position)
         self._buy_what_is_due()
         if self.between_blocks:
@@ -207,7 +211,23 @@ class Session:
             raise BudgetExhausted(f"the run is over: {self.ended}; nothing more may be released")
         receipt = self._receipts.popleft()
         self.position = receipt.position + 1
+        if isinstance(receipt.event, BoundedRange):  # its gradient was never released: a step was broken off
+            return self._next_receipt()
         return receipt
+
+    def _choose_step_size(self) -> None:
+        """How far to go along what was just released, if the plan has a line search; it was charged with the step."""
+        if self._search is None:
+            return
+        assert self.control is not None
+        receipt = self._receipts.popleft()
+        self.position = receipt.position + 1
+        with model_randomness(self.stream, receipt.position):
+            chosen = self._search.choose(self.control.progress.phases, receipt, self.stream)
+        self._guard.check()
+        self._search.move(chosen)
+        self._guard.note()
+        self.control.progress.step_size = chosen
 
     def _reserved(self) -> tuple[Receipt, ...]:
         """The receipts of the next block; () when the run has ended, with the reason in `ended`."""

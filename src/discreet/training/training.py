@@ -18,7 +18,7 @@ from discreet.core import checks
 from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
 from discreet.data import as_private
 from discreet.ledger import Ledger
-from discreet.methods import Averaging
+from discreet.methods import AGD, Averaging
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream, SystemStream
 from discreet.training.admission import admit
@@ -29,6 +29,7 @@ from discreet.training.early import EarlyStopping
 from discreet.training.engine_options import AUTO, EngineOptions, as_started
 from discreet.training.feasible import check_plan, parted
 from discreet.training.guard import Guard
+from discreet.training.line_search import Search, check_search
 from discreet.training.noise_check import noise_named, with_noise
 from discreet.training.opening import Opened, resumed, started, with_slack_of
 from discreet.training.progress import progress_bar
@@ -115,6 +116,7 @@ class Training:
             if public is not None:
                 check_public(name, public, classes, data)
         check_plan(plan, model, criterion, self._parts, public_validation is not None)
+        check_search(plan, optimizer, model, criterion, self.data, classes, self.engine)
         self.rehearsal = with_noise(self.rehearsal, plan, model, self.clipping, self.noise)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
         self._stream = stream
@@ -170,6 +172,7 @@ class Training:
                 progress=self._progress,
                 metrics=self._watch.validated,
                 released=self._watch.released,
+                search=self._search(),
             )
 
     def run(
@@ -257,6 +260,12 @@ class Training:
     def _purchases(self) -> Purchases:
         watch = self._watch
         return Purchases(self.plan, watch.published, self.criterion, self._parts, self.noise, watch.note, watch.bought)
+
+    def _search(self) -> Search | None:
+        plan, optimizer = self.plan, self.optimizer
+        if not isinstance(plan, AdaptivePlan) or not isinstance(optimizer, AGD):
+            return None
+        return Search(plan, self.model, self.criterion, optimizer, self.data, self.engine, self.rehearsal.chunk)
 
     def _mechanism(self) -> Mechanism:
         engine, noise = self.engine, self.noise

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from discreet.core.errors import InputError
-from discreet.publication.recompute import gaussian
+from discreet.publication.recompute import choices, gaussian
 from discreet.publication.recompute.divergences import renyi
 from discreet.publication.recompute.parts import Part, parts, positive
 
@@ -31,13 +31,16 @@ _OUTWARD = 1 + 1e-11
 def excess(filter_: Mapping[str, Any], events: Any) -> float:
     """The largest ratio of what `events` cost, at most, to a limit of the filter: they fit if it is at most 1."""
     kind = checked(filter_)
+    rho = 0.0
+    if kind == "zcdp":
+        events, rho = choices.apart(events, filter_["adjacency"])
     steps = parts(events, filter_["adjacency"])
     if steps.overflow > 0 or (steps.symmetric and any(part.rate < 1 for part in steps.upper)):
         raise InputError("batches of bounded or fixed size under a filter: no theorem of this verifier proves it")
     if kind in ("rdp-order", "rdp-curve"):
         return max(renyi(steps.upper, order) / limit for order, limit in _limits(filter_))
     mu_squared = _mu_squared(steps.upper)
-    return float(mu_squared / filter_["mu_squared"] if kind == "gdp" else mu_squared / 2 / filter_["rho"])
+    return float(mu_squared / filter_["mu_squared"] if kind == "gdp" else (mu_squared / 2 + rho) / filter_["rho"])
 
 
 def epsilon(filter_: Mapping[str, Any], loosened: float, delta: float) -> float:

@@ -1,0 +1,186 @@
+"""The line search of AGD: a private choice among step sizes, by the clipped losses of all rows.
+
+    events (gradient, choice) -> ledger, durably -> gradient released -> losses at the candidates -> one of them
+
+The scores are the sums over rows of losses clipped to [0, bound], in whole numbers of a public grid, so that they are
+exact. One row adds between 0 and `bound` to every score. With Gumbel noise of scale bound / epsilon on their negatives,
+the log-probabilities of all candidates move by amounts that differ by at most epsilon (one-sided scores), which is
+epsilon^2 / 8 of zCDP (Cesar and Rogers 2021, Lemma 3.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from discreet.clipping import Criterion, Engine, evaluation_mode, private_parameters
+from discreet.clipping.losses import each_loss
+from discreet.core.arrays import IntArray
+from discreet.core.errors import InputError, PrivacyViolation
+from discreet.core.release import Receipt
+from discreet.data import PrivateData
+from discreet.methods import AGD
+from discreet.methods.agd import moved
+from discreet.plan import AdaptivePlan, LineSearch, Phase, Plan
+from discreet.queries.choices import noisy_argmax
+from discreet.randomness import Purpose, Stream
+from discreet.training.random_rows import random_rows
+
+UNITS = 2**30
+"""Into so many parts the bound of a loss is cut: the grid of the scores."""
+
+_MARGIN = 8
+"""The float slack must be so many times what is measured on random rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """A model at several places along a line: its parameters less each step size times the directions."""
+
+    model: nn.Module
+    directions: Mapping[str, Tensor]
+    step_sizes: Sequence[float]
+
+    def parameters(self, step_size: float) -> dict[str, Tensor]:
+        """The trained parameters there."""
+        named = private_parameters(self.model)
+        return {name: _laid_out(moved(named[name], part, step_size)) for name, part in self.directions.items()}
+
+
+def _laid_out(parameter: Tensor) -> Tensor:
+    """The same numbers, as convolutions and pooling without gradients are fastest: about twice as fast."""
+    return parameter.contiguous(memory_format=torch.channels_last) if parameter.dim() == 4 else parameter
+
+
+def clipped_losses(losses: Tensor, bound: float) -> Tensor:
+    """Losses of rows in [0, bound] as whole numbers of bound / `UNITS`; one that is not finite counts as the bound.
+
+    So a row whose loss is no number adds the same to every candidate, and does not drop out.
+    """
+    values = losses.detach().double()
+    values = torch.where(values.isfinite(), values.clamp(0.0, bound), bound)
+    return (values * (UNITS / bound)).round().to(torch.int64).clamp(0, UNITS)
+
+
+def objectives(
+    candidates: Candidates, criterion: Criterion, data: PrivateData, bound: float, chunk: int, *, alone: bool = False
+) -> IntArray:
+    """The sum of the clipped losses of all rows at each candidate, in units of bound / `UNITS`; exact: shape (k,).
+
+    `chunk` rows are held at a time. `alone`: each is predicted alone, so that its loss depends on no other row, down
+    to the last bit. The model is in evaluation mode and is not changed.
+    """
+    model = candidates.model
+    device = next(iter(private_parameters(model).values())).device
+    places = [candidates.parameters(step_size) for step_size in candidates.step_sizes]
+    totals = torch.zeros(len(places), dtype=torch.int64)
+    with torch.no_grad(), evaluation_mode(model):
+        for start in range(0, data.rows, chunk):
+            rows = np.arange(start, min(start + chunk, data.rows), dtype=np.int64)
+            inputs, targets = (part.to(device) for part in data.fetch(rows))
+            for x, y in _singly(inputs, targets) if alone else ((inputs, targets),):
+                for place, parameters in enumerate(places):
+                    totals[place] += _losses(model, parameters, criterion, x, y, bound).sum().cpu()
+    return totals.numpy()
+
+
+class Search:
+    """Chooses how far the model goes along a noisy gradient, as receipts pay for it, and has it moved."""
+
+    def __init__(
+        self,
+        plan: AdaptivePlan,
+        model: nn.Module,
+        criterion: Criterion,
+        optimizer: AGD,
+        data: PrivateData,
+        engine: Engine,
+        chunk: int,
+    ) -> None:
+        assert plan.search is not None
+        self._policy: LineSearch = plan.search
+        self._model, self._criterion, self._optimizer, self._data = model, criterion, optimizer, data
+        self._chunk, self._alone = chunk, engine.error is None
+        rows = plan.sampling.largest_batch(plan.population)
+        self._slack = 0.0 if engine.error is None else 4 * engine.error * rows
+
+    def choose(self, phases: Sequence[Phase], receipt: Receipt, stream: Stream) -> float:
+        """The step size that `receipt` paid for: by the exponential mechanism, 0 for staying."""
+        if receipt.release != self._policy.event:
+            raise PrivacyViolation(f"the receipt pays for {receipt.release}, not for the choice of a step size")
+        sizes = self._policy.step_sizes(phases)
+        scores = objectives(
+            self._candidates(sizes), self._criterion, self._data, self._policy.bound, self._chunk, alone=self._alone
+        )
+        scaled = scores * (-self._policy.epsilon / (UNITS * (1 + self._slack)))
+        return sizes[noisy_argmax(scaled, "gumbel", stream.substream(Purpose.NOISE, receipt.position))]
+
+    def move(self, step_size: float) -> None:
+        """Take the step."""
+        self._optimizer.move(step_size)
+
+    def _candidates(self, sizes: Sequence[float]) -> Candidates:
+        directions = self._optimizer.directions()
+        named = private_parameters(self._model)
+        return Candidates(self._model, {name: directions[one] for name, one in named.items()}, sizes)
+
+
+def check_search(
+    plan: Plan | AdaptivePlan,
+    optimizer: torch.optim.Optimizer,
+    model: nn.Module,
+    criterion: Criterion,
+    data: PrivateData,
+    classes: int | None,
+    engine: Engine,
+) -> None:
+    """Refuse a plan and an optimizer that do not belong together, and a model whose losses round too much."""
+    search = plan.search if isinstance(plan, AdaptivePlan) else None
+    if search is not None and not isinstance(optimizer, AGD):
+        raise InputError(
+            "the plan chooses its step sizes by a line search; train with discreet.methods.AGD(model.parameters())"
+        )
+    if search is None and isinstance(optimizer, AGD):
+        raise InputError("AGD moves as a line search says, which the plan lacks; make the plan with agd_plan")
+    if search is not None:
+        _check_losses(search, model, criterion, data, classes, engine)
+
+
+def _check_losses(
+    search: LineSearch, model: nn.Module, criterion: Criterion, data: PrivateData, classes: int | None, engine: Engine
+) -> None:
+    """Refuse a model of which the float slack of the engine does not cover the losses, as seen on random rows."""
+    examples = random_rows(model, data, classes, raw=True)
+    names, worst = private_parameters(model), 0.0
+    length = math.sqrt(sum(parameter.numel() for parameter in names.values()))
+    try:
+        with torch.no_grad(), evaluation_mode(model):
+            for distance in (0.0, search.largest):
+                place = {name: moved(one, torch.ones_like(one) / length, distance) for name, one in names.items()}
+                together = _losses(model, place, criterion, examples.inputs, examples.targets, search.bound)
+                rows = _singly(examples.inputs, examples.targets)
+                apart = torch.cat([_losses(model, place, criterion, x, y, search.bound) for x, y in rows])
+                worst = max(worst, float((together - apart).abs().double().mean()) / UNITS)
+    except (RuntimeError, ValueError, IndexError, TypeError):
+        return  # the model does not take random data, and neither could the engine be checked
+    if engine.error is not None and not _MARGIN * worst <= engine.error:
+        raise InputError(
+            f"rounding moves the losses of this model by {worst:.1e} of their bound, more than the float slack of the "
+            f"engine {engine.name!r} covers; use double precision, or engine='exact'"
+        )
+
+
+def _singly(inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    return zip(torch.split(inputs, 1), torch.split(targets, 1), strict=True)
+
+
+def _losses(
+    model: nn.Module, place: dict[str, Tensor], criterion: Criterion, inputs: Tensor, targets: Tensor, bound: float
+) -> Tensor:
+    return clipped_losses(each_loss(criterion, functional_call(model, place, (inputs,)), targets), bound)
