@@ -6,16 +6,28 @@ NoisySGD, NoisyAdam, NoisyAdaGrad and NoisyRMSProp of the literature are `torch.
 
 from discreet.methods.adam_bc import DPAdamBC
 from discreet.methods.averaging import Averaging, RunningAverage
-from discreet.methods.noise_aware import NoiseAware, tell_noise
+from discreet.methods.calibration import calibration_error, log_loss
+from discreet.methods.dropout import DPDropout
+from discreet.methods.langevin import LangevinSteps
+from discreet.methods.noise_aware import NoiseAware, check_noise, tell_noise
+from discreet.methods.posterior import Posterior
 from discreet.methods.several import Several
+from discreet.methods.sgld import SGLD
 from discreet.methods.weight_standardisation import standardise_weights
 
 __all__ = [
+    "SGLD",
     "Averaging",
     "DPAdamBC",
+    "DPDropout",
+    "LangevinSteps",
     "NoiseAware",
+    "Posterior",
     "RunningAverage",
     "Several",
+    "calibration_error",
+    "check_noise",
+    "log_loss",
     "standardise_weights",
     "tell_noise",
 ]

@@ -14,7 +14,7 @@ from discreet.plan.clipping import (
 )
 from discreet.plan.history import History, Knobs, Phase
 from discreet.plan.holdout import Holdout
-from discreet.plan.mean_noise import mean_noise
+from discreet.plan.mean_noise import mean_noise, mean_noises
 from discreet.plan.metrics import Metric
 from discreet.plan.plan import NoisePhase, Plan
 from discreet.plan.policies import BatchByProgress, Constant, Custom, NoiseByProgress, ValidationDecay
@@ -60,4 +60,5 @@ __all__ = [
     "TruncatedPoissonSampling",
     "ValidationDecay",
     "mean_noise",
+    "mean_noises",
 ]
