@@ -41,6 +41,8 @@ class Method(StrEnum):
     ZCDP_RF = "zcdp-rf"
     STRONG = "strong"
     ADADP = "adadp"
+    DROPOUT_AC = "dropout-ac"
+    DROPOUT_ZCDP = "dropout-zcdp"
 
     @property
     def proves(self) -> bool:
@@ -131,6 +133,7 @@ def account(
     | pld, rdp, gdp, zcdp, advanced, basic     | `Guarantee` |
     | clt, zcdp-rs                             | `Estimate`  |
     | moments, zcdp-rf, strong, adadp          | `Published` |
+    | dropout-ac, dropout-zcdp                 | `Published` |
     """
     adjacency, method = parse(Adjacency, "adjacency", adjacency), parse(Method, "method", method)
     if method.proves:

@@ -115,7 +115,43 @@ def _log_expm1(x: Array) -> Array:
     return result
 
 
-def dropout_advanced(noise: float, passes: int, rate: float, delta: float, share: float = 0.5) -> float:
+def dropout_ac(parts: Sequence[tuple[float, float, int]], delta: float) -> float:
+    """DPD-AC: `dropout_advanced` from (rate, their sigma, steps), at the best split of delta.
+
+    They count passes over the data, rate x steps, where the theorem counts releases, so the figure is far below what
+    it would prove.
+    """
+    rate, noise, passes = _one_level(parts, "dropout-ac")
+    return min(dropout_advanced(noise, passes, rate, delta, 1 / (1 + math.exp(-k / 4))) for k in range(-40, 41))
+
+
+def dropout_zcdp(parts: Sequence[tuple[float, float, int]], delta: float) -> float:
+    """DPD-zCDP from (rate, their sigma, steps): the epsilon whose `dropout_zcdp_noise` is sigma.
+
+    delta_iter, which they do not state, is delta: the simplest reading, with which sigma = 3.23 is epsilon = 0.5 at
+    delta = 1e-6.
+    """
+    rate, noise, passes = _one_level(parts, "dropout-zcdp")
+    each = _textbook(delta) / noise
+    if each > 700:
+        return math.inf
+    step = math.log1p(rate * math.expm1(each))
+    tau = (_textbook(rate * delta) / step) ** 2
+    return zcdp.epsilon_loose(passes / (2 * tau), delta)
+
+
+def _one_level(parts: Sequence[tuple[float, float, int]], method: str) -> tuple[float, float, float]:
+    """(rate, noise, passes) of a plan with one noise level."""
+    levels = {(rate, noise) for rate, noise, _ in parts}
+    if len(levels) > 1:
+        raise NotProved(f"method {method} is stated for one rate and one noise level; use method pld")
+    ((rate, noise),) = levels
+    if rate == 1:
+        raise NotProved(f"method {method} is about sampled batches; without sampling use method gdp or zcdp")
+    return rate, noise, rate * sum(steps for _, _, steps in parts)
+
+
+def dropout_advanced(noise: float, passes: float, rate: float, delta: float, share: float = 0.5) -> float:
     """Epsilon of DP dropout by advanced composition (section 4.3): sqrt(2 T log(1/d')) e + T e^2, d' = share x delta.
 
     e = log(1 + q (exp(sqrt(2 log(1.25/d_iter)) / s) - 1)), d_iter = (delta - d') / (T q). Their sigma 10.88 comes
@@ -129,7 +165,7 @@ def dropout_advanced(noise: float, passes: int, rate: float, delta: float, share
     return math.sqrt(-2 * passes * math.log(share * delta)) * step + passes * step**2
 
 
-def dropout_advanced_noise(epsilon: float, passes: int, rate: float, delta: float, share: float = 0.5) -> float:
+def dropout_advanced_noise(epsilon: float, passes: float, rate: float, delta: float, share: float = 0.5) -> float:
     """The sigma whose `dropout_advanced` is `epsilon`."""
     low, high = 1e-3, 1e6
     while high - low > 1e-9 * high:
@@ -139,7 +175,7 @@ def dropout_advanced_noise(epsilon: float, passes: int, rate: float, delta: floa
     return high
 
 
-def dropout_zcdp_noise(epsilon: float, passes: int, rate: float, delta: float, step_delta: float) -> float:
+def dropout_zcdp_noise(epsilon: float, passes: float, rate: float, delta: float, step_delta: float) -> float:
     """The sigma of DP dropout by zCDP (section 4.3, equations 6 and 7), `step_delta` = delta_iter of one step.
 
     rho = T / (2 tau) from epsilon = rho + 2 sqrt(rho log(1/delta)); e' = sqrt(2 log(1.25/d') / tau) with

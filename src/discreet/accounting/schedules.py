@@ -1,7 +1,7 @@
 """Noise schedules: the noise multiplier as a function of time, decided before the data is seen.
 
-Yu et al. 2019, section III-C (but for the last two). Expected batches may follow them as well. Time t is an epoch, or a
-step where the schedule says `per=step`; both count from 0.
+Yu et al. 2019, section III-C (but for the last three). Expected batches may follow them as well. Time t is an epoch, or
+a step where the schedule says `per=step`; both count from 0.
 
 | name        | multiplier at t                                              | parameters                      |
 |-------------|--------------------------------------------------------------|---------------------------------|
@@ -11,6 +11,7 @@ step where the schedule says `per=step`; both count from 0.
 | step        | initial rate^floor(t / period)                               | 0 < rate < 1, period            |
 | polynomial  | (initial - end) (1 - t / period)^rate + end, then end        | rate > 0, end < initial, period |
 | linear      | initial + (end - initial) t / period, then end | end > 0, which may be above initial; period |
+| power       | initial (1 + t)^rate, for Langevin steps (`methods.SGLD`)    | 0 < rate <= 10                  |
 | piecewise   | that of the last start that is not after t                   | start=multiplier, from 0 on     |
 
 All take `every` (the multiplier changes only when t is a multiple of it) and `floor` (it never falls below).
@@ -43,6 +44,7 @@ class Kind(StrEnum):
     STEP = "step"
     POLYNOMIAL = "polynomial"
     LINEAR = "linear"
+    POWER = "power"
     PIECEWISE = "piecewise"
 
 
@@ -53,8 +55,12 @@ _NEEDS: dict[Kind, set[str]] = {
     Kind.STEP: {"initial", "rate", "period"},
     Kind.POLYNOMIAL: {"initial", "rate", "end", "period"},
     Kind.LINEAR: {"initial", "end", "period"},
+    Kind.POWER: {"initial", "rate"},
     Kind.PIECEWISE: set(),
 }
+RATELESS = (Kind.UNIFORM, Kind.LINEAR, Kind.POWER, Kind.PIECEWISE)
+"""Those without a rate that could be looked for: they have none, or noise rises with it."""
+
 _ALL_TAKE = {"per", "every", "floor"}
 
 
@@ -85,6 +91,8 @@ class Schedule:
             object.__setattr__(self, "rate", checks.positive("schedule: rate", self.rate))
             if self.kind is Kind.STEP and not self.rate < 1:
                 raise InputError(f"schedule: rate of a step schedule must be less than 1, got {self.rate!r}")
+            if self.kind is Kind.POWER and not self.rate <= 10:
+                raise InputError(f"schedule: rate of a power schedule must be at most 10, got {self.rate!r}")
         if self.kind is Kind.POLYNOMIAL and not 0 < self.end < self.initial:
             raise InputError(f"schedule: end must be greater than 0 and less than initial, got {self.end!r}")
         if self.kind is Kind.LINEAR and not 0 < self.end < math.inf:
@@ -115,6 +123,8 @@ class Schedule:
         match self.kind:
             case Kind.TIME:
                 return self.initial / (1 + self.rate * t)
+            case Kind.POWER:
+                return self.initial * float((1 + t) ** self.rate)
             case Kind.EXPONENTIAL:
                 return self.initial * math.exp(-self.rate * t)
             case Kind.STEP:
@@ -217,7 +227,7 @@ def solve_rate(schedule: Schedule, fits: Callable[[Schedule, int], bool], epochs
     it, finer grids are tried. `InputError` if there is no such rate.
     """
     epochs = checks.count("epochs", epochs)
-    if schedule.kind in (Kind.UNIFORM, Kind.LINEAR, Kind.PIECEWISE):
+    if schedule.kind in RATELESS:
         raise InputError(f"--schedule: a {schedule.kind} schedule has no rate to find; calibrate the noise instead")
     falling = schedule.kind is Kind.STEP  # the smaller the rate of a step schedule, the faster it decays
 

@@ -161,6 +161,20 @@ def _adadp(parts: Releases, delta: float) -> float:
     return published.adadp(_triples(parts, "adadp"), delta)
 
 
+def _dropout_ac(parts: Releases, delta: float) -> float:
+    return published.dropout_ac(_as_theirs(parts, "dropout-ac"), delta)
+
+
+def _dropout_zcdp(parts: Releases, delta: float) -> float:
+    return published.dropout_zcdp(_as_theirs(parts, "dropout-zcdp"), delta)
+
+
+def _as_theirs(parts: Releases, theory: str) -> list[tuple[float, float, int]]:
+    """With the sigma of DP dropout: noise over 2 C, what a sum moves by when one unit is replaced."""
+    moved = 1 if parts.fixed_size else 2
+    return [(rate, noise / moved, count) for rate, noise, count in _triples(parts, theory)]
+
+
 def _strong(parts: Releases, delta: float) -> float:
     return published.strong(_triples(parts, "strong"), delta)
 
@@ -183,6 +197,8 @@ REPEATERS: dict[str, Callable[[Releases, float], float]] = {
     "zcdp-rf": _zcdp_rf,
     "strong": _strong,
     "adadp": _adadp,
+    "dropout-ac": _dropout_ac,
+    "dropout-zcdp": _dropout_zcdp,
 }
 
 
@@ -209,6 +225,8 @@ WHY = {
     "zcdp-rf": "Does not hold for Poisson batches: it counts an epoch of disjoint batches as one step.",
     "strong": "Does not hold in general: its epsilon of a step is proved only below 1; otherwise as advanced, looser.",
     "adadp": "Does not hold: the exponents of its sums are misprinted; method rdp has the theorem that was meant.",
+    "dropout-ac": "Does not hold: it composes as many releases as there are passes over the data, not steps.",
+    "dropout-zcdp": "Does not hold: as dropout-ac, and it amplifies a zCDP figure, which no theorem allows.",
 }
 
 _FIXED = {
@@ -252,5 +270,7 @@ SOURCES = {
     "moments": "Abadi et al. 2016; Mironov 2017, Proposition 3",
     "zcdp-rf": "Yu et al. 2019, Theorem 2 and section IV-B1",
     "adadp": "Xu et al. 2019, Theorem 1",
+    "dropout-ac": "Differentially Private Dropout 2017, section 4.3, DPD-AC",
+    "dropout-zcdp": "Differentially Private Dropout 2017, section 4.3, DPD-zCDP",
     "strong": "Yu et al. 2019, figure 2; Dwork, Rothblum, Vadhan 2010, Theorem III.3",
 }

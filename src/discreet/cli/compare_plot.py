@@ -29,6 +29,8 @@ _COLOURS = {
     Method.ZCDP_RF: "#8e44ad",
     Method.STRONG: "#a64d79",
     Method.ADADP: "#5b5b5b",
+    Method.DROPOUT_AC: "#b45f06",
+    Method.DROPOUT_ZCDP: "#38761d",
 }
 _DASHES: dict[str, tuple[float, tuple[float, ...]]] = {
     "guarantee": (0, ()),

@@ -17,8 +17,6 @@ _FINEST = 1e-6
 _LARGEST_NOISE, _MOST_EPOCHS = 1e6, 10_000_000
 _POINTS = 12
 
-_RATELESS = (Kind.UNIFORM, Kind.LINEAR, Kind.PIECEWISE)
-
 
 @dataclass(frozen=True, slots=True)
 class Spending:
@@ -46,7 +44,7 @@ def solve(text: str, epochs: float | None, spending: Spending) -> Found:
         raise InputError(f"--schedule {text}: calibrate counts epochs; leave out per=step")
     given = {item.partition("=")[0] for item in text.partition(":")[2].split(",")}
     missing = [name for name in ("initial", "rate") if name not in given]
-    missing = [name for name in missing if not (name == "rate" and shape.kind in _RATELESS)]
+    missing = [name for name in missing if not (name == "rate" and shape.kind in schedules.RATELESS)]
     missing = [name for name in missing if not (name == "initial" and shape.kind is Kind.PIECEWISE)]
     missing += ["--epochs"] if epochs is None else []
     if len(missing) != 1:

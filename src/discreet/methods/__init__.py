@@ -9,20 +9,29 @@ from discreet.methods.adadp import ADADP, adadp, adal, adan
 from discreet.methods.adam_bc import DPAdamBC
 from discreet.methods.agd import AGD
 from discreet.methods.averaging import Averaging, RunningAverage
+from discreet.methods.calibration import calibration_error, log_loss
 from discreet.methods.dpopt import DPOPT, dpopt
-from discreet.methods.noise_aware import NoiseAware, tell_noise
+from discreet.methods.dropout import DPDropout
+from discreet.methods.langevin import LangevinSteps
+from discreet.methods.noise_aware import NoiseAware, check_noise, tell_noise
+from discreet.methods.posterior import Posterior
 from discreet.methods.released_scales import ReleasedScales, TrainingMethod
 from discreet.methods.several import Several
+from discreet.methods.sgld import SGLD
 from discreet.methods.weight_standardisation import standardise_weights
 
 __all__ = [
     "ADADP",
     "AGD",
     "DPOPT",
+    "SGLD",
     "AdaClip",
     "Averaging",
     "DPAdamBC",
+    "DPDropout",
+    "LangevinSteps",
     "NoiseAware",
+    "Posterior",
     "ReleasedScales",
     "RunningAverage",
     "Several",
@@ -31,7 +40,10 @@ __all__ = [
     "adadp",
     "adal",
     "adan",
+    "calibration_error",
+    "check_noise",
     "dpopt",
+    "log_loss",
     "standardise_weights",
     "tell_noise",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -29,6 +29,12 @@ class NoiseAware(torch.optim.Optimizer):
         """
         self._told = checks.nonnegative("std of the noise", std), scales
 
+    def check(self, noises: Sequence[float]) -> None:
+        """Refuse a plan that this optimizer cannot work with (`InputError`), before anything is charged.
+
+        `noises`: what `tell` will say, step by step, but for a float slack.
+        """
+
     def _noise(self) -> Callable[[Tensor], float | Tensor]:
         """The standard deviation for a parameter, as told for this step, once; the noise of an earlier step is not
         taken for that of the next."""
@@ -50,3 +56,9 @@ def tell_noise(optimizer: torch.optim.Optimizer, std: float, scales: Mapping[Ten
     difference."""
     if isinstance(optimizer, NoiseAware):
         optimizer.tell(std, scales)
+
+
+def check_noise(optimizer: torch.optim.Optimizer, noises: Sequence[float]) -> None:
+    """Show an optimizer that uses it the noise of all steps beforehand (see `NoiseAware.check`)."""
+    if isinstance(optimizer, NoiseAware):
+        optimizer.check(noises)

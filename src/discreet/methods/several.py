@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from discreet.core.errors import InputError
-from discreet.methods.noise_aware import NoiseAware, tell_noise
+from discreet.methods.noise_aware import NoiseAware, check_noise, tell_noise
 
 
 class Several(NoiseAware):
@@ -45,6 +45,11 @@ class Several(NoiseAware):
         """Pass it on to those that use it."""
         for optimizer in self.optimizers:
             tell_noise(optimizer, std, scales)
+
+    def check(self, noises: Sequence[float]) -> None:
+        """Ask those that use it."""
+        for optimizer in self.optimizers:
+            check_noise(optimizer, noises)
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """One step of each."""

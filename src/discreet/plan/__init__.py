@@ -16,7 +16,7 @@ from discreet.plan.clipping import (
 from discreet.plan.history import History, Knobs, Phase
 from discreet.plan.holdout import Holdout
 from discreet.plan.line_search import LineSearch
-from discreet.plan.mean_noise import mean_noise
+from discreet.plan.mean_noise import mean_noise, mean_noises
 from discreet.plan.metrics import Metric
 from discreet.plan.plan import NoisePhase, Plan
 from discreet.plan.policies import BatchByProgress, Constant, Custom, NoiseByProgress, ValidationDecay
@@ -64,4 +64,5 @@ __all__ = [
     "ValidationDecay",
     "agd_plan",
     "mean_noise",
+    "mean_noises",
 ]

@@ -25,6 +25,20 @@ def mean_noise(plan: Plan, step: int = 0) -> float:
     return multiplier * _norm(plan, step) / batch
 
 
+def mean_noises(plan: Plan) -> list[float]:
+    """`mean_noise` of every step of training, in order."""
+    multipliers = _each([(phase.multiplier, phase.steps) for phase in plan.noise])
+    batches = _each(plan.batches)
+    return [
+        multiplier * _norm(plan, step) / batch
+        for step, (multiplier, batch) in enumerate(zip(multipliers, batches, strict=True))
+    ]
+
+
+def _each(phases: Sequence[tuple[float, int]]) -> list[float]:
+    return [value for value, count in phases for _ in range(count)]
+
+
 def _norm(plan: Plan, step: int) -> float:
     if isinstance(plan.clipping, ScheduledClipping):
         return plan.clipping.norm_at(step)

@@ -9,7 +9,7 @@ import torch
 from torch.optim import lr_scheduler
 
 from discreet.core.errors import InputError
-from discreet.methods import AGD, DPAdamBC
+from discreet.methods import AGD, SGLD, DPAdamBC, DPDropout
 from discreet.plan.validation import Frozen
 
 OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
@@ -17,6 +17,8 @@ OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,
     "adamw": torch.optim.AdamW,
     "adam_bc": DPAdamBC,
+    "dp_dropout": DPDropout,
+    "sgld": SGLD,
     "adagrad": torch.optim.Adagrad,
     "agd": AGD,
     "rmsprop": torch.optim.RMSprop,

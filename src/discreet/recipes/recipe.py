@@ -177,6 +177,8 @@ class Recipe(Frozen):
             raise ValueError("patience needs validation, the share of the public test rows that it looks at")
         if self.views > 1 and self.augment is None:
             raise ValueError("views needs augment: equal views count once")
+        if self.scheduler is not None and self.optimizer.name == "sgld":
+            raise ValueError("sgld has no learning rate for a scheduler: its step sizes follow from the noise")
         if self.schedule is not None and self.adaptive is not None:
             raise ValueError("give either schedule (fixed beforehand) or adaptive (chosen on the way)")
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import torch
 from torch import nn
 
 from discreet.clipping import Criterion
@@ -12,7 +13,8 @@ from discreet.core.errors import InputError
 from discreet.core.events import Event, steps_of
 from discreet.data import Parts, PrivateData, group, hold_out
 from discreet.mechanism import GRID_BITS, LARGEST_MULTIPLE, noise_multiplier
-from discreet.plan import AdaptivePlan, Plan
+from discreet.methods import check_noise
+from discreet.plan import AdaptivePlan, AutomaticClipping, FlatClipping, Plan, ScheduledClipping, mean_noises
 from discreet.sampling import ROOM
 from discreet.training.counts import check_countable
 from discreet.training.purchases import check_losses
@@ -40,6 +42,13 @@ def check_plan(
         raise InputError("the policy looks at the accuracy on public data; give public_validation")
     if plan.counts is not None:
         check_countable(model, data)
+
+
+def check_optimizer(optimizer: torch.optim.Optimizer, plan: Plan | AdaptivePlan) -> None:
+    """Let an optimizer that needs a certain noise see that of a fixed plan; others it meets step by step."""
+    kinds = (FlatClipping, AutomaticClipping, ScheduledClipping)
+    if isinstance(plan, Plan) and isinstance(plan.clipping, kinds):
+        check_noise(optimizer, mean_noises(plan))
 
 
 def check_grid(release: Event, units: int) -> None:

@@ -27,7 +27,7 @@ from discreet.training.clipping import Clipping
 from discreet.training.control import Progress
 from discreet.training.early import EarlyStopping
 from discreet.training.engine_options import AUTO, EngineOptions, as_started
-from discreet.training.feasible import check_plan, parted
+from discreet.training.feasible import check_optimizer, check_plan, parted
 from discreet.training.guard import Guard
 from discreet.training.line_search import Search, check_search
 from discreet.training.noise_check import noise_named, with_noise
@@ -117,6 +117,7 @@ class Training:
                 check_public(name, public, classes, data)
         check_plan(plan, model, criterion, self._parts, public_validation is not None)
         check_search(plan, optimizer, model, criterion, self.data, classes, self.engine)
+        check_optimizer(optimizer, plan)
         self.rehearsal = with_noise(self.rehearsal, plan, model, self.clipping, self.noise)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
         self._stream = stream

@@ -1,0 +1,70 @@
+"""Step sizes of Langevin dynamics, and the noise multipliers of a plan that they call for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from discreet.core import checks
+from discreet.core.errors import InputError
+
+_MATCHES = 0.01
+"""How far a step size may be from the declared one. Noise is above its plan by a float slack of up to a thousandth,
+which makes the step size that fits it up to two thousandths smaller."""
+
+
+@dataclass(frozen=True, slots=True)
+class LangevinSteps:
+    """Step sizes eta_t = first / t^decay for t = 1, 2, ..., in the unit of parameter squared (Welling and Teh 2011).
+
+    `every`: stretches of so many steps have the size of their first one, so that a long plan has few noise levels.
+    With `decay` above 1/2 and at most 1, sum eta_t diverges and sum eta_t^2 does not, which convergence asks for.
+    """
+
+    first: float
+    decay: float = 1.0
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        checks.positive("langevin: first", self.first)
+        checks.nonnegative("langevin: decay", self.decay)
+        checks.count("langevin: every", self.every)
+
+    def at(self, t: int) -> float:
+        """eta of step t, counted from 1."""
+        return self.first / math.pow(t - (t - 1) % self.every, self.decay)
+
+    def noise(self, steps: int, *, rate: float, clip_norm: float, temperature: float = 1.0) -> list[tuple[float, int]]:
+        """(multiplier, steps) for `Plan(noise_multiplier=...)`: privacy is read off the sampler.
+
+        A step moves the parameters by eta/2 times the population times the noisy mean, whose noise has the standard
+        deviation multiplier x clip norm / (rate x population). Langevin dynamics wants sqrt(temperature x eta) of it:
+
+            multiplier_t = 2 rate sqrt(temperature / eta_t) / clip norm
+        """
+        rate, clip_norm = checks.positive("rate", rate), checks.positive("clip norm", clip_norm)
+        temperature = checks.positive("temperature", temperature)
+        found: list[tuple[float, int]] = []
+        for t in range(1, checks.count("steps", steps) + 1):
+            multiplier = 2 * rate * (temperature / self.at(t)) ** 0.5 / clip_norm
+            if found and found[-1][0] == multiplier:
+                found[-1] = (multiplier, found[-1][1] + 1)
+            else:
+                found.append((multiplier, 1))
+        return found
+
+    def time_of(self, eta: float, after: int) -> int:
+        """The first t > `after` whose step size is `eta`, but for a hundredth; `InputError` if there is none.
+
+        Steps of a run that were charged and lost leave gaps.
+        """
+        reached = (self.first / eta) ** (1 / self.decay) if self.decay else 0.0
+        t = max(after + 1, min(int(reached), 2**62))
+        for candidate in (t, t + 1):
+            if abs(self.at(candidate) / eta - 1) <= _MATCHES:
+                return candidate
+        raise InputError(
+            f"the noise of step {after + 1} is that of Langevin dynamics with the step size {eta:.6g}, but the "
+            f"declared one is {self.at(after + 1):.6g}; give the plan noise_multiplier=steps.noise(...) with its own "
+            "rate and clip norm, and the optimizer the population and temperature of the plan"
+        )
