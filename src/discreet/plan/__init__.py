@@ -27,6 +27,7 @@ from discreet.plan.sampling import (
     ShuffleSampling,
     TruncatedPoissonSampling,
 )
+from discreet.plan.search import Search
 
 __all__ = [
     "AdaptiveClipping",
@@ -56,6 +57,7 @@ __all__ = [
     "PoissonSampling",
     "Sampling",
     "ScheduledClipping",
+    "Search",
     "ShuffleSampling",
     "TruncatedPoissonSampling",
     "ValidationDecay",
