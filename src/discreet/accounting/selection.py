@@ -25,7 +25,7 @@ Profile = Callable[[float], float]
 """delta -> an epsilon that one trial has at it, rounded up."""
 
 _UP = 1 + 2.0**-44
-_HALVINGS = 10
+_HALVINGS = 12
 _NEAR_ZERO = 1e-3
 _SMALLEST_DELTA = 1e-15
 _LARGEST_DELTA = 0.999

@@ -130,7 +130,6 @@ class Plan(Frozen):
         holdout: float | Holdout | None = None,
         odometer: str | Odometer | Reading | None = None,
         stop_at: float | None = None,
-        search: Search | None = None,
     ) -> Plan:
         """Plan `steps` steps on batches drawn by `sampling` out of a declared public `population`.
 
@@ -166,7 +165,6 @@ class Plan(Frozen):
                 metrics=tuple(metrics),
                 holdout=held,
                 odometer=as_reading(odometer, stop_at, delta, near, whose),
-                search=search,
                 delta=delta,
             )
         except ValidationError as error:

@@ -14,7 +14,6 @@ from torch.optim.lr_scheduler import LRScheduler
 from discreet.clipping import Criterion, private_parameters, training_mode
 from discreet.clipping.geometry import Geometry
 from discreet.clipping.state import check_unchanged, combined_digest, hidden_digests, state_digests
-from discreet.core import checks
 from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
 from discreet.data import as_private
 from discreet.ledger import Entry, Ledger
@@ -40,7 +39,7 @@ from discreet.training.session import Session
 from discreet.training.stopping import stop_requests
 from discreet.training.trained import Evaluation, Mechanism, Trained, randomness_of
 from discreet.training.trial import check_public, try_every_row
-from discreet.training.watch import Watch
+from discreet.training.watch import Watch, every_so_often
 
 
 class Training:
@@ -195,7 +194,7 @@ class Training:
 
         Ctrl-C and SIGTERM stop the run between two steps, with a checkpoint, as `Interrupted`.
         """
-        epsilon = self.plan.guarantee().epsilon
+        epsilon, every = self.plan.guarantee().epsilon, every_so_often(self.plan.charges, evaluate_every)
         with (
             self.session() as session,
             stop_requests() as stop,
@@ -210,14 +209,13 @@ class Training:
                 if signal is not None and not session.finished:
                     raise Interrupted(self._stopped(session), signal)
 
-            self.take_steps(session, after_step, evaluate_every, early)
+            self.take_steps(session, after_step, every, early)
             return self.result(session)
 
     def take_steps(
-        self, session: Session, after_step: Callable[[], None], every: int | None, early: EarlyStopping | None
+        self, session: Session, after_step: Callable[[], None], every: int, early: EarlyStopping | None
     ) -> None:
-        """The loop of `run` over an open session; `every` is its `evaluate_every`."""
-        every = max(1, self.plan.charges // 20) if every is None else checks.count("evaluate_every", every)
+        """The loop of `run` over an open session, with an evaluation `every` so many steps."""
         self._watch.follow(early, {metric.name for metric in self.plan.metrics})
         while not self._watch.enough and session.ready():
             with session.step() as step:

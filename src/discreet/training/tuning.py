@@ -28,6 +28,7 @@ from discreet.training.evaluation import evaluate
 from discreet.training.stopping import stop_requests
 from discreet.training.trained import Trained, randomness_of
 from discreet.training.training import Training
+from discreet.training.watch import every_so_often
 
 Start = Callable[[int], Stream]
 """The randomness of the search itself at 0, of its k-th trial at k."""
@@ -82,14 +83,15 @@ class Tuning:
         start: Start | None = None,
     ) -> None:
         if not isinstance(plan, Plan) or plan.search is None:
-            raise InputError("Tuning needs a fixed plan with a search: Plan.make(..., search=Search.make(...))")
+            raise InputError("Tuning needs a fixed plan with a search: Search.make(...).over(plan)")
         if dataset_id and ledger is None:
             raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
         check_drawable(plan.search.trials)
         self.guarantee = plan.guarantee()
         if not self.guarantee.is_finite:
             raise InputError("the search has no finite epsilon; use more noise or fewer trials")
-        self._build, self._data, self._early, self._every = build, data, early, evaluate_every
+        self._build, self._data, self._early = build, data, early
+        self._every = every_so_often(plan.charges, evaluate_every)
         self._given: dict[str, Any] = {
             "units": units,
             "ids": ids,

@@ -26,10 +26,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.core.errors import InputError
-from discreet.publication.recompute import FINEST, Bounds, Decision, epsilon_bounds
+from discreet.publication.recompute import Bounds, Decision, epsilon_bounds
 from discreet.publication.recompute.parts import positive
 
-_ROUNDS = 14
+_ROUNDS = 12
+_SECANTS = 8
+_PRECISION = 5e-5
+"""Of the claim: how finely the epsilons of a run are recomputed."""
 _UP = 1 + 2.0**-40
 _MOST_DELTA = 0.999
 
@@ -56,24 +59,16 @@ def law_of(trials: object) -> Law:
     raise InputError(f"the law of the number of trials {str(trials)[:80]!r} is not known to this verifier")
 
 
-def decide_search(
-    events: dict[str, Any], trials: object, delta: float, adjacency: str, claim: float, *, finest: int = FINEST
-) -> Decision:
-    """Accept iff `claim` is at least the bound for the best of K runs, each of `events`; finer while it is not."""
+def decide_search(events: dict[str, Any], trials: object, delta: float, adjacency: str, claim: float) -> Decision:
+    """Accept iff `claim` is at least the bound for the best of K runs, each of `events`."""
     if isinstance(claim, bool) or not isinstance(claim, int | float) or not 0 <= claim < math.inf:
         raise InputError(f"claim must be finite and at least 0, got {claim!r}")
-    law = law_of(trials)
-    for level in range(min(finest, 3) + 1):
-        tolerance = max(2e-3 * claim, 1e-5) / 4**level
-        upper = search_bound(events, law, delta, adjacency, tolerance)
-        if claim >= upper:
-            return Decision(
-                True, Bounds(0.0, upper, 0.0), f"claim {claim:.6g} is at least the recomputed upper bound {upper:.6g}"
-            )
+    upper = search_bound(events, law_of(trials), delta, adjacency, max(_PRECISION * claim, 1e-6))
+    bounds = Bounds(0.0, upper, 0.0)
+    if claim >= upper:
+        return Decision(True, bounds, f"claim {claim:.6g} is at least the recomputed upper bound {upper:.6g}")
     return Decision(
-        False,
-        Bounds(0.0, upper, 0.0),
-        f"claim {claim:.6g} is not supported: the recomputed upper bound of the search is {upper:.6g}",
+        False, bounds, f"claim {claim:.6g} is not supported: the recomputed upper bound of the search is {upper:.6g}"
     )
 
 
@@ -84,25 +79,37 @@ def search_bound(events: dict[str, Any], law: Law, delta: float, adjacency: str,
         return epsilon_bounds(events, min(share, _MOST_DELTA), adjacency, tolerance=tolerance).upper
 
     run = profile(positive("delta", delta) / law.mean * (2 - _UP))
-    surplus = _poisson(profile, law.mean) if law.shape is None else _negative_binomial(profile, law)
+    surplus = _poisson(profile, law.mean) if law.shape is None else _negative_binomial(profile, law, run, tolerance)
     return (run + surplus) * _UP
 
 
-def _negative_binomial(profile: Callable[[float], float], law: Law) -> float:
-    """(eta + 1) t, t small with profile((e^t - 1) gamma / (1 - gamma)) <= t; at log(1 / gamma) that holds."""
+def _negative_binomial(profile: Callable[[float], float], law: Law, run: float, tolerance: float) -> float:
+    """(eta + 1) t for the least t found with delta_run(t) <= share(t) = (e^t - 1) gamma / (1 - gamma).
+
+    Any t leads to one: with e = epsilon_run(share(t)), the larger of e and t has it, since share grows. They meet in
+    the least; the secant rule looks for that. At t = log(1 / gamma) the share is 1.
+    """
     assert law.shape is not None
-    odds = law.success / (1 - law.success) * (2 - _UP)
-    low, high = 0.0, -math.log(law.success) * _UP
-    for _ in range(_ROUNDS):
-        middle = 0.5 * (low + high)
-        share = math.expm1(middle) * odds
-        low, high = (low, middle) if share < 1 and profile(share) <= middle else (middle, high)
-    return (1 + law.shape) * high
+    odds, most = law.success / (1 - law.success) * (2 - _UP), -math.log(law.success) * _UP
+    best, t = most, min(run / 2, most / 2)
+    before: tuple[float, float] | None = None
+    for _ in range(_SECANTS):
+        share = math.expm1(t) * odds
+        e = profile(share) if 0 < share < _MOST_DELTA else (0.0 if share > 0 else math.inf)
+        best = min(best, max(e, t))
+        gap = e - t
+        if abs(gap) <= tolerance or not math.isfinite(gap):
+            break
+        step = gap / 2
+        if before is not None and before[1] != gap:
+            step = -gap * (t - before[0]) / (gap - before[1])
+        before, t = (t, gap), min(max(t + step, t / 4), most)
+    return (1 + law.shape) * best
 
 
 def _poisson(profile: Callable[[float], float], mean: float) -> float:
     """mean (e^t - 1 + delta(t)), near its least value at t = 0, where delta is the total variation of two runs."""
-    low, high, best = math.log(1e-12), math.log(_MOST_DELTA), 1.0
+    low, high, best = math.log(1e-6), math.log(_MOST_DELTA), 1.0
     for _ in range(_ROUNDS):
         share = math.exp(0.5 * (low + high))
         epsilon = profile(share)
