@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     )
     from discreet.core.guarantee import Estimate, ExPost, Guarantee, Published
     from discreet.data import Augmented
-    from discreet.plan import AdaptivePlan, Counts, History, Knobs, Plan
+    from discreet.plan import AdaptivePlan, Counts, History, Knobs, Plan, Search
     from discreet.publication import Verification, publish, verify
-    from discreet.training import EarlyStopping, EngineOptions, Trained, Training
+    from discreet.training import EarlyStopping, EngineOptions, Setup, Trained, Training, Tuning
 
 _HOMES = {
     "AdaptivePlan": "plan",
@@ -74,8 +74,11 @@ _HOMES = {
     "Published": "core.guarantee",
     "RandomnessReuse": "core.errors",
     "Repeat": "core.events",
+    "Search": "plan",
+    "Setup": "training",
     "Trained": "training",
     "Training": "training",
+    "Tuning": "training",
     "Unit": "core.adjacency",
     "UnsupportedModel": "core.errors",
     "Verification": "publication",
@@ -122,9 +125,12 @@ __all__ = [
     "Published",
     "RandomnessReuse",
     "Repeat",
+    "Search",
+    "Setup",
     "Trained",
     "Training",
     "TruncatedPoisson",
+    "Tuning",
     "Unit",
     "UnsupportedModel",
     "Verification",

@@ -13,7 +13,7 @@ from discreet import Adjacency, BudgetExhausted, Compose, InputError, Plan, guar
 from discreet.accounting.odometers import RenyiOdometer
 from discreet.core.adjacency import Unit
 from discreet.core.events import Event, Gaussian, Poisson, flatten, tally
-from discreet.plan import FlatClipping, Holdout, Metric, NoisePhase, PoissonSampling
+from discreet.plan import FlatClipping, Holdout, Metric, NoisePhase, PoissonSampling, Search
 from discreet.plan.batches import RatePhase
 from discreet.plan.reading import Reading
 from discreet.plan.validation import validate
@@ -143,6 +143,7 @@ def changed_plans() -> dict[str, Plan]:
         "metrics": (Metric(noise=50.0),),
         "holdout": Holdout(share=0.1),
         "odometer": Reading(odometer=RenyiOdometer(1e-5)),
+        "search": Search.make({"lr": [1, 2]}, 5, score="validation_loss"),
         "delta": 1.1e-5,
         "block": 51,
         "initial_state": "sha256:00",

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from discreet import publish, verify
 from discreet.clipping import private_parameters
 from discreet.clipping.geometry import Fixed
-from discreet.publication import verifier
+from discreet.publication import fixed
 
 
 class Tied(nn.Module):
@@ -73,7 +73,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def _recompute_once() -> Iterator[None]:
     """The events are the same in all of them."""
     answers: dict[str, Any] = {}
-    real = verifier.decide
+    real = fixed.decide
 
     def decide(*question: Any) -> Any:
         key = repr(question)
@@ -82,7 +82,7 @@ def _recompute_once() -> Iterator[None]:
         return answers[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(verifier, "decide", decide)
+        patch.setattr(fixed, "decide", decide)
         yield
 
 

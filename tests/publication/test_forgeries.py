@@ -32,7 +32,7 @@ from promises import published_folder
 from safetensors.torch import load, save
 
 from discreet import InputError, verify
-from discreet.publication import verifier
+from discreet.publication import fixed
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _recompute_once() -> Iterator[None]:
     """Most forgeries leave the events alone: the same question about epsilon is answered once."""
     answers: dict[str, Any] = {}
-    real = verifier.decide
+    real = fixed.decide
 
     def decide(*question: Any) -> Any:
         key = repr(question)
@@ -54,7 +54,7 @@ def _recompute_once() -> Iterator[None]:
         return answers[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(verifier, "decide", decide)
+        patch.setattr(fixed, "decide", decide)
         yield
 
 

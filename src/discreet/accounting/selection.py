@@ -25,7 +25,8 @@ Profile = Callable[[float], float]
 """delta -> an epsilon that one trial has at it, rounded up."""
 
 _UP = 1 + 2.0**-44
-_HALVINGS = 10
+_HALVINGS = 12
+_NEAR_ZERO = 1e-3
 _SMALLEST_DELTA = 1e-15
 _LARGEST_DELTA = 0.999
 
@@ -82,7 +83,8 @@ def log_ratio(trial: Profile, trials: Trials) -> float:
     - the negative binomial, whose f'(x) / f'(x') is ((gamma + (1 - gamma) y') / (gamma + (1 - gamma) y))^(eta + 1):
       linear in y over linear in y, so largest at y = 0 or 1, at most
       1 + (1 - gamma) max(delta_1 / gamma, e^eps_1 - 1 + delta_1), to the power eta + 1;
-    - Poisson, whose f'(x) / f'(x') is e^(E[K] (y' - y)): at most e^(E[K] (e^eps_1 - 1 + delta_1)).
+    - Poisson, whose f'(x) / f'(x') is e^(E[K] (y' - y)): at most e^(E[K] (e^eps_1 - 1 + delta_1)). Least is what is
+      left at eps_1 = 0, the total variation between the trials: delta_1 falls by less than e^eps_1 grows.
     """
     if isinstance(trials, NegativeBinomialTrials):
         gamma = trials.success
@@ -94,13 +96,13 @@ def log_ratio(trial: Profile, trials: Trials) -> float:
     else:
 
         def surplus(eps: float, share: float) -> tuple[float, bool]:
-            return trials.mean * (_expm1(eps) + share), share > _expm1(eps)
+            return trials.mean * (_expm1(eps) + share), _expm1(eps) < _NEAR_ZERO * share
 
     return _least(trial, surplus)
 
 
 def _least(trial: Profile, surplus: Callable[[float, float], tuple[float, bool]]) -> float:
-    """The least surplus met when bisecting for the delta_1 at which what grows in it overtakes what falls."""
+    """The least surplus met when bisecting for the delta_1 beyond which it grows, as `surplus` says."""
     low, high, best = math.log(_SMALLEST_DELTA), math.log(_LARGEST_DELTA), math.inf
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)

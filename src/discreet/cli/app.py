@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import typer
 
-from discreet.cli import calibrate, compare, epsilon, ledger, plan, suggest, train, verify
+from discreet.cli import calibrate, compare, epsilon, ledger, plan, suggest, train, tune, verify
 from discreet.core.errors import BudgetExhausted, DiscreetError, Interrupted, VerificationFailed
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("train")(train.train)
+app.command("tune")(tune.tune)
 app.command("verify")(verify.verify)
 app.add_typer(ledger.app, name="ledger")
 app.command("epsilon")(epsilon.epsilon)

@@ -48,7 +48,58 @@ class PoissonTrials:
         object.__setattr__(self, "mean", checks.positive("mean", self.mean))
 
 
+_FARTHEST = 10**6
+
 Trials = NegativeBinomialTrials | PoissonTrials
+
+
+def fewest(trials: Trials) -> int:
+    """The least K."""
+    return 1 if isinstance(trials, NegativeBinomialTrials) else 0
+
+
+def first_mass(trials: Trials) -> float:
+    """The probability of the least K."""
+    if not isinstance(trials, NegativeBinomialTrials):
+        return math.exp(-trials.mean)
+    log = math.log(trials.success)
+    if abs(trials.shape * log) < 1e-12:
+        return (1 - trials.success) / -log
+    return (1 - trials.success) * trials.shape / math.expm1(-trials.shape * log)
+
+
+def next_ratio(trials: Trials, k: int) -> float:
+    """P(K = k + 1) / P(K = k)."""
+    if isinstance(trials, NegativeBinomialTrials):
+        return (1 - trials.success) * (k + trials.shape) / (k + 1)
+    return trials.mean / (k + 1)
+
+
+def most(trials: Trials, chance: float) -> int:
+    """The least number that K exceeds with a probability of at most `chance`, a public figure of the law."""
+    k, mass = fewest(trials), first_mass(trials)
+    total = mass
+    while 1 - total > chance and k < _FARTHEST:
+        mass *= next_ratio(trials, k)
+        total, k = total + mass, k + 1
+    return k
+
+
+def with_mean(shape: float, mean: float) -> NegativeBinomialTrials:
+    """The truncated negative binomial law of this `shape` with E[K] = `mean` > 1, to rounding."""
+    if not 1 < mean < _FARTHEST:
+        raise InputError(f"the mean number of trials must be above 1 and below {_FARTHEST}, got {mean!r}")
+    if shape == 1:
+        return NegativeBinomialTrials(1.0, 1 / mean)
+    low, high = -600.0, -1e-12  # log of the success probability; the mean falls in it
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        try:
+            above = NegativeBinomialTrials(shape, math.exp(middle)).mean > mean
+        except OverflowError:
+            above = True
+        low, high = (middle, high) if above else (low, middle)
+    return NegativeBinomialTrials(shape, math.exp(high))
 
 
 def trials_to_json(trials: Trials) -> dict[str, Any]:

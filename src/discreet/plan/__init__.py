@@ -29,6 +29,7 @@ from discreet.plan.sampling import (
     ShuffleSampling,
     TruncatedPoissonSampling,
 )
+from discreet.plan.search import Search
 
 __all__ = [
     "AdaptiveClipping",
@@ -59,6 +60,7 @@ __all__ = [
     "PoissonSampling",
     "Sampling",
     "ScheduledClipping",
+    "Search",
     "ShuffleSampling",
     "TruncatedPoissonSampling",
     "ValidationDecay",

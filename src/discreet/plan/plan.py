@@ -26,6 +26,7 @@ from discreet.plan.holdout import Holdout, as_holdout
 from discreet.plan.metrics import Metric, check_metrics, units_of
 from discreet.plan.reading import Reading, as_reading, check_reading
 from discreet.plan.sampling import Count, Draw, PoissonSampling, Sampling
+from discreet.plan.search import Search
 from discreet.plan.slack import covers, reserve_for
 from discreet.plan.validation import Frozen, explain, fingerprint
 from discreet.sampling import OVERFLOW, Sampler
@@ -57,6 +58,7 @@ class Plan(Frozen):
     | metrics       | metrics on private rows that are bought on the way |
     | holdout       | the share of all units that is held out of training, for metrics |
     | odometer      | read when the run ends, or what ends it; what it says is ex post |
+    | search        | settings that runs of the plan try, the best of which is released alone |
     | delta         | delta of the guarantee |
     | block         | steps reserved in the ledger at a time |
     | initial_state | SHA-256 of the state the model starts from, declared public; set when training is assembled |
@@ -75,6 +77,7 @@ class Plan(Frozen):
     metrics: tuple[Metric, ...] = ()
     holdout: Holdout | None = None
     odometer: Reading | None = None
+    search: Search | None = None
     delta: Delta
     block: Count = 50
     initial_state: str | None = None
@@ -104,6 +107,8 @@ class Plan(Frozen):
         check_metrics(self.metrics, holdout=self.holdout is not None, period=period)
         check_reading(self.odometer, self.adjacency, self.unit, [stretch.event for stretch in order.order(self)])
         self.clipping.check(self.steps, [phase.multiplier for phase in self.noise])
+        if self.search is not None:
+            self.search.check(self)
         return self
 
     @classmethod
@@ -227,7 +232,7 @@ class Plan(Frozen):
 
     def event(self) -> Event:
         """All that the plan will release."""
-        return self.first_steps(self.charges)
+        return pricing.searched(self, self.first_steps(self.charges))
 
     def first_steps(self, count: int) -> Event:
         """What the first `count` charged steps release; an epoch or period that has begun counts whole."""
@@ -267,7 +272,7 @@ class Plan(Frozen):
         epsilon, lower = found.epsilon * pricing.CONFIRMABLE, found.lower
         if reserve > 0:
             lower = self.first_guarantee(self.charges, delta, method).lower
-            epsilon = epsilon if covers(reserve, self.steps, found.epsilon) else math.inf
+            epsilon = epsilon if covers(reserve, self.steps * pricing.runs(self), found.epsilon) else math.inf
         return replace(found, epsilon=epsilon, delta=delta, lower=lower, unit=self.unit)
 
     def first_guarantee(

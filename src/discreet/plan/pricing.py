@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,9 +11,11 @@ from discreet.accounting.account import Method, guarantee
 from discreet.accounting.calibrate import calibrate_noise
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
+from discreet.core.events import Event, Selection
 from discreet.core.guarantee import Guarantee
 from discreet.plan import order
 from discreet.plan.metrics import Part
+from discreet.plan.search import within
 from discreet.plan.slack import SET_ASIDE
 
 if TYPE_CHECKING:
@@ -29,21 +32,37 @@ def parts_of(plan: Plan) -> tuple[tuple[Part, ...], ...]:
     return ("training",), ("holdout",)
 
 
+def searched(plan: Plan, trial: Event) -> Event:
+    """What a plan releases of which one run releases `trial`: the same, or the best of a search over such runs."""
+    return trial if plan.search is None else Selection(trial, plan.search.trials)
+
+
+def runs(plan: Plan) -> int:
+    """How many runs a plan is, on average, rounded up."""
+    return 1 if plan.search is None else math.ceil(plan.search.trials.mean)
+
+
 def first_guarantee(
     plan: Plan, count: int, delta: float, method: Method, tolerance: Callable[[float], float]
 ) -> Guarantee:
-    """That of the first `count` charged steps: the largest epsilon of any part, and the largest lower bound."""
+    """That of the first `count` charged steps: the largest epsilon of any part, and the largest lower bound.
+
+    Of a search: if each trial stopped after so many steps. Nothing is known of it from below.
+    """
     found = [
-        guarantee(order.first_steps(plan, count, parts), delta, plan.adjacency, method, tolerance)
+        guarantee(searched(plan, order.first_steps(plan, count, parts)), delta, plan.adjacency, method, tolerance)
         for parts in parts_of(plan)
     ]
-    known = [part.lower for part in found if part.lower is not None]
+    known = [part.lower for part in found if part.lower is not None and plan.search is None]
     worst = max(found, key=lambda part: part.epsilon)
     return replace(worst, lower=max(known) if len(known) == len(found) else None)
 
 
 def calibrated(plan: Plan, epsilon: float) -> Plan:
     """The plan with its steps' noise scaled to the smallest that meets (epsilon, plan.delta)."""
+    if plan.search is not None:
+        alone = plan.model_copy(update={"search": None})
+        return within(lambda one_run: calibrated(alone, one_run), plan.search, epsilon)
     delta, parts = plan.delta * (1 - 2 * SET_ASIDE), parts_of(plan)
     target = epsilon / (CONFIRMABLE * (1 + 2.0**-50))
     for part in parts:

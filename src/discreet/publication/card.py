@@ -17,11 +17,14 @@ from discreet.publication.clipping_words import how_clipped
 from discreet.publication.course import course
 from discreet.publication.drawing import how_drawn
 from discreet.publication.formats import FILTERS, code, markdown
+from discreet.publication.searched import described, one_run
 from discreet.publication.words import words_for
 
 THEOREMS: Mapping[str, str] = {
     "pld": "Privacy-loss distribution of sampled Gaussian noise, composed over all steps, rounded upwards",
     "rdp": "Rényi differential privacy of sampled Gaussian noise, converted to epsilon and delta",
+    "pld-profile": "Privacy profile of one run, from its privacy-loss distribution rounded upwards, carried over to "
+    "the best of a secret number of runs",
     "gaussian": "Exact profile of the Gaussian mechanism; steps compose exactly",
     "rdp-curve-filter": "Privacy filter in Rényi differential privacy at several orders: its limits were fixed before "
     "the run and hold whatever was chosen on the way",
@@ -42,7 +45,8 @@ def model_card(facts: dict[str, Any]) -> str:
     Every value is escaped, so that no text of a certificate can become markup. Epsilon is rounded up, the lower
     bound down.
     """
-    epsilon, words = certified_epsilon(facts), words_for(facts["claim"]["unit"])
+    epsilon, words, search = certified_epsilon(facts), words_for(facts["claim"]["unit"]), described(facts)
+    facts = one_run(facts)
     environment = Environment(
         loader=PackageLoader("discreet.publication"),
         undefined=StrictUndefined,
@@ -55,6 +59,7 @@ def model_card(facts: dict[str, Any]) -> str:
     environment.filters.update(FILTERS, code=code)
     return environment.get_template("card.md.j2").render(
         facts=facts,
+        search=search,
         claim=facts["claim"],
         epsilon=epsilon,
         plan=facts["plan"],

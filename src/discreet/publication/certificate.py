@@ -88,6 +88,8 @@ class TrainedRun(Protocol):
     def evaluations(self) -> Sequence[PublicEvaluation]: ...
     @property
     def bought(self) -> Sequence[BoughtMetric]: ...
+    @property
+    def winner(self) -> Mapping[str, Any] | None: ...
 
 
 def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) -> dict[str, Any]:
@@ -107,16 +109,19 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
     if not guarantee.is_finite:
         raise PrivacyViolation("the plan has no finite epsilon, so there is nothing to certify; use more noise")
     plan, record = trained.plan, public_record(trained.entries)
-    events = charged(trained.entries) if isinstance(plan, AdaptivePlan) else plan.event()
+    run = _one_run(plan, trained)
+    steps = charged(trained.entries) if isinstance(run, AdaptivePlan) else run.event()
+    events = charged(trained.entries) if run is not plan else steps
     return {
         "format": FORMAT,
         "claim": _claim(guarantee, whole=trained.charged_steps == plan.charges),
         "plan": plan.model_dump(mode="json"),
         "plan_fingerprint": plan.fingerprint(),
         "events": to_json(events),
-        "clipping": sensitivity_record(plan.clipping, events, trained.model),
+        "clipping": sensitivity_record(run.clipping, steps, trained.model),
         "charged_steps": trained.charged_steps,
         "ex_post": _ex_post(plan, trained),
+        "search": _search(run, trained),
         "ledger": {"entries": record, "digest": record_digest(record)},
         "mechanism": {
             "sampler": plan.sampling.kind,
@@ -170,7 +175,26 @@ def _of_run(plan: Plan | AdaptivePlan) -> tuple[str, ...]:
         metrics=bool(plan.metrics),
         holdout=plan.holdout is not None,
         odometer=plan.odometer is not None,
+        search=isinstance(plan, Plan) and plan.search is not None,
     )
+
+
+def _one_run(plan: Plan | AdaptivePlan, trained: TrainedRun) -> Plan | AdaptivePlan:
+    """The plan of the run that is published: that of the winner, if it was searched for."""
+    search = plan.search if isinstance(plan, Plan) else None
+    if (search is None) != (trained.winner is None):
+        raise PrivacyViolation("the settings of a winner go with a plan that searches for them, and only with that")
+    if search is None or trained.winner is None:
+        return plan
+    assert isinstance(plan, Plan)
+    return search.one_trial(plan, trained.winner)
+
+
+def _search(run: Plan | AdaptivePlan, trained: TrainedRun) -> dict[str, Any] | None:
+    """Of a search: the settings of its winner, and what the same run would have cost without one."""
+    if trained.winner is None:
+        return None
+    return {"winner": dict(trained.winner), "epsilon_of_one_run": run.guarantee().epsilon}
 
 
 def _ex_post(plan: Plan | AdaptivePlan, trained: TrainedRun) -> dict[str, Any] | None:

@@ -38,6 +38,7 @@ from discreet.publication.course import course
 from discreet.publication.drawing import how_drawn, who_took_part
 from discreet.publication.figures import Prefix
 from discreet.publication.formats import FILTERS, percent_up, rounded_up
+from discreet.publication.searched import described, one_run
 from discreet.publication.words import ROW, Words, words_for
 
 FALSE_POSITIVES = (0.001, 0.01, 0.1)
@@ -64,7 +65,8 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan) -> str:
     epsilon, claim = certified_epsilon(facts), facts["claim"]
     if facts["plan_fingerprint"] != plan.fingerprint():
         raise InputError("the certificate belongs to another plan; give the plan that it was written for")
-    risk, words = attack_risk(claim, plan), words_for(claim["unit"])
+    risk, words, search = attack_risk(claim, plan), words_for(claim["unit"]), described(facts)
+    facts = one_run(facts)
     environment = Environment(
         loader=PackageLoader("discreet.publication"),
         undefined=StrictUndefined,
@@ -77,6 +79,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan) -> str:
         drawing=how_drawn(facts["plan"]["sampling"], plan.population, words, changes=changes(facts)),
         clipped=how_clipped(facts["plan"]["clipping"], facts["clipping"]),
         facts=facts,
+        search=search,
         plan=plan,
         claim=claim,
         epsilon=epsilon,

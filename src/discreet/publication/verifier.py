@@ -21,10 +21,9 @@ import yaml
 from discreet.core import assumptions
 from discreet.core.adjacency import Unit
 from discreet.core.errors import DiscreetError, InputError
-from discreet.publication import bought, chosen, ex_post
+from discreet.publication import bought, chosen, ex_post, fixed, searched
 from discreet.publication.clipped import check_clipping
 from discreet.publication.planned import Runs, begins_with, merged, stated, steps_in
-from discreet.publication.recompute import decide
 from discreet.publication.tensorfile import tensor_digests, tensor_sizes
 from discreet.randomness import NOISE_SAMPLERS
 
@@ -99,7 +98,7 @@ def _format(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     claim = facts["claim"]
     adaptive = chosen.is_adaptive(facts)
-    methods = (chosen.method(facts),) if adaptive else METHODS
+    methods = (chosen.method(facts),) if adaptive else (searched.METHOD,) if searched.is_search(facts) else METHODS
     proved = claim["kind"] == "guarantee" and claim["method"] in methods
     rows = facts["plan"].get("rows_per_unit", 1)
     known = claim["unit"] in set(Unit) and type(rows) is int and rows >= 1
@@ -120,6 +119,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
             metrics=bool(bought.metrics_of(facts["plan"])),
             holdout=facts["plan"].get("holdout") is not None,
             odometer=facts["plan"].get("odometer") is not None,
+            search=searched.is_search(facts),
         ),
         *assumptions.clipping(facts["plan"]["clipping"]["kind"], mechanism["float_bits"]),
         *assumptions.choices(chosen.searches(facts["plan"]), mechanism["float_bits"]),
@@ -149,7 +149,7 @@ def _model(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
 
 def _public_tensors(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
     """Everything in the model but the private parameters is as declared before training."""
-    found = tensor_digests(_read(folder / "model.safetensors"))
+    found, facts = tensor_digests(_read(folder / "model.safetensors")), searched.one_run(facts)
     initial, private = facts["model"]["initial"], set(facts["model"]["private"])
     if set(found) != set(initial):
         return False, f"tensors {sorted(set(found) ^ set(initial))} are in only one of model and certificate"
@@ -186,6 +186,8 @@ def _events(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
         return False, "the sampler is not that of the plan"
     if chosen.is_adaptive(facts):
         return chosen.check_events(facts)
+    if searched.is_search(facts):
+        return searched.check_events(facts)
     events = bought.all_events(plan)
     if events != stated(facts["events"]):
         return False, "the events are not those of the plan"
@@ -195,7 +197,7 @@ def _events(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 def _clipping(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
     """Multipliers are relative to a sensitivity: the stated one is that of the plan's clipping and of this model."""
     content = _read(folder / "model.safetensors")
-    return check_clipping(facts, tensor_sizes(content), tensor_digests(content))
+    return check_clipping(searched.one_run(facts), tensor_sizes(content), tensor_digests(content))
 
 
 def _ledger(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
@@ -207,6 +209,8 @@ def _ledger(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     fault = _run_fault(facts, record)
     if fault is not None:
         return False, fault
+    if searched.is_search(facts):
+        return searched.check_charge(facts)
     charged: Runs = []
     position = 0
     for entry in record:
@@ -247,23 +251,17 @@ def _run_fault(facts: dict[str, Any], record: list[dict[str, Any]]) -> str | Non
 def _epsilon(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     if chosen.is_adaptive(facts):
         return chosen.check_epsilon(facts)
-    claim = facts["claim"]
-    decisions = [
-        decide(events, claim["delta"], claim["adjacency"], claim["epsilon"])
-        for events in bought.parts(facts["plan"], facts["events"])
-    ]
-    lower, upper = claim["lower"], max(decision.bounds.upper for decision in decisions)
-    if lower is not None and not 0 <= lower <= upper:
-        return False, f"the stated lower bound {lower} exceeds the recomputed upper bound"
-    reasons = [decision.reason for decision in decisions]
-    if len(reasons) > 1:
-        reasons = [f"rows {part}: {reason}" for part, reason in zip(("trained on", "held out"), reasons, strict=True)]
-    return all(decision.accepted for decision in decisions), "; ".join(reasons)
+    return searched.check_epsilon(facts) if searched.is_search(facts) else fixed.check_epsilon(facts)
 
 
 def _metrics(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     """What is shown of private rows was paid for."""
-    return bought.check_bought(facts)
+    return bought.check_bought(searched.one_run(facts))
+
+
+def _search(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    """What is said of a search for settings follows from the plan."""
+    return searched.check_search(facts)
 
 
 def _ex_post(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
@@ -284,6 +282,7 @@ _QUESTIONS: tuple[tuple[str, Callable[[dict[str, Any], Path], tuple[bool, str]]]
     ("clipping", _clipping),
     ("ledger", _ledger),
     ("metrics", _metrics),
+    ("search", _search),
     ("epsilon", _epsilon),
     ("ex post", _ex_post),
 )

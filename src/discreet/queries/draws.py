@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from discreet.core import assumptions
 from discreet.core.arrays import Array
 from discreet.core.errors import InputError, PrivacyViolation
-from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, Trials
+from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, Trials, fewest, first_mass, next_ratio
 from discreet.randomness import Substream
 
 CHOICE_ASSUMPTION = assumptions.CHOICE
 """What a choice rests on beside its theorem."""
-
-TRIALS_ASSUMPTION = (
-    "ideal sampler of the number of trials: K is drawn by inversion of its distribution function in float64, so that "
-    "its probabilities are off by less than 2^-45 in all."
-)
-"""What a search rests on beside its theorem."""
 
 _MOST_TRIALS = 10**7
 _LARGEST_POISSON_MEAN = 600.0
@@ -56,8 +48,7 @@ def check_drawable(trials: Trials) -> None:
 def draw_trials(trials: Trials, substream: Substream) -> int:
     """K, by inversion from one word."""
     u = (int(substream.words(1)[0]) + 0.5) * 2.0**-64
-    mass = _first_mass(trials)
-    k = 1 if isinstance(trials, NegativeBinomialTrials) else 0
+    k, mass = fewest(trials), first_mass(trials)
     total = compensation = 0.0
     while True:
         # Kahan's sum: K may be in the thousands
@@ -69,21 +60,5 @@ def draw_trials(trials: Trials, substream: Substream) -> int:
             return k
         if k >= _MOST_TRIALS:
             raise PrivacyViolation(f"a search of more than {_MOST_TRIALS} trials was drawn; use a law with fewer")
-        mass *= _ratio(trials, k)
+        mass *= next_ratio(trials, k)
         k += 1
-
-
-def _first_mass(trials: Trials) -> float:
-    if not isinstance(trials, NegativeBinomialTrials):
-        return math.exp(-trials.mean)
-    log = math.log(trials.success)
-    if abs(trials.shape * log) < 1e-12:
-        return (1 - trials.success) / -log
-    return (1 - trials.success) * trials.shape / math.expm1(-trials.shape * log)
-
-
-def _ratio(trials: Trials, k: int) -> float:
-    """P(K = k + 1) / P(K = k)."""
-    if isinstance(trials, NegativeBinomialTrials):
-        return (1 - trials.success) * (k + trials.shape) / (k + 1)
-    return trials.mean / (k + 1)

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from discreet.core.assumptions import TRIALS
 from discreet.core.errors import InputError
 from discreet.core.events import Event, Selection
 from discreet.core.guarantee import Guarantee
 from discreet.core.release import Receipt
 from discreet.core.trials import Trials
 from discreet.queries.account import Account
-from discreet.queries.draws import TRIALS_ASSUMPTION, check_drawable, draw_trials
+from discreet.queries.draws import check_drawable, draw_trials
 from discreet.randomness import Purpose, Stream, Substream
 
 Trial = Callable[[Any, Stream], tuple[float, Any]]
@@ -56,7 +57,7 @@ def select(trial: Trial, candidates: Sequence[Any], event: Event, trials: Trials
             candidate, best, result = tried, score, found
     # Nothing is noted in the ledger: the time of that entry would tell K.
     price = payment.guarantee
-    return Selected(candidate, best, result, payment.receipt.event, payment.receipt, price, (TRIALS_ASSUMPTION,))
+    return Selected(candidate, best, result, payment.receipt.event, payment.receipt, price, (TRIALS,))
 
 
 def uniform_index(size: int, substream: Substream) -> int:

@@ -6,6 +6,7 @@ from discreet.training.engine_options import EngineOptions
 from discreet.training.session import Session, Step
 from discreet.training.trained import Evaluation, Mechanism, Trained
 from discreet.training.training import Training
+from discreet.training.tuning import Setup, Tuning
 
 __all__ = [
     "ChosenModel",
@@ -14,8 +15,10 @@ __all__ = [
     "Evaluation",
     "Mechanism",
     "Session",
+    "Setup",
     "Step",
     "Trained",
     "Training",
+    "Tuning",
     "choose_model",
 ]

@@ -19,13 +19,14 @@ from discreet.core.guarantee import ExPost
 from discreet.core.memory import keep_freed_memory
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
-from discreet.ledger import Admission, Ledger
+from discreet.ledger import Admission
 from discreet.mechanism import gaussian_release, noise_multiplier
 from discreet.methods import tell_noise
 from discreet.plan import AdaptivePlan, Metric, Plan
 from discreet.randomness import Purpose, RoundedSampler, Stream
 from discreet.sampling import places_within
 from discreet.training.apply import apply
+from discreet.training.books import Books
 from discreet.training.clipping import Clipping
 from discreet.training.control import Control, Metrics, Progress
 from discreet.training.counts import bought_count
@@ -109,7 +110,7 @@ class Session:
         *,
         engine: Engine,
         noise: RoundedSampler,
-        ledger: Ledger,
+        ledger: Books,
         run: str,
         attempt: int,
         stream: Stream,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -60,7 +61,8 @@ class Trained:
 
     `entries` is what the ledger holds of the run, drawn or not. `initial` and `final` are the digests of
     the state the run started from and ended with. `ended` says why a run ended before its last step, if it did so by
-    itself. `secrets` are files to destroy once the model is published.
+    itself. `secrets` are files to destroy once the model is published. `winner` are the settings of the run, if a
+    search chose them.
     """
 
     model: nn.Module
@@ -73,6 +75,7 @@ class Trained:
     evaluations: tuple[Evaluation, ...] = ()
     bought: tuple[Bought, ...] = ()
     ended: str | None = None
+    winner: Mapping[str, Any] | None = None
 
     @property
     def charged_steps(self) -> int:

@@ -14,14 +14,14 @@ from torch.optim.lr_scheduler import LRScheduler
 from discreet.clipping import Criterion, private_parameters, training_mode
 from discreet.clipping.geometry import Geometry
 from discreet.clipping.state import check_unchanged, combined_digest, hidden_digests, state_digests
-from discreet.core import checks
 from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
 from discreet.data import as_private
-from discreet.ledger import Ledger
+from discreet.ledger import Entry, Ledger
 from discreet.methods import AGD, Averaging
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream, SystemStream
 from discreet.training.admission import admit
+from discreet.training.books import Books
 from discreet.training.checkpoint import Checkpoint, save_checkpoint
 from discreet.training.clipping import Clipping
 from discreet.training.control import Progress
@@ -40,7 +40,7 @@ from discreet.training.session import Session
 from discreet.training.stopping import stop_requests
 from discreet.training.trained import Evaluation, Mechanism, Trained, randomness_of
 from discreet.training.trial import check_public, try_every_row
-from discreet.training.watch import Watch
+from discreet.training.watch import Watch, every_so_often
 
 
 class Training:
@@ -94,6 +94,8 @@ class Training:
         stream: Stream | None = None,
         on_open: Callable[[], None] | None = None,
     ) -> None:
+        if isinstance(plan, Plan) and plan.search is not None:
+            raise InputError("the plan searches for settings, in several runs; give it to Tuning (discreet tune)")
         self.noise = noise_named(noise)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
         self._parts = parted(as_private(data), units, ids, plan)
@@ -152,29 +154,33 @@ class Training:
         self._refuse_changed_model("was changed since this Training was made; make a new one")
         with self._opened() as opened:
             run, ledger = opened.run, opened.ledger
-            attempt = ledger.start_attempt(run, self.plan.fingerprint(), self._mechanism().as_dict())
+            attempt = ledger.start_attempt(run, self.plan.fingerprint(), self.mechanism.as_dict())
             self.rehearsal.report()
-            training_mode(self.model)
-            yield Session(
-                self.plan,
-                self.model,
-                self.optimizer,
-                self.data,
-                engine=self.engine,
-                noise=self.noise,
-                ledger=ledger,
-                run=run,
-                attempt=attempt,
-                stream=self._stream or SystemStream.start(opened.key, attempt),
-                physical_batch=self.rehearsal.chunk,
-                guard=Guard(self.model, self.initial, self._hidden),
-                clipping=self.clipping,
-                purchases=self._purchases(),
-                progress=self._progress,
-                metrics=self._watch.validated,
-                released=self._watch.released,
-                search=self._search(),
-            )
+            yield self.over(ledger, run, attempt, self._stream or SystemStream.start(opened.key, attempt))
+
+    def over(self, books: Books, run: str, attempt: int, stream: Stream) -> Session:
+        """A session whose charges are in `books`; `session` opens one for a run of its own."""
+        training_mode(self.model)
+        return Session(
+            self.plan,
+            self.model,
+            self.optimizer,
+            self.data,
+            engine=self.engine,
+            noise=self.noise,
+            ledger=books,
+            run=run,
+            attempt=attempt,
+            stream=stream,
+            physical_batch=self.rehearsal.chunk,
+            guard=Guard(self.model, self.initial, self._hidden),
+            clipping=self.clipping,
+            purchases=self._purchases(),
+            progress=self._progress,
+            metrics=self._watch.validated,
+            released=self._watch.released,
+            search=self._search(),
+        )
 
     def run(
         self,
@@ -192,31 +198,39 @@ class Training:
 
         Ctrl-C and SIGTERM stop the run between two steps, with a checkpoint, as `Interrupted`.
         """
-        steps = self.plan.charges
-        every = max(1, steps // 20) if evaluate_every is None else checks.count("evaluate_every", evaluate_every)
-        epsilon = self.plan.guarantee().epsilon
+        epsilon, every = self.plan.guarantee().epsilon, every_so_often(self.plan.charges, evaluate_every)
         with (
             self.session() as session,
             stop_requests() as stop,
-            progress_bar(steps, epsilon, show=progress) as advance,
+            progress_bar(self.plan.charges, epsilon, show=progress) as advance,
         ):
-            self._watch.follow(early, {metric.name for metric in self.plan.metrics})
-            while not self._watch.enough and session.ready():
-                with session.step() as step:
-                    for chunk in step.chunks:
-                        step.add(self.criterion, chunk)
-                if self.scheduler is not None:
-                    self.scheduler.step()
-                if self._watch.due(session.position, every) or session.finished:
-                    self._watch.look(session.position)
+
+            def after_step() -> None:
                 advance(session.position, self.evaluations[-1] if self.evaluations else None, self.clipping.shown())
                 signal = stop()
                 if session.between_blocks or signal is not None:
                     self.save(session)
                 if signal is not None and not session.finished:
                     raise Interrupted(self._stopped(session), signal)
-            self._watch.settle(session.position)
+
+            self.take_steps(session, after_step, every, early)
             return self.result(session)
+
+    def take_steps(
+        self, session: Session, after_step: Callable[[], None], every: int, early: EarlyStopping | None
+    ) -> None:
+        """The loop of `run` over an open session, with an evaluation `every` so many steps."""
+        self._watch.follow(early, {metric.name for metric in self.plan.metrics})
+        while not self._watch.enough and session.ready():
+            with session.step() as step:
+                for chunk in step.chunks:
+                    step.add(self.criterion, chunk)
+            if self.scheduler is not None:
+                self.scheduler.step()
+            if self._watch.due(session.position, every) or session.finished:
+                self._watch.look(session.position)
+            after_step()
+        self._watch.settle(session.position)
 
     def save(self, session: Session) -> None:
         """Write a checkpoint of what was released so far."""
@@ -245,17 +259,21 @@ class Training:
                 raise LedgerError(f"the ledger {ledger.shown} has lost charges of this run; restore the newest copy")
         finally:
             ledger.close()
+        return self.trained(entries, ended=session.ended)
+
+    def trained(self, entries: tuple[Entry, ...], ended: str | None = None) -> Trained:
+        """What was trained, for which the ledger holds `entries`."""
         return Trained(
             model=self._watch.published.eval(),
             plan=self.plan,
             entries=entries,
-            mechanism=self._mechanism(),
+            mechanism=self.mechanism,
             initial=self.initial,
             final=state_digests(self._watch.published),
             secrets=(self.folder.key, self.folder.checkpoint),
             evaluations=tuple(self.evaluations),
             bought=tuple(self._watch.bought),
-            ended=session.ended,
+            ended=ended,
         )
 
     def _purchases(self) -> Purchases:
@@ -268,7 +286,9 @@ class Training:
             return None
         return Search(plan, self.model, self.criterion, optimizer, self.data, self.engine, self.rehearsal.chunk)
 
-    def _mechanism(self) -> Mechanism:
+    @property
+    def mechanism(self) -> Mechanism:
+        """What carries the plan out."""
         engine, noise = self.engine, self.noise
         assumptions = (noise.assumption, engine.assumption)
         return Mechanism(engine.name, engine.float_bits, noise.name, randomness_of(self._stream), assumptions)

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from discreet.clipping import Criterion
+from discreet.core import checks
 from discreet.core.errors import InputError
 from discreet.methods import Averaging, RunningAverage
 from discreet.training.checkpoint import Checkpoint
@@ -125,3 +126,8 @@ class Watch:
     def _metrics(self) -> dict[str, float]:
         found = {} if self._test is None else evaluate(self.published, self._criterion, *self._test)
         return found | {f"validation_{name}": value for name, value in self.validated().items()}
+
+
+def every_so_often(steps: int, given: int | None) -> int:
+    """How many steps lie between evaluations: as given, or about a twentieth of all."""
+    return max(1, steps // 20) if given is None else checks.count("evaluate_every", given)

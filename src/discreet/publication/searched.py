@@ -1,0 +1,165 @@
+"""What a certificate says of a search for settings, checked without the code that trains.
+
+What is charged and claimed is the best of a secret number of runs, as one event. What was released of it is one run,
+the winner's; `one_run` is the certificate as it would be of that run alone, for whatever is about a single run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from discreet.core.trials import most, trials_from_json
+from discreet.publication import bought
+from discreet.publication.fixed import together
+from discreet.publication.planned import Runs, stated, steps_in
+from discreet.publication.recompute import decide
+from discreet.publication.recompute.search import decide_search
+
+METHOD = "pld-profile"
+"""The theorem of the claim."""
+
+_FIELDS = {"kind", "trials", "score", "grid", "initial_states"}
+_SECTION = {"winner", "epsilon_of_one_run"}
+_CLIP_NORM = "clip_norm"
+_SELDOM = 0.01
+
+
+def is_search(facts: Mapping[str, Any]) -> bool:
+    """Whether what is claimed is the best of several runs."""
+    return facts["plan"].get("search") is not None
+
+
+def one_run(facts: dict[str, Any]) -> dict[str, Any]:
+    """The certificate as it would be of the winner's run alone; any other certificate as it is."""
+    if not is_search(facts):
+        return facts
+    plan, winner = dict(facts["plan"]), facts["search"]["winner"]
+    search = plan.pop("search")
+    plan["initial_state"] = search["initial_states"][_candidates(search).index(_canonical(winner))]
+    if _CLIP_NORM in winner:
+        plan["clipping"] = plan["clipping"] | {"norm": winner[_CLIP_NORM]}
+    runs = bought.all_events(plan)
+    events, steps = _composed(runs), steps_in(runs)
+    entries = [
+        entry | {"body": events, "steps": steps} if entry["kind"] == "reservation" else entry
+        for entry in facts["ledger"]["entries"]
+    ]
+    ledger = facts["ledger"] | {"entries": entries}
+    return facts | {"plan": plan, "events": events, "charged_steps": steps, "ledger": ledger}
+
+
+def check_search(facts: dict[str, Any]) -> tuple[bool, str]:
+    """What the certificate says of the search: candidates, the winner among them, what one run would cost."""
+    plan, section = facts["plan"], facts.get("search")
+    if not is_search(facts):
+        return section is None, "no search" if section is None else "a search is described that the plan does not have"
+    search = plan["search"]
+    if set(search) != _FIELDS or search["kind"] != "random_stopping" or not isinstance(section, dict):
+        return False, "the search is of a kind that is not known here, or not described"
+    if set(section) != _SECTION:
+        return False, f"the section on the search needs exactly the fields {sorted(_SECTION)}"
+    names = [setting["name"] for setting in search["grid"]]
+    candidates = _candidates(search)
+    if len(set(names)) < len(names) or len(search["initial_states"]) != len(candidates):
+        return False, "the candidates of the search are not told apart, or have other initial states"
+    if _canonical(section["winner"]) not in candidates:
+        return False, "the settings of the winner are not among the candidates"
+    if _CLIP_NORM in names and plan["clipping"]["kind"] != "flat":
+        return False, "the clip norm of the winner is not that of the plan's way to clip"
+    known = {bought.name_of(metric) for metric in bought.metrics_of(plan)}
+    private = search["score"].startswith(("training_", "holdout_"))
+    if private and search["score"] not in known:
+        return False, f"the score {search['score'][:80]!r} is on private rows and was not paid for"
+    alone = section["epsilon_of_one_run"]
+    run = one_run(facts)
+    parts = bought.parts(run["plan"], run["events"])
+    if not all(decide(part, plan["delta"], plan["adjacency"], alone).accepted for part in parts):
+        return False, "one run alone would cost more than is said"
+    return True, f"the winner is one of {len(candidates)} candidates, by {search['score'][:80]}"
+
+
+def check_events(facts: dict[str, Any]) -> tuple[bool, str]:
+    """What is claimed is one search, over runs of the plan, with the plan's law of their number."""
+    plan, runs = facts["plan"], bought.all_events(facts["plan"])
+    found = stated(facts["events"])
+    (search, count) = found[0] if len(found) == 1 else ({}, 0)
+    if count != 1 or set(search) != {"event", "of", "trials"} or search["event"] != "selection":
+        return False, "the events are not one search"
+    if _canonical(search["trials"]) != _canonical(plan["search"]["trials"]):
+        return False, "the number of runs has another law than the plan says"
+    if not _same(stated(search["of"]), runs):
+        return False, "the search is not over runs of the plan"
+    return True, f"the best of a secret number of runs, each of {steps_in(runs)} steps"
+
+
+def check_charge(facts: dict[str, Any]) -> tuple[bool, str]:
+    """The search was charged whole, by one reservation, before its only attempt could begin to draw."""
+    blocks = [entry for entry in facts["ledger"]["entries"] if entry["kind"] == "reservation"]
+    others = [entry["kind"] for entry in facts["ledger"]["entries"]]
+    if len(blocks) != 1 or not _same(stated(blocks[0]["body"]), stated(facts["events"])):
+        return False, "what was charged is not the search, whole"
+    if others != ["run", "attempt", "reservation"] or facts["charged_steps"] != 1:
+        return False, "the ledger says more of the search than that it was charged"
+    return True, "the search was charged whole, as one event"
+
+
+def check_epsilon(facts: dict[str, Any]) -> tuple[bool, str]:
+    """Epsilon of the best of K runs, where a change of one unit touches either part of the data."""
+    claim, plan = facts["claim"], facts["plan"]
+    if claim["lower"] is not None:
+        return False, "nothing is known of a search from below"
+    runs = bought.parts(plan, _composed(bought.all_events(plan)))
+    decisions = [
+        decide_search(run, plan["search"]["trials"], claim["delta"], claim["adjacency"], claim["epsilon"])
+        for run in runs
+    ]
+    return together(decisions)
+
+
+def described(facts: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The search for people; None if there was none."""
+    if not is_search(facts):
+        return None
+    search, section = facts["plan"]["search"], facts["search"]
+    law = trials_from_json(search["trials"])
+    alone = section["epsilon_of_one_run"]
+    return {
+        "mean": law.mean,
+        "most": most(law, _SELDOM),
+        "candidates": len(_candidates(search)),
+        "grid": [{"name": s["name"], "values": [_shown(v) for v in s["values"]]} for s in search["grid"]],
+        "winner": ", ".join(f"{name} = {_shown(value)}" for name, value in section["winner"].items()),
+        "score": search["score"].replace("_", " "),
+        "public": not search["score"].startswith(("training_", "holdout_")),
+        "alone": alone,
+        "cost": facts["claim"]["epsilon"] - alone,
+    }
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _candidates(search: Mapping[str, Any]) -> list[str]:
+    """All combinations of the grid, in order, as canonical JSON: 1 and 1.0 and true differ there."""
+    names = [setting["name"] for setting in search["grid"]]
+    if math.prod(len(setting["values"]) for setting in search["grid"]) > 10**5:
+        raise ValueError("more candidates than can be looked through")
+    values = (setting["values"] for setting in search["grid"])
+    return [_canonical(dict(zip(names, each, strict=True))) for each in itertools.product(*values)]
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _same(one: Runs, other: Runs) -> bool:
+    return [(_canonical(event), n) for event, n in one] == [(_canonical(event), n) for event, n in other]
+
+
+def _composed(runs: Runs) -> dict[str, Any]:
+    return {"event": "compose", "of": [{"event": "repeat", "count": n, "of": event} for event, n in runs]}

@@ -1,0 +1,250 @@
+"""`Tuning`: a search for settings on private data, sealed. Only the best run comes out, and all of it is one charge."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from discreet.clipping import Criterion
+from discreet.core.errors import DiscreetError, InputError, Interrupted
+from discreet.ledger import Entry, Ledger
+from discreet.methods import Averaging
+from discreet.plan import Plan, Search
+from discreet.queries.draws import check_drawable, draw_trials
+from discreet.queries.selection import uniform_index
+from discreet.randomness import Purpose, Stream, SystemStream, new_run_key
+from discreet.training.books import SealedBooks
+from discreet.training.early import EarlyStopping, is_bought
+from discreet.training.engine_options import AUTO, EngineOptions
+from discreet.training.evaluation import evaluate
+from discreet.training.stopping import stop_requests
+from discreet.training.trained import Trained, randomness_of
+from discreet.training.training import Training
+from discreet.training.watch import every_so_often
+
+Start = Callable[[int], Stream]
+"""The randomness of the search itself at 0, of its k-th trial at k."""
+
+Stop = Callable[[], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a trial trains with, new for every trial."""
+
+    model: nn.Module
+    criterion: Criterion
+    optimizer: Optimizer
+    scheduler: LRScheduler | None = None
+    averaging: Averaging | None = None
+
+
+class Tuning:
+    """The best of a secret number of runs of `plan`, whose `search` says what is tried, how often, and by which score.
+
+    - `build(settings)`: model, loss and optimizer for one candidate of the search. Its first model for a candidate is
+      the public state that all trials with these settings start from. `clip_norm` is applied to the plan by itself.
+    - `data`, `units`, `ids`, `public_test`, `public_validation`, `ledger`, `dataset_id`, `engine`, `noise`,
+      `physical_batch`: as for `Training`.
+    - `run_dir`: a new folder for the ledger, where none is shared.
+    - `early`, `evaluate_every`: as for `Training.run`, in every trial.
+    - `start`: for tests; randomness that is not the system's is refused when the result is published.
+
+    Every candidate is checked here, on random data and on every row, so that no trial fails later. Nothing is charged
+    before `run`.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        build: Callable[[Mapping[str, Any]], Setup],
+        data: object,
+        *,
+        units: object = None,
+        ids: object = None,
+        public_test: tuple[Tensor, Tensor] | None = None,
+        public_validation: tuple[Tensor, Tensor] | None = None,
+        run_dir: str | Path | None = None,
+        ledger: str | Path | None = None,
+        dataset_id: str = "",
+        engine: str | EngineOptions = AUTO,
+        noise: str = "fast",
+        physical_batch: int | None = None,
+        early: EarlyStopping | None = None,
+        evaluate_every: int | None = None,
+        start: Start | None = None,
+    ) -> None:
+        if not isinstance(plan, Plan) or plan.search is None:
+            raise InputError("Tuning needs a fixed plan with a search: Search.make(...).over(plan)")
+        if dataset_id and ledger is None:
+            raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
+        check_drawable(plan.search.trials)
+        self.guarantee = plan.guarantee()
+        if not self.guarantee.is_finite:
+            raise InputError("the search has no finite epsilon; use more noise or fewer trials")
+        self._build, self._data, self._early = build, data, early
+        self._every = every_so_often(plan.charges, evaluate_every)
+        self._given: dict[str, Any] = {
+            "units": units,
+            "ids": ids,
+            "public_test": public_test,
+            "public_validation": public_validation,
+            "noise": noise,
+            "physical_batch": physical_batch,
+        }
+        self._ledger, self._dataset_id = ledger, dataset_id
+        self.folder = Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}")
+        self._start = start or _system_start()
+        self._options = EngineOptions.of(engine)
+        self._states: list[dict[str, Tensor]] = []
+        self._bits: int | None = None
+        self.plan = plan
+        self._rehearse(plan.search)
+
+    def run(self) -> Trained:
+        """Charge the search, make its trials, and return the best of them, ready for `publish`.
+
+        Interrupted, or failed in a trial, the search ends without a result and stays charged. No progress is shown:
+        it would tell how many trials there are, and so does the time that this takes.
+        """
+        search = self.plan.search
+        assert search is not None
+        randomness = self._start(0)
+        run, entries = self._charge(randomness_of(randomness))
+        choices = randomness.substream(Purpose.NOISE, 0)
+        candidates, best, least = search.candidates, None, -math.inf
+        with stop_requests() as stop:
+            for trial in range(1, draw_trials(search.trials, choices) + 1):
+                index = uniform_index(len(candidates), choices)
+                found = replace(self._trial(index, run, trial, stop), winner=candidates[index])
+                score = score_of(found, search.score, self._early)
+                if best is None or score > least:
+                    best, least = found, score
+        if best is None:
+            raise DiscreetError(
+                "the search drew no trial, as its law allows, so nothing is released; it stays charged. Geometric and "
+                "logarithmic laws have at least one"
+            )
+        return replace(best, plan=self.plan, entries=entries, secrets=())
+
+    def _charge(self, randomness: str) -> tuple[str, tuple[Entry, ...]]:
+        """The name of the search in the ledger, and all that the ledger will ever hold of it."""
+        if self._ledger is None:
+            self._make_folder()
+        ledger = Ledger(self._ledger or self.folder / "ledger.sqlite")
+        try:
+            run = ledger.open_run(self.plan.fingerprint(), self.guarantee, self._dataset_id)
+            mechanism = replace(self._mechanism, randomness=randomness).as_dict()
+            attempt = ledger.start_attempt(run, self.plan.fingerprint(), mechanism)
+            ledger.reserve(run, attempt, lambda _charged: [self.plan.event()])
+            return run, tuple(ledger.entries(run))
+        finally:
+            ledger.close()
+
+    def _make_folder(self) -> None:
+        try:
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700)
+        except FileExistsError:
+            raise InputError(
+                f"the run folder {self.folder} exists already; a search cannot be resumed, so name another one"
+            ) from None
+        except OSError as error:
+            raise InputError(f"cannot make the run folder {self.folder}: {error.strerror}; name another one") from None
+
+    def _trial(self, index: int, run: str, trial: int, stop: Stop) -> Trained:
+        """One run of the plan, in memory: no folder, no key file, no checkpoint, no row in the ledger."""
+        assert self.plan.search is not None
+        settings, stream = self.plan.search.candidates[index], self._start(trial)
+        setup = self._build(settings)
+        setup.model.load_state_dict(self._states[index])
+        training = self._training(self.plan.search, settings, setup, stream)
+
+        def after_step() -> None:
+            signal = stop()
+            if signal is not None:
+                raise Interrupted("the search was interrupted: nothing is released, and it stays charged whole", signal)
+
+        # Receipts of trials are all for attempt 0: their streams tell them apart, and what is kept tells none.
+        session = training.over(SealedBooks(), run, 0, stream)
+        training.take_steps(session, after_step, self._every, self._early)
+        return training.trained(())
+
+    def _rehearse(self, search: Search) -> None:
+        """Check every candidate; all are then trained with one engine, at the largest float slack of any."""
+        digests: list[str] = []
+        bits: list[int] = []
+        for number, settings in enumerate(search.candidates):
+            setup = self._build(settings)
+            self._states.append({name: tensor.detach().clone() for name, tensor in setup.model.state_dict().items()})
+            training = self._training(search, settings, setup, None)
+            if number == 0:
+                training.rehearsal.report()
+                _check_score(search.score, setup, self._given["public_validation"])
+                self._options = replace(self._options, name=training.engine.name)
+            bits += [] if training.engine.float_bits is None else [training.engine.float_bits]
+            digests.append(str(training.plan.initial_state))
+        self._bits = min(bits, default=None)
+        training.engine = replace(training.engine, float_bits=self._bits)
+        self._mechanism = training.mechanism
+        self.plan = self.plan.model_copy(
+            update={"search": search.model_copy(update={"initial_states": tuple(digests)})}
+        )
+
+    def _training(self, search: Search, settings: Mapping[str, Any], setup: Setup, stream: Stream | None) -> Training:
+        training = Training(
+            search.one_trial(self.plan, settings),
+            setup.model,
+            setup.criterion,
+            setup.optimizer,
+            self._data,
+            engine=self._options,
+            scheduler=setup.scheduler,
+            averaging=setup.averaging,
+            stream=stream,
+            **self._given,
+        )
+        if self._bits is not None:
+            training.engine = replace(training.engine, float_bits=self._bits)
+        return training
+
+
+def score_of(trained: Trained, name: str, early: EarlyStopping | None) -> float:
+    """The score of a trial, higher is better: the last value of the metric, or the best where the best is kept."""
+    if is_bought(name):
+        values = [one.value for one in trained.bought if one.metric == name]
+        keeps_best = early is not None and early.keep_best and early.metric == name
+    else:
+        values, keeps_best = [trained.evaluations[-1].metrics[name]], False
+    signed = [-value if name.endswith("loss") else value for value in values]
+    if not signed:
+        return -math.inf
+    score = max(signed) if keeps_best else signed[-1]
+    return -math.inf if math.isnan(score) else score
+
+
+def _system_start() -> Start:
+    """Streams under a key that is written nowhere."""
+    key = new_run_key()
+    return lambda number: SystemStream.start(key, number)
+
+
+def _check_score(score: str, setup: Setup, validation: tuple[Tensor, Tensor] | None) -> None:
+    """Refuse a score that trials will not have; whether one on private rows is bought is the plan's to check."""
+    if is_bought(score):
+        return
+    found = {} if validation is None else evaluate(setup.model, setup.criterion, *validation)
+    known = [f"validation_{name}" for name in found]
+    if score not in known:
+        raise InputError(
+            f"trials have no score {score!r}; known: {', '.join(known) or 'none without public_validation'}, and "
+            "metrics on private rows that the plan buys (holdout_accuracy)"
+        )

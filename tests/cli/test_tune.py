@@ -1,0 +1,128 @@
+"""`discreet tune` from the command line: tiny searches on the digits, and one-line refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from discreet.cli.app import run
+from discreet.core.errors import InputError
+from discreet.ledger import Ledger
+from discreet.plan import Plan
+from discreet.plan.validation import validate
+from discreet.recipes import load_recipe
+from discreet.recipes.searched import default_score, parse_grid, with_settings
+
+SHORT = ["--set", "steps=3", "--set", "engine=vmap", "--set", "noise=fast"]
+SEARCH = ["--trials", "2", "--grid", "optimizer.lr=0.5,2", "--grid", "clip_norm=0.5,1"]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.set_num_threads(1)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DISCREET_LEDGER", raising=False)
+
+
+def test_a_search_on_the_digits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Held-out rows score the runs; the folder is verified; the search is one run of the shared ledger."""
+    options = ["--holdout", "10%", "--out", "best", "--ledger", "shared.sqlite", "--dataset-id", "digits"]
+    assert run(["tune", "digits", *SEARCH, *SHORT, *options]) == 0
+    said = capsys.readouterr()
+    assert "4 candidates; 2 runs on average, more than 7 at most once in a hundred searches" in said.err
+    assert "one such run alone would cost" in said.err
+    assert "so no progress is shown" in said.err
+    assert "winner: optimizer.lr=" in said.out
+    assert "for the whole search" in said.out
+    assert run(["verify", "best"]) == 0
+    facts = json.loads((tmp_path / "best" / "certificate.json").read_text())
+    assert 0.99 < facts["claim"]["epsilon"] <= 1
+    assert set(facts["search"]["winner"]) == {"optimizer.lr", "clip_norm"}
+    assert facts["plan"]["search"]["score"] == "holdout_accuracy"
+    assert not (tmp_path / "best.run").exists()
+    books = Ledger(tmp_path / "shared.sqlite", create=False)
+    assert books.budget("digits")[1].runs == 1
+    assert [entry.kind for entry in books.entries()] == ["run", "attempt", "reservation"]
+    books.close()
+
+
+def test_as_json_by_public_validation(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--set", "validation=0.5", "--set", "model={name: mlp, inputs: 64, outputs: 10, hidden: [4]}"]
+    search = ["--trials", "1.5", "--law", "logarithmic", "--grid", "model.hidden=[4],[8, 4]"]
+    assert run(["tune", "digits", *search, *SHORT, *options, "--epsilon", "2", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["winner"]["model.hidden"] in ([4], [8, 4])
+    assert facts["epsilon_of_one_run"] < facts["epsilon"] <= 2
+    assert "accuracy" in facts["public_test"]
+    assert run(["verify", "digits-private"]) == 0
+
+
+def test_a_dry_run_shows_the_plan_and_does_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["tune", "digits", *SEARCH, *SHORT, "--holdout", "10%", "--dry-run"]) == 0
+    plan = validate(Plan, json.loads(capsys.readouterr().out), "plan")
+    assert plan.search is not None
+    assert plan.search.trials.mean == 2
+    assert 0.99 < plan.guarantee().epsilon <= 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--trials", "5"], "give --grid"),
+        (["--trials", "5", "--grid", "optimizer.lr"], "key=value"),
+        (["--trials", "5", "--grid", "optimizer.lr="], "key=value"),
+        (["--trials", "5", "--grid", "optimizer.lr=[1"], "key=value"),
+        (["--trials", "5", "--grid", "epsilon=1,2"], "all runs of a search share one plan"),
+        (["--trials", "5", "--grid", "steps=10,20"], "all runs of a search share one plan"),
+        (["--trials", "5", "--grid", "rate=0.1,0.2"], "all runs of a search share one plan"),
+        (["--trials", "5", "--grid", "optimizr.lr=1,2"], "unknown setting"),
+        (["--trials", "5", "--grid", "optimizer=sgd,adam"], "may vary optimizer.KEY"),
+        (["--trials", "5", "--grid", "optimizer.lr=1", "--grid", "optimizer.lr=2"], "twice"),
+        (["--trials", "5", "--grid", "optimizer.speed=1,2"], "cannot take these arguments"),
+        (["--trials", "5", "--grid", "optimizer.name=sgd,lion"], "unknown name"),
+        (["--trials", "1", "--grid", "optimizer.lr=1,2"], "above 1"),
+        (["--trials", "5", "--law", "normal", "--grid", "optimizer.lr=1,2"], "unknown law"),
+        (["--trials", "5", "--score", "accuracy", "--grid", "optimizer.lr=1,2"], "no score 'accuracy'"),
+    ],
+)
+def test_refusals_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert run(["tune", "digits", *SHORT, "--holdout", "10%", *options]) == 2
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith("discreet: ")
+    assert message in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_search_needs_a_score(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["tune", "digits", *SEARCH]) == 2
+    assert "--holdout 10%" in capsys.readouterr().err
+
+
+def test_a_budget_that_is_spent_ends_with_exit_code_3() -> None:
+    options = ["--dataset-id", "digits", "--ledger", "shared.sqlite"]
+    assert run(["ledger", "budget", *options, "--epsilon", "0.5", "--delta", "1e-3"]) == 0
+    assert run(["tune", "digits", *SEARCH, *SHORT, "--holdout", "10%", *options]) == 3
+    assert not Path("digits-private").exists()
+
+
+def test_settings_reach_the_recipe() -> None:
+    recipe = load_recipe("digits", [], {"holdout": "10%"})
+    grid = parse_grid(["optimizer.lr=1,1.5", "optimizer.name=sgd,adam", "averaging.start=3", "scheduler.name=cosine"])
+    assert grid["optimizer.lr"] == [1, 1.5]
+    settings: dict[str, Any] = {"optimizer.lr": 1.5, "averaging.start": 3, "clip_norm": 9.0}
+    found = with_settings(recipe, settings)
+    assert (found.optimizer.model_extra or {})["lr"] == 1.5
+    assert (found.optimizer.model_extra or {})["momentum"] == 0.5
+    assert found.averaging is not None
+    assert found.clip_norm == recipe.clip_norm, "the clip norm is the plan's"
+    assert default_score(recipe) == "holdout_accuracy"
+    assert default_score(load_recipe("digits", ["validation=0.2"])) == "validation_accuracy"
+    with pytest.raises(InputError, match="needs a score"):
+        default_score(load_recipe("digits"))

@@ -1,0 +1,144 @@
+"""Certificates of searches, and forgeries with the check that must find each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from forging import Change, Facts, claim, edit, entry, put, resealed, times, without_entry
+from searches import tuning
+
+from discreet import publish, verify
+
+DEARER = {"law": "truncated_negative_binomial", "shape": 1.0, "success": 0.01}
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("search")
+    publish(tuning(folder).run(), folder / "out")
+    return folder / "out"
+
+
+@pytest.fixture
+def folder(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(original, tmp_path / "copy"))
+
+
+def test_the_original_is_accepted(original: Path) -> None:
+    assert verify(original).accepted
+
+
+def agreed(facts: Facts) -> None:
+    """Plan, fingerprint and ledger told as one story; plan.yaml is written by the caller."""
+    canonical = json.dumps(facts["plan"], sort_keys=True, separators=(",", ":"))
+    fingerprint = "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
+    opened = next(one for one in facts["ledger"]["entries"] if one["kind"] == "run")
+    facts["plan_fingerprint"] = opened["body"]["plan"] = fingerprint
+    opened["body"]["epsilon"] = facts["claim"]["epsilon"]
+    resealed(facts)
+
+
+def law(**fields: Any) -> Change:
+    """Another law of the number of runs, in plan, events and ledger alike."""
+
+    def change(facts: Facts) -> None:
+        stated = facts["events"]["of"][0]["of"], facts["ledger"]["entries"][2]["body"]["of"][0]["of"]
+        for trials in (facts["plan"]["search"]["trials"], *(event["trials"] for event in stated)):
+            trials.update(fields)
+
+    return change
+
+
+def as_one_run(facts: Facts) -> None:
+    """The search told as a single run at the price of one; the ledger still has what was charged."""
+    facts["claim"] |= {"epsilon": facts["search"]["epsilon_of_one_run"], "method": "pld"}
+    facts["events"] = facts["events"]["of"][0]["of"]["of"]
+    states, facts["plan"]["search"] = facts["plan"]["search"]["initial_states"], None
+    facts["plan"]["initial_state"], facts["search"] = states[0], None
+
+
+def again(kind: str) -> Change:
+    """One more entry of the ledger like the last of its kind."""
+
+    def change(facts: Facts) -> None:
+        record = facts["ledger"]["entries"]
+        record.append(dict([one for one in record if one["kind"] == kind][-1]))
+
+    return change
+
+
+def releases(facts: Facts) -> None:
+    """A note for every run there was, which would tell how many."""
+    record = facts["ledger"]["entries"]
+    record += [record[1] | {"kind": "release", "position": 1, "body": {}} for _ in range(3)]
+
+
+def other_clip(facts: Facts) -> None:
+    norms = [norm for norm in (0.5, 1.0, 2.0) if norm != facts["search"]["winner"]["clip_norm"]]
+    facts["search"]["winner"]["clip_norm"] = norms[0]
+
+
+def fewer_steps(facts: Facts) -> None:
+    """Runs of fewer steps than the plan has."""
+    facts["events"]["of"][0]["of"]["of"]["of"][0]["count"] -= 1
+
+
+def candidate(value: float) -> Change:
+    return put("plan", "search", "grid", 0, "values", value=lambda old: [*old, value])
+
+
+FORGERIES: list[tuple[str, str, list[Change]]] = [
+    ("epsilon", "a lower epsilon", [claim("epsilon", times(0.97))]),
+    ("epsilon", "the epsilon of one run", [lambda f: f["claim"].update(epsilon=f["search"]["epsilon_of_one_run"])]),
+    ("epsilon", "many more runs at the same price", [law(**DEARER)]),
+    ("epsilon", "another shape at the same price", [law(shape=4.0)]),
+    ("epsilon", "a lower bound", [claim("lower", 0.1)]),
+    ("events", "eta changed in the plan", [put("plan", "search", "trials", "shape", value=0.0)]),
+    ("events", "mean changed in the plan", [put("plan", "search", "trials", "success", value=0.9)]),
+    ("events", "fewer steps in a run", [fewer_steps]),
+    ("ledger", "a single run, by its price", [as_one_run]),
+    ("ledger", "charged twice", [again("reservation")]),
+    ("ledger", "a note for every run", [releases]),
+    ("ledger", "never charged", [without_entry("reservation")]),
+    ("ledger", "charged as another event", [entry("reservation", "body", {"event": "compose", "of": []})]),
+    ("search", "a winner that was no candidate", [put("search", "winner", "optimizer.lr", value=0.3)]),
+    ("search", "true for 1.0", [put("search", "winner", "optimizer.lr", value=True)]),
+    ("search", "one run told cheaper", [put("search", "epsilon_of_one_run", value=times(0.9))]),
+    ("search", "more said of the search", [put("search", "runs", value=4)]),
+    ("search", "a candidate more", [candidate(7.0)]),
+    ("search", "a score that was not paid for", [put("plan", "search", "score", value="holdout_accuracy")]),
+    ("search", "another kind of search", [put("plan", "search", "kind", value="exponential")]),
+    ("clipping", "another clip norm of the winner", [other_clip]),
+    ("public tensors", "other initial states", [put("plan", "search", "initial_states", value=["sha256:00"] * 6)]),
+    ("claim", "a method that is for single runs", [claim("method", "pld")]),
+    ("mechanism", "an assumption left out", [lambda f: f["assumptions"].pop(-3)]),
+]
+
+
+@pytest.mark.parametrize("forgery", FORGERIES, ids=[name for _, name, _ in FORGERIES])
+def test_forgeries_are_found(folder: Path, forgery: tuple[str, str, list[Change]]) -> None:
+    check, _, changes = forgery
+    forged(folder, *changes)
+    verified = verify(folder)
+    assert not verified.accepted
+    assert check in {one.name for one in verified.checks if not one.passed}, verified.checks
+
+
+def forged(folder: Path, *changes: Change) -> None:
+    edit(*changes, agreed)(folder)
+    plan = json.loads((folder / "certificate.json").read_text())["plan"]
+    (folder / "plan.yaml").write_text(yaml.safe_dump(plan))
+
+
+def test_a_consistent_cheaper_law_is_another_honest_claim(folder: Path) -> None:
+    """The verifier proves that the claim follows from the stated events, and no more: this story is consistent."""
+    forged(folder, law(success=0.9))
+    assert verify(folder).accepted

@@ -1,0 +1,34 @@
+"""Tiny searches for settings, on blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from problems import WithPublicTensors, blobs, tiny_plan
+from torch import nn
+
+from discreet import Search, Setup, Tuning
+from discreet.core.trials import NegativeBinomialTrials
+
+GRID: dict[str, Any] = {"optimizer.lr": [0.001, 1.0], "clip_norm": [0.5, 1.0, 2.0]}
+LAW = NegativeBinomialTrials(1.0, 0.25)
+SCORE = "validation_accuracy"
+
+
+def build(settings: Mapping[str, Any]) -> Setup:
+    """A linear layer between public tensors, with the learning rate of the candidate."""
+    model = WithPublicTensors()
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return Setup(model, nn.CrossEntropyLoss(), torch.optim.SGD(trained, lr=settings["optimizer.lr"]))
+
+
+def tuning(folder: Path, make: Callable[[Mapping[str, Any]], Setup] = build, **changes: Any) -> Tuning:
+    """A search over runs of the tiny plan; `changes` win, those of `plan` and `search` are settings of these."""
+    score = changes.pop("score", SCORE)
+    search = Search.make(changes.pop("grid", GRID), changes.pop("trials", LAW), score=score)
+    plan = search.over(tiny_plan(**changes.pop("plan", {})))
+    options: dict[str, Any] = {"run_dir": folder / "run", "public_validation": blobs(9, seed=1)} | changes
+    return Tuning(plan, make, options.pop("data", blobs()), **options)
