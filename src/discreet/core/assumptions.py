@@ -70,9 +70,16 @@ ODOMETER = (
 """For a run with an odometer."""
 
 
-def of_run(*, adaptive: bool, metrics: bool, holdout: bool, odometer: bool) -> tuple[str, ...]:
+BEFORE = (
+    "What was answered before the first step (plan.before) was about the rows of the run, each of which alone was "
+    "bounded as its query says, with noise from the same generator as that of the steps.",
+)
+"""For a run that answers queries before its first step."""
+
+
+def of_run(*, adaptive: bool, metrics: bool, holdout: bool, odometer: bool, before: bool) -> tuple[str, ...]:
     """What a certificate rests on for the way the run went."""
-    said = ((ADAPTIVE, adaptive), (METRICS, metrics), (HOLDOUT, holdout), (ODOMETER, odometer))
+    said = ((ADAPTIVE, adaptive), (METRICS, metrics), (HOLDOUT, holdout), (ODOMETER, odometer), (BEFORE, before))
     return tuple(sentence for sentences, holds in said if holds for sentence in sentences)
 
 

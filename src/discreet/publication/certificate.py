@@ -169,6 +169,7 @@ def _of_run(plan: Plan | AdaptivePlan) -> tuple[str, ...]:
         metrics=bool(plan.metrics),
         holdout=plan.holdout is not None,
         odometer=plan.odometer is not None,
+        before=bool(plan.before),
     )
 
 

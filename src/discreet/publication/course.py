@@ -33,7 +33,10 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """`stretches` in order, `counts` and `metrics` bought, and `spent`: (charged, part of a limit) at each change."""
+    """`stretches` in order (queries before them left out), `counts` and `metrics` bought.
+
+    `spent`: (charged, part of a limit) at each change.
+    """
 
     stretches: tuple[Stretch, ...]
     counts: int
@@ -58,14 +61,18 @@ def course(facts: Mapping[str, Any]) -> Course:
     budget = filters.from_dict(plan["filter"])
     bought = None if plan["counts"] is None else Counts.model_validate(plan["counts"])
     stretches: list[Stretch] = []
-    counts, metrics, spent, at = 0, 0, start(budget), 0
+    counts, metrics, spent, at, before = 0, 0, start(budget), 0, len(plan.get("before", []))
     shares = [(0, 0.0)]
     for event, count in flatten(from_json(facts["events"])):
         steps = steps_of(event)
-        first = steps[0]
-        assert isinstance(first, Gaussian)
         at, spent = at + count * len(steps), propose(budget, spent, Repeat(event, count)).spent
         shares.append((at, share(budget, spent)))
+        asked = min(before, count)
+        before, count = before - asked, count - asked
+        if count == 0:
+            continue
+        first = steps[0]
+        assert isinstance(first, Gaussian)
         if bought is not None and event == bought.event:
             counts += count
             continue
