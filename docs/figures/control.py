@@ -100,7 +100,7 @@ def policies_picture() -> None:
     """Accuracy, budget, noise and batch over the steps: the adaptive policies against fixed courses."""
     runs = read("policies.jsonl")
     figure, (accuracy, budget, noise, batch) = new(2, 2)
-    for name, colour in zip(("fixed", "fixed, exact", "noise", "batch"), COLOURS, strict=False):
+    for name, colour in zip(("fixed", "fixed, exact", "noise", "batch", "batch, one order"), COLOURS, strict=False):
         chosen = [run for run in runs if run["name"] == name]
         if not chosen:
             continue

@@ -73,6 +73,18 @@ def test_moments_of_many_releases_are_those_of_each() -> None:
         assert together == pytest.approx(alone, rel=1e-10)
 
 
+def test_moments_at_many_orders_are_those_at_each() -> None:
+    """Also beside orders and releases that need far more points, or fail."""
+    orders = np.array([1.01, 1.5, 2.0, 7.5, 50.5, 64.0, 300.0, 700.5, math.inf])
+    for rate, noise in ((0.01, 1.0), (0.3, 20.0), (0.5, 0.01)):
+        together = sampled.log_moment(rate, noise, orders)
+        alone = [sampled.log_moment(rate, noise, order)[0] for order in orders]
+        assert together == pytest.approx(alone, rel=1e-10)
+        assert together[-1] == math.inf
+    assert not np.isfinite(together[4])
+    assert np.isfinite(together[:4]).all()
+
+
 def test_a_quadrature_that_would_need_too_many_points_fails_closed() -> None:
     assert sampled.log_moment(0.5, 1e-4, 50.5)[0] == math.inf
 

@@ -141,6 +141,7 @@ def changed_plans() -> dict[str, Plan]:
         "noise": (NoisePhase(multiplier=1.1, steps=21),),
         "rates": (RatePhase(rate=0.1, steps=20),),
         "metrics": (Metric(noise=50.0),),
+        "before": (Gaussian(9.0),),
         "holdout": Holdout(share=0.1),
         "odometer": Reading(odometer=RenyiOdometer(1e-5)),
         "search": Search.make({"lr": [1, 2]}, 5, score="validation_loss"),

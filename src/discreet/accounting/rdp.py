@@ -45,13 +45,19 @@ def sampled_gaussian(rate: float, noise: float, orders: Sequence[float]) -> Arra
     """RDP of a Gaussian release in which every unit took part with probability `rate`, under add/remove."""
     if rate == 1:
         return gaussian(noise, orders)
-    return np.array([sampled.log_moment(rate, noise, order)[0] / (order - 1) for order in orders]) * OUTWARD
+    order = np.asarray(orders, dtype=np.float64)
+    result: Array = sampled.log_moment(rate, noise, order) / (order - 1) * OUTWARD
+    return result
 
 
 def sampled_gaussians(rates: Array, noises: Array, counts: Array, orders: Sequence[float]) -> Array:
     """RDP of `counts` releases at each of `rates` < 1 and `noises` together; all three of shape (k,)."""
-    totals = [float(counts @ sampled.log_moment(rates, noises, order)) / (order - 1) for order in orders]
-    return np.array(totals) * OUTWARD * (1 + 2.0**-50 * (len(counts) + 1))
+    order = np.asarray(orders, dtype=np.float64)
+    size = len(order)
+    moments = sampled.log_moment(np.repeat(rates, size), np.repeat(noises, size), np.tile(order, len(rates)))
+    totals = counts @ moments.reshape(len(rates), size) / (order - 1)
+    result: Array = totals * OUTWARD * (1 + 2.0**-50 * (len(counts) + 1))
+    return result
 
 
 def laplace(epsilon: float, orders: Sequence[float]) -> Array:

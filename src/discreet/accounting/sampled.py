@@ -7,35 +7,43 @@ All is computed as log(1 + (moment - 1)) from positive terms, so nothing cancels
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from scipy.special import gammaln
 
-from discreet.core.arrays import Array
+from discreet.core.arrays import Array, IntArray
 
 MAX_POINTS = 400_000
 """A quadrature that needs more points fails (the order is then infinite, and another is better)."""
 
 _MAX_WHOLE = 1024
 _BATCH = 32
-"""Releases at a time, in order of their noise: their arrays stay in the cache."""
+"""Rows at a time, in order of their noise: their arrays stay in the cache."""
 _REACH = 9.5
 
 
-def log_moment(rate: Array | float, noise: Array | float, order: float) -> Array:
-    """An upper bound (up to about 1e-12 of itself) on log E_Q[(P/Q)^order] for each `rate` in (0, 1) and `noise`.
+def log_moment(rate: Array | float, noise: Array | float, order: Array | float) -> Array:
+    """An upper bound (up to about 1e-12 of itself) on log E_Q[(P/Q)^order] for each `rate` in (0, 1), `noise`, `order`.
 
-    Both of shape (k,), or numbers (k = 1); so is the answer.
+    All of shape (k,), or numbers; the answer is of shape (k,). Many rows at once take little longer than one.
     """
-    rates, noises = np.broadcast_arrays(np.atleast_1d(np.asarray(rate, float)), np.asarray(noise, float))
-    whole_order = order == int(order) and order <= _MAX_WHOLE
-    by_noise = np.argsort(noises, kind="stable")
+    given = (np.atleast_1d(np.asarray(value, float)) for value in (rate, noise, order))
+    rates, noises, orders = np.broadcast_arrays(*given)
+    at_whole = (orders == np.floor(orders)) & (orders <= _MAX_WHOLE)
     result = np.empty(len(rates))
-    for start in range(0, len(rates), _BATCH):
-        rows = by_noise[start : start + _BATCH]
-        columns = rates[rows, np.newaxis], noises[rows, np.newaxis]
-        result[rows] = whole(*columns, int(order)) if whole_order else quadrature(*columns, order)
+    for one in np.unique(orders[at_whole]):
+        for rows in _batches(np.flatnonzero(at_whole & (orders == one)), noises):
+            result[rows] = whole(rates[rows, np.newaxis], noises[rows, np.newaxis], int(one))
+    for rows in _batches(np.flatnonzero(~at_whole), noises):
+        result[rows] = quadrature(rates[rows, np.newaxis], noises[rows, np.newaxis], orders[rows, np.newaxis])
     return result
+
+
+def _batches(rows: IntArray, noises: Array) -> Iterator[IntArray]:
+    by_noise = rows[np.argsort(noises[rows], kind="stable")]
+    for start in range(0, len(rows), _BATCH):
+        yield by_noise[start : start + _BATCH]
 
 
 def whole(rate: Array, noise: Array, order: int) -> Array:
@@ -52,8 +60,8 @@ def whole(rate: Array, noise: Array, order: int) -> Array:
     return result
 
 
-def quadrature(rate: Array, noise: Array, order: float) -> Array:
-    """The same at any order > 1, by the trapezoidal rule with a bound on its error.
+def quadrature(rate: Array, noise: Array, order: Array | float) -> Array:
+    """The same at any orders > 1, by the trapezoidal rule with a bound on its error.
 
     The integrand phi(z) w(z)^order is analytic in the strip |Im z| < pi s^2 (w has its zeros on the edge), and
     there |phi(x + iy)| <= phi(x) e^(y^2 / 2 s^2), |w(x + iy)| <= w(x). So with step h the rule is off by at most
@@ -64,14 +72,16 @@ def quadrature(rate: Array, noise: Array, order: float) -> Array:
     Truncation: left of the window what is summed is at most (order - 1) phi, right of it phi w^order, whose
     logarithm has slope at most (order - x) / s^2; both tails are added as geometric series.
     """
-    need = 36.0 - 2 * np.log(rate) + 2 * np.maximum(0.0, np.log(noise)) - min(0.0, math.log(order - 1))
+    order = np.broadcast_to(np.asarray(order, float), rate.shape)
+    need = 36.0 - 2 * np.log(rate) + 2 * np.maximum(0.0, np.log(noise)) - np.minimum(0.0, np.log(order - 1))
     strip = np.minimum(0.999 * math.pi * noise**2, np.sqrt(2 * need) * noise)
     step = 2 * math.pi * strip / (need + strip**2 / (2 * noise**2))
     reach = np.maximum(_REACH, np.sqrt(2 * need)) * noise
     low, high = np.floor(-reach / step), np.ceil((order + reach) / step)
     if len(rate) > 1 and len(rate) * float(high.max() - low.min()) > MAX_POINTS:
         half = len(rate) // 2
-        return np.concatenate([quadrature(rate[rows], noise[rows], order) for rows in (slice(half), slice(half, None))])
+        parts = (slice(half), slice(half, None))
+        return np.concatenate([quadrature(rate[rows], noise[rows], order[rows]) for rows in parts])
     if not (high - low).max() < MAX_POINTS:
         return np.full(len(rate), np.inf)
     # One range of whole numbers for all: what is past the end of a row's own is no less accurate.
@@ -80,12 +90,12 @@ def quadrature(rate: Array, noise: Array, order: float) -> Array:
     log_terms = log_density + _log_excess(rate, order, (2 * x - 1) / (2 * noise**2))
     log_decay = np.log(-np.expm1(-step * reach / noise**2))
     log_w_end = np.logaddexp(np.log1p(-rate), np.log(rate) + (2 * x[:, -1:] - 1) / (2 * noise**2))
-    left = math.log(order - 1) + log_density[:, :1] - log_decay
+    left = np.log(order - 1) + log_density[:, :1] - log_decay
     right = order * log_w_end + log_density[:, -1:] - log_decay
     log_sum = _log_sum(np.concatenate((log_terms, left, right), axis=1)) + np.log(step[:, 0])
     log_error = (math.log(2) + strip**2 / (2 * noise**2) - 2 * math.pi * strip / step)[:, 0]
-    log_error += np.logaddexp(0.0, log_sum) + np.log(3 + 2 * order * rate[:, 0]) + 1e-9
-    rounding = 1e-12 + 3e-13 / (order - 1)
+    log_error += np.logaddexp(0.0, log_sum) + np.log(3 + 2 * (order * rate)[:, 0]) + 1e-9
+    rounding = 1e-12 + 3e-13 / (order[:, 0] - 1)
     bound: Array = np.logaddexp(0.0, np.logaddexp(log_sum, np.maximum(log_error, -690.0)) + rounding)
     return bound
 
@@ -98,7 +108,7 @@ def _log_sum(exponents: Array) -> Array:
     return result
 
 
-def _log_excess(rate: Array, order: float, exponent: Array) -> Array:
+def _log_excess(rate: Array, order: Array, exponent: Array) -> Array:
     """log(w^a - 1 - a (w - 1)) where w = 1 + t, t = q (e^exponent - 1): positive (Bernoulli), and E_Q[w - 1] = 0."""
     log_w = np.logaddexp(np.log1p(-rate), np.log(rate) + exponent)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -112,7 +122,7 @@ def _log_excess(rate: Array, order: float, exponent: Array) -> Array:
     return result
 
 
-def _series(order: float, t: Array) -> Array:
+def _series(order: Array, t: Array) -> Array:
     """log of a (a - 1) / 2 t^2 (1 + (a - 2) / 3 t (1 + (a - 3) / 4 t (...))), the binomial series from t^2 on.
 
     For |a t| < 0.05 and twelve terms the remainder is below 1e-15 of the value.

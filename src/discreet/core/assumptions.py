@@ -107,10 +107,25 @@ SEARCH = (
 )
 """For the best of a secret number of runs."""
 
+BEFORE = (
+    "What was answered before the first step (plan.before) was about the rows of the run, each of which alone was "
+    "bounded as its query says, with noise from the same generator as that of the steps.",
+)
+"""For a run that answers queries before its first step."""
 
-def of_run(*, adaptive: bool, metrics: bool, holdout: bool, odometer: bool, search: bool = False) -> tuple[str, ...]:
+
+def of_run(
+    *, adaptive: bool, metrics: bool, holdout: bool, odometer: bool, before: bool, search: bool = False
+) -> tuple[str, ...]:
     """What a certificate rests on for the way the run went."""
-    said = ((ADAPTIVE, adaptive), (METRICS, metrics), (HOLDOUT, holdout), (ODOMETER, odometer), (SEARCH, search))
+    said = (
+        (ADAPTIVE, adaptive),
+        (METRICS, metrics),
+        (HOLDOUT, holdout),
+        (ODOMETER, odometer),
+        (BEFORE, before),
+        (SEARCH, search),
+    )
     return tuple(sentence for sentences, holds in said if holds for sentence in sentences)
 
 

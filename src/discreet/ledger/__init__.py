@@ -3,6 +3,6 @@
 from discreet.accounting.filters import BasicFilter as Budget
 from discreet.ledger.budget import Spent
 from discreet.ledger.chain import Entry, public_record, record_digest
-from discreet.ledger.ledger import Admission, Head, Ledger
+from discreet.ledger.ledger import QUERIES, Admission, Head, Ledger
 
-__all__ = ["Admission", "Budget", "Entry", "Head", "Ledger", "Spent", "public_record", "record_digest"]
+__all__ = ["QUERIES", "Admission", "Budget", "Entry", "Head", "Ledger", "Spent", "public_record", "record_digest"]

@@ -39,6 +39,9 @@ Admission = Callable[[int], Sequence[Event]]
 
 _LONGEST_NAME = 200
 
+QUERIES = "queries"
+"""The engine of an attempt, or of a run, that answers queries."""
+
 _CUT = "the ledger is cut: entries are missing; restore it from a copy that `discreet ledger verify` accepts"
 
 
@@ -126,7 +129,8 @@ class Ledger:
         """Enter a new start of `run` and return its number, from 0.
 
         Its plan must be the one it was opened with, and its `mechanism` (engine, noise, randomness: what the
-        certificate will say of all its releases) that of its first attempt.
+        certificate will say of all its releases) that of its first attempt. Answering queries before the first step
+        is an attempt by itself, with the engine `QUERIES`.
         """
         with self._store.transaction() as connection:
             opened = _opened(connection, run, self.shown)
@@ -138,8 +142,9 @@ class Ledger:
                 )
             body = dict(mechanism or {})
             earlier = store.find(connection, run=run, kind="attempt")
-            if earlier and earlier[0].content != body:
-                first = ", ".join(f"{name} {value!r}" for name, value in earlier[0].content.items())
+            steps = [entry.content for entry in earlier if entry.content.get("engine") != QUERIES]
+            if steps and steps[0] != body:
+                first = ", ".join(f"{name} {value!r}" for name, value in steps[0].items())
                 raise InputError(f"the run was started with {first}; resume with the same, or start a new run")
             number = len(earlier)
             store.append(connection, next_entry(store.last(connection), "attempt", body, run=run, attempt=number))

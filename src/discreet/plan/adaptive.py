@@ -18,6 +18,7 @@ from discreet.core.adjacency import Adjacency, Query, Unit
 from discreet.core.errors import InputError
 from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
 from discreet.core.guarantee import Guarantee
+from discreet.plan.before import Before, as_before, check_before
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.history import Knobs
 from discreet.plan.holdout import Holdout, as_holdout
@@ -66,6 +67,7 @@ class AdaptivePlan(Frozen):
     | every         | epochs of a phase: the policy decides when one begins, never inside |
     | counts        | what is bought on private rows after each phase, if the policy needs it |
     | metrics       | metrics on private rows, bought after each phase; policies see them |
+    | before        | queries on the same data that the run answers before its first step |
     | holdout       | the share of all units that is held out of training, for metrics |
     | odometer      | read when the run ends, or what ends it; what it says is ex post |
     | filter        | the budget in the currency that charges are added up in; what does not fit is refused |
@@ -87,6 +89,7 @@ class AdaptivePlan(Frozen):
     every: Positive = 1.0
     counts: Counts | None = None
     metrics: tuple[Metric, ...] = ()
+    before: Before = ()
     holdout: Holdout | None = None
     odometer: Reading | None = None
     filter: RunFilter
@@ -130,10 +133,11 @@ class AdaptivePlan(Frozen):
             metric.name for metric in self.metrics
         }:
             raise InputError(f"the policy looks at {self.policy.metric}, which is not bought; add it to metrics")
-        for bought in (*self.metrics, *(() if self.counts is None else (self.counts,))):
-            self.filter.cost(bought.event)
-            check_reading(self.odometer, self.adjacency, self.unit, [bought.event])
-        check_reading(self.odometer, self.adjacency, self.unit, [self.event(self.start)])
+        check_before(self.before, self.unit, self.clipping)
+        bought = [one.event for one in (*self.metrics, *(() if self.counts is None else (self.counts,)))]
+        for event in (*self.before, *bought):
+            self.filter.cost(event)
+        check_reading(self.odometer, self.adjacency, self.unit, [*self.before, *bought, self.event(self.start)])
 
     @classmethod
     def make(
@@ -154,6 +158,7 @@ class AdaptivePlan(Frozen):
         holdout: float | Holdout | None = None,
         odometer: str | Odometer | Reading | None = None,
         stop_at: float | None = None,
+        before: Sequence[Event] = (),
         **rest: Any,
     ) -> AdaptivePlan:
         """Plan a run within (epsilon, delta), with a filter made for what it is expected to do.
@@ -161,7 +166,7 @@ class AdaptivePlan(Frozen):
         `course`: the events that are expected, by default `most_steps` like the first; it decides how far the budget
         goes, never what is guaranteed. `filter_kind`: by default `rdp-curve` with Poisson sampling, else `gdp`; `zcdp`
         with a line search.
-        `clip_norm`, `clipping`, `odometer` and `stop_at` are those of `Plan.make`.
+        `clip_norm`, `clipping`, `before`, `odometer` and `stop_at` are those of `Plan.make`.
         """
         near, held = parse(Adjacency, "adjacency", adjacency), as_holdout(holdout)
         population = population if held is None else held.training_units(population)
@@ -169,7 +174,8 @@ class AdaptivePlan(Frozen):
         reserve = reserve_for(checks.open_unit("delta", delta), sampling.OVERFLOWS)
         start = _event(sampling, population, Knobs(noise_multiplier, sampling.expected_batch(population)))
         expected = Repeat(start, checks.count("most_steps", most_steps)) if course is None else course
-        made = for_budget(kind, expected, checks.positive("epsilon", epsilon), delta - reserve, near)
+        first = as_before(before)
+        made = for_budget(kind, Compose((*first, expected)), checks.positive("epsilon", epsilon), delta - reserve, near)
         try:
             return cls(
                 adjacency=near,
@@ -182,6 +188,7 @@ class AdaptivePlan(Frozen):
                 delta=delta,
                 most_steps=most_steps,
                 holdout=held,
+                before=first,
                 odometer=as_reading(odometer, stop_at, delta, near, Unit.EXAMPLE),
                 **rest,
             )
@@ -220,7 +227,7 @@ class AdaptivePlan(Frozen):
 
     @property
     def charges(self) -> int:
-        """The same: metrics and counts are among these."""
+        """The same: metrics, counts and the queries before are among these."""
         return self.most_steps
 
     @property
@@ -289,7 +296,7 @@ class AdaptivePlan(Frozen):
 
     def step_at(self, position: int) -> int:
         """The place of a charged step in the schedule of the clip norm; here counts and metrics have places too."""
-        return position
+        return max(0, position - len(self.before))
 
     def with_initial_state(self, digest: str) -> AdaptivePlan:
         """A new plan that declares the state training starts from."""

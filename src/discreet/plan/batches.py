@@ -55,6 +55,18 @@ def noise_phases(noise: Schedule, rates: Phases) -> Phases:
     return merged(found)
 
 
+def spread(
+    noise: float | Sequence[tuple[float, int]] | Schedule, steps: int, rates: Phases
+) -> Sequence[tuple[float, int]]:
+    """(multiplier, steps) of what `Plan.make` takes for noise: a number, such a list, or a schedule."""
+    if isinstance(noise, Schedule):
+        return noise_phases(noise, [(rate, checks.count("steps", count)) for rate, count in rates])
+    phases = noise if isinstance(noise, Sequence) else [(noise, steps)]
+    if any(not isinstance(phase, Sequence) or len(phase) != 2 for phase in phases):
+        raise InputError("plan: noise_multiplier must be a number or a list of (multiplier, steps)")
+    return phases
+
+
 def merged(phases: Sequence[tuple[float, int]]) -> Phases:
     """Equal neighbours as one."""
     return [(value, sum(n for _, n in equal)) for value, equal in itertools.groupby(phases, key=lambda phase: phase[0])]

@@ -1,6 +1,6 @@
-"""In which order a fixed plan releases: the periods of its sampler, and between them the metrics that it buys.
+"""In which order a fixed plan releases: queries before, the periods of its sampler, and between them its metrics.
 
-A place in this order is a charged step: a step of training, or a metric that is bought.
+A place in this order is a charged step: a step of training, a metric that is bought, or a query before the first step.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from discreet.core.errors import BudgetExhausted, LedgerError
+from discreet.core.errors import BudgetExhausted, LedgerError, PrivacyViolation
 from discreet.core.events import Compose, Event, Gaussian, Repeat
 from discreet.plan.batches import overlaid
 from discreet.plan.metrics import Metric, Part
@@ -22,14 +22,26 @@ if TYPE_CHECKING:
     from discreet.plan.plan import NoisePhase, Plan
 
 
+UNANSWERED = "the plan has queries before its first step that the run has not answered; see training.answered_first"
+
+
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """`count` equal events in a row, each of `places` charged steps; `metric` if it is one that is bought."""
+    """`count` equal events in a row, each of `places` charged steps; `metric` if it is one that is bought.
+
+    `before`: it is a query that is answered before the first step.
+    """
 
     event: Event
     count: int
     places: int
     metric: Metric | None = None
+    before: bool = False
+
+    @property
+    def steps(self) -> int:
+        """How many of these places are steps of training."""
+        return self.length if self.metric is None and not self.before else 0
 
     @property
     def length(self) -> int:
@@ -40,7 +52,8 @@ class Stretch:
 @lru_cache(maxsize=32)
 def order(plan: Plan) -> tuple[Stretch, ...]:
     """The whole plan, in order."""
-    return tuple(_with_metrics(plan))
+    first = (Stretch(event, 1, 1, before=True) for event in plan.before)
+    return (*first, *_with_metrics(plan))
 
 
 def first_steps(
@@ -48,7 +61,7 @@ def first_steps(
 ) -> Event:
     """What the first `count` charged steps release of these parts of the data; a period that has begun counts whole.
 
-    Without `steps`: the metrics among them alone.
+    Without `steps`: what is bought among them alone. Queries before the first step are about all parts.
     """
     found: list[Event] = []
     left = count
@@ -58,7 +71,7 @@ def first_steps(
         taken = min(stretch.count, math.ceil(left / stretch.places))
         left -= taken * stretch.places
         part: Part = "training" if stretch.metric is None else stretch.metric.rows
-        if part in parts and (steps or stretch.metric is not None):
+        if stretch.before or (part in parts and (steps or stretch.metric is not None)):
             found.append(Repeat(stretch.event, taken))
     return Compose(tuple(found))
 
@@ -68,7 +81,7 @@ def steps_among(plan: Plan, count: int) -> int:
     found, left = 0, count
     for stretch in order(plan):
         taken = min(stretch.length, left)
-        found, left = found + (taken if stretch.metric is None else 0), left - taken
+        found, left = found + min(taken, stretch.steps), left - taken
     return found
 
 
@@ -78,6 +91,8 @@ def next_block(plan: Plan, position: int) -> tuple[Event, ...]:
     The k-th charged step always uses the k-th of the plan, so what is charged is a prefix of it. A block is whole
     periods, at least one, and a metric belongs to the block of the step before it.
     """
+    if position < len(plan.before):
+        raise PrivacyViolation(UNANSWERED)
     events: list[Event] = []
     room, begin = max(1, plan.block // plan.sampler.period), 0
     for stretch in order(plan):
@@ -114,11 +129,10 @@ def metric_at(plan: Plan, position: int) -> Metric | None:
 def step_at(plan: Plan, position: int) -> int:
     """How many steps of training come before a place."""
     if not plan.metrics:
-        return position
+        return max(0, position - len(plan.before))
     steps = end = 0
     for stretch in order(plan):
-        if stretch.metric is None:
-            steps += min(stretch.length, max(0, position - end))
+        steps += min(stretch.steps, max(0, position - end))
         end += stretch.length
     return steps
 

@@ -20,7 +20,8 @@ from discreet.core.errors import InputError
 from discreet.core.events import Event, Gaussian, Poisson
 from discreet.core.guarantee import Guarantee
 from discreet.plan import order, pricing
-from discreet.plan.batches import RatePhase, check_rates, noise_phases, rate_phases
+from discreet.plan.batches import RatePhase, check_rates, rate_phases, spread
+from discreet.plan.before import Before, as_before, check_before
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.holdout import Holdout, as_holdout
 from discreet.plan.metrics import Metric, check_metrics, units_of
@@ -56,6 +57,7 @@ class Plan(Frozen):
     | rates         | of Poisson sampling, phase by phase, where they change; the first is that of the sampling |
     | noise         | multipliers, phase by phase; their steps add up to the steps of the run |
     | metrics       | metrics on private rows that are bought on the way |
+    | before        | queries on the same data that the run answers before its first step |
     | holdout       | the share of all units that is held out of training, for metrics |
     | odometer      | read when the run ends, or what ends it; what it says is ex post |
     | search        | settings that runs of the plan try, the best of which is released alone |
@@ -75,6 +77,7 @@ class Plan(Frozen):
     noise: Annotated[tuple[NoisePhase, ...], Field(min_length=1)]
     rates: tuple[RatePhase, ...] = ()
     metrics: tuple[Metric, ...] = ()
+    before: Before = ()
     holdout: Holdout | None = None
     odometer: Reading | None = None
     search: Search | None = None
@@ -105,6 +108,7 @@ class Plan(Frozen):
             )
         check_rates(self.rates, self.sampling, self.steps)
         check_metrics(self.metrics, holdout=self.holdout is not None, period=period)
+        check_before(self.before, self.unit, self.clipping)
         check_reading(self.odometer, self.adjacency, self.unit, [stretch.event for stretch in order.order(self)])
         self.clipping.check(self.steps, [phase.multiplier for phase in self.noise])
         if self.search is not None:
@@ -127,6 +131,7 @@ class Plan(Frozen):
         rows_per_unit: int = 1,
         batches: Sequence[tuple[float, int]] | Schedule | None = None,
         metrics: Sequence[Metric] = (),
+        before: Sequence[Event] = (),
         holdout: float | Holdout | None = None,
         odometer: str | Odometer | Reading | None = None,
         stop_at: float | None = None,
@@ -138,20 +143,16 @@ class Plan(Frozen):
         instead (`plan.clipping`). To meet a budget, leave the noise out, or give its shape, and call `calibrate`. With
         `unit="user"`, population and batches count users; a step uses at most `rows_per_unit` rows of each. `batches`
         changes the expected batch of Poisson sampling, by a list of (expected batch, steps) or a schedule. `metrics`
-        are bought at the steps that they name; `holdout` is the share of the population that is never trained on.
-        `odometer` (`renyi`, say) is read at the end; `stop_at` ends the run before it would read more.
+        are bought at the steps that they name; `before`: events that the run answers first (`answered_first`).
+        `holdout` is the share of the population that is never trained on. `odometer` (`renyi`, say) is read at the end;
+        `stop_at` ends the run before it would read more.
         """
         held = as_holdout(holdout)
         population = population if held is None else held.training_units(population)
         rates = [] if batches is None else rate_phases(batches, population, checks.count("steps", steps))
         if rates and isinstance(sampling, PoissonSampling):
             sampling = PoissonSampling(rate=rates[0][0])
-        if isinstance(noise_multiplier, Schedule):
-            epochs = rates or [(1 / sampling.epoch(population), checks.count("steps", steps))]
-            noise_multiplier = noise_phases(noise_multiplier, epochs)
-        phases = noise_multiplier if isinstance(noise_multiplier, Sequence) else [(noise_multiplier, steps)]
-        if any(not isinstance(phase, Sequence) or len(phase) != 2 for phase in phases):
-            raise InputError("plan: noise_multiplier must be a number or a list of (multiplier, steps)")
+        phases = spread(noise_multiplier, steps, rates or [(1 / sampling.epoch(population), steps)])
         try:
             plan = cls(
                 adjacency=(near := parse(Adjacency, "adjacency", adjacency)),
@@ -163,6 +164,7 @@ class Plan(Frozen):
                 noise=tuple(NoisePhase(multiplier=multiplier, steps=count) for multiplier, count in phases),
                 rates=tuple(RatePhase(rate=rate, steps=count) for rate, count in rates),
                 metrics=tuple(metrics),
+                before=as_before(before),
                 holdout=held,
                 odometer=as_reading(odometer, stop_at, delta, near, whose),
                 delta=delta,
@@ -192,7 +194,7 @@ class Plan(Frozen):
 
     @property
     def charges(self) -> int:
-        """How many steps are charged in all: those of training, and one for each metric that is bought."""
+        """How many steps are charged in all: those of training, and one for each metric and each query before."""
         return sum(stretch.length for stretch in order.order(self))
 
     @property

@@ -69,7 +69,8 @@ def calibrated(plan: Plan, epsilon: float) -> Plan:
         bought = order.first_steps(plan, plan.charges, part, steps=False)
         cost = guarantee(bought, delta, plan.adjacency).epsilon
         if not cost < target:
-            raise InputError(f"the metrics alone cost epsilon {cost:.4g} of {epsilon:g}; buy fewer, or with more noise")
+            what = "queries and metrics" if plan.before else "metrics"
+            raise InputError(f"the {what} alone cost epsilon {cost:.4g} of {epsilon:g}; buy fewer, or with more noise")
     scale, _ = calibrate_noise(
         lambda s: order.first_steps(plan.scaled(s), plan.charges, parts[0]), target, delta, plan.adjacency
     )

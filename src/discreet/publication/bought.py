@@ -11,11 +11,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from discreet.core.errors import InputError
+from discreet.publication.before import queries_of
 from discreet.publication.planned import Runs, merged, places, planned, stated, steps_in
 
 _FIELDS = {"kind", "noise", "every", "bound", "rows", "rate"}
 _QUERIES = {"accuracy": "centred_bit", "loss": "loss", "size": "count"}
 _NO_HOLDOUT = ("fixed_size", "shuffle")
+
+BEFORE = "before"
+"""Where a metric has a name, queries before the first step have this."""
 
 
 def metrics_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
@@ -58,11 +62,11 @@ def event_of(metric: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_order(plan: dict[str, Any]) -> list[tuple[dict[str, Any], int, str | None]]:
-    """All events of a fixed plan as (event, how often, name of the metric; None for steps)."""
+    """All events of a fixed plan as (event, how often, name of the metric; None for steps, `BEFORE` for queries)."""
     steps = planned(plan)
     whole, known = steps_in(steps), metrics_of(plan)
     metrics = sorted(known, key=lambda metric: bool(metric["kind"] != "size"))
-    found: list[tuple[dict[str, Any], int, str | None]] = []
+    found: list[tuple[dict[str, Any], int, str | None]] = [(event, 1, BEFORE) for event in queries_of(plan)]
     done = 0
     for event, count in steps:
         size, left = places(event), count
@@ -88,18 +92,19 @@ def parts(plan: dict[str, Any], events: dict[str, Any]) -> list[dict[str, Any]]:
 
     A unit is in the part that its own identifier says. Given what was released before, the other part's releases have
     the same law on both of two neighbours, so that they add nothing to the privacy loss. A replaced unit may change
-    parts: then all count.
+    parts: then all count. Queries before the first step are about both.
     """
     if _share(plan) is None or plan["adjacency"] == "replace_one":
         return [events]
-    held = [(event, count, name is not None and name.startswith("holdout_")) for event, count, name in in_order(plan)]
-    return [
-        {
-            "event": "compose",
-            "of": [{"event": "repeat", "count": n, "of": event} for event, n, out in held if out is side],
-        }
-        for side in (False, True)
-    ]
+    found: list[dict[str, Any]] = []
+    for held in (False, True):
+        of = [
+            {"event": "repeat", "count": count, "of": event}
+            for event, count, name in in_order(plan)
+            if name == BEFORE or (name is not None and name.startswith("holdout_")) is held
+        ]
+        found.append({"event": "compose", "of": of})
+    return found
 
 
 def check_bought(facts: dict[str, Any]) -> tuple[bool, str]:

@@ -176,6 +176,7 @@ def _of_run(plan: Plan | AdaptivePlan) -> tuple[str, ...]:
         holdout=plan.holdout is not None,
         odometer=plan.odometer is not None,
         search=isinstance(plan, Plan) and plan.search is not None,
+        before=bool(plan.before),
     )
 
 

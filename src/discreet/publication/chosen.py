@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from discreet.publication.before import answered, queries_of
 from discreet.publication.bought import event_of, metrics_of
 from discreet.publication.planned import Runs, merged, stated, steps_in
 from discreet.publication.recompute import filters
@@ -48,6 +49,9 @@ def check_events(facts: dict[str, Any]) -> tuple[bool, str]:
     metrics = [event_of(metric) for metric in metrics_of(plan)]
     if runs != charged_runs(facts["ledger"]["entries"]):
         return False, "the events are not those that were charged"
+    if not answered(plan, runs):
+        return False, "the queries that come before the first step are not how the run began"
+    metrics += queries_of(plan)
     for event, _ in runs:
         if not (_is_step(plan, event) or _is_count(plan, event) or event in metrics or _is_choice(plan, event)):
             return False, f"the plan does not allow the event {str(event)[:200]}"

@@ -35,8 +35,10 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """`stretches` in order, `counts`, `metrics` and `choices` bought, and `spent`: (charged, part of a limit) at each
-    change."""
+    """`stretches` in order (queries before them left out); `counts`, `metrics` and `choices` bought.
+
+    `spent`: (charged, part of a limit) at each change.
+    """
 
     stretches: tuple[Stretch, ...]
     counts: int
@@ -62,13 +64,17 @@ def course(facts: Mapping[str, Any]) -> Course:
     budget = filters.from_dict(plan["filter"])
     bought = None if plan["counts"] is None else Counts.model_validate(plan["counts"])
     stretches: list[Stretch] = []
-    counts, metrics, choices, spent, at = 0, 0, 0, start(budget), 0
+    counts, metrics, choices, spent, at, before = 0, 0, 0, start(budget), 0, len(plan.get("before", []))
     shares = [(0, 0.0)]
     for event, count in flatten(from_json(facts["events"])):
         steps = steps_of(event)
-        first = steps[0]
         at, spent = at + count * len(steps), propose(budget, spent, Repeat(event, count)).spent
         shares.append((at, share(budget, spent)))
+        asked = min(before, count)
+        before, count = before - asked, count - asked
+        if count == 0:
+            continue
+        first = steps[0]
         if bought is not None and event == bought.event:
             counts += count
             continue

@@ -21,7 +21,7 @@ from discreet.accounting.meaning import SideBySide, posterior_without_delta, sid
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, NotProved
 from discreet.core.event_json import from_json, to_json
-from discreet.core.events import BoundedRange, Gaussian, flatten, steps_of, tally
+from discreet.core.events import BoundedRange, Event, Gaussian, flatten, steps_of, tally
 from discreet.plan import AdaptivePlan, Plan
 from discreet.publication import figures
 from discreet.publication.card import (
@@ -54,7 +54,9 @@ _QUERIES = {
     "covariance": "covariance matrix, with noise",
     "count": "count, with noise",
     "loss": "sum of clipped losses, centred, with noise",
+    "histogram": "histogram, with noise",
 }
+_ASKED = _QUERIES | {"clipped_sum": "sum of clipped rows, with noise"}
 
 
 def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan) -> str:
@@ -81,6 +83,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan) -> str:
         facts=facts,
         search=search,
         plan=plan,
+        metrics_bought=0 if isinstance(plan, AdaptivePlan) else plan.charges - plan.steps - len(plan.before),
         claim=claim,
         epsilon=epsilon,
         evaluation=final_metrics(facts),
@@ -98,7 +101,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan) -> str:
         attacks=attacks(risk),
         advantage=risk.best.advantage,
         whole_curve=risk.curve is not None,
-        released=released(facts["events"], words),
+        released=released(facts["events"], words, len(plan.before)),
         **(chosen_charts(facts) if isinstance(plan, AdaptivePlan) else charts(facts, plan)),
         accuracy_figure=accuracy_figure(facts),
         tradeoff_figure=Markup(_tradeoff_chart(risk)),
@@ -208,25 +211,31 @@ def _tradeoff_chart(risk: SideBySide) -> str:
     return figures.tradeoff_chart(shares.tolist(), best, budget if risk.curve is not None else None, about)
 
 
-def released(events: dict[str, Any], words: Words = ROW) -> list[dict[str, Any]]:
-    """The stated events in order, one row for each stretch of equal steps."""
+def released(events: dict[str, Any], words: Words = ROW, before: int = 0) -> list[dict[str, Any]]:
+    """The stated events in order, one row for each stretch of equal steps; the first `before` are queries."""
     rows, begin = [], 1
     for event, run in groupby(flatten(from_json(events)), key=lambda part: part[0]):
-        steps = steps_of(event)
-        end = begin + sum(count for _, count in run) * len(steps) - 1
-        row: dict[str, Any] = {"first": begin, "last": end, "draw": who_took_part(event, words), "noise": None}
-        inner = steps[0]
-        if isinstance(inner, Gaussian) and len(set(steps)) == 1:
-            row |= {"what": _QUERIES[inner.query.value], "noise": inner.noise_multiplier}
-        elif isinstance(inner, BoundedRange):
-            row["what"] = (
-                f"choice of a step size by clipped losses, its privacy loss within a range of {inner.epsilon:.3g}"
-            )
-        else:
-            row["what"] = json.dumps(to_json(event))
-        rows.append(row)
-        begin = end + 1
+        length = sum(count for _, count in run) * len(steps_of(event))
+        asked = min(length, max(0, before + 1 - begin))
+        for count, query in ((asked, True), (length - asked, False)):
+            if count:
+                rows.append(_row(event, words, query=query) | {"first": begin, "last": begin + count - 1})
+                begin += count
     return rows
+
+
+def _row(event: Event, words: Words, *, query: bool) -> dict[str, Any]:
+    steps = steps_of(event)
+    inner = steps[0]
+    row: dict[str, Any] = {"draw": who_took_part(event, words), "noise": None}
+    if isinstance(inner, Gaussian) and len(set(steps)) == 1:
+        what = (_ASKED if query else _QUERIES)[inner.query.value]
+        row |= {"what": what, "noise": inner.noise_multiplier}
+    elif isinstance(inner, BoundedRange):
+        row["what"] = f"choice of a step size by clipped losses, its privacy loss within a range of {inner.epsilon:.3g}"
+    else:
+        row["what"] = json.dumps(to_json(event))
+    return row | ({"what": f"before the first step: {row['what']}"} if query else {})
 
 
 def _coarse(epsilon: float) -> float:

@@ -21,7 +21,7 @@ import yaml
 from discreet.core import assumptions
 from discreet.core.adjacency import Unit
 from discreet.core.errors import DiscreetError, InputError
-from discreet.publication import bought, chosen, ex_post, fixed, searched
+from discreet.publication import before, bought, chosen, ex_post, fixed, searched
 from discreet.publication.clipped import check_clipping
 from discreet.publication.planned import Runs, begins_with, merged, stated, steps_in
 from discreet.publication.tensorfile import tensor_digests, tensor_sizes
@@ -119,6 +119,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
             metrics=bool(bought.metrics_of(facts["plan"])),
             holdout=facts["plan"].get("holdout") is not None,
             odometer=facts["plan"].get("odometer") is not None,
+            before=bool(before.queries_of(facts["plan"])),
             search=searched.is_search(facts),
         ),
         *assumptions.clipping(facts["plan"]["clipping"]["kind"], mechanism["float_bits"]),
@@ -241,11 +242,7 @@ def _run_fault(facts: dict[str, Any], record: list[dict[str, Any]]) -> str | Non
         fault = chosen.check_filter(facts, opened[0])
         if fault is not None:
             return fault
-    mechanism = {name: facts["mechanism"][name] for name in ("engine", "float_bits", "noise", "randomness")}
-    attempts = [entry for entry in record if entry["kind"] == "attempt"]
-    if not attempts or any(entry["body"] != mechanism for entry in attempts):
-        return "the run was started with another engine, noise or randomness than the certificate says"
-    return None
+    return before.attempts_fault(facts, record)
 
 
 def _epsilon(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:

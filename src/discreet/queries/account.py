@@ -18,7 +18,7 @@ from discreet.core.event_json import to_json
 from discreet.core.events import Event
 from discreet.core.guarantee import Guarantee
 from discreet.core.release import Receipt
-from discreet.ledger import Ledger
+from discreet.ledger import QUERIES, Ledger
 from discreet.randomness import NOISE_SAMPLERS, RoundedSampler, Stream, SystemStream, new_run_key
 
 
@@ -87,7 +87,7 @@ class Account:
         stream = self.start(0)
         run = self._ledger.open_run(fingerprint, price, self.dataset)
         attempt = self._ledger.start_attempt(
-            run, fingerprint, {"engine": "queries", "noise": self.noise, "randomness": stream.kind}
+            run, fingerprint, {"engine": QUERIES, "noise": self.noise, "randomness": stream.kind}
         )
         (receipt,) = self._ledger.reserve(run, attempt, lambda _charged: [event])
         return Payment(receipt, stream, price)

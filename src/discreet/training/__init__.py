@@ -3,6 +3,7 @@
 from discreet.training.choose import ChosenModel, choose_model
 from discreet.training.early import EarlyStopping
 from discreet.training.engine_options import EngineOptions
+from discreet.training.first import answered_first
 from discreet.training.session import Session, Step
 from discreet.training.trained import Evaluation, Mechanism, Trained
 from discreet.training.training import Training
@@ -20,5 +21,6 @@ __all__ = [
     "Trained",
     "Training",
     "Tuning",
+    "answered_first",
     "choose_model",
 ]

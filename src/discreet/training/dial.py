@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from discreet.accounting.costs import Amounts
 from discreet.core.errors import BudgetExhausted
-from discreet.core.events import Event
+from discreet.core.events import Event, in_order
 from discreet.core.guarantee import ExPost
 from discreet.plan.reading import Reading
 
@@ -24,13 +25,15 @@ class Dial:
 
     def charge(self, events: Iterable[Event]) -> None:
         """Count events that are charged now."""
-        for event in events:
-            self._spent = self._rule.after(self._spent, event)
+        self._spent = self._after(events)
 
     def fitting(self, block: Sequence[Event]) -> tuple[Event, ...]:
-        """As much of the block as keeps the reading within the rule; `BudgetExhausted` if that is nothing."""
+        """As much of the block as keeps the reading within the rule; `BudgetExhausted` if that is nothing.
+
+        Readings never fall, so that of the whole block is enough where it is within the rule.
+        """
         most = self._rule.most
-        if most is None:
+        if most is None or self._rule.read(self._after(block)).epsilon <= most:
             return tuple(block)
         fits, spent = 0, self._spent
         for event in block:
@@ -44,3 +47,7 @@ class Dial:
                 "nothing was charged"
             )
         return tuple(block[:fits])
+
+    def _after(self, events: Iterable[Event]) -> Amounts:
+        """What is spent after these, too; equal neighbours are priced once, and sums of quanta do not round."""
+        return self._rule.after(self._spent, in_order(events))

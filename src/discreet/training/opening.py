@@ -76,7 +76,8 @@ def resumed(folder: RunFolder) -> Iterator[tuple[Opened, Checkpoint | None]]:
 def with_slack_of(engine: Engine, record: Sequence[Entry]) -> Engine:
     """The engine with the float slack of the run's first attempt: measured again, it may come out a bit larger or
     smaller."""
-    bits = next((entry.content.get("float_bits") for entry in record if entry.kind == "attempt"), None)
+    started = (entry.content for entry in record if entry.kind == "attempt" and "float_bits" in entry.content)
+    bits = next((content["float_bits"] for content in started), None)
     if isinstance(bits, int) and engine.float_bits is not None and abs(bits - engine.float_bits) <= 1:
         return replace(engine, float_bits=bits)
     return engine

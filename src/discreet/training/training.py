@@ -28,6 +28,7 @@ from discreet.training.control import Progress
 from discreet.training.early import EarlyStopping
 from discreet.training.engine_options import AUTO, EngineOptions, as_started
 from discreet.training.feasible import check_optimizer, check_plan, parted
+from discreet.training.first import check_answered
 from discreet.training.guard import Guard
 from discreet.training.line_search import Search, check_search
 from discreet.training.noise_check import noise_named, with_noise
@@ -54,7 +55,8 @@ class Training:
     - `public_test`, `public_validation`: pairs of tensors declared public; metrics on them are shown and published. The
       latter is what policies and early stopping look at.
     - `run_dir`: a new folder for the key of the noise, checkpoints and the ledger; nothing in it is for publishing.
-    - `resume`: go on with the run in `run_dir`, in a new attempt with randomness of its own.
+    - `resume`: go on with the run in `run_dir`, in a new attempt with randomness of its own; also with one that has
+      answered the queries before its first step (`answered_first`).
     - `ledger`, `dataset_id`: a ledger (path or postgresql://...) shared by all runs on a data set, and the data set's
       name in it; if it has a budget there, the run must fit. By default the run has a ledger of its own.
     - `geometry`: what gives the scales of a plan that clips in an ellipsoid or a box (`clipping.geometry`). Public.
@@ -302,11 +304,14 @@ class Training:
     def _opened(self) -> Iterator[Opened]:
         """The run, new or resumed, with everything as its last checkpoint has it."""
         if not self._resume:
+            check_answered(self.plan, (), self.noise.name)
             with started(self.folder, self.plan, self._ledger, self._dataset_id, self._on_open) as opened:
                 yield opened
             return
         with resumed(self.folder) as (opened, checkpoint):
-            self.engine = with_slack_of(self.engine, opened.ledger.entries(opened.run))
+            record = opened.ledger.entries(opened.run)
+            check_answered(self.plan, record, self.noise.name)
+            self.engine = with_slack_of(self.engine, record)
             if checkpoint is not None:
                 self._restore(checkpoint)
             yield opened
