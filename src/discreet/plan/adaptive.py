@@ -165,8 +165,7 @@ class AdaptivePlan(Frozen):
 
         `course`: the events that are expected, by default `most_steps` like the first; it decides how far the budget
         goes, never what is guaranteed. `filter_kind`: by default `rdp-curve` with Poisson sampling, else `gdp`; `zcdp`
-        with a line search.
-        `clip_norm`, `clipping`, `before`, `odometer` and `stop_at` are those of `Plan.make`.
+        with a line search. `clip_norm`, `clipping`, `before`, `odometer` and `stop_at` are those of `Plan.make`.
         """
         near, held = parse(Adjacency, "adjacency", adjacency), as_holdout(holdout)
         population = population if held is None else held.training_units(population)

@@ -131,6 +131,21 @@ class Search:
         return Candidates(self._model, {name: directions[one] for name, one in named.items()}, sizes)
 
 
+def search_of(
+    plan: Plan | AdaptivePlan,
+    model: nn.Module,
+    criterion: Criterion,
+    optimizer: torch.optim.Optimizer,
+    data: PrivateData,
+    engine: Engine,
+    chunk: int,
+) -> Search | None:
+    """The line search of a run, if it is one of AGD."""
+    if not isinstance(plan, AdaptivePlan) or not isinstance(optimizer, AGD):
+        return None
+    return Search(plan, model, criterion, optimizer, data, engine, chunk)
+
+
 def check_search(
     plan: Plan | AdaptivePlan,
     optimizer: torch.optim.Optimizer,

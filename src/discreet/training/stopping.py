@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 
@@ -31,3 +32,11 @@ def stop_requests() -> Iterator[Callable[[], int | None]]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def stopped(position: int, charges: int, folder: Path) -> str:
+    """What is said of a run that was interrupted after `position` of its `charges`."""
+    return (
+        f"stopped after step {position} of {charges}; go on with --resume {folder}, or publish what there is with "
+        f"--resume {folder} --finish"
+    )

@@ -17,7 +17,7 @@ from discreet.clipping.state import check_unchanged, combined_digest, hidden_dig
 from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
 from discreet.data import as_private
 from discreet.ledger import Entry, Ledger
-from discreet.methods import AGD, Averaging
+from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream, SystemStream
 from discreet.training.admission import admit
@@ -30,7 +30,7 @@ from discreet.training.engine_options import AUTO, EngineOptions, as_started
 from discreet.training.feasible import check_optimizer, check_plan, parted
 from discreet.training.first import check_answered
 from discreet.training.guard import Guard
-from discreet.training.line_search import Search, check_search
+from discreet.training.line_search import check_search, search_of
 from discreet.training.noise_check import noise_named, with_noise
 from discreet.training.opening import Opened, resumed, started, with_slack_of
 from discreet.training.progress import progress_bar
@@ -38,7 +38,7 @@ from discreet.training.purchases import Purchases
 from discreet.training.rehearsal import rehearse
 from discreet.training.run_folder import RunFolder
 from discreet.training.session import Session
-from discreet.training.stopping import stop_requests
+from discreet.training.stopping import stop_requests, stopped
 from discreet.training.trained import Evaluation, Mechanism, Trained, randomness_of
 from discreet.training.trial import check_public, try_every_row
 from discreet.training.watch import Watch, every_so_often
@@ -181,7 +181,9 @@ class Training:
             progress=self._progress,
             metrics=self._watch.validated,
             released=self._watch.released,
-            search=self._search(),
+            search=search_of(
+                self.plan, self.model, self.criterion, self.optimizer, self.data, self.engine, self.rehearsal.chunk
+            ),
         )
 
     def run(
@@ -213,7 +215,7 @@ class Training:
                 if session.between_blocks or signal is not None:
                     self.save(session)
                 if signal is not None and not session.finished:
-                    raise Interrupted(self._stopped(session), signal)
+                    raise Interrupted(stopped(session.position, self.plan.charges, self.folder.path), signal)
 
             self.take_steps(session, after_step, every, early)
             return self.result(session)
@@ -282,12 +284,6 @@ class Training:
         watch = self._watch
         return Purchases(self.plan, watch.published, self.criterion, self._parts, self.noise, watch.note, watch.bought)
 
-    def _search(self) -> Search | None:
-        plan, optimizer = self.plan, self.optimizer
-        if not isinstance(plan, AdaptivePlan) or not isinstance(optimizer, AGD):
-            return None
-        return Search(plan, self.model, self.criterion, optimizer, self.data, self.engine, self.rehearsal.chunk)
-
     @property
     def mechanism(self) -> Mechanism:
         """What carries the plan out."""
@@ -322,9 +318,3 @@ class Training:
         self.clipping.load_state_dict(checkpoint.clipping or {})
         if checkpoint.progress is not None:
             self._progress = Progress.from_dict(checkpoint.progress)
-
-    def _stopped(self, session: Session) -> str:
-        return (
-            f"stopped after step {session.position} of {self.plan.charges}; go on with --resume {self.folder.path}, or "
-            f"publish what there is with --resume {self.folder.path} --finish"
-        )
