@@ -12,7 +12,19 @@ import torch
 from problems import blobs, linear, tiny_plan, tiny_training
 from torch import nn
 
-from discreet import Adjacency, Gaussian, InputError, Method, NotProved, Poisson, Published, Repeat, account, guarantee
+from discreet import (
+    Adjacency,
+    Compose,
+    Gaussian,
+    InputError,
+    Method,
+    NotProved,
+    Poisson,
+    Published,
+    Repeat,
+    account,
+    guarantee,
+)
 from discreet.accounting import published
 from discreet.accounting.compare import compare
 from discreet.core.events import FixedSize
@@ -156,19 +168,36 @@ def test_it_is_the_inverse_of_the_papers_way_to_sigma(sigma: float) -> None:
     assert best <= min(published.dropout_advanced(sigma, 200, 0.01, 1e-5, share) for share in shares) * 1.01
 
 
-def test_what_the_paper_says_nothing_about_is_refused() -> None:
-    for method in (Method.DROPOUT_AC, Method.DROPOUT_ZCDP):
-        with pytest.raises(NotProved, match="one noise level"):
-            account(Repeat(Poisson(0.1, Gaussian(1.0)), 2), 1e-5, method=method) and account(
-                _two_levels(), 1e-5, method=method
-            )
-        with pytest.raises(NotProved, match="without sampling"):
-            account(Repeat(Gaussian(5.0), 10), 1e-5, method=method)
-        fixed = account(FixedSize(100, 10, Gaussian(8.0)), 1e-5, Adjacency.REPLACE_ONE, method)
-        assert fixed.epsilon == pytest.approx(account(Poisson(0.1, Gaussian(8.0)), 1e-5, method=method).epsilon)
+@pytest.mark.parametrize(
+    ("sigma", "delta", "method", "printed", "certified", "literal"),
+    [
+        (3.23, 1e-4, Method.DROPOUT_ZCDP, 0.32, 0.67, 1.51),
+        (3.23, 1e-6, Method.DROPOUT_ZCDP, 0.50, 0.93, 2.01),
+        (10.88, 1e-4, Method.DROPOUT_AC, 0.34, 0.17, 0.37),
+    ],
+)
+def test_the_table_of_the_page(
+    sigma: float, delta: float, method: Method, printed: float, certified: float, literal: float
+) -> None:
+    """docs/methods/dropout.md, published against certified."""
+    twice, once = (Repeat(Poisson(0.01, Gaussian(factor * sigma)), 20_000) for factor in (2, 1))
+    assert round(account(twice, delta, method=method).epsilon, 2) == printed
+    assert round(guarantee(twice, delta).epsilon, 2) == certified
+    assert round(guarantee(once, delta).epsilon, 2) == literal
+    row = f"| {delta:.0e} | {printed:.2f} | **{certified:.2f}** | {literal:.2f} |".replace("e-0", "e-")
+    assert row in (Path(__file__).parents[2] / "docs" / "methods" / "dropout.md").read_text()
 
 
-def _two_levels() -> Any:
-    from discreet import Compose
+@pytest.mark.parametrize("method", [Method.DROPOUT_AC, Method.DROPOUT_ZCDP])
+def test_what_the_paper_says_nothing_about_is_refused(method: Method) -> None:
+    with pytest.raises(NotProved, match="one noise level"):
+        account(Compose((Poisson(0.1, Gaussian(1.0)), Poisson(0.1, Gaussian(2.0)))), 1e-5, method=method)
+    with pytest.raises(NotProved, match="without sampling"):
+        account(Repeat(Gaussian(5.0), 10), 1e-5, method=method)
 
-    return Compose((Poisson(0.1, Gaussian(1.0)), Poisson(0.1, Gaussian(2.0))))
+
+@pytest.mark.parametrize("method", [Method.DROPOUT_AC, Method.DROPOUT_ZCDP])
+def test_their_sigma_is_noise_over_what_a_replaced_unit_moves(method: Method) -> None:
+    """So that it is the same number whichever adjacency the plan is stated under."""
+    fixed = account(FixedSize(100, 10, Gaussian(8.0)), 1e-5, Adjacency.REPLACE_ONE, method)
+    assert fixed.epsilon == pytest.approx(account(Poisson(0.1, Gaussian(8.0)), 1e-5, method=method).epsilon)

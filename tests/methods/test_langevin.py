@@ -206,6 +206,22 @@ def test_a_plan_with_other_noise_is_refused_before_it_is_charged(name: str, seve
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("norm", [1.0, 0.5])
+def test_where_the_noise_follows_from_the_model_the_first_step_tells(norm: float, tmp_path: Path) -> None:
+    """One norm for each layer: the noise is known when the layers are; a wrong one ends the run in its first step."""
+    model = wide(3)
+    plan = langevin_plan(clip_norm=None, clipping={"per_layer": norm})
+    optimizer = SGLD(model.parameters(), POPULATION, steps=STEPS)
+    before = model.weight.detach().clone()
+    training = tiny_training(tmp_path, plan=plan, model=model, optimizer=optimizer, data=double_blobs())
+    if norm == 1.0:
+        assert training.run().charged_steps == 7
+        return
+    with pytest.raises(InputError, match="the noise of step 1 "):
+        training.run()
+    assert torch.equal(model.weight, before)
+
+
 def test_without_declared_steps_the_noise_decides(tmp_path: Path) -> None:
     """A calibrated plan: the step size is the one for which its noise is that of Langevin dynamics."""
     model = wide(3)
@@ -226,6 +242,10 @@ def test_steps_that_were_lost_leave_a_gap() -> None:
     assert steps.time_of(1.001, after=0) == 1
     with pytest.raises(InputError, match="noise of step 3"):
         steps.time_of(1.0, after=2)
+    with pytest.raises(InputError, match="noise of step 1 "):
+        LangevinSteps(first=1.0, decay=1e-6).time_of(1e-300, after=0)
+    with pytest.raises(InputError, match="noise of step 1 "):
+        LangevinSteps(first=1.0, decay=20.0).time_of(1e300, after=0)
     assert LangevinSteps(first=1.0, decay=0.0).time_of(1.0, after=4) == 5
     assert LangevinSteps(first=1.0, every=5).time_of(1.0, after=3) == 4
 
@@ -239,6 +259,7 @@ def test_steps_that_were_lost_leave_a_gap() -> None:
         (lambda p: SGLD(p, 10, steps={"first": -1.0}), "first"),
         (lambda p: SGLD(p, 10).step(lambda: 0.0), "closure"),
         (lambda p: LangevinSteps(1.0, every=0), "every"),
+        (lambda p: LangevinSteps(1.0, decay=21.0), "decay"),
         (lambda p: LangevinSteps(1.0).noise(3, rate=0.0, clip_norm=1.0), "rate"),
     ],
 )

@@ -13,8 +13,9 @@ from problems import blobs, linear, tiny_training
 from sklearn.metrics import log_loss as sklearn_log_loss
 from torch import Tensor, nn
 
-from discreet import InputError
+from discreet import InputError, Plan, Training
 from discreet.core.errors import Interrupted
+from discreet.data import DATASETS
 from discreet.methods import Posterior, Several, calibration_error, log_loss
 from discreet.randomness import TestStream
 from discreet.training import session as session_module
@@ -173,6 +174,37 @@ def test_bad_options_are_refused(options: dict[str, Any]) -> None:
 def test_nothing_kept_predicts_nothing() -> None:
     with pytest.raises(InputError, match="no iterate is kept"):
         Posterior(linear()).predict(blobs()[0])
+
+
+def test_averaged_predictions_are_better_calibrated_where_iterates_are_noisy(tmp_path: Path) -> None:
+    """Digits at epsilon 1 with steps ten times the best ones, one fixed run. Ten others: log loss 1.22 ± 0.19 and
+    calibration error 0.135 ± 0.023 for the last iterate, 0.52 ± 0.08 and 0.037 ± 0.010 for averaged predictions
+    (benchmarks/posterior.py --large)."""
+    split = DATASETS["digits"](None)
+    assert split.test is not None
+    (x, labels), (test, targets) = split.train, split.test
+    x, test = 10 * nn.functional.normalize(x), 10 * nn.functional.normalize(test)
+    model = nn.Linear(64, 10, bias=False)
+    nn.init.zeros_(model.weight)
+    optimizer = torch.optim.SGD(model.parameters(), lr=10.0)
+    posterior = Posterior(model, most=40, start=40).follow(optimizer)
+    plan = Plan.poisson(population=1437, batch=360, steps=80, clip_norm=1.0, delta=1e-4).calibrate(1.0)
+    Training(
+        plan,
+        model,
+        nn.CrossEntropyLoss(),
+        optimizer,
+        (x, labels),
+        run_dir=tmp_path / "run",
+        stream=TestStream(0),
+    ).run()
+    with torch.no_grad():
+        last = torch.softmax(model(test), 1)
+    mean = posterior.predict(test)
+    assert len(posterior) == 40
+    assert 0.6 < log_loss(last, targets) < 2.0
+    assert log_loss(mean, targets) < 0.75 * log_loss(last, targets)
+    assert calibration_error(mean, targets) < 0.6 * calibration_error(last, targets)
 
 
 def test_calibration_error_by_hand() -> None:

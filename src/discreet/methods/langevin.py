@@ -27,12 +27,13 @@ class LangevinSteps:
 
     def __post_init__(self) -> None:
         checks.positive("langevin: first", self.first)
-        checks.nonnegative("langevin: decay", self.decay)
+        if not checks.nonnegative("langevin: decay", self.decay) <= 20:
+            raise InputError(f"langevin: decay must be at most 20, got {self.decay!r}")
         checks.count("langevin: every", self.every)
 
     def at(self, t: int) -> float:
         """eta of step t, counted from 1."""
-        return self.first / math.pow(t - (t - 1) % self.every, self.decay)
+        return self.first * math.exp(-self.decay * math.log(t - (t - 1) % self.every))
 
     def noise(self, steps: int, *, rate: float, clip_norm: float, temperature: float = 1.0) -> list[tuple[float, int]]:
         """(multiplier, steps) for `Plan(noise_multiplier=...)`: privacy is read off the sampler.
@@ -58,8 +59,8 @@ class LangevinSteps:
 
         Steps of a run that were charged and lost leave gaps.
         """
-        reached = (self.first / eta) ** (1 / self.decay) if self.decay else 0.0
-        t = max(after + 1, min(int(reached), 2**62))
+        reached = math.log(self.first / eta) / self.decay if self.decay else 0.0  # the logarithm of t
+        t = max(after + 1, int(math.exp(min(reached, 40.0))))
         for candidate in (t, t + 1):
             if abs(self.at(candidate) / eta - 1) <= _MATCHES:
                 return candidate
