@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
 
 def expected(recipe: Recipe, plan: Plan | AdaptivePlan) -> float | None:
-    """Seconds, about; None where the recipe does not tell the shape of its data, or its steps cannot be tried."""
+    """Seconds, about, with evaluations where the size of the public data is known.
+
+    None where the recipe does not tell the shape of its data, or its steps cannot be tried.
+    """
     from discreet.cli.job import criterion_for
-    from discreet.training.probe import seconds
+    from discreet.recipes.example import PUBLIC_ROWS
+    from discreet.training.probe import evaluation_seconds, seconds
 
     example = recipe.example()
     if example is None:
@@ -29,7 +33,10 @@ def expected(recipe: Recipe, plan: Plan | AdaptivePlan) -> float | None:
         return model, criterion_for(example[1].is_floating_point()), recipe.build_optimizer(model)
 
     try:
-        return seconds(plan, make, example, engine=recipe.engine, noise=recipe.noise)
+        steps = seconds(plan, make, example, engine=recipe.engine, noise=recipe.noise)
+        every = recipe.evaluate_every or max(1, plan.charges // 20)
+        rows = PUBLIC_ROWS.get(recipe.data, 0) * (plan.charges // every)
+        return steps + (evaluation_seconds(make, example, rows) if rows else 0.0)
     except DiscreetError:  # the run itself will say what is wrong
         return None
 

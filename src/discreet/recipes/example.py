@@ -11,6 +11,9 @@ from torch import Tensor
 SHAPES: Mapping[str, tuple[tuple[int, ...], int]] = {"digits": ((64,), 10), "mnist": ((1, 28, 28), 10)}
 """Shape of an input, and the number of classes, of data sets that are always the same."""
 
+PUBLIC_ROWS: Mapping[str, int] = {"digits": 360, "mnist": 10_000}
+"""How many public test rows these have."""
+
 
 def example(data: str, arguments: Mapping[str, Any]) -> tuple[Tensor, Tensor] | None:
     """(input, target) with a batch axis of length 1; None if neither data set nor model tells the shape.

@@ -34,4 +34,6 @@ def evaluate(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Te
 
 def _row(output: Any, i: int) -> Any:
     """What the model returned for example i, as a batch of one."""
+    if isinstance(output, Tensor):
+        return output[i : i + 1]
     return tree_map_only(Tensor, lambda part: part[i : i + 1], output)

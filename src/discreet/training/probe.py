@@ -16,11 +16,13 @@ from discreet.clipping import Criterion
 from discreet.plan import AdaptivePlan, Plan
 from discreet.plan.clipping import AutomaticClipping, GroupClipping, PerLayerClipping
 from discreet.plan.order import purchases_of
+from discreet.training.evaluation import evaluate
 from discreet.training.training import Training
 
 _STEPS = 3
 _PATIENCE_SECONDS = 5.0
 _ALONE = 32
+_AT_ONCE = 512
 
 Parts = Callable[[], tuple[nn.Module, Criterion, torch.optim.Optimizer]]
 """Makes a new model, its criterion and its optimizer."""
@@ -39,6 +41,16 @@ def seconds(plan: Plan | AdaptivePlan, make: Parts, example: tuple[Tensor, Tenso
     slope = (timed[sizes[-1]] - timed[sizes[0]]) / (sizes[-1] - sizes[0]) if len(timed) > 1 else 0.0
     steps = sum(count * (timed[sizes[0]] + slope * (size - sizes[0])) for size, count in batches)
     return steps + _rows_alone(plan) * _row(make()[0], example[0])
+
+
+def evaluation_seconds(make: Parts, example: tuple[Tensor, Tensor], rows: int) -> float:
+    """About how many seconds it takes to evaluate a model on so many public rows."""
+    model, criterion, _ = make()
+    some = tuple(tensor.expand(_AT_ONCE, *tensor.shape[1:]).contiguous() for tensor in example)
+    evaluate(model, criterion, *some)
+    begin = time.perf_counter()
+    evaluate(model, criterion, *some)
+    return (time.perf_counter() - begin) / _AT_ONCE * rows
 
 
 def _clipping(plan: Plan | AdaptivePlan) -> dict[str, Any]:
