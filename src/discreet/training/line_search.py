@@ -54,8 +54,13 @@ class Candidates:
 
 
 def _laid_out(parameter: Tensor) -> Tensor:
-    """The same numbers, as convolutions and pooling without gradients are fastest: about twice as fast."""
-    return parameter.contiguous(memory_format=torch.channels_last) if parameter.dim() == 4 else parameter
+    """The same numbers, with channels last, where convolutions and pooling are up to three times as fast.
+
+    Copied, because `contiguous` leaves a single channel with strides by which the layout is not recognised.
+    """
+    if parameter.dim() != 4:
+        return parameter
+    return torch.empty_like(parameter, memory_format=torch.channels_last).copy_(parameter)
 
 
 def clipped_losses(losses: Tensor, bound: float) -> Tensor:
