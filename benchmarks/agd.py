@@ -5,8 +5,8 @@ step sizes tried on every row.
     python benchmarks/agd.py digits --rounds 10
 
 One process, one thread, contestants interleaved; a ratio is that of two steps of the same round. Shown are the medians
-of the processor time and of the ratio, with its quartiles. `plain` is a session over the same plan with the policy `Constant` and
-torch.optim.SGD: gradients clipped, noise, update, ledger. `agd` is that and the choice of the step size.
+of the processor time and of the ratio, with its quartiles. `plain` is a session over the same plan with the policy
+`Constant` and torch.optim.SGD: gradients clipped, noise, update, ledger. `agd` is that and the choice of the step size.
 """
 
 from __future__ import annotations
