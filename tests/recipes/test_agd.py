@@ -13,7 +13,7 @@ from discreet.recipes import load_recipe
 
 
 def test_the_digits_by_agd(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """False alarm: five standard deviations below the mean of runs with other seeds."""
+    """Six runs with these settings, on fewer rows, had 92.8 % to 95.3 %; 80 % is far below what noise explains."""
     out = tmp_path / "out"
     code = run(["train", "digits_agd", "--out", str(out), "--set", "evaluate_every=100", "--json"])
     assert code == 0
