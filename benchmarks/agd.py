@@ -6,8 +6,7 @@ step sizes tried on every row.
 
 One process, one thread, contestants interleaved; a ratio is that of two steps of the same round. Shown are the medians
 of the processor time and of the ratio, with its quartiles. `plain` is a session over the same plan with the policy
-`Constant` and
-torch.optim.SGD: gradients clipped, noise, update, ledger. `agd` is that and the choice of the step size.
+`Constant` and torch.optim.SGD: gradients clipped, noise, update, ledger. `agd` is that and the choice of the step size.
 """
 
 from __future__ import annotations

@@ -120,6 +120,21 @@ def test_scores_are_sums_over_rows_however_they_are_cut_and_of_no_rows_zero() ->
     assert torch.equal(line.model.weight, linear().weight)  # type: ignore[arg-type]
 
 
+def test_convolutions_are_the_same_in_the_faster_layout() -> None:
+    """Against the model itself, moved there."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3))
+    line = Candidates(model, {name: torch.randn_like(one) for name, one in model.named_parameters()}, SIZES)
+    inputs, targets = torch.randn(10, 1, 8, 8), torch.arange(10) % 3
+    found = objectives(line, nn.CrossEntropyLoss(), as_private((inputs, targets)), BOUND, 4)
+    for score, size in zip(found, SIZES, strict=True):
+        there = {name: one - size * line.directions[name] for name, one in model.state_dict().items()}
+        with torch.no_grad():
+            output = torch.func.functional_call(model, there, (inputs,))
+        losses = nn.functional.cross_entropy(output, targets, reduction="none").clamp(0, BOUND)
+        assert score * (BOUND / UNITS) == pytest.approx(float(losses.double().sum()), abs=1e-4)
+
+
 def test_the_objective_is_looked_at_without_dropout() -> None:
     class Dropped(nn.Module):
         def __init__(self) -> None:

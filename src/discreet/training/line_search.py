@@ -54,8 +54,13 @@ class Candidates:
 
 
 def _laid_out(parameter: Tensor) -> Tensor:
-    """The same numbers, as convolutions and pooling without gradients are fastest: about twice as fast."""
-    return parameter.contiguous(memory_format=torch.channels_last) if parameter.dim() == 4 else parameter
+    """The same numbers, with channels last, where convolutions and pooling are up to three times as fast.
+
+    Copied, because `contiguous` leaves a single channel with strides by which the layout is not recognised.
+    """
+    if parameter.dim() != 4:
+        return parameter
+    return torch.empty_like(parameter, memory_format=torch.channels_last).copy_(parameter)
 
 
 def clipped_losses(losses: Tensor, bound: float) -> Tensor:
@@ -73,19 +78,19 @@ def objectives(
 ) -> IntArray:
     """The sum of the clipped losses of all rows at each candidate, in units of bound / `UNITS`; exact: shape (k,).
 
-    `chunk` rows are held at a time. `alone`: each is predicted alone, so that its loss depends on no other row, down
-    to the last bit. The model is in evaluation mode and is not changed.
+    `chunk` rows and one copy of the parameters are held at a time. `alone`: each row is predicted alone, so that its
+    loss depends on no other row, down to the last bit. The model is in evaluation mode and is not changed.
     """
     model = candidates.model
     device = next(iter(private_parameters(model).values())).device
-    places = [candidates.parameters(step_size) for step_size in candidates.step_sizes]
-    totals = torch.zeros(len(places), dtype=torch.int64)
+    totals = torch.zeros(len(candidates.step_sizes), dtype=torch.int64)
     with torch.no_grad(), evaluation_mode(model):
         for start in range(0, data.rows, chunk):
             rows = np.arange(start, min(start + chunk, data.rows), dtype=np.int64)
             inputs, targets = (part.to(device) for part in data.fetch(rows))
-            for x, y in _singly(inputs, targets) if alone else ((inputs, targets),):
-                for place, parameters in enumerate(places):
+            for place, step_size in enumerate(candidates.step_sizes):
+                parameters = candidates.parameters(step_size)  # one at a time: there is memory for a chunk and a model
+                for x, y in _singly(inputs, targets) if alone else ((inputs, targets),):
                     totals[place] += _losses(model, parameters, criterion, x, y, bound).sum().cpu()
     return totals.numpy()
 
