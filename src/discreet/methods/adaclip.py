@@ -41,7 +41,7 @@ class AdaClip:
     def bounds(self) -> tuple[float, float]:
         return self.low, self.high
 
-    def scales(self, squares: Tensor) -> Tensor | None:
+    def scales(self, squares: Tensor, error: float) -> Tensor | None:
         """sqrt(s_i), scaled."""
         if not bool((squares > 0).all()):
             return None  # nothing was released yet

@@ -27,15 +27,16 @@ class ADADP:
     | beta      | beta         | scales, in multiples of those that leave the clip norm its meaning |
     | decay     | gamma'       | of the average of squares |
     | threshold | G            | below this variance of sqrt(E') all scales are equal: the clipping is global |
-    | floor     | -            | the least second moment, in multiples of the mean over all numbers |
+    | floor     | -            | the least second moment, in standard deviations of what noise leaves in the average |
 
-    The switch between global and local clipping looks at released values only, so it is post-processing.
+    So numbers that are not clearly seen above the noise have equal scales, and while none is, clipping is global. The
+    switch between global and local clipping looks at released values only, so it is post-processing.
     """
 
     beta: float = 1.2
     decay: float = 0.9
-    threshold: float = 1e-6
-    floor: float = 0.1
+    threshold: float = 0.0
+    floor: float = 1.0
 
     name: ClassVar[str] = "adadp"
     bounds: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
@@ -44,16 +45,18 @@ class ADADP:
         checks.positive("beta", self.beta)
         checks.open_unit("decay", self.decay)
         checks.nonnegative("threshold", self.threshold)
-        checks.open_unit("floor", self.floor)
+        checks.nonnegative("floor", self.floor)
 
-    def scales(self, squares: Tensor) -> Tensor | None:
+    def scales(self, squares: Tensor, error: float) -> Tensor | None:
         """beta sqrt(E' / mean E'), or None for global clipping."""
-        moments = floored(squares, self.floor)
+        moments = floored(squares, self.floor * error)
         if moments is None:
             return None
         roots, mean = moments.sqrt(), float(moments.mean())
         variance = mean - float(roots.mean()) ** 2
-        return roots.mul_(self.beta / math.sqrt(mean)) if variance > self.threshold else None
+        if not variance > max(self.threshold, 1e-12 * mean):  # or nothing but rounding
+            return None
+        return roots.mul_(self.beta / math.sqrt(mean))
 
 
 def adadp(

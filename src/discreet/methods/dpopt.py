@@ -75,12 +75,12 @@ class DPOPT:
     | 1/2   | curvature as AdaGrad sees it | A^(1/8) |
     | 1     | curvature by the empirical Fisher information | all equal: flat clipping |
 
-    `floor` is the least s_i^2 in multiples of their mean, and so bounds h as well.
+    `floor` is that of ADADP: the least s_i^2, which bounds h as well.
     """
 
     power: float = 0.5
     decay: float = 0.9
-    floor: float = 0.01
+    floor: float = 1.0
 
     name: ClassVar[str] = "dpopt"
     bounds: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
@@ -89,11 +89,11 @@ class DPOPT:
         if not -1 <= checks.real("power", self.power) <= 1:
             raise InputError(f"power must be from -1 to 1, got {self.power!r}")
         checks.open_unit("decay", self.decay)
-        checks.open_unit("floor", self.floor)
+        checks.nonnegative("floor", self.floor)
 
-    def scales(self, squares: Tensor) -> Tensor | None:
+    def scales(self, squares: Tensor, error: float) -> Tensor | None:
         """`least_harm`, in the unit that leaves the clip norm its meaning."""
-        moments = floored(squares, self.floor)
+        moments = floored(squares, self.floor * error)
         if moments is None:
             return None
         relative = moments / moments.mean()

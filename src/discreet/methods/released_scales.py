@@ -41,9 +41,10 @@ class Rule(Protocol):
     @property
     def bounds(self) -> tuple[float, float]: ...
 
-    def scales(self, squares: Tensor) -> Tensor | None:
+    def scales(self, squares: Tensor, error: float) -> Tensor | None:
         """Positive scales of shape (numbers,) from the averaged squares, float64 of the same shape, some of which may
-        be negative: noise was subtracted. None: all numbers alike."""
+        be negative: noise was subtracted. `error` is the standard deviation of what the noise leaves in them. None: all
+        numbers alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,9 @@ class ReleasedScales:
         A = decay A + (1 - decay) clip(s^2 (r^2 - n^2) / L^2, bounds)
 
     which is the average of the squared noisy mean gradient minus that of the variance of its noise, with one decay.
+    What the noise leaves in it has variance 2 B, where v is the mean of (s n / L)^2 over all numbers and
+
+        B = decay^2 B + (1 - decay)^2 v^2
     """
 
     def __init__(self, rule: Rule, model: nn.Module, clip_norm: float, kind: Kind = "ellipsoid") -> None:
@@ -82,6 +86,7 @@ class ReleasedScales:
         self._size = self._norm / math.sqrt(numbers) if kind == "box" else 1.0
         self._squares = torch.zeros(numbers, dtype=torch.float64, device=device)
         self._scales = torch.full_like(self._squares, self._size)
+        self._error = 0.0
         self.shaped = False
 
     @property
@@ -107,12 +112,15 @@ class ReleasedScales:
         low, high = self._rule.bounds
         if math.isfinite(low) or math.isfinite(high):
             squares.clamp_(low, high)
-        self._squares.lerp_(squares, 1 - self._rule.decay)
+        keep, fresh = self._rule.decay, 1 - self._rule.decay
+        variance = (noise / divisor) ** 2 * float(self._scales.square().mean())
+        self._error = math.hypot(keep * self._error, fresh * math.sqrt(2) * variance)
+        self._squares.lerp_(squares, fresh)
         self._shape()
 
     def state_dict(self) -> dict[str, Any]:
         """The averages; the scales follow from them."""
-        return {"squares": self._squares.clone(), "learned": self.name}
+        return {"squares": self._squares.clone(), "error": self._error, "learned": self.name}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a state; `InputError` if it is of another method or model."""
@@ -123,11 +131,12 @@ class ReleasedScales:
                 f"not with those of {self.name!r} for {len(self._squares)}; go on with the same"
             )
         self._squares.copy_(squares)
+        self._error = float(state["error"])
         if bool((self._squares != 0).any()):
             self._shape()
 
     def _shape(self) -> None:
-        found = self._rule.scales(self._squares)
+        found = self._rule.scales(self._squares, self._error)
         self.shaped = found is not None
         if found is None:
             self._scales.fill_(self._size)
@@ -135,12 +144,12 @@ class ReleasedScales:
             torch.mul(found, self._size, out=self._scales)
 
 
-def floored(squares: Tensor, floor: float) -> Tensor | None:
-    """Averaged squares as positive second moments: at least `floor` times their mean, where those below zero count as
-    zero; None if there is nothing but zeros."""
+def floored(squares: Tensor, least: float) -> Tensor | None:
+    """Averaged squares as positive second moments: at least `least`, and a millionth of their mean, in which those
+    below zero count as zero; None if there is nothing but zeros."""
     positive = squares.clamp(min=0.0)
-    mean = float(positive.mean())
-    return positive.clamp_(min=floor * mean) if _TINY < mean < 1 / _TINY else None
+    mean = max(float(positive.mean()), least)
+    return positive.clamp_(min=max(least, 1e-6 * mean)) if _TINY < mean < 1 / _TINY else None
 
 
 def keeping_lengths(shape: Tensor, moments: Tensor) -> Tensor:

@@ -21,6 +21,9 @@ _SAFE = 1e7
 _EVEN = 1e6
 """Scales may be so many times apart where squares are formed in single precision."""
 
+_NARROW = 128
+"""Products with so few columns are formed the other way round, which is faster (measured)."""
+
 _LANES = 16
 """Rows are filled up to a multiple of this, as many numbers as a processor takes at once."""
 
@@ -48,7 +51,9 @@ def scaled_squares(a: Tensor, g: Tensor, scale: Tensor) -> Tensor:
         return _in_double(a, g, scale)
     inverse = (least / scale).square_().float()  # from 1e-12 to 1
     a_squares, g_squares = a.square(), g.square()
-    squares = _dot(g_squares @ inverse, a_squares).div_(least**2)
+    narrow = a.shape[1] <= _NARROW
+    products = (inverse.T.contiguous() @ g_squares.T).T if narrow else g_squares @ inverse
+    squares = _dot(products, a_squares).div_(least**2)
     doubtful = ~(_moderate(a_squares) & _moderate(g_squares))
     if bool(doubtful.any()):
         squares[doubtful] = _in_double(a[doubtful], g[doubtful], scale)
