@@ -26,7 +26,7 @@ from discreet.ledger import Ledger
 from discreet.plan import Metric
 from discreet.randomness import TestStream
 from discreet.training import tuning as module
-from discreet.training.trained import Evaluation
+from discreet.training.trained import Bought, Evaluation
 from discreet.training.tuning import score_of
 
 HELD_OUT: dict[str, Any] = {
@@ -291,3 +291,15 @@ def test_scores_are_higher_for_lower_losses_and_never_nan(tmp_path: Path) -> Non
     assert scored(validation_accuracy=0.5) == 0.5
     assert scored(validation_loss=float("nan")) == -float("inf")
     assert LAW.mean == 4
+
+
+def test_a_bought_score_is_the_noisy_sum_so_that_a_small_size_wins_nothing(tmp_path: Path) -> None:
+    metrics = [Metric(noise=2.0, rows="holdout"), Metric(kind="size", noise=2.0, rows="holdout")]
+    trained = tiny_training(tmp_path, plan=tiny_plan(metrics=metrics, holdout=0.3), ids=range(24)).run(progress=False)
+
+    def scored(size: float, accuracy: float) -> float:
+        bought = (Bought(8, "holdout_size", size, 2.0), Bought(9, "holdout_accuracy", accuracy, 0.1))
+        return score_of(replace(trained, bought=bought), "holdout_accuracy", None)
+
+    assert scored(4.0, 1.0) < scored(10.0, 0.9)
+    assert scored(10.0, 0.9) == pytest.approx(4.0)

@@ -55,18 +55,25 @@ class RecipeMetric(Frozen):
 
 
 def priced(
-    metrics: Sequence[RecipeMetric], *, steps: int, epsilon: float | None, delta: float, adjacency: Adjacency
+    metrics: Sequence[RecipeMetric],
+    *,
+    steps: int,
+    epsilon: float | None,
+    delta: float,
+    adjacency: Adjacency,
+    sizes: bool = True,
 ) -> tuple[Metric, ...]:
     """The metrics with their noise.
 
     A row is either trained on or held out. So what is bought on held-out rows costs nothing beside the steps, as long
     as it costs no more than they do: where noise is left out, it is the least for which that holds. How many rows are
-    held out is then bought as well, or the luck of that would outweigh the noise.
+    held out is then bought as well, or the luck of that would outweigh the noise; not so with `sizes` false, where
+    values are compared with each other only, and that luck is the same for all.
     """
     left_out = [metric for metric in metrics if metric.noise is None]
     if not left_out:
         return tuple(metric.with_noise(1.0) for metric in metrics)
-    if not any((metric.rows, metric.kind) == ("holdout", "size") for metric in metrics):
+    if sizes and not any((metric.rows, metric.kind) == ("holdout", "size") for metric in metrics):
         metrics = (*metrics, RecipeMetric(kind="size", rows="holdout"))
     if any(metric.rows == "training" for metric in left_out):
         raise InputError("recipe: a metric on training rows needs noise: what it costs, the steps cannot have")

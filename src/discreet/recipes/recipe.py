@@ -183,8 +183,8 @@ class Recipe(Frozen):
             raise ValueError("give either schedule (fixed beforehand) or adaptive (chosen on the way)")
         return self
 
-    def plan(self) -> Plan | AdaptivePlan:
-        """The plan, its noise calibrated to the budget; an adaptive one has a filter for it."""
+    def plan(self, *, sizes: bool = True) -> Plan | AdaptivePlan:
+        """The plan, its noise calibrated to the budget; an adaptive one has a filter for it. `sizes`: see `priced`."""
         if self.adaptive is not None:
             return self._adaptive_plan(self.adaptive)
         plan = Plan.make(
@@ -199,7 +199,7 @@ class Recipe(Frozen):
             rows_per_unit=self.rows_per_unit,
             noise_multiplier=1.0 if self.schedule is None else schedules.parse(self.schedule),
             batches=schedules.parse(self.batches) if isinstance(self.batches, str) else self.batches,
-            metrics=self._priced(self.epsilon),
+            metrics=self._priced(self.epsilon, sizes=sizes),
             holdout=self.holdout,
             odometer=self.odometer,
             stop_at=self.stop_at,
@@ -211,8 +211,10 @@ class Recipe(Frozen):
         """The metrics of the recipe; if it has none but holds rows out, the accuracy of the last model on these."""
         return self.metrics or (() if self.holdout is None else (RecipeMetric(rows="holdout"),))
 
-    def _priced(self, epsilon: float | None) -> tuple[Metric, ...]:
-        return priced(self.bought, steps=self.steps, epsilon=epsilon, delta=self.delta, adjacency=self.adjacency)
+    def _priced(self, epsilon: float | None, *, sizes: bool = True) -> tuple[Metric, ...]:
+        return priced(
+            self.bought, steps=self.steps, epsilon=epsilon, delta=self.delta, adjacency=self.adjacency, sizes=sizes
+        )
 
     @property
     def _sampling(self) -> Sampling:

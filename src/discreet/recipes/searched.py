@@ -59,7 +59,7 @@ def search_plan(recipe: Recipe, search: Search) -> Plan:
         raise InputError("a search is over runs whose plan is fixed beforehand; leave out adaptive, or use schedule")
 
     def one_run(epsilon: float) -> Plan:
-        plan = recipe.model_copy(update={"epsilon": epsilon}).plan()
+        plan = recipe.model_copy(update={"epsilon": epsilon}).plan(sizes=False)
         assert not isinstance(plan, AdaptivePlan)
         return plan
 

@@ -218,9 +218,16 @@ class Tuning:
 
 
 def score_of(trained: Trained, name: str, early: EarlyStopping | None) -> float:
-    """The score of a trial, higher is better: the last value of the metric, or the best where the best is kept."""
+    """The score of a trial, higher is better: the last value of the metric, or the best where the best is kept.
+
+    Of a metric on private rows it is the noisy sum: where a noisy number of rows divides it, the best value would be
+    that of the trial which found the fewest rows.
+    """
     if is_bought(name):
-        values = [one.value for one in trained.bought if one.metric == name]
+        metric = next(one for one in trained.plan.metrics if one.name == name)
+        sizes = [one.value for one in trained.bought if one.metric == f"{metric.rows}_size"]
+        times = max(1.0, sizes[-1]) if sizes else 1.0
+        values = [(one.value - metric.centre) * times for one in trained.bought if one.metric == name]
         keeps_best = early is not None and early.keep_best and early.metric == name
     else:
         values, keeps_best = [trained.evaluations[-1].metrics[name]], False
