@@ -116,9 +116,7 @@ class Training:
             engine, model, criterion, self.data, classes, plan.rows_per_unit, clips, physical_batch
         )
         self.engine = self.rehearsal.engine
-        for name, public in (("public_test", public_test), ("public_validation", public_validation)):
-            if public is not None:
-                check_public(name, public, classes, data)
+        check_public({"public_test": public_test, "public_validation": public_validation}, classes, data)
         check_plan(plan, model, criterion, self._parts, public_validation is not None)
         check_search(plan, optimizer, model, criterion, self.data, classes, self.engine)
         check_optimizer(optimizer, plan)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -29,16 +31,21 @@ def try_every_row(model: nn.Module, criterion: Criterion, data: PrivateData) -> 
     return classes
 
 
-def check_public(name: str, given: tuple[Tensor, Tensor], classes: int | None, data: object) -> None:
-    """Refuse public data, called `name`, that cannot be evaluated, or that is the private data itself."""
-    try:
-        public = as_private(given)
-        public.check(classes, at_most=len(public))
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
-    data = data.data if isinstance(data, Augmented) else data
-    if isinstance(data, tuple) and any(a.data_ptr() == b.data_ptr() for a, b in zip(given, data, strict=True)):
-        raise InputError(f"{name} is the training data itself, which is private; give data that may be public")
+def check_public(sets: Mapping[str, tuple[Tensor, Tensor] | None], classes: int | None, data: object) -> None:
+    """Refuse public data, by name, that cannot be evaluated, or that is the private data itself."""
+    private = data.data if isinstance(data, Augmented) else data
+    for name, given in sets.items():
+        if given is None:
+            continue
+        try:
+            public = as_private(given)
+            public.check(classes, at_most=len(public))
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from None
+        if isinstance(private, tuple) and any(
+            a.data_ptr() == b.data_ptr() for a, b in zip(given, private, strict=True)
+        ):
+            raise InputError(f"{name} is the training data itself, which is private; give data that may be public")
 
 
 def _try_rows(
