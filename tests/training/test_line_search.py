@@ -167,8 +167,8 @@ def searching(plan: Any, engine: str, data: Any = None) -> Search:
 
 def drawn(search: Search, plan: Any, draws: int, cached: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(line_search_module, "objectives", lambda *_args, **_named: cached)
-    stream, sizes = TestStream(11), plan.search.step_sizes(())
-    found = [search.choose((), Receipt("r", 0, i, plan.search.event), stream) for i in range(draws)]
+    stream, sizes = TestStream(11), plan.line_search.step_sizes(())
+    found = [search.choose((), Receipt("r", 0, i, plan.line_search.event), stream) for i in range(draws)]
     return np.bincount([sizes.index(size) for size in found], minlength=len(sizes))
 
 
@@ -184,8 +184,8 @@ def test_the_choice_is_the_exponential_mechanism(monkeypatch: pytest.MonkeyPatch
     totals = np.array([60.0, 51.0, 57.0, 69.0, 78.0, 63.0, 55.5])  # clipped losses at the seven candidates
     cached = (totals * (UNITS / BOUND)).astype(np.int64)
     counts = drawn(search, plan, 20_000, cached, monkeypatch)
-    assert plan.search is not None
-    law = -plan.search.epsilon / BOUND * totals
+    assert plan.line_search is not None
+    law = -plan.line_search.epsilon / BOUND * totals
     assert fits(counts, law)
     assert not fits(counts, law / 0.9)
 
@@ -198,11 +198,11 @@ def test_scores_are_scaled_by_what_one_row_and_rounding_can_move(
     plan, seen = agd(), []
     monkeypatch.setattr(line_search_module, "noisy_argmax", lambda scaled, *_rest: seen.append(scaled) or 0)
     search = searching(plan, engine)
-    assert search.choose((), Receipt("r", 0, 0, plan.search.event), TestStream(1)) == 0.0  # type: ignore[union-attr]
-    line = Candidates(search._model, search._candidates(()).directions, plan.search.step_sizes(()))  # type: ignore[union-attr]
+    assert search.choose((), Receipt("r", 0, 0, plan.line_search.event), TestStream(1)) == 0.0  # type: ignore[union-attr]
+    line = Candidates(search._model, search._candidates(()).directions, plan.line_search.step_sizes(()))  # type: ignore[union-attr]
     whole = objectives(line, nn.CrossEntropyLoss(), as_private(blobs()), BOUND, 24, alone=engine == "exact")
-    assert plan.search is not None
-    assert seen[0] == pytest.approx(-plan.search.epsilon / wider * (whole / UNITS), rel=1e-12)
+    assert plan.line_search is not None
+    assert seen[0] == pytest.approx(-plan.line_search.epsilon / wider * (whole / UNITS), rel=1e-12)
 
 
 def test_a_choice_is_made_by_its_own_receipt_only() -> None:
@@ -236,9 +236,9 @@ def test_a_run_charges_each_gradient_with_its_choice_and_ends_within_its_budget(
     training = agd_training(tmp_path, plan=agd(epsilon=6.0))
     trained = training.run()
     plan = training.plan
-    assert plan.search is not None  # type: ignore[union-attr]
+    assert plan.line_search is not None  # type: ignore[union-attr]
     events, amounts = charged(tmp_path)
-    assert events[1::2] == [plan.search.event] * (len(events) // 2)  # type: ignore[union-attr]
+    assert events[1::2] == [plan.line_search.event] * (len(events) // 2)  # type: ignore[union-attr]
     assert [event.noise_multiplier for event in events[::2]] == released  # type: ignore[union-attr]
     assert amounts == plan.filter.cost(Compose(tuple(events)))  # type: ignore[union-attr]
     assert 0.5 * plan.filter.limits[0] < amounts[0] <= plan.filter.limits[0]  # type: ignore[union-attr]
@@ -253,7 +253,7 @@ def test_a_run_charges_each_gradient_with_its_choice_and_ends_within_its_budget(
     for i, precision in enumerate(precisions):
         assert precision / precisions[0] == pytest.approx(budget, rel=1e-6)
         if i < len(sizes) and sizes[i] == 0:
-            budget *= 1 + plan.search.growth  # type: ignore[union-attr]
+            budget *= 1 + plan.line_search.growth  # type: ignore[union-attr]
 
 
 def test_it_learns(tmp_path: Path) -> None:

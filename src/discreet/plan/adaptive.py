@@ -23,13 +23,13 @@ from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.history import Knobs
 from discreet.plan.holdout import Holdout, as_holdout
 from discreet.plan.line_search import LineSearch
+from discreet.plan.line_search_admission import check_search, usual_filter
 from discreet.plan.metrics import Metric, check_metrics, units_of
 from discreet.plan.plan import Delta, Positive
 from discreet.plan.policies import Policy, as_policy
 from discreet.plan.reading import Reading, as_reading, check_reading
 from discreet.plan.run_filter import RunFilter, StepFilter, for_budget, loosened
 from discreet.plan.sampling import Count, Draw, NoSampling, PoissonSampling, Rate, ShuffleSampling
-from discreet.plan.search_admission import check_search, usual_filter
 from discreet.plan.slack import covers, reserve_for
 from discreet.plan.validation import Frozen, explain, fingerprint
 from discreet.sampling import EveryoneSampler, PoissonSampler, Sampler
@@ -210,7 +210,7 @@ class AdaptivePlan(Frozen):
         return Knobs(self.noise, self.sampling.expected_batch(self.population))
 
     @property
-    def search(self) -> LineSearch | None:
+    def line_search(self) -> LineSearch | None:
         """The choice of a step size after every step, if the policy is one."""
         return self.policy if isinstance(self.policy, LineSearch) else None
 
@@ -257,7 +257,7 @@ class AdaptivePlan(Frozen):
         With the choice of its size, if there is a line search. Refuses knobs that cannot be.
         """
         event = self.event(knobs)
-        return self.filter.cost(event if self.search is None else Compose((event, self.search.event)))
+        return self.filter.cost(event if self.line_search is None else Compose((event, self.line_search.event)))
 
     def event(self, knobs: Knobs) -> Event:
         """What one period of the sampler (a step, or an epoch of disjoint batches) releases with these knobs."""
@@ -281,8 +281,8 @@ class AdaptivePlan(Frozen):
     def block_of(self, knobs: Knobs, position: int, left: int) -> tuple[Event, ...]:
         """The events of the next block when `position` is charged and the phase has `left` steps; () at the end."""
         event = self.event(knobs)
-        if self.search is not None:  # a gradient is paid for together with the choice that needs it
-            return (event, self.search.event) if position + 2 <= self.most_steps else ()
+        if self.line_search is not None:  # a gradient is paid for together with the choice that needs it
+            return (event, self.line_search.event) if position + 2 <= self.most_steps else ()
         period = self.draw_of(event).sampler.period
         room = min(left, self.most_steps - position) // period
         return (event,) * max(0, min(room, max(1, self.block // period)))

@@ -135,7 +135,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
             *assumptions.general(plan.unit),
             *_of_run(plan),
             *assumptions.clipping(plan.clipping.kind, mechanism.float_bits),
-            *assumptions.choices(isinstance(plan, AdaptivePlan) and plan.search is not None, mechanism.float_bits),
+            *assumptions.choices(isinstance(plan, AdaptivePlan) and plan.line_search is not None, mechanism.float_bits),
             *mechanism.assumptions,
         ],
         "model": {

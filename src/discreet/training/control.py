@@ -97,7 +97,7 @@ class Control:
 
     def _close(self, knobs: Knobs, reserve: Reserve, position: int) -> int:
         """Note what is public of the phase that is over, and buy what is private; return what is charged then."""
-        if self.plan.search is not None:  # which looks at nothing but its own choices
+        if self.plan.line_search is not None:  # which looks at nothing but its own choices
             self.progress.phases.append(Phase(position, knobs, step_size=self.progress.step_size))
             self.progress.knobs = self.progress.step_size = None
             return position

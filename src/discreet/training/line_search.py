@@ -108,8 +108,8 @@ class Search:
         engine: Engine,
         chunk: int,
     ) -> None:
-        assert plan.search is not None
-        self._policy: LineSearch = plan.search
+        assert plan.line_search is not None
+        self._policy: LineSearch = plan.line_search
         self._model, self._criterion, self._optimizer, self._data = model, criterion, optimizer, data
         self._chunk, self._alone = chunk, engine.error is None
         rows = plan.sampling.largest_batch(plan.population)
@@ -161,7 +161,7 @@ def check_search(
     engine: Engine,
 ) -> None:
     """Refuse a plan and an optimizer that do not belong together, and a model whose losses round too much."""
-    search = plan.search if isinstance(plan, AdaptivePlan) else None
+    search = plan.line_search if isinstance(plan, AdaptivePlan) else None
     if search is not None and not isinstance(optimizer, AGD):
         raise InputError(
             "the plan chooses its step sizes by a line search; train with discreet.methods.AGD(model.parameters())"

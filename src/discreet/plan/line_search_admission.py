@@ -25,7 +25,7 @@ def usual_filter(sampling: object, policy: object) -> str:
 
 def check_search(plan: AdaptivePlan) -> None:
     """Refuse a plan with a line search that no proof covers, or in which a gradient could not be reused."""
-    if plan.search is None:
+    if plan.line_search is None:
         return
     if not isinstance(plan.sampling, NoSampling):
         raise InputError(
