@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -117,24 +116,18 @@ def factor_of_one(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "decide", decide)
 
 
-def unusable_rows_summed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ghost, "_filled", lambda rows, usable: rows)
-    patch.setattr(ghost, "clipped_sums", lambda *args: dict.fromkeys(dict(args[0].named_parameters()), torch.nan))
-
-
 def gradients_of_one_output_only(patch: pytest.MonkeyPatch) -> None:
     """Calls that share parameters are measured one by one."""
     patch.setattr(backward, "_groups", lambda calls: [[call] for call in calls])
 
 
 def weights_left_out(patch: pytest.MonkeyPatch) -> None:
-    real = ghost._weighted_sums
-
-    def weighted_sums(*args: Any) -> dict[str, Tensor]:
-        *others, groups = args
-        return real(*others, [(names, torch.ones_like(weights)) for names, weights in groups])
-
-    patch.setattr(ghost, "_weighted_sums", weighted_sums)
+    real = ghost.total_of
+    patch.setattr(
+        ghost,
+        "total_of",
+        lambda held, parameter, weights, *more: real(held, parameter, torch.ones_like(weights), *more),
+    )
 
 
 FAULTS: list[tuple[Plant, Check]] = [
@@ -159,7 +152,7 @@ FAULTS_OF_GHOST: list[tuple[Plant, Check]] = [
     (clip_norm_stored_twice, check_bound),
     (cross_term_dropped, check_agreement),
     (gradients_of_one_output_only, check_agreement),
-    (unusable_rows_summed, check_bound),
+    (infinities_kept, check_bound),
     (weights_left_out, check_bound),
     (hook_left_behind, check_hooks),
     (factor_of_one, check_bound),

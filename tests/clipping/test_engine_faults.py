@@ -167,7 +167,6 @@ def infinities_kept(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(base.Rule, "drop", lambda self, unusable: None)
     patch.setattr(base.Formed, "drop", lambda self, unusable: None)
     patch.setattr(Tensor, "masked_fill", lambda self, mask, value: self)
-    patch.setattr(ghost, "_filled", lambda rows, usable: rows)
 
 
 def chunk_lost(patch: pytest.MonkeyPatch) -> None:

@@ -56,8 +56,6 @@ def test_every_engine_gives_the_defined_sum(name: str, way: str, data: st.DataOb
     for key, engine in ENGINES.items():
         if key == "vmap" and name in NOT_BY_VMAP:
             continue  # torch.func cannot run all of these modules
-        if key == "ghost" and any(getattr(module, "scale_grad_by_freq", False) for module in model.modules()):
-            continue  # which mixes the examples of its second pass, and is refused
         found = engine.clipped_sum(model, criterion, inputs, targets, clip)
         assert set(found) == set(wanted)
         assert apart(found, wanted) <= TOLERANCE[key] * len(inputs) * clip.spread

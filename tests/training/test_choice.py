@@ -190,21 +190,19 @@ def test_dropout_is_on_while_the_two_passes_are_compared(tmp_path: Path, monkeyp
     model = nn.Sequential(nn.Dropout(0.5), linear())
     assert tiny_training(tmp_path / "a", model=model, engine="ghost").engine.name == "ghost"
     monkeypatch.setattr(Generators, "rewind", lambda self: None)
-    monkeypatch.setattr(Generators, "agree", lambda self, other: True)
     with pytest.raises(UnsupportedModel, match="would see different ones"):
         tiny_training(tmp_path / "b", model=model, engine="ghost")
 
 
-def test_the_slack_of_ghost_is_that_of_clipped_gradients(tmp_path: Path) -> None:
-    """A gradient that cancels before a normalisation: rounding differs between passes where weights are not one."""
+def test_the_slack_of_ghost_is_that_of_book_keeping(tmp_path: Path) -> None:
+    """Also where a gradient cancels before a normalisation."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Unflatten(1, (1, 4)), nn.Conv1d(1, 1, 1), nn.GroupNorm(1, 1), nn.Flatten(), linear())
     bits = [
         tiny_training(tmp_path / name, model=model, engine=name).engine.float_bits for name in ("bookkeeping", "ghost")
     ]
     assert bits[0] is not None
-    assert bits[1] is not None
-    assert bits[1] < bits[0] <= 20
+    assert bits[1] == bits[0] <= 20
 
 
 AUTOCAST = EngineOptions(autocast=torch.bfloat16)
@@ -227,7 +225,7 @@ def test_ghost_is_refused_under_autocast_and_in_half_precision(tmp_path: Path) -
     with pytest.raises(UnsupportedModel, match="with autocast use engine='bookkeeping'"):
         tiny_training(tmp_path, engine=EngineOptions("ghost", autocast=torch.bfloat16))
     inputs, targets = blobs()
-    with pytest.raises(UnsupportedModel, match="bfloat16, in which the two passes"):
+    with pytest.raises(UnsupportedModel, match="bfloat16, and the engine 'ghost' computes in single or double"):
         tiny_training(tmp_path, model=linear().bfloat16(), data=(inputs.bfloat16(), targets), engine="ghost")
 
 
@@ -303,5 +301,5 @@ def test_a_certificate_of_ghost_is_accepted_and_says_what_is_assumed(tmp_path: P
     publish(trained, tmp_path / "out")
     facts = json.loads((tmp_path / "out" / "certificate.json").read_text())
     assert facts["mechanism"]["engine"] == "ghost"
-    assert any("second pass with weights from the norms of a first one" in text for text in facts["assumptions"])
+    assert any("second pass that measures again what it adds up" in text for text in facts["assumptions"])
     assert verify(tmp_path / "out").accepted

@@ -27,20 +27,22 @@ class Accumulator:
         if bit:
             self._shapes[BIT] = (1,)
         self._totals: dict[str, Array] = {}
+        self._own: set[str] = set()  # whose totals lie in memory that was made here, and that alone is written to
         self._handed_over = False
 
     def add(self, sums: Mapping[str, Tensor]) -> None:
-        """Add the clipped sums of one chunk, in float64, and take their memory over; those of the first stay as
-        they are until others are added, or they are rounded."""
+        """Add the clipped sums of one chunk, in float64. Those of the first are kept as they are, and never written
+        to: autograd may have given one tensor for several parameters."""
         for name in self._shapes:
             part = sums[name].detach().cpu().numpy()
             before = self._totals.get(name)
             if before is None:
                 self._totals[name] = part
-            elif before.dtype == np.float64 and before.flags.writeable:
+            elif name in self._own:
                 before += part
             else:
-                self._totals[name] = before.astype(np.float64) + part
+                self._totals[name] = np.add(before, part, dtype=np.float64)
+                self._own.add(name)
 
     def total(self, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
         """The sum, rounded to the grid once, with its sensitivity in exact arithmetic. It is handed over: nothing can
@@ -57,10 +59,7 @@ class Accumulator:
         if (BIT in self._shapes) != (clip.bit > 0):
             raise PrivacyViolation("the clip has a bit and the sum has none, or the other way round")
         self._handed_over = True
-        totals = {
-            name: np.asarray(self._totals[name] if name in self._totals else np.zeros(shape), order="C")
-            for name, shape in self._shapes.items()
-        }
+        totals = {name: self._settled(name, shape) for name, shape in self._shapes.items()}
         if engine.error is None:
             on_grid = {name: total.astype(np.float64, copy=False) for name, total in totals.items()}
             return ClippedSum(on_grid, clip.sensitivity, clip.grid)
@@ -68,3 +67,11 @@ class Accumulator:
         slack = 2 * engine.error * clip.spread * largest_batch
         sensitivity = (clip.sensitivity + slack + clip.grid * math.sqrt(dimension)) * (1 + 2.0**-50)
         return ClippedSum({name: rounded(total, clip.grid) for name, total in totals.items()}, sensitivity, clip.grid)
+
+    def _settled(self, name: str, shape: tuple[int, ...]) -> Array:
+        """The total, in memory that may be written to, or in single precision, which is widened elsewhere."""
+        if name not in self._totals:
+            return np.zeros(shape)
+        total = self._totals[name]
+        as_given = name not in self._own and total.dtype != np.float32
+        return np.array(total, order="C") if as_given else np.asarray(total, order="C")

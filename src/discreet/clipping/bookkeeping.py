@@ -53,7 +53,7 @@ def clipped_sums(
     def measure(group: list[Call]) -> None:
         with torch.no_grad(), full_precision(device):
             found, lengths = measured(parameters, group, units, clip)
-        for one in _rules(found):
+        for one in rules_of(found):
             one.settle(rows=clip.scales is not None)
         shares.update(found)
         squares.update(lengths)
@@ -66,14 +66,15 @@ def clipped_sums(
         none = torch.zeros(count, dtype=torch.float64, device=inputs.device)
         squares = {name: squares.get(name, none) for name in parameters}
         decision = decide(clip, counted(squares, units), sizes(parameters))
-        decision = for_chunk(decision, parameters, units, cut_off=clip.scales is None)  # else `_total` looks for itself
+        # With scales, `total_of` looks after small weights itself.
+        decision = for_chunk(decision, parameters, units, cut_off=clip.scales is None)
         spoilt = bool(decision.unusable.any())
-        for one in _rules(shares):
+        for one in rules_of(shares):
             one.check()
             if spoilt:
                 one.drop(decision.unusable)
         sums = {
-            name: _total(shares.pop(name, []), parameter, decision.weights[name].to(parameter.device), clip, name)
+            name: total_of(shares.pop(name, []), parameter, decision.weights[name].to(parameter.device), clip, name)
             for name, parameter in parameters.items()
         }
         return sums | summed_bits(decision)
@@ -89,7 +90,8 @@ def measured(
     return shares, {name: _squares(held, scales.get(name)) for name, held in shares.items()}
 
 
-def _rules(shares: dict[str, list[Share]]) -> list[Rule]:
+def rules_of(shares: dict[str, list[Share]]) -> list[Rule]:
+    """All rules that have a share, each once."""
     return list({id(one): one for held in shares.values() for one, _ in held}.values())
 
 
@@ -170,7 +172,7 @@ def _rows(held: list[Share], part: int = 1) -> Iterator[Tensor]:
         yield rows
 
 
-def _total(held: list[Share], parameter: nn.Parameter, weights: Tensor, clip: Clip, name: str) -> Tensor:
+def total_of(held: list[Share], parameter: nn.Parameter, weights: Tensor, clip: Clip, name: str) -> Tensor:
     """The clipped sum for the parameter called `name`, in the scales of the clip."""
     if not held:
         return torch.zeros(parameter.shape, dtype=torch.float64, device=parameter.device)

@@ -85,7 +85,7 @@ def _recording(owners: list[Owner]) -> Iterator[list[Call]]:
             handles.append(owner.module.register_forward_hook(_recorder(owner, calls), with_kwargs=True, prepend=True))
             if owner.rule.replays or issubclass(owner.rule, Vectorised):
                 before, after = _watch_generator(owner, calls)
-                handles.append(owner.module.register_forward_pre_hook(before))
+                handles.append(owner.module.register_forward_pre_hook(before, with_kwargs=True))
                 handles.append(owner.module.register_forward_hook(after))
         yield calls
     finally:
@@ -104,7 +104,7 @@ def _recorder(owner: Owner, calls: list[Call]) -> Callable[..., Any]:
                 owner=owner,
                 args=args,
                 kwargs=kwargs,
-                versions=[leaf._version for leaf in leaves],
+                versions=_versions(args, kwargs),
                 inputs=[get_gradient_edge(leaf) for leaf in leaves if leaf.requires_grad],
                 outputs=[get_gradient_edge(part) if part.requires_grad else None for part in parts],
                 shapes=[part.shape for part in (*leaves[:1], *parts[:1])],
@@ -121,14 +121,19 @@ def _alias(tensor: Tensor) -> Tensor:
 
 def _watch_generator(owner: Owner, calls: list[Call]) -> tuple[Callable[..., None], Callable[..., None]]:
     """Hooks that remember where the random numbers of a module start, or refuse it if it cannot be run again with the
-    same ones."""
-    states: list[Tensor] = []
+    same ones, and on the same input."""
+    states: list[tuple[Tensor, list[int]]] = []
 
-    def before(*_: object) -> None:
-        states.append(_generator(owner.module))
+    def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        states.append((_generator(owner.module), _versions(args, kwargs)))
 
     def after(*_: object) -> None:
-        state = states.pop()
+        state, versions = states.pop()
+        if calls[-1].versions != versions:
+            raise UnsupportedModel(
+                f"{owner.described} overwrites its own input, so it cannot be run on it again; remove the operation in "
+                "place (inplace=True, +=)"
+            )
         if owner.rule.replays:
             calls[-1].generator = state
         elif not torch.equal(state, _generator(owner.module)):
@@ -158,11 +163,16 @@ def _check_axes(call: Call, examples: int) -> None:
 
 
 def _check_versions(call: Call) -> None:
-    if [leaf._version for leaf in tensors_in((call.args, call.kwargs) if call.kwargs else call.args)] != call.versions:
+    if _versions(call.args, call.kwargs) != call.versions:
         raise UnsupportedModel(
             f"an input of {call.owner.described} was overwritten after the module had read it; "
             "remove the operation in place (inplace=True, +=)"
         )
+
+
+def _versions(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
+    """How often each tensor that a module is given was written to."""
+    return [leaf._version for leaf in tensors_in((args, kwargs) if kwargs else args)]
 
 
 def _check_routes(owners: list[Owner], loss: Tensor, calls: list[Call]) -> None:

@@ -22,9 +22,5 @@ class Generators:
         for device, state in zip(self._devices, others, strict=True):
             torch.cuda.set_rng_state(state, device)
 
-    def agree(self, other: Generators) -> bool:
-        """Whether the generators were at the same places when `other` was made."""
-        return all(torch.equal(one, two) for one, two in zip(self._states, other._states, strict=True))
-
     def _now(self) -> list[Tensor]:
         return [torch.get_rng_state(), *(torch.cuda.get_rng_state(device) for device in self._devices)]

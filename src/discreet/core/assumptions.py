@@ -147,8 +147,8 @@ _ENGINES = {
     "ReLU, can break it. The engine 'exact' does not need this.",
     "ghost": "The modules of the model treat every example as if it were alone in its batch. (Checked before the "
     "first step by type and, on random data, by changing examples one at a time.) Floating point, an assumption about "
-    "this data and not a theorem: the sum of a chunk, as computed in a second pass with weights from the norms of a "
-    "first one, differs by at most 2^-{bits} of the clip norm per unit on average from a sum of terms that depend on "
+    "this data and not a theorem: the sum of a chunk, as computed in a second pass that measures again what it adds "
+    "up, differs by at most 2^-{bits} of the clip norm per unit on average from a sum of terms that depend on "
     "one unit each and are not longer than the clip norm; the sensitivity is enlarged by twice that for every unit of "
     "the largest batch. Rows made for the purpose, whose gradients cancel or which sit where rounding decides the "
     "branch of a ReLU, can break it. The engine 'exact' does not need this.",

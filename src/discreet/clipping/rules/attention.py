@@ -65,9 +65,6 @@ class AttentionRule(Rule):
         parts = [one.squares(kind) for one, kind in self._linear(name)]
         return torch.stack(parts).sum(0)
 
-    def reach(self, name: str) -> Tensor:
-        return torch.stack([one.reach(kind) for one, kind in self._linear(name)]).sum(0)
-
     def total(self, name: str, weights: Tensor) -> Tensor:
         return torch.cat([one.total(kind, weights) for one, kind in self._linear(name)])
 

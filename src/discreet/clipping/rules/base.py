@@ -102,10 +102,6 @@ class Rule(ABC):
         """
         return self.squares(name).sqrt()
 
-    def reach(self, name: str) -> Tensor:
-        """The same, or somewhat more, of the terms of which a backward pass would make it: float64, shape (batch,)."""
-        return self.lengths(name)
-
     def drop(self, unusable: Tensor) -> None:
         """Forget what was captured of the examples marked in `unusable`, shape (batch,): a zero weight would not do,
         because zero times infinity is not zero."""

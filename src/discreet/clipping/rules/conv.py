@@ -19,7 +19,7 @@ from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 from discreet.clipping.rules import base
 from discreet.clipping.rules.base import Formed, rule
 from discreet.clipping.rules.linear import MANY, gram_and_rounding
-from discreet.clipping.rules.numbers import blank, norms_of, scaled
+from discreet.clipping.rules.numbers import blank, scaled
 
 _WEIGHT_OF: dict[int, Callable[..., Tensor]] = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
 
@@ -66,15 +66,6 @@ class Convolution(Formed):
             squares = gram_and_rounding(columns.transpose(1, 2), points.transpose(1, 2))
             parts.append(squares.view(-1, self._groups).sum(1))
         return torch.cat(parts)
-
-    def reach(self, name: str) -> Tensor:
-        """By the inequality of Cauchy and Schwarz; every number of the source is in as many windows as a kernel has
-        places, at most."""
-        values = norms_of(self._values.flatten(1), 1)
-        if name == "bias":
-            return values * math.sqrt(self._places)
-        kernel = math.prod(self.module.get_parameter("weight").shape[2:])
-        return values * norms_of(self._source.flatten(1), 1) * math.sqrt(kernel)
 
     def total(self, name: str, weights: Tensor) -> Tensor:
         if name in self.formed:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.rules.base import Rule, refuse, rule
-from discreet.clipping.rules.numbers import blank, norms_of, squared_norms, wide
+from discreet.clipping.rules.numbers import blank, squared_norms, wide
 from discreet.clipping.rules.tables import alike, checked_tokens, token_squares, token_table
 from discreet.clipping.rules.tokens import EqualTokens
 from discreet.clipping.units import Units
@@ -59,11 +59,6 @@ class EmbeddingRule(Rule):
         squares = torch.zeros(self.examples, dtype=torch.float64, device=sums.device)
         squares.index_add_(0, groups.examples, squared_norms(sums))
         return squares if self.factors is None else squares * squared_norms(self.gradient)
-
-    def reach(self, name: str) -> Tensor:
-        if self.factors is None:
-            return norms_of(self.gradient, 2).sum(1)
-        return norms_of(self.gradient, 1) * self.factors.double().abs().sum(1)
 
     def total(self, name: str, weights: Tensor) -> Tensor:
         if self._on_processor:

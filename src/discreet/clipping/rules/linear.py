@@ -86,10 +86,6 @@ class LinearRule(Rule):
         a, g = self._positions()
         return super().lengths(name) if name == "bias" or a.shape[1] == 1 else outer_lengths(a, g)
 
-    def reach(self, name: str) -> Tensor:
-        a, g = self._positions()
-        return norms_of(g, 2).sum(1) if name == "bias" else outer_lengths(a, g)
-
     def scaled_squares(self, name: str, scale: Tensor) -> Tensor | None:
         a, g = self._positions()
         if name == "bias":

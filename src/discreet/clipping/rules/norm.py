@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from discreet.clipping.rules.base import Formed, refuse, rule
-from discreet.clipping.rules.numbers import norms_of, wide
+from discreet.clipping.rules.numbers import wide
 
 
 class Affine(Formed):
@@ -35,11 +34,6 @@ class Affine(Formed):
         if "bias" in self.trained:
             rows["bias"] = gradient.sum(axes) if axes else gradient
         return rows
-
-    def reach(self, name: str) -> Tensor:
-        product = self.normalised(self.activation) * self.gradient if name == "weight" else self.gradient
-        places = math.prod(self.gradient.shape[axis] for axis in self.positions())
-        return norms_of(product.flatten(1), 1) * math.sqrt(places)  # by the inequality of Cauchy and Schwarz
 
     def bytes_per_example(self) -> int:
         return 2 * self.gradient[0].numel() * self.gradient.element_size()

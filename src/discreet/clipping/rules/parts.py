@@ -48,10 +48,6 @@ class LinearParts(Rule):
         one, kind = self.part(name)
         return one.squares(kind)
 
-    def reach(self, name: str) -> Tensor:
-        one, kind = self.part(name)
-        return one.reach(kind)
-
     def total(self, name: str, weights: Tensor) -> Tensor:
         one, kind = self.part(name)
         return one.total(kind, weights)

@@ -38,9 +38,6 @@ class OfUnits(Rule):
     def lengths(self, name: str) -> Tensor:
         return self._units.means(self._inner.lengths(name))
 
-    def reach(self, name: str) -> Tensor:
-        return self._units.means(self._inner.reach(name))
-
     def total(self, name: str, weights: Tensor) -> Tensor:
         return self._inner.total(name, self._units.shared(weights))
 
