@@ -25,7 +25,7 @@ from discreet.clipping.tracing import Call, Trace, repeatable, steady_slopes, tr
 _LARGE = (1e3, 1e6)
 """Some rows are also exchanged for others that are so many times larger: a branch may be taken for such rows only."""
 
-_CANNOT = (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError, AssertionError)
+CANNOT = (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError, AssertionError)
 """What models raise for rows that they cannot take."""
 
 
@@ -54,7 +54,7 @@ def try_out(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
     try:
         with torch.no_grad(), torch.random.fork_rng(), steady_slopes(model), repeatable():
             first = _look(model, inputs, others)
-            with _moved_weights(model):
+            with moved_weights(model):
                 second = _look(model, others, inputs)
     finally:
         writing = _put_back(model, kept)
@@ -105,7 +105,7 @@ def _trace_large(model: nn.Module, inputs: Tensor) -> Trace | None:
     """All calls, if the model takes such numbers."""
     try:
         return trace(model, (inputs,))
-    except _CANNOT:
+    except CANNOT:
         return None
 
 
@@ -189,19 +189,21 @@ def _inside(name: str, outer: str) -> bool:
 
 
 @contextmanager
-def _moved_weights(model: nn.Module) -> Iterator[None]:
+def moved_weights(model: nn.Module) -> Iterator[None]:
     """Inside, every weight is moved at random, by about what it would take to matter."""
     parameters = [parameter for parameter in model.parameters() if parameter.is_floating_point()]
     kept = [parameter.detach().clone() for parameter in parameters]
     try:
         torch.manual_seed(1)
-        for parameter in parameters:
-            fan = math.prod(parameter.shape[1:]) if parameter.dim() > 1 else 1
-            parameter.add_(torch.randn_like(parameter), alpha=0.3 / math.sqrt(max(1, fan)))
+        with torch.no_grad():
+            for parameter in parameters:
+                fan = math.prod(parameter.shape[1:]) if parameter.dim() > 1 else 1
+                parameter.add_(torch.randn_like(parameter), alpha=0.3 / math.sqrt(max(1, fan)))
         yield
     finally:
-        for parameter, value in zip(parameters, kept, strict=True):
-            parameter.copy_(value)
+        with torch.no_grad():
+            for parameter, value in zip(parameters, kept, strict=True):
+                parameter.copy_(value)
 
 
 def _state(model: nn.Module) -> dict[str, Tensor]:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils.hooks import RemovableHandle
 
 
 @dataclass(slots=True)
@@ -29,22 +30,18 @@ Trace = list[Call]
 
 
 def trace(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Trace:
-    """All calls of modules. Random numbers start again wherever a module begins or ends, so that they are the same even
-    if how many a module draws depends on what it is given."""
+    """All calls of modules, with random numbers as in `seeded`."""
     calls: Trace = []
     begun: list[tuple[Any, Any]] = []
-    seeds = itertools.count()
-    device = next((part.device.type for part in _plain(args) if part.device.type != "cpu"), "cpu")
+    device = next((part.device.type for part in plain(args) if part.device.type != "cpu"), "cpu")
 
     def before(_: nn.Module, args: Any, kwargs: Any) -> None:
-        _seed(next(seeds), device)
         begun.append(tree_map_only(Tensor, lambda part: part.detach().clone(), (args, kwargs)))
 
     def after(name: str) -> Callable[..., None]:
         def hook(_: nn.Module, __: object, returned: object) -> None:
-            _seed(next(seeds), device)
             passed = begun.pop()
-            calls.append(Call(name, passed, _plain(passed), [part.detach().clone() for part in _plain(returned)]))
+            calls.append(Call(name, passed, plain(passed), [part.detach().clone() for part in plain(returned)]))
 
         return hook
 
@@ -53,11 +50,31 @@ def trace(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None
         handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
         handles.append(module.register_forward_hook(after(name)))
     try:
-        model(*args, **(kwargs or {}))
+        with seeded(model, device):
+            model(*args, **(kwargs or {}))
     finally:
         for handle in handles:
             handle.remove()
     return calls
+
+
+@contextmanager
+def seeded(model: nn.Module, device: str) -> Iterator[None]:
+    """Inside, random numbers start again wherever a module begins or ends, so that they are the same even if how many a
+    module draws depends on what it is given."""
+    seeds = itertools.count()
+
+    def seed(*_: object) -> None:
+        _seed(next(seeds), device)
+
+    handles: list[RemovableHandle] = []
+    try:
+        for module in model.modules():
+            handles += [module.register_forward_pre_hook(seed), module.register_forward_hook(seed)]
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def _seed(number: int, device: str) -> None:
@@ -69,7 +86,7 @@ def _seed(number: int, device: str) -> None:
         torch.manual_seed(number)
 
 
-def _plain(values: Any) -> list[Tensor]:
+def plain(values: Any) -> list[Tensor]:
     """The tensors whose entries have a place."""
     tensors = [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
     return [leaf for leaf in tensors if leaf.layout == torch.strided and not leaf.is_nested]
