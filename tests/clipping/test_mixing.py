@@ -66,6 +66,17 @@ class Counter(nn.Module):
         return x
 
 
+class Running:
+    """Divides by the largest number so far, and masks a logit."""
+
+    def __init__(self, mask: Tensor, fill: float) -> None:
+        self.mask, self.fill, self.largest = mask, fill, 0.0
+
+    def __call__(self, x: Tensor) -> Tensor:
+        self.largest = max(self.largest, float(x.detach().abs().max()))
+        return (x / self.largest).masked_fill(self.mask, self.fill)
+
+
 class OwnGenerator(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -142,6 +153,24 @@ def test_what_mixes_examples_is_found_and_named(name: str) -> None:
         admit_model(model, found)
 
 
+@pytest.mark.parametrize("fill", [-1e9, -math.inf])
+def test_a_constant_in_the_output_hides_nothing(fill: float) -> None:
+    """A masked logit says nothing about the size of the others."""
+    mask = torch.tensor([False, False, True])
+    hidden = By(lambda x: (x / x.abs().max()).masked_fill(mask, fill))
+    assert findings(nn.Sequential(nn.Linear(FEATURES, 3), hidden)).mixing == ("1",)
+    mostly = By(lambda x: (x / x.abs().max()).masked_fill(x < x.amax(-1, keepdim=True), fill))
+    assert findings(nn.Sequential(nn.Linear(FEATURES, 3), mostly)).mixing == ("1",)
+    remembered = By(Running(mask, fill))
+    assert findings(nn.Sequential(nn.Linear(FEATURES, 3), remembered)).remembering == ("1",)
+
+
+@pytest.mark.parametrize("limit", [100.0, 1e5])
+def test_what_only_large_examples_do_is_found(limit: float) -> None:
+    module = By(lambda x: x / (x.abs().max() if float(x.abs().max()) > limit else 1.0))
+    assert findings(nn.Sequential(module, nn.Linear(FEATURES, 3))).mixing == ("0",)
+
+
 @pytest.mark.parametrize(("module", "where"), [(Average(), "2"), (OwnGenerator(), "2")], ids=["average", "generator"])
 def test_state_between_calls_is_found_and_named(module: nn.Module, where: str) -> None:
     model = sequence(module)
@@ -194,9 +223,36 @@ CLEAN: dict[str, Callable[[], nn.Module]] = {
     "attention": lambda: Attention(first=True),
     "time first": lambda: By(lambda x: x.transpose(0, 1).cumsum(0).transpose(0, 1)),
     "flattened": lambda: By(lambda x: torch.tanh(x.flatten(0, 1)).view(x.shape)),
+    "attention with masks": lambda: Masked(-math.inf),
+    "attention with large masks": lambda: Masked(-1e9),
+    "exponential": lambda: By(lambda x: torch.log1p(x.exp())),
+    "logarithm": lambda: By(lambda x: x.log()),
+    "refuses large numbers": lambda: By(refused_if_large),
     "convolution": lambda: nn.Conv1d(TIME, TIME, 3, padding=1),
     "folded into channels": lambda: By(folded),
 }
+
+
+def refused_if_large(x: Tensor) -> Tensor:
+    if float(x.abs().max()) > 100:
+        raise ValueError("too large")
+    return x
+
+
+class Masked(nn.Module):
+    """Causal attention that also leaves out, with what is added to scores, the last positions of some examples."""
+
+    def __init__(self, fill: float) -> None:
+        super().__init__()
+        self.fill = fill
+        self.key, self.value = nn.Linear(FEATURES, FEATURES), nn.Linear(FEATURES, FEATURES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores = x @ self.key(x).transpose(1, 2)
+        later = torch.ones(TIME, TIME, dtype=torch.bool).triu(1)
+        padding = (torch.arange(TIME) > 1) & (x[:, 0, :1] > 0)
+        weights = scores.masked_fill(later | padding.unsqueeze(1), self.fill).softmax(-1)
+        return (weights @ self.value(x)).masked_fill(padding.unsqueeze(2), 0.0)
 
 
 class First(nn.Module):
@@ -235,10 +291,10 @@ def test_no_false_alarm_on_what_has_a_rule(name: str, data: st.DataObject) -> No
 
 
 def test_rounding_that_differs_is_allowed_and_more_is_not() -> None:
-    """A module that adds `size` x the mean of the batch: a rounding is let pass, a thousand are found."""
+    """A module that adds up to `size` by the mean of the batch: a rounding is let pass, a thousand are found."""
 
     def leak(size: float) -> nn.Module:
-        return By(lambda x: x + size * x.mean(0))
+        return By(lambda x: x + size * torch.tanh(x.mean(0)))
 
     eps = torch.finfo(torch.float32).eps
     assert findings(leak(eps)).mixing == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,6 +58,20 @@ class TimeFirst(nn.Module):
         return self.head(self.embed(x).transpose(0, 1)).mean(0)
 
 
+class Hooked(nn.Module):
+    """A hook on what the last layer returns."""
+
+    def __init__(self, hook: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.head, self.hook = linear(), hook
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.head(x)
+        if output.requires_grad:
+            output.register_hook(self.hook)
+        return output
+
+
 def test_an_ordinary_model_is_trained_by_book_keeping_and_one_line_says_so(tmp_path: Path) -> None:
     training = tiny_training(tmp_path)
     assert training.engine.name == "bookkeeping"
@@ -86,6 +101,20 @@ def test_what_book_keeping_cannot_do_goes_to_vmap_and_is_said(
         tiny_training(tmp_path, model=model, engine="bookkeeping")
     assert "not bookkeeping" in training.rehearsal.line
     assert len(caplog.records) == 1
+
+
+def test_a_backward_pass_in_which_examples_meet_is_refused(tmp_path: Path) -> None:
+    model = Hooked(lambda g: g * min(1.0, 100.0 / (float(g.norm()) + 1e-12)))
+    for engine in ("bookkeeping", "ghost"):
+        with pytest.raises(UnsupportedModel, match="influence each other on the way back, near module 'head'"):
+            tiny_training(tmp_path, model=model, engine=engine)
+
+
+def test_a_backward_pass_that_is_not_linear_is_refused_by_the_engine_that_goes_back_twice(tmp_path: Path) -> None:
+    model = nn.Sequential(Hooked(lambda g: g.clamp(-5, 5)))
+    with pytest.raises(UnsupportedModel, match="not linear"):
+        tiny_training(tmp_path, model=model, engine="ghost")
+    assert tiny_training(tmp_path, model=model, engine="vmap").engine.name == "vmap"
 
 
 @pytest.mark.parametrize("length", [2, 3, 5])

@@ -2,6 +2,7 @@
 
 from discreet.clipping.accumulate import Accumulator
 from discreet.clipping.admission import admit_model, admit_optimizer, private_parameters
+from discreet.clipping.backward_mixing import LOSS, bent_backward, mixing_backward
 from discreet.clipping.batch_norm import replace_batch_norm
 from discreet.clipping.battery import check_rule
 from discreet.clipping.engines import ENGINES, Engine
@@ -14,6 +15,7 @@ from discreet.clipping.units import Units
 __all__ = [
     "BIT",
     "ENGINES",
+    "LOSS",
     "Accumulator",
     "Clip",
     "Criterion",
@@ -23,9 +25,11 @@ __all__ = [
     "Units",
     "admit_model",
     "admit_optimizer",
+    "bent_backward",
     "check_rule",
     "evaluation_mode",
     "frozen_norms",
+    "mixing_backward",
     "modes_kept",
     "private_parameters",
     "replace_batch_norm",

@@ -1,7 +1,8 @@
 """Finding, by experiment, what lets the examples of a batch influence each other: within a call, or from call to call.
 
 The model is called on random examples, on others, and on the first ones again: nothing may have changed. Then one
-example is exchanged, and so on for each. No other example's row may move, in what any module returns. Every module
+example is exchanged, and so on for each. No other example's row may move, in what any module returns. Some of what
+comes instead is far larger. Every module
 gets the same random numbers in all calls, so dropout is no cause for alarm. A second round has other examples, and
 weights that are moved at random, so that a branch that starts at zero is seen as well.
 """
@@ -18,10 +19,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from discreet.clipping.tracing import Call, Trace, steady_slopes, trace
+from discreet.clipping.places import UNKNOWN, Place, moved, place_of, strayed
+from discreet.clipping.tracing import Call, Trace, repeatable, steady_slopes, trace
 
-_ROUNDINGS = 64
-"""Rows may move by so many roundings of the largest number beside them: kernels may add up in another order."""
+_LARGE = (1e3, 1e6)
+"""Some rows are also exchanged for others that are so many times larger: a branch may be taken for such rows only."""
+
+CANNOT = (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError, AssertionError)
+"""What models raise for rows that they cannot take."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +52,9 @@ def try_out(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
     """
     kept = {name: tensor.detach().clone() for name, tensor in _state(model).items()}
     try:
-        with torch.no_grad(), torch.random.fork_rng(), steady_slopes(model):
+        with torch.no_grad(), torch.random.fork_rng(), steady_slopes(model), repeatable():
             first = _look(model, inputs, others)
-            with _moved_weights(model):
+            with moved_weights(model):
                 second = _look(model, others, inputs)
     finally:
         writing = _put_back(model, kept)
@@ -67,6 +72,8 @@ def try_out(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
 def _look(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
     usual, shorter = trace(model, (inputs,)), trace(model, (inputs[:-1],))
     trace(model, (others,))
+    if inputs.is_floating_point():
+        _trace_large(model, others * _LARGE[-1])
     again = trace(model, (inputs,))
     forgetful = _differing(usual, again)
     if forgetful:
@@ -74,31 +81,48 @@ def _look(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
     aligned = [call.name for call in usual] == [call.name for call in shorter]
     sizes = len(inputs), len(inputs) - 1
     places = [
-        [_place(a, b, *sizes) for a, b in zip(_all(one), _all(other), strict=False)]
+        [place_of(a, b, *sizes) for a, b in zip(_all(one), _all(other), strict=False)]
         if aligned
-        else [_Place(0, 1)] * len(_all(one))
+        else [Place(0, 1)] * len(_all(one))
         for one, other in zip(usual, shorter if aligned else usual, strict=True)
     ]
     mixing: list[str] = []
     inside: list[str] = []
-    for row in range(len(inputs)):
+    for row, factor in _exchanges(inputs):
         changed = inputs.clone()
-        changed[row] = others[row]
-        culprits, arrived = _strays(usual, trace(model, (changed,)), places, row, len(inputs))
+        changed[row] = others[row] * factor
+        calls = trace(model, (changed,)) if factor == 1 else _trace_large(model, changed)
+        if calls is None:
+            continue
+        culprits, arrived = _strays(usual, calls, places, row, len(inputs))
         (mixing if arrived else inside).extend(culprits)
     if mixing:  # what follows a culprit may be one itself
         mixing = _innermost([*mixing, *_mixing_alone(model, usual, places, len(inputs))])
     return Findings(tuple(mixing), tuple(inside))
 
 
-def _mixing_alone(model: nn.Module, usual: Trace, places: list[list[_Place]], size: int) -> list[str]:
+def _trace_large(model: nn.Module, inputs: Tensor) -> Trace | None:
+    """All calls, if the model takes such numbers."""
+    try:
+        return trace(model, (inputs,))
+    except CANNOT:
+        return None
+
+
+def _exchanges(inputs: Tensor) -> list[tuple[int, float]]:
+    """Which rows are exchanged, and by how much larger ones."""
+    large = list(enumerate(_LARGE)) if inputs.is_floating_point() else []
+    return [*((row, 1) for row in range(len(inputs))), *large]
+
+
+def _mixing_alone(model: nn.Module, usual: Trace, places: list[list[Place]], size: int) -> list[str]:
     """The modules that mix when they are called by themselves, with rows exchanged in what they were given."""
     found = []
     for call, where in zip(usual[:-1], places[:-1], strict=True):
         known = dict(zip(map(id, call.given), where, strict=False))
 
-        def exchange(part: Any, known: dict[int, _Place] = known) -> Any:
-            place = known.get(id(part), _UNKNOWN)
+        def exchange(part: Any, known: dict[int, Place] = known) -> Any:
+            place = known.get(id(part), UNKNOWN)
             if place.axis < 0 or place.each != 1:
                 return part
             return part.index_select(place.axis, torch.tensor([1, *range(1, size)], device=part.device))
@@ -111,7 +135,7 @@ def _mixing_alone(model: nn.Module, usual: Trace, places: list[list[_Place]], si
         except (RuntimeError, ValueError, IndexError, TypeError):
             continue  # it needs what is around it
         spots = where[len(call.given) :]
-        if any(_strayed(a, b, at, 0, size) for a, b, at in zip(before.returned, after.returned, spots, strict=False)):
+        if any(strayed(a, b, at, 0, size) for a, b, at in zip(before.returned, after.returned, spots, strict=False)):
             found.append(call.name)
     return found
 
@@ -120,30 +144,7 @@ def _all(call: Call) -> list[Tensor]:
     return call.given + call.returned
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where the examples are: along `axis`, `each` entries for one."""
-
-    axis: int
-    each: int
-
-
-_SHARED, _UNKNOWN = _Place(-1, 1), _Place(-1, 0)
-"""One value for all examples, which none may move; and places that cannot be told."""
-
-
-def _place(whole: Tensor, short: Tensor, size: int, less: int) -> _Place:
-    """The axis whose length goes with the number of examples."""
-    if whole.shape == short.shape:
-        return _SHARED
-    if whole.dim() == short.dim():
-        for axis, (a, b) in enumerate(zip(whole.shape, short.shape, strict=True)):
-            if a != b and a * less == b * size and a % size == 0:
-                return _Place(axis, a // size)
-    return _UNKNOWN
-
-
-def _strays(usual: Trace, changed: Trace, places: list[list[_Place]], row: int, size: int) -> tuple[list[str], bool]:
+def _strays(usual: Trace, changed: Trace, places: list[list[Place]], row: int, size: int) -> tuple[list[str], bool]:
     """The innermost modules that returned something of `row` at other places, though they were not given it there; and
     whether the model returned some."""
     if [call.name for call in usual] != [call.name for call in changed]:
@@ -151,44 +152,13 @@ def _strays(usual: Trace, changed: Trace, places: list[list[_Place]], row: int, 
     found: list[tuple[str, bool]] = []
     arrived = False
     for before, after, where in zip(usual, changed, places, strict=True):
-        flags = [
-            _strayed(a, b, place, row, size) for a, b, place in zip(_all(before), _all(after), where, strict=False)
-        ]
+        flags = [strayed(a, b, place, row, size) for a, b, place in zip(_all(before), _all(after), where, strict=False)]
         given, returned = flags[: len(before.given)], flags[len(before.given) :]
         arrived = any(returned)
         if arrived and not any(given):
             told = any(flag and place.axis >= 0 for flag, place in zip(flags, where, strict=False))
             found.append((before.name, told))
     return _innermost([name for name, told in found if told or arrived]), arrived
-
-
-def _strayed(before: Tensor, after: Tensor, place: _Place, row: int, size: int) -> bool:
-    """Whether anything but `row` moved by more than rounding. Entries of an example may be side by side, or apart."""
-    if place == _UNKNOWN:
-        return False
-    if before.shape != after.shape:
-        return True
-    if place == _SHARED:
-        return _moved(before, after, before)
-    one, other = (part.movedim(place.axis, 0) for part in (before, after))
-    keep = [i for i in range(size) if i != row]
-    shapes = [(size, place.each)] if place.each == 1 else [(size, place.each), (place.each, size)]
-    return all(_moved(_rows(one, shape, size)[keep], _rows(other, shape, size)[keep], before) for shape in shapes)
-
-
-def _rows(part: Tensor, shape: tuple[int, int], size: int) -> Tensor:
-    """The entries with the examples along axis 0."""
-    unfolded = part.reshape(*shape, *part.shape[1:])
-    return unfolded if shape[0] == size else unfolded.transpose(0, 1)
-
-
-def _moved(one: Tensor, other: Tensor, scale: Tensor) -> bool:
-    if not (one.is_floating_point() or one.is_complex()):
-        return not torch.equal(one, other)
-    finite = scale[torch.isfinite(scale)]
-    largest = float(finite.abs().max()) if finite.numel() else 0.0
-    tolerance = _ROUNDINGS * torch.finfo(one.dtype).eps * max(largest, 1e-30)
-    return not torch.allclose(one, other, rtol=0.0, atol=tolerance, equal_nan=True)
 
 
 def _differing(usual: Trace, again: Trace) -> tuple[str, ...]:
@@ -205,7 +175,7 @@ def _differing(usual: Trace, again: Trace) -> tuple[str, ...]:
 
 def _unlike(ones: list[Tensor], others: list[Tensor]) -> bool:
     return len(ones) != len(others) or any(
-        one.shape != other.shape or _moved(one, other, one) for one, other in zip(ones, others, strict=True)
+        one.shape != other.shape or moved(one, other) for one, other in zip(ones, others, strict=True)
     )
 
 
@@ -219,19 +189,21 @@ def _inside(name: str, outer: str) -> bool:
 
 
 @contextmanager
-def _moved_weights(model: nn.Module) -> Iterator[None]:
+def moved_weights(model: nn.Module) -> Iterator[None]:
     """Inside, every weight is moved at random, by about what it would take to matter."""
     parameters = [parameter for parameter in model.parameters() if parameter.is_floating_point()]
     kept = [parameter.detach().clone() for parameter in parameters]
     try:
         torch.manual_seed(1)
-        for parameter in parameters:
-            fan = math.prod(parameter.shape[1:]) if parameter.dim() > 1 else 1
-            parameter.add_(torch.randn_like(parameter), alpha=0.3 / math.sqrt(max(1, fan)))
+        with torch.no_grad():
+            for parameter in parameters:
+                fan = math.prod(parameter.shape[1:]) if parameter.dim() > 1 else 1
+                parameter.add_(torch.randn_like(parameter), alpha=0.3 / math.sqrt(max(1, fan)))
         yield
     finally:
-        for parameter, value in zip(parameters, kept, strict=True):
-            parameter.copy_(value)
+        with torch.no_grad():
+            for parameter, value in zip(parameters, kept, strict=True):
+                parameter.copy_(value)
 
 
 def _state(model: nn.Module) -> dict[str, Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils.hooks import RemovableHandle
 
 
 @dataclass(slots=True)
@@ -28,22 +30,18 @@ Trace = list[Call]
 
 
 def trace(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Trace:
-    """All calls of modules. Random numbers start again wherever a module begins or ends, so that they are the same even
-    if how many a module draws depends on what it is given."""
+    """All calls of modules, with random numbers as in `seeded`."""
     calls: Trace = []
     begun: list[tuple[Any, Any]] = []
-    seeds = itertools.count()
-    device = next((part.device.type for part in _plain(args) if part.device.type != "cpu"), "cpu")
+    device = next((part.device.type for part in plain(args) if part.device.type != "cpu"), "cpu")
 
     def before(_: nn.Module, args: Any, kwargs: Any) -> None:
-        _seed(next(seeds), device)
         begun.append(tree_map_only(Tensor, lambda part: part.detach().clone(), (args, kwargs)))
 
     def after(name: str) -> Callable[..., None]:
         def hook(_: nn.Module, __: object, returned: object) -> None:
-            _seed(next(seeds), device)
             passed = begun.pop()
-            calls.append(Call(name, passed, _plain(passed), [part.detach().clone() for part in _plain(returned)]))
+            calls.append(Call(name, passed, plain(passed), [part.detach().clone() for part in plain(returned)]))
 
         return hook
 
@@ -52,11 +50,31 @@ def trace(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None
         handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
         handles.append(module.register_forward_hook(after(name)))
     try:
-        model(*args, **(kwargs or {}))
+        with seeded(model, device):
+            model(*args, **(kwargs or {}))
     finally:
         for handle in handles:
             handle.remove()
     return calls
+
+
+@contextmanager
+def seeded(model: nn.Module, device: str) -> Iterator[None]:
+    """Inside, random numbers start again wherever a module begins or ends, so that they are the same even if how many a
+    module draws depends on what it is given."""
+    seeds = itertools.count()
+
+    def seed(*_: object) -> None:
+        _seed(next(seeds), device)
+
+    handles: list[RemovableHandle] = []
+    try:
+        for module in model.modules():
+            handles += [module.register_forward_pre_hook(seed), module.register_forward_hook(seed)]
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def _seed(number: int, device: str) -> None:
@@ -68,7 +86,7 @@ def _seed(number: int, device: str) -> None:
         torch.manual_seed(number)
 
 
-def _plain(values: Any) -> list[Tensor]:
+def plain(values: Any) -> list[Tensor]:
     """The tensors whose entries have a place."""
     tensors = [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
     return [leaf for leaf in tensors if leaf.layout == torch.strided and not leaf.is_nested]
@@ -85,3 +103,16 @@ def steady_slopes(model: nn.Module) -> Iterator[None]:
     finally:
         for module, lower, upper in slopes:
             module.lower, module.upper = lower, upper
+
+
+@contextmanager
+def repeatable() -> Iterator[None]:
+    """Inside, torch takes algorithms that give the same bits on every call, where it has them."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*deterministic")
+            torch.use_deterministic_algorithms(True, warn_only=True)
+            yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])

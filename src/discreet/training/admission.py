@@ -7,9 +7,13 @@ from torch import Tensor, nn
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from discreet.clipping import (
+    LOSS,
+    Criterion,
     Findings,
     admit_model,
     admit_optimizer,
+    bent_backward,
+    mixing_backward,
     modes_kept,
     private_parameters,
     training_mode,
@@ -68,23 +72,57 @@ def _admit_transform(data: PrivateData, inputs: Tensor) -> None:
 
 def tried(model: nn.Module, inputs: Tensor) -> Findings:
     """What happens between random rows in training mode; `inputs`: random rows, at least twice as many as are tried."""
-    others = inputs[_TRIED : 2 * _TRIED]
-    if inputs.is_floating_point():  # numbers of both signs, too
-        generator = torch.Generator().manual_seed(1)
-        others = torch.randn(others.shape, generator=generator).to(inputs)
     with modes_kept(model):
         training_mode(model)
-        return try_out(model, inputs[:_TRIED], others)
+        return try_out(model, inputs[:_TRIED], _others(inputs))
+
+
+def _others(inputs: Tensor) -> Tensor:
+    """Other rows, with numbers of both signs."""
+    others = inputs[_TRIED : 2 * _TRIED]
+    if not inputs.is_floating_point():
+        return others
+    return torch.randn(others.shape, generator=torch.Generator().manual_seed(1)).to(inputs)
 
 
 def refuse_mixing_inside(model: nn.Module, inputs: Tensor) -> None:
     """Refuse, for an engine that runs batches as batches, a model whose modules shift examples about."""
     found = tried(model, inputs)
     for name in (*found.mixing, *found.inside):
-        kind = type(model.get_submodule(name)).__name__
         raise UnsupportedModel(
-            f"module {name or 'model'!r} ({kind}) mixes the examples of a batch, or moves them to other places in it"
+            f"{_named(model, name)} mixes the examples of a batch, or moves them to other places in it"
         )
+
+
+def refuse_mixing_backward(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> None:
+    """Refuse, for an engine that runs batches as batches, what lets examples meet on the way back from the loss."""
+    batch, rest = (inputs[:_TRIED], targets[:_TRIED]), (_others(inputs), targets[_TRIED : 2 * _TRIED])
+    with modes_kept(model):
+        training_mode(model)
+        found = mixing_backward(model, criterion, batch, rest)
+    if found == LOSS:
+        raise UnsupportedModel("the loss of an example depends on other examples; make it depend on that one alone")
+    if found is not None:
+        raise UnsupportedModel(
+            f"gradients of examples influence each other on the way back, near {_named(model, found)}: a hook or a "
+            "function with its own backward pass uses what the whole batch has; make it treat every example by itself"
+        )
+
+
+def refuse_bent_backward(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> None:
+    """Refuse, for an engine that goes back from weighted losses, a backward pass that is not linear."""
+    with modes_kept(model):
+        training_mode(model)
+        found = bent_backward(model, criterion, (inputs[:_TRIED], targets[:_TRIED]))
+    if found is not None:
+        raise UnsupportedModel(
+            f"the backward pass is not linear on the way back, near {_named(model, found)}: a hook, or a function with "
+            "its own backward pass, changes large gradients otherwise than small ones; use engine='bookkeeping'"
+        )
+
+
+def _named(model: nn.Module, name: str) -> str:
+    return f"module {name or 'model'!r} ({type(model.get_submodule(name)).__name__})"
 
 
 def _is_lazy(module: nn.Module) -> bool:

@@ -112,6 +112,8 @@ def _checked(stage: Comparison, name: str) -> Rehearsal:
     if name == "ghost" and stage.draws:
         _check_replay(stage)
     chunk, sums = _room(stage, name), stage.chunked(name)
+    if name in _BATCHED:
+        stage.check_backward(name)
     if not stage.fixed:
         return Rehearsal(
             stage.options.engine(name),

@@ -53,7 +53,7 @@ def tried(clips: Sequence[Clip], lengths: Sequence[Sequence[Lengths]]) -> list[C
 
 
 def _tried(clip: Clip, lengths: Sequence[Lengths]) -> list[Clip]:
-    """What hides nothing; and the clip as it is, unless that is the same but for its norm."""
+    """What hides nothing; and the clip as it is, or one that clips nothing, for factors hide how long gradients are."""
     if clip.box:
         middles = sorted(one.middle for one in lengths if math.isfinite(one.middle))
         assert clip.scales is not None
@@ -71,7 +71,9 @@ def _tried(clip: Clip, lengths: Sequence[Lengths]) -> list[Clip]:
         middle = sorted(one.joint(one.squares) for one in lengths)[len(lengths) // 2]
         norms = [norm, middle] if 0 < middle < math.inf else [norm]
         return [clip, *(replace(clip, norm=one, bit=clip.bit * one / clip.norm) for one in norms)]
-    return [replace(clip, norm=norm)]
+    longest = max(one.joint(one.squares) for one in lengths)
+    loose = [replace(clip, norm=2 * longest)] if 0 < longest < math.inf else []
+    return [replace(clip, norm=norm), *loose]
 
 
 def _least(lengths: Sequence[Lengths], names: Collection[str] | None = None) -> float:
