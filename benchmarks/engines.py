@@ -18,13 +18,14 @@ import time
 from collections.abc import Callable
 
 import torch
-from steps import LOSS, WORKLOADS, problem
 from torch import Tensor, nn
+from workloads import LARGE, SMALL, problem
 
 from discreet.clipping import ENGINES, Clip, private_parameters
 from discreet.clipping.shaping import under_autocast
 
 CLIP = Clip(0.1, 2.0**-40)
+LOSS = nn.CrossEntropyLoss()
 NAMES = ("plain", "bookkeeping", "ghost", "vmap")
 
 
@@ -100,7 +101,7 @@ def agree(device: str) -> None:
                 sums.append(ENGINES[engine].clipped_sum(model, loss, rows, targets, CLIP))
             apart = length({key: sums[0][key].double() - sums[1][key] for key in sums[0]})
             print(f"| {label} | {dtype} | ghost and bookkeeping | {apart / 40 / CLIP.norm:.1e} |")
-    for name in WORKLOADS:
+    for name in SMALL:
         model, given, labels = problem(name)
         given, labels, model = given[:24].to(device), labels[:24].to(device), model.to(device)
         for label, wrap in (("float32", lambda f: f), ("autocast", lambda f: under_autocast(f, torch.bfloat16))):
@@ -115,7 +116,7 @@ def agree(device: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", default=WORKLOADS)
+    parser.add_argument("names", nargs="*", default=(*SMALL, *LARGE))
     parser.add_argument("--rows", type=int, default=32)
     parser.add_argument("--calls", type=int, default=5)
     parser.add_argument("--device", default="cpu")

@@ -56,6 +56,17 @@ def test_a_planted_accumulator_that_writes_to_what_it_was_given_is_found(monkeyp
             test_sums_in_one_place_are_added_up_apart_and_left_as_they_are(chunks, torch.float64, "ghost")
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_single_number_is_added_up_too(dtype: torch.dtype) -> None:
+    """Numpy makes sums of arrays without axes into numbers, to which nothing can be added in place."""
+    accumulator = Accumulator({"a": nn.Parameter(torch.zeros(()))})
+    for value in (1.0, 2.0, 4.0):
+        accumulator.add({"a": torch.tensor(value, dtype=dtype)})
+    total = accumulator.total(ENGINES["ghost"], CLIP, 1).tensors["a"]
+    assert total.shape == ()
+    assert total == 7
+
+
 def test_single_precision_is_copied_only_as_it_is_rounded() -> None:
     held = torch.rand(4)
     accumulator = Accumulator({"a": nn.Parameter(torch.zeros(4))})

@@ -41,7 +41,7 @@ class Accumulator:
             elif name in self._own:
                 before += part
             else:
-                self._totals[name] = np.add(before, part, dtype=np.float64)
+                self._totals[name] = np.add(before, part, out=np.empty(before.shape), dtype=np.float64)
                 self._own.add(name)
 
     def total(self, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
