@@ -12,9 +12,9 @@ _UNITS = {
 _GENERAL = (
     "The state that training starts from (plan.initial_state), every figure of the plan, and the data that public "
     "metrics are computed on are public.",
-    "What the model computes for an example depends on parameters, buffers, that example and fresh random numbers "
-    "only; random numbers of the model (dropout) come from torch's generator, seeded for each step with secret bits, "
-    "and are taken to be ideal.",
+    "What the model and the loss compute for an example, forward and backward, depends on parameters, buffers, that "
+    "example and fresh random numbers only; random numbers of the model (dropout) come from torch's generator, seeded "
+    "for each step with secret bits, and are taken to be ideal.",
     "When a run is interrupted does not depend on the data, nor does the outcome of the checks before its first step.",
 )
 
@@ -137,21 +137,24 @@ _CHUNKS = (
     "need this."
 )
 
+_TOGETHER = (
+    "The modules of the model and the loss treat every example as if it were alone in its batch, forward and backward. "
+    "(Checked before the first step by type and, on random data, by changing examples one at a time.) "
+)
+
 _ENGINES = {
-    "bookkeeping": "The modules of the model treat every example as if it were alone in its batch. (Checked before the "
-    "first step by type and, on random data, by changing examples one at a time.) Floating point, an assumption about "
-    "this data and not a theorem: the sum of a chunk, as computed in one pass over all of its examples, differs by at "
-    "most 2^-{bits} of the clip norm per unit on average from a sum of terms that depend on one unit each and "
-    "are not longer than the clip norm; the sensitivity is enlarged by twice that for every unit of the largest "
-    "batch. Rows made for the purpose, whose gradients cancel or which sit where rounding decides the branch of a "
-    "ReLU, can break it. The engine 'exact' does not need this.",
-    "ghost": "The modules of the model treat every example as if it were alone in its batch. (Checked before the "
-    "first step by type and, on random data, by changing examples one at a time.) Floating point, an assumption about "
-    "this data and not a theorem: the sum of a chunk, as computed in a second pass that measures again what it adds "
-    "up, differs by at most 2^-{bits} of the clip norm per unit on average from a sum of terms that depend on "
-    "one unit each and are not longer than the clip norm; the sensitivity is enlarged by twice that for every unit of "
-    "the largest batch. Rows made for the purpose, whose gradients cancel or which sit where rounding decides the "
-    "branch of a ReLU, can break it. The engine 'exact' does not need this.",
+    "bookkeeping": _TOGETHER
+    + "Floating point, an assumption about this data and not a theorem: the sum of a chunk, as computed in one pass "
+    "over all of its examples, differs by at most 2^-{bits} of the clip norm per unit on average from a sum of terms "
+    "that depend on one unit each and are not longer than the clip norm; the sensitivity is enlarged by twice that for "
+    "every unit of the largest batch. Rows made for the purpose, whose gradients cancel or which sit where rounding "
+    "decides the branch of a ReLU, can break it. The engine 'exact' does not need this.",
+    "ghost": _TOGETHER
+    + "Floating point, an assumption about this data and not a theorem: the sum of a chunk, as computed in a second "
+    "pass that measures again what it adds up, differs by at most 2^-{bits} of the clip norm per unit on average from a "
+    "sum of terms that depend on one unit each and are not longer than the clip norm; the sensitivity is enlarged by "
+    "twice that for every unit of the largest batch. Rows made for the purpose, whose gradients cancel or which sit "
+    "where rounding decides the branch of a ReLU, can break it. The engine 'exact' does not need this.",
     "vmap": _CHUNKS,
     "reference": _CHUNKS,
     "exact": "Floating point: the gradient of a single example, computed alone, is the same on every call. Sums are "

@@ -23,6 +23,7 @@ from discreet.data import PrivateData
 from discreet.training.choice import CLEARLY, LONG, NEGLIGIBLE, TIMED, Candidate, choose, described, seconds
 from discreet.training.comparison import Comparison, added, apart, length
 from discreet.training.engine_options import AUTO, EngineOptions
+from discreet.training.memory import refuse_memory
 from discreet.training.random_rows import UNITS, random_rows
 
 _CANDIDATES = ("bookkeeping", "ghost", "vmap")
@@ -93,11 +94,13 @@ def _rehearsed(
     chunk: int | None,
 ) -> Rehearsal:
     name = options.name
+    with _as_it_was(model):
+        examples = random_rows(model, data, classes, rows_per_unit)
+        refuse_memory(model, criterion, examples)
     if name == "reference":
         line = "engine reference: one backward pass per example"
         return Rehearsal(options.engine(name), _gradient_chunk(model), line)
     with _as_it_was(model):
-        examples = random_rows(model, data, classes, rows_per_unit)
         try:
             stage = Comparison(options, model, criterion, examples, clips)
         except (RuntimeError, ValueError, IndexError, TypeError) as error:

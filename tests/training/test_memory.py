@@ -1,0 +1,146 @@
+"""Losses and hooks that carry something from one example to the next are refused before anything is charged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from problems import CLASSES, linear, tiny_training
+from torch import Tensor, nn
+
+from discreet.clipping.state import state_digests
+from discreet.core.errors import UnsupportedModel
+from discreet.training.memory import refuse_memory
+from discreet.training.random_rows import Examples
+
+FEATURES = 5
+
+
+class Number(nn.Module):
+    """Divides by a running mean, which is a plain number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean = 1.0
+
+    def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        loss = F.cross_entropy(output, target)
+        self.mean = 0.9 * self.mean + 0.1 * float(loss.detach())
+        return loss / self.mean
+
+
+class Buffer(nn.Module):
+    """The same, with a buffer."""
+
+    mean: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.ones(()))
+
+    def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        loss = F.cross_entropy(output, target)
+        with torch.no_grad():
+            self.mean.mul_(0.9).add_(0.1 * loss)
+        return loss / self.mean.clone()
+
+
+class Count(nn.Module):
+    """Only keeps what it saw."""
+
+    seen: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        self.seen += output.detach().sum()
+        return F.cross_entropy(output, target)
+
+
+class Largest:
+    """Divides by the largest loss so far: what is smaller leaves no trace."""
+
+    def __init__(self) -> None:
+        self.largest = 50.0
+
+    def __call__(self, output: Tensor, target: Tensor) -> Tensor:
+        loss = F.cross_entropy(output, target)
+        self.largest = max(self.largest, float(loss.detach()))
+        return loss / self.largest
+
+
+class Hooked(nn.Module):
+    """A hook that divides gradients by their running size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.size = nn.Linear(FEATURES, CLASSES), 1.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.head(x)
+        if output.requires_grad:
+            output.register_hook(self.divided)
+        return output
+
+    def divided(self, gradient: Tensor) -> Tensor:
+        self.size = 0.9 * self.size + 0.1 * float(gradient.abs().sum())
+        return gradient / self.size
+
+
+def examples() -> Examples:
+    generator = torch.Generator().manual_seed(0)
+    return Examples(torch.rand(12, FEATURES, generator=generator), torch.arange(12) % CLASSES, None)
+
+
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Dropout(0.3), nn.Linear(FEATURES, CLASSES))
+
+
+@pytest.mark.parametrize("engine", ["auto", "bookkeeping", "ghost", "vmap", "reference", "exact"])
+def test_a_loss_that_remembers_is_refused_by_every_engine(tmp_path: Path, engine: str) -> None:
+    with pytest.raises(UnsupportedModel, match=r"the loss \(Number\).*keeps state between calls"):
+        tiny_training(tmp_path, model=linear(), criterion=Number(), engine=engine)
+
+
+@pytest.mark.parametrize("loss", [Buffer, Count])
+def test_a_buffer_of_the_loss_may_not_change_and_is_put_back(loss: Callable[[], nn.Module]) -> None:
+    made = loss()
+    before = state_digests(made)
+    with pytest.raises(UnsupportedModel, match=r"a buffer or parameter of the loss .* changes"):
+        refuse_memory(model(), made, examples())
+    assert state_digests(made) == before
+
+
+def test_what_only_large_examples_leave_is_found() -> None:
+    with pytest.raises(UnsupportedModel, match="keeps state"):
+        refuse_memory(model(), Largest(), examples())
+
+
+def test_a_hook_that_remembers_is_refused() -> None:
+    with pytest.raises(UnsupportedModel, match="or a hook of the model, keeps state"):
+        refuse_memory(Hooked(), nn.CrossEntropyLoss(), examples())
+
+
+def fussy(output: Tensor, target: Tensor) -> Tensor:
+    if not bool(output.abs().max() < 100):
+        raise ValueError("too large")
+    return F.cross_entropy(output, target)
+
+
+def drawn(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output + torch.randn_like(output), target)
+
+
+@pytest.mark.parametrize("loss", [nn.CrossEntropyLoss(), fussy, drawn])
+def test_other_losses_are_let_pass_and_the_generator_is_left_as_it_was(loss: Callable[..., Tensor]) -> None:
+    made = model()
+    generator, digests = torch.get_rng_state(), state_digests(made)
+    refuse_memory(made, loss, examples())
+    assert torch.equal(torch.get_rng_state(), generator)
+    assert state_digests(made) == digests
