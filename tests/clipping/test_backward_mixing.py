@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from layers import PROBLEMS, criterion
 from torch import Tensor, nn
 
-from discreet.clipping import LOSS, bent_backward, mixing_backward
+from discreet.clipping import LOSS, mixing_backward
 from discreet.clipping.state import state_digests
 
 FEATURES, CLASSES = 8, 3
@@ -93,14 +93,6 @@ ALONE: dict[str, Hook] = {
 def test_what_treats_every_example_alone_is_let_pass(name: str, where: str) -> None:
     model = Hooked(ALONE[name], where)
     assert mixing_backward(model, CROSS_ENTROPY, *batches()) is None
-    bent = bent_backward(model, CROSS_ENTROPY, batches()[0])
-    assert (bent is None) == (name == "reversed")
-
-
-def test_a_hook_on_what_all_examples_share_is_bent() -> None:
-    model = Hooked(lambda g: g, "function")
-    model.last.weight.register_hook(lambda g: g * 100 if float(g.norm()) > 50 else g)
-    assert bent_backward(model, CROSS_ENTROPY, batches()[0]) is not None
 
 
 class Smoothed(nn.Module):
@@ -161,7 +153,6 @@ def test_ordinary_models_are_let_pass_and_left_as_they_were(name: str) -> None:
     model = ORDINARY[name]()
     before, generator = state_digests(model), torch.get_rng_state()
     assert mixing_backward(model, CROSS_ENTROPY, *batches()) is None
-    assert bent_backward(model, CROSS_ENTROPY, batches()[0]) is None
     assert state_digests(model) == before
     assert torch.equal(torch.get_rng_state(), generator)
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
@@ -175,4 +166,3 @@ def test_no_false_alarm_on_what_has_a_rule(name: str, data: st.DataObject) -> No
     problem, seed = PROBLEMS[name](data.draw), data.draw(st.integers(0, 10**6))
     model, inputs, targets = problem.make(8, torch.float32, seed)
     assert mixing_backward(model, criterion, (inputs[:4], targets[:4]), (inputs[4:], targets[4:])) is None
-    assert bent_backward(model, criterion, (inputs[:4], targets[:4])) is None

@@ -110,13 +110,6 @@ def test_a_backward_pass_in_which_examples_meet_is_refused(tmp_path: Path) -> No
             tiny_training(tmp_path, model=model, engine=engine)
 
 
-def test_a_backward_pass_that_is_not_linear_is_refused_by_the_engine_that_goes_back_twice(tmp_path: Path) -> None:
-    model = nn.Sequential(Hooked(lambda g: g.clamp(-5, 5)))
-    with pytest.raises(UnsupportedModel, match="not linear"):
-        tiny_training(tmp_path, model=model, engine="ghost")
-    assert tiny_training(tmp_path, model=model, engine="vmap").engine.name == "vmap"
-
-
 @pytest.mark.parametrize("length", [2, 3, 5])
 def test_examples_on_another_axis_are_noticed_at_any_length(tmp_path: Path, length: int) -> None:
     """Also where one of the batches that are tried is as long as the sequences."""

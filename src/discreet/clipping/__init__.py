@@ -2,7 +2,7 @@
 
 from discreet.clipping.accumulate import Accumulator
 from discreet.clipping.admission import admit_model, admit_optimizer, private_parameters
-from discreet.clipping.backward_mixing import LOSS, bent_backward, mixing_backward
+from discreet.clipping.backward_mixing import LOSS, mixing_backward
 from discreet.clipping.batch_norm import replace_batch_norm
 from discreet.clipping.battery import check_rule
 from discreet.clipping.engines import ENGINES, Engine
@@ -25,7 +25,6 @@ __all__ = [
     "Units",
     "admit_model",
     "admit_optimizer",
-    "bent_backward",
     "check_rule",
     "evaluation_mode",
     "frozen_norms",

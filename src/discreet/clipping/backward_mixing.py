@@ -3,9 +3,6 @@
 A hook on a tensor, or a function with a backward pass of its own, may scale a gradient by what the whole batch has. So
 examples are exchanged one at a time, for others, far larger ones, and ones whose loss weighs far more. Gradients may
 not move for any other example, at any operation that the backward pass comes to; nor may its loss.
-
-Engines that go back from weighted losses also need a backward pass that is linear: if all weigh 2^20 times as much, all
-gradients are 2^20 times as large. A hook that cuts off large numbers is not, though it treats every example alone.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from torch import Tensor, nn
 
 from discreet.clipping.losses import Criterion, each_loss
 from discreet.clipping.mixing import CANNOT, moved_weights
-from discreet.clipping.places import SHARED, Place, moved, place_of, strayed
+from discreet.clipping.places import SHARED, Place, place_of, strayed
 from discreet.clipping.tracing import plain, repeatable, seeded, steady_slopes
 
 LOSS = "loss"
@@ -30,9 +27,6 @@ Batch = tuple[Tensor, Tensor]
 _LARGE = 1e6
 _VARIANTS = ((1.0, 1.0, 1.0), (_LARGE, 1.0, 1.0), (1.0, _LARGE, _LARGE), (1e3, 1e3, 1 / _LARGE))
 """What the inputs, the targets and the weight of an exchanged example are multiplied by; one variant for each row."""
-
-_POWERS = (2.0**20, 2.0**-20)
-"""Powers of two, by which numbers are multiplied without rounding."""
 
 
 @dataclass(slots=True)
@@ -61,36 +55,6 @@ def mixing_backward(model: nn.Module, criterion: Criterion, batch: Batch, others
             with moved_weights(model):
                 found = _mixing(model, criterion, others, batch)
     return found
-
-
-def bent_backward(model: nn.Module, criterion: Criterion, batch: Batch) -> str | None:
-    """The module near which the backward pass is first seen not to be linear; None if it is."""
-    with torch.random.fork_rng(), steady_slopes(model), repeatable():
-        weights = torch.ones(len(batch[0]), device=batch[0].device)
-        usual = _back(model, criterion, batch, weights)
-        for power in _POWERS:
-            scaled = _back(model, criterion, batch, weights * power)
-            for (_, name, ones), (_, _, others) in zip(usual.visits, scaled.visits, strict=False):
-                if _bent(ones, others, power):
-                    return name
-            if _bent(usual.parameters, scaled.parameters, power):
-                return ""
-    return None
-
-
-def _bent(ones: list[Tensor | None], others: list[Tensor | None], power: float) -> bool:
-    """Whether others are anything but as many times as large; those beyond the range of their type aside."""
-    for one, other in zip(ones, others, strict=False):
-        if one is None or other is None or one.shape != other.shape or not one.is_floating_point():
-            continue
-        expected, limits = one * power, torch.finfo(one.dtype)
-        sizes = expected.abs()
-        held = (
-            torch.isfinite(expected) & ((one == 0) | (sizes > limits.tiny / limits.eps)) & (sizes < limits.max / _LARGE)
-        )
-        if moved(expected[held], other[held]):
-            return True
-    return False
 
 
 def _mixing(model: nn.Module, criterion: Criterion, batch: Batch, others: Batch) -> str | None:

@@ -151,8 +151,8 @@ _ENGINES = {
     "decides the branch of a ReLU, can break it. The engine 'exact' does not need this.",
     "ghost": _TOGETHER
     + "Floating point, an assumption about this data and not a theorem: the sum of a chunk, as computed in a second "
-    "pass that measures again what it adds up, differs by at most 2^-{bits} of the clip norm per unit on average from a "
-    "sum of terms that depend on one unit each and are not longer than the clip norm; the sensitivity is enlarged by "
+    "pass that measures again what it adds up, differs by at most 2^-{bits} of the clip norm per unit on average from "
+    "a sum of terms that depend on one unit each and are not longer than the clip norm; the sensitivity is enlarged by "
     "twice that for every unit of the largest batch. Rows made for the purpose, whose gradients cancel or which sit "
     "where rounding decides the branch of a ReLU, can break it. The engine 'exact' does not need this.",
     "vmap": _CHUNKS,

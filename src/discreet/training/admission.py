@@ -12,7 +12,6 @@ from discreet.clipping import (
     Findings,
     admit_model,
     admit_optimizer,
-    bent_backward,
     mixing_backward,
     modes_kept,
     private_parameters,
@@ -106,18 +105,6 @@ def refuse_mixing_backward(model: nn.Module, criterion: Criterion, inputs: Tenso
         raise UnsupportedModel(
             f"gradients of examples influence each other on the way back, near {_named(model, found)}: a hook or a "
             "function with its own backward pass uses what the whole batch has; make it treat every example by itself"
-        )
-
-
-def refuse_bent_backward(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> None:
-    """Refuse, for an engine that goes back from weighted losses, a backward pass that is not linear."""
-    with modes_kept(model):
-        training_mode(model)
-        found = bent_backward(model, criterion, (inputs[:_TRIED], targets[:_TRIED]))
-    if found is not None:
-        raise UnsupportedModel(
-            f"the backward pass is not linear on the way back, near {_named(model, found)}: a hook, or a function with "
-            "its own backward pass, changes large gradients otherwise than small ones; use engine='bookkeeping'"
         )
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from discreet.clipping import BIT, Clip, Criterion, private_parameters
 from discreet.clipping.footprint import Footprint, footprint
 from discreet.core.errors import UnsupportedModel
-from discreet.training.admission import refuse_bent_backward, refuse_mixing_backward, refuse_mixing_inside
+from discreet.training.admission import refuse_mixing_backward, refuse_mixing_inside
 from discreet.training.engine_options import EngineOptions
 from discreet.training.random_rows import UNITS, Examples
 from discreet.training.tried_clips import Lengths, tried
@@ -68,17 +68,15 @@ class Comparison:
             return error
         return None
 
-    def check_backward(self, name: str) -> None:
+    def check_backward(self) -> None:
         """Refuse a model or a loss whose way back from the loss is not one that a batched engine can take."""
-        checks = [refuse_mixing_backward, *([refuse_bent_backward] if name == "ghost" else [])]
-        for check in checks:
-            try:
-                check(self.model, self.criterion, self.examples.inputs, self.examples.targets)
-            except (RuntimeError, ValueError, IndexError, TypeError) as error:
-                if isinstance(error, UnsupportedModel):
-                    raise
-                reason = (str(error).splitlines() or [type(error).__name__])[0]
-                raise UnsupportedModel(f"the backward pass cannot be tried on random data: {reason}") from error
+        try:
+            refuse_mixing_backward(self.model, self.criterion, self.examples.inputs, self.examples.targets)
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            if isinstance(error, UnsupportedModel):
+                raise
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise UnsupportedModel(f"the backward pass cannot be tried on random data: {reason}") from error
 
     @cached_property
     def footprint(self) -> Footprint:

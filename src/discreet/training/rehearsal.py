@@ -116,7 +116,7 @@ def _checked(stage: Comparison, name: str) -> Rehearsal:
         _check_replay(stage)
     chunk, sums = _room(stage, name), stage.chunked(name)
     if name in _BATCHED:
-        stage.check_backward(name)
+        stage.check_backward()
     if not stage.fixed:
         return Rehearsal(
             stage.options.engine(name),
