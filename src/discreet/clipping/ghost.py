@@ -19,7 +19,7 @@ Norm and sum come from different passes, so both must be the same function, roun
 - The second pass adds up terms of all examples at once (positions of a sequence, windows of an image). Where those of
   one example are far longer than what they come to, they cancel, and their rounding would hide the other examples. A
   chunk with such an example is left to book-keeping, which forms and measures gradients by themselves. So is one with
-  weights so small that a gradient of the loss times such a weight could have too few digits.
+  very small weights, and one where a weight times a slope of the loss is below the range of normal numbers.
 
 Where groups of parameters have weights of their own, the second pass goes back once for each group.
 """
@@ -31,6 +31,7 @@ from torch import Tensor, nn
 
 from discreet.clipping.admission import private_parameters
 from discreet.clipping.bookkeeping import clipped_sums
+from discreet.clipping.capture import tensors_in
 from discreet.clipping.factor import Decision, decide, summed_bits
 from discreet.clipping.losses import Criterion, each_loss
 from discreet.clipping.measuring import example_squares
@@ -75,7 +76,7 @@ def ghost_sums(
             start.rewind()
             sums = _second_pass(model, criterion, inputs, targets, decision, units)
             alike = measured.agree(Generators([inputs, *parameters.values()]))
-            if alike and all(bool(torch.isfinite(total).all()) for total in sums.values()):
+            if sums is not None and alike and all(bool(torch.isfinite(total).all()) for total in sums.values()):
                 scales = clip.scales
                 if scales is not None:
                     sums = {name: total.double() / scales[name] for name, total in sums.items()}
@@ -102,8 +103,8 @@ def _second_pass(
     targets: Tensor,
     decision: Decision,
     units: Units | None,
-) -> dict[str, Tensor]:
-    """The sums, by one backward pass for all parameters with the same weights."""
+) -> dict[str, Tensor] | None:
+    """The sums, by one backward pass for all parameters with the same weights; None where weights are too small."""
     usable, groups = ~decision.unusable, _alike(decision)
     if units is not None:
         usable = units.spread(usable)
@@ -127,23 +128,36 @@ def _weighted_sums(
     inputs: Tensor,
     targets: Tensor,
     groups: list[tuple[list[str], Tensor]],
-) -> dict[str, Tensor]:
-    """The gradient of sum_i w_i loss_i for each group of parameters, with weights of its own. A loss may be infinite
-    where its gradient is not: only its weight goes back."""
+) -> dict[str, Tensor] | None:
+    """The gradient of sum_i w_i loss_i for each group of parameters, with weights of its own; None where they are too
+    small. A loss may be infinite where its gradient is not: only its weight goes back."""
     parameters = private_parameters(model)
     with torch.enable_grad():
-        losses = each_loss(criterion, model(inputs), targets)
+        output = model(inputs)
+        losses = each_loss(criterion, output, targets)
     if not losses.requires_grad:
         return {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
+    returned = [part for part in tensors_in(output) if part.requires_grad]
+    slopes = torch.autograd.grad(losses.sum(), returned, allow_unused=True, retain_graph=True)
     sums: dict[str, Tensor] = {}
     for number, (names, weights) in enumerate(groups, 1):
         with torch.enable_grad():
             total = (weights.to(losses) * losses).sum()
-        mine = [parameters[name] for name in names]
-        found = torch.autograd.grad(total, mine, allow_unused=True, retain_graph=number < len(groups))
-        for name, parameter, gradient in zip(names, mine, found, strict=True):
-            sums[name] = torch.zeros_like(parameter) if gradient is None else gradient
+        asked = [*(parameters[name] for name in names), *returned]
+        found = torch.autograd.grad(total, asked, allow_unused=True, retain_graph=number < len(groups))
+        if any(_lost(part, slope, weights) for part, slope in zip(found[len(names) :], slopes, strict=True)):
+            return None
+        for name, gradient in zip(names, found, strict=False):
+            sums[name] = torch.zeros_like(parameters[name]) if gradient is None else gradient
     return {name: sums[name] for name in parameters}
+
+
+def _lost(weighted: Tensor | None, slope: Tensor | None, weights: Tensor) -> bool:
+    """Whether a slope of the loss has lost digits to its weight: the model may make what is left of it large again."""
+    if weighted is None or slope is None:
+        return False
+    lost = (weighted.abs() < torch.finfo(weighted.dtype).tiny) & (slope != 0)
+    return bool(lost.reshape(len(weights), -1)[weights != 0].any())
 
 
 def _filled(rows: Tensor, usable: Tensor) -> Tensor:
