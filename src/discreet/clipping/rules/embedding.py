@@ -59,8 +59,8 @@ class EmbeddingRule(Rule):
     def lengths(self, name: str) -> Tensor:
         if self.factors is not None:
             return self.reach(name)
-        whole = torch.linalg.vector_norm(self.gradient.flatten(1), dim=1).double()
-        return whole * math.sqrt(self.activation.shape[1])  # by the inequality of Cauchy and Schwarz
+        whole: Tensor = torch.linalg.vector_norm(self.gradient.flatten(1), dim=1)
+        return whole.double() * math.sqrt(self.activation.shape[1])  # by the inequality of Cauchy and Schwarz
 
     def _squares(self) -> Tensor:
         if self._on_processor:
