@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import torch
 from adversarial_rows import (
+    CHECKED,
     LOSSES,
     NAMED,
     ROWS,
@@ -33,13 +33,6 @@ from discreet.clipping import ENGINES, Clip, bookkeeping, weights
 from discreet.clipping.rules import base, linear, units
 
 NORMS = (1e-2, 1.0, 300.0)
-FLOAT_BITS = 16
-"""The float slack of the fast engines here, as a rehearsal finds it for models in which terms cancel a little."""
-
-CHECKED = {
-    name: engine if engine.float_bits is None else replace(engine, float_bits=FLOAT_BITS)
-    for name, engine in ENGINES.items()
-}
 
 
 def drawn_row(data: st.DataObject, ordinary: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ needs counts only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.rules.base import Rule, refuse, rule
-from discreet.clipping.rules.numbers import blank, squared_norms, wide
+from discreet.clipping.rules.numbers import blank, norms_of, squared_norms, wide, with_rounding
 from discreet.clipping.rules.tables import alike, checked_tokens, token_squares, token_table
 from discreet.clipping.rules.tokens import EqualTokens
 from discreet.clipping.units import Units
@@ -49,8 +50,19 @@ class EmbeddingRule(Rule):
         return not getattr(module, "scale_grad_by_freq", False)
 
     def squares(self, name: str) -> Tensor:
-        if self.activation.shape[1] == 0:
+        count = self.activation.shape[1]
+        if count == 0:
             return torch.zeros(self.examples, dtype=torch.float64, device=self.gradient.device)
+        dtype = torch.float64 if self._on_processor else self.gradient.dtype  # of the table
+        return with_rounding(self._squares(), self.lengths(name), count, dtype)
+
+    def lengths(self, name: str) -> Tensor:
+        if self.factors is not None:
+            return norms_of(self.gradient, 1) * self.factors.double().abs().sum(1)
+        whole: Tensor = torch.linalg.vector_norm(self.gradient.flatten(1), dim=1)
+        return whole.double() * math.sqrt(self.activation.shape[1])  # by the inequality of Cauchy and Schwarz
+
+    def _squares(self) -> Tensor:
         if self._on_processor:
             values = self.gradient if self.factors is None else self.factors.unsqueeze(2)
             squares = token_squares(self.activation, values, self._size)

@@ -7,6 +7,7 @@ clipping"), which costs T^2 instead of the size of the weight.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from discreet.clipping.factor import in_single
 from discreet.clipping.rules import base, outer
 from discreet.clipping.rules.base import Rule, rule
-from discreet.clipping.rules.numbers import blank, norms_of, scaled, squared_norms, weighted_sum, with_rounding
+from discreet.clipping.rules.numbers import LARGEST, blank, norms_of, scaled, squared_norms, weighted_sum, with_rounding
 from discreet.clipping.units import Units
 
 _CANCELLED = 16
@@ -153,18 +154,25 @@ def _from_products(a: Tensor, g: Tensor) -> Tensor:
 
 
 def outer_lengths(a: Tensor, g: Tensor) -> Tensor:
-    """What the norms of the outer products g_t a_t^T of an example add up to: float64, shape (batch,)."""
-    return (norms_of(a, 2) * norms_of(g, 2)).sum(1)
+    """What the norms of the outer products g_t a_t^T of an example add up to: float64, shape (batch,). Infinite where a
+    factor is beyond `LARGEST`."""
+    ones, others = norms_of(a, 2), norms_of(g, 2)
+    lengths = (ones * others).sum(1)
+    if a.dtype == torch.float32:
+        lengths.masked_fill_((torch.maximum(ones, others) > LARGEST).any(1), math.inf)
+    return lengths
 
 
 def _products_and_rounding(a: Tensor, g: Tensor) -> Tensor:
     return with_rounding(_from_products(a, g), outer_lengths(a, g), a.shape[1], g.dtype)
 
 
-def _pairs(a: Tensor, g: Tensor, start: int, stop: int) -> Tensor:
-    """(a_t . a_s)(g_t . g_s) for t in start .. stop - 1 and s in 0 .. stop - 1."""
+def _pairs(a: Tensor, g: Tensor, start: int, stop: int) -> tuple[Tensor, Tensor]:
+    """(a_t . a_s)(g_t . g_s) for t in start .. stop - 1 and s in 0 .. stop - 1; and the share of positions t in what is
+    lost (see `_lost`)."""
     products = [torch.bmm(x[:, start:stop], x[:, :stop].transpose(1, 2)) for x in (a, g)]
-    return products[0].mul_(products[1])
+    own = [part[:, :, start:].diagonal(dim1=1, dim2=2).sum(1) for part in products]
+    return products[0].mul_(products[1]), _lost(own[0], own[1], (a.shape[2], g.shape[2]), a.shape[1])
 
 
 def gram_and_rounding(a: Tensor, g: Tensor) -> Tensor:
@@ -176,21 +184,37 @@ def gram_and_rounding(a: Tensor, g: Tensor) -> Tensor:
 
 def gram_squares(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
     """Squared norms of sums over positions of outer products g_t a_t^T, by Gram matrices, and what they would be if
-    all positions were at right angles; float64, shape (batch,).
+    all positions were at right angles; float64, shape (batch,). Both hold what may be lost below the range of the type.
 
     Where positions cancel, rounding is all that is left of such a sum, so there the products themselves are measured.
     """
     half = a.shape[1] // 2 if a.shape[1] >= _HALVED else 0
-    pairs = _pairs(a, g, half, a.shape[1])
+    pairs, lost = _pairs(a, g, half, a.shape[1])
     squares = pairs.flatten(1).sum(1, dtype=torch.float64)
     unrelated = pairs[:, :, half:].diagonal(dim1=1, dim2=2).sum(1, dtype=torch.float64)
     if half:  # the matrix is symmetric, so one of its four quarters is not needed
         squares += pairs[:, :, :half].flatten(1).sum(1, dtype=torch.float64)
-        first = _pairs(a, g, 0, half)
+        first, more = _pairs(a, g, 0, half)
         squares += first.flatten(1).sum(1, dtype=torch.float64)
         unrelated += first.diagonal(dim1=1, dim2=2).sum(1, dtype=torch.float64)
+        lost += more
+    squares, unrelated = squares + lost, unrelated + lost
     doubtful = squares * _CANCELLED < unrelated
     if bool(doubtful.any()):
         for i in doubtful.nonzero().flatten().tolist():
             squares[i] = _from_products(a[i : i + 1].double(), g[i : i + 1].double())[0]
     return squares, unrelated
+
+
+def _lost(a_own: Tensor, g_own: Tensor, sizes: tuple[int, int], positions: int) -> Tensor:
+    """What a sum over pairs of positions may lack because products are below the range of the type: float64, shape
+    (batch,). `a_own`: the sums of |a_t|^2 over some positions, whose share it is; `sizes`: the numbers of a position.
+
+    A sum of n products lacks at most n of the smallest normal number, u. Of (a_t . a_s)(g_t . g_s), of m and n numbers,
+    m u |g_t . g_s| + n u |a_t . a_s| + m n u^2 + u may then be missing; and by the inequality of Cauchy and Schwarz the
+    sum over pairs of |a_t . a_s| is at most positions x the sum of |a_t|^2, which lacks positions x m u itself.
+    """
+    tiny = torch.finfo(a_own.dtype).tiny
+    a_room, g_room = (positions * size * tiny for size in sizes)
+    lost = g_own.double().mul_(a_room).add_(a_own, alpha=g_room)
+    return lost.add_(3 * a_room * g_room + positions**2 * tiny)

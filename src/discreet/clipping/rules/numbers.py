@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -9,6 +11,11 @@ _PIECE, _ONE = 2048, torch.ones(())
 
 _CANCELLED = 16
 """Squared norms this many times smaller than those of unrelated terms are small because terms cancel."""
+
+
+LARGEST = 1e30
+"""Longer gradients, and longer factors of gradients, count as not finite in single precision: what a weight makes of
+the one factor may be below the range of the type, and the other factor would make its rounding large again."""
 
 
 def wide(tensor: Tensor) -> Tensor:
@@ -31,7 +38,7 @@ def squared_norms(rows: Tensor) -> Tensor:
     """Squared L2 norm of each row: float64, shape (len(rows),).
 
     In the type of the rows over pieces short enough for it, and in float64 over the pieces. Rows whose squares might
-    leave the range of single precision are measured in float64 throughout.
+    leave the range of single precision are measured in float64 throughout; beyond `LARGEST` they are infinite.
     """
     flat = rows.reshape(rows.shape[0], -1)
     if flat.dtype == torch.float64 or flat.shape[1] == 0:
@@ -43,7 +50,8 @@ def squared_norms(rows: Tensor) -> Tensor:
     least, most = squares.aminmax() if squares.shape[0] else (_ONE, _ONE)
     if not (float(least) > 1e-24 and float(most) < 1e24):  # also if one is NaN
         doubtful = ~((squares > 1e-24) & (squares < 1e24))
-        squares[doubtful] = _lengths(flat[doubtful].double()).square_()
+        again = _lengths(flat[doubtful].double()).square_()
+        squares[doubtful] = again.masked_fill_(again > LARGEST**2, math.inf)
     return squares
 
 

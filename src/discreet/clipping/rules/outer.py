@@ -5,6 +5,7 @@ The function for the box is compiled by numba when the first box is summed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from discreet.clipping.rules.numbers import LARGEST
 from discreet.core.arrays import Array
 
 _SAFE = 1e7
@@ -61,7 +63,15 @@ def scaled_squares(a: Tensor, g: Tensor, scale: Tensor) -> Tensor:
 
 
 def _in_double(a: Tensor, g: Tensor, scale: Tensor) -> Tensor:
-    return _dot(g.double().square() @ scale.square().reciprocal_(), a.double().square())
+    """Infinite where, in single precision, g a^T may not be finite or a factor is beyond `LARGEST`, in the scales."""
+    a_squares, g_squares = a.double().square(), g.double().square()
+    squares = _dot(g_squares @ scale.square().reciprocal_(), a_squares)
+    if a.dtype == torch.float32:
+        ones, others = a_squares.sum(1), g_squares.sum(1)
+        most = (LARGEST * min(1.0, float(scale.min()))) ** 2
+        beyond = (torch.maximum(ones, others) > most) | (ones * others > torch.finfo(torch.float32).max ** 2)
+        squares.masked_fill_(beyond, math.inf)
+    return squares
 
 
 def _dot(one: Tensor, other: Tensor) -> Tensor:

@@ -83,18 +83,25 @@ class Vectorised(Formed):
         self._outputs = {key: blank(value, unusable) for key, value in self._outputs.items()}
 
     def gradients(self, start: int, stop: int) -> dict[str, Tensor]:
-        given = {key: value[start:stop] for key, value in self._given.items()}
-        outputs = {key: value[start:stop] for key, value in self._outputs.items()}
         parameters = {name: self.module.get_parameter(name).detach() for name in self.trained}
         try:
-            rows = vectorised_call(self._one, (None, 0, 0), parameters, given, outputs)
+            rows = vectorised_call(self._one, (None, 0, 0), parameters, *self._copied(start, stop))
         except RuntimeError:  # not every function can be vectorised; every function can be run one by one
+            captured = self._copied(start, stop)
             singles = [
-                self._alone(*({key: value[i] for key, value in group.items()} for group in (given, outputs)))
+                self._alone(*({key: value[i] for key, value in group.items()} for group in captured))
                 for i in range(stop - start)
             ]
             rows = {name: torch.stack([single[name] for single in singles]) for name in self.trained}
         return {name: wide(row) for name, row in rows.items()}
+
+    def _copied(self, start: int, stop: int) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+        """What was captured of examples start .. stop - 1, in memory of its own: the module may work in place, and must
+        find the same again when the sum is formed."""
+        given, outputs = (
+            {key: value[start:stop].clone() for key, value in group.items()} for group in (self._given, self._outputs)
+        )
+        return given, outputs
 
     def _one(
         self, parameters: dict[str, Tensor], given: dict[int, Tensor], outputs: dict[int, Tensor]
