@@ -91,6 +91,16 @@ def fewer_steps(facts: Facts) -> None:
     facts["events"]["of"][0]["of"]["of"]["of"][0]["count"] -= 1
 
 
+def adaptive(facts: Facts) -> None:
+    """A search whose price is that of one run, by the filter of a plan that is chosen on the way."""
+    query = {"event": "gaussian", "noise_multiplier": 3.0, "query": "clipped_sum"}
+    budget = {"filter": "zcdp", "adjacency": "add_remove", "unit": "example", "rho": 0.06, "delta": 1e-5}
+    facts["plan"] |= {"kind": "adaptive", "sampling": {"kind": "none"}, "filter": budget, "most_steps": 1}
+    facts["plan"] |= {"counts": None, "policy": {"kind": "none"}, "metrics": [], "holdout": None}
+    facts["events"] = {"event": "compose", "of": [{"event": "repeat", "count": 1, "of": query}]}
+    facts["claim"] |= {"method": "zcdp-filter", "epsilon": 1.6}
+
+
 def candidate(value: float) -> Change:
     return put("plan", "search", "grid", 0, "values", value=lambda old: [*old, value])
 
@@ -118,6 +128,9 @@ FORGERIES: list[tuple[str, str, list[Change]]] = [
     ("search", "another kind of search", [put("plan", "search", "kind", value="exponential")]),
     ("clipping", "another clip norm of the winner", [other_clip]),
     ("public tensors", "other initial states", [put("plan", "search", "initial_states", value=["sha256:00"] * 6)]),
+    ("claim", "priced as a run that is chosen on the way", [adaptive]),
+    ("search", "a score with a private name", [put("plan", "search", "score", value="Training_accuracy")]),
+    ("search", "one run told dearer than the search", [put("search", "epsilon_of_one_run", value=1e9)]),
     ("claim", "a method that is for single runs", [claim("method", "pld")]),
     ("mechanism", "an assumption left out", [lambda f: f["assumptions"].pop(-3)]),
 ]

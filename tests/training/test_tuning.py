@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import random
 import re
 import signal
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from problems import blobs, tiny_plan, tiny_training
@@ -20,7 +22,9 @@ from torch import Tensor, nn
 
 from discreet import BudgetExhausted, InputError, PrivacyViolation, Setup, Tuning, publish, verify
 from discreet.accounting.filters import BasicFilter
+from discreet.core.adjacency import Query
 from discreet.core.errors import DiscreetError, Interrupted
+from discreet.core.events import Gaussian
 from discreet.core.trials import PoissonTrials
 from discreet.ledger import Ledger
 from discreet.plan import Metric
@@ -93,6 +97,41 @@ def recording(models: list[nn.Module]) -> Any:
         return setup
 
     return made
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_global_generators_do_not_tell_how_many_trials_there_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Models may be initialised from them."""
+
+    def drawing(settings: Mapping[str, Any]) -> Setup:
+        torch.rand(1), random.random(), np.random.rand()  # noqa: NPY002
+        return build(settings)
+
+    with_trials(monkeypatch, number)
+    search = tuning(tmp_path, drawing)
+    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index]  # noqa: NPY002
+    search.run()
+    after = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index]  # noqa: NPY002
+    assert torch.equal(before[0], after[0])
+    assert before[1:] == after[1:]
+
+
+def test_every_trial_has_a_model_of_its_own(tmp_path: Path) -> None:
+    made: list[Setup] = []
+
+    def once(settings: Mapping[str, Any]) -> Setup:
+        made.append(made[0] if made else build(settings))
+        return made[-1]
+
+    with pytest.raises(InputError, match="make new ones for every trial"):
+        tuning(tmp_path, once)
+
+
+def test_queries_before_the_first_step_are_refused_before_anything_is_charged(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot begin with queries"):
+        tuning(tmp_path, plan={"before": [Gaussian(20.0, Query.COUNT)]})
 
 
 def files(folder: Path) -> Iterator[Path]:

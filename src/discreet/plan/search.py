@@ -112,7 +112,9 @@ class Search(Frozen):
             raise InputError(f"a setting is in the grid twice: {', '.join(names)}")
         if plan.odometer is not None:
             raise InputError("an odometer reads one run, and a search releases the best of several; leave it out")
-        if self.score.startswith(("training_", "holdout_")) and self.score not in {m.name for m in plan.metrics}:
+        if plan.before:
+            raise InputError("a search cannot begin with queries of its own (before); answer them in a run by itself")
+        if not self.score.startswith("validation_") and self.score not in {m.name for m in plan.metrics}:
             raise InputError(f"the score is {self.score}, which the plan does not buy; add it to metrics")
         norms = next((setting.values for setting in self.grid if setting.name == CLIP_NORM), ())
         if norms and not isinstance(plan.clipping, FlatClipping):

@@ -24,6 +24,9 @@ METHOD = "pld-profile"
 
 _FIELDS = {"kind", "trials", "score", "grid", "initial_states"}
 _SECTION = {"winner", "epsilon_of_one_run"}
+PUBLIC = "validation_"
+"""How scores begin that are computed on public data only."""
+
 _CLIP_NORM = "clip_norm"
 _SELDOM = 0.01
 
@@ -71,10 +74,13 @@ def check_search(facts: dict[str, Any]) -> tuple[bool, str]:
     if _CLIP_NORM in names and plan["clipping"]["kind"] != "flat":
         return False, "the clip norm of the winner is not that of the plan's way to clip"
     known = {bought.name_of(metric) for metric in bought.metrics_of(plan)}
-    private = search["score"].startswith(("training_", "holdout_"))
-    if private and search["score"] not in known:
+    if not search["score"].startswith(PUBLIC) and search["score"] not in known:
         return False, f"the score {search['score'][:80]!r} is on private rows and was not paid for"
+    if plan.get("before"):
+        return False, "queries before the first step are not part of a search"
     alone = section["epsilon_of_one_run"]
+    if not 0 <= alone <= facts["claim"]["epsilon"]:
+        return False, "one run alone is said to cost more than the whole search"
     run = one_run(facts)
     parts = bought.parts(run["plan"], run["events"])
     if not all(decide(part, plan["delta"], plan["adjacency"], alone).accepted for part in parts):
@@ -134,7 +140,7 @@ def described(facts: Mapping[str, Any]) -> dict[str, Any] | None:
         "grid": [{"name": s["name"], "values": [_shown(v) for v in s["values"]]} for s in search["grid"]],
         "winner": ", ".join(f"{name} = {_shown(value)}" for name, value in section["winner"].items()),
         "score": search["score"].replace("_", " "),
-        "public": not search["score"].startswith(("training_", "holdout_")),
+        "public": search["score"].startswith(PUBLIC),
         "alone": alone,
         "cost": facts["claim"]["epsilon"] - alone,
     }

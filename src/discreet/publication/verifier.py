@@ -104,6 +104,7 @@ def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     known = claim["unit"] in set(Unit) and type(rows) is int and rows >= 1
     known = known and (claim["unit"] == Unit.EXAMPLE or not adaptive)
     known = known and (claim["unit"] != Unit.EXAMPLE or rows == 1)
+    known = known and not (adaptive and searched.is_search(facts))
     return proved and known, f"a {claim['kind']} ({claim['method']}) about one {claim['unit']}"
 
 

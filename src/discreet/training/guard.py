@@ -77,6 +77,18 @@ def model_randomness(stream: Stream, position: int) -> Iterator[None]:
         )
 
 
+@contextmanager
+def generators_put_back() -> Iterator[None]:
+    """Afterwards the generators of torch, NumPy and Python are where they were, however much was drawn inside."""
+    numpy_before, python_before = np.random.get_state(), random.getstate()  # noqa: NPY002
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        np.random.set_state(numpy_before)  # noqa: NPY002
+        random.setstate(python_before)
+
+
 def _writes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, int]]:
     """Which tensor each name stands for, and how often it was written to."""
     return {name: (id(tensor), tensor._version) for name, tensor in tensors.items()}

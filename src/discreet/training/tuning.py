@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -25,6 +26,7 @@ from discreet.training.books import SealedBooks
 from discreet.training.early import EarlyStopping, is_bought
 from discreet.training.engine_options import AUTO, EngineOptions
 from discreet.training.evaluation import evaluate
+from discreet.training.guard import generators_put_back
 from discreet.training.stopping import stop_requests
 from discreet.training.trained import Trained, randomness_of
 from discreet.training.training import Training
@@ -105,6 +107,7 @@ class Tuning:
         self._start = start or _system_start()
         self._options = EngineOptions.of(engine)
         self._states: list[dict[str, Tensor]] = []
+        self._built: WeakSet[Any] = WeakSet()
         self._bits: int | None = None
         self.plan = plan
         self._rehearse(plan.search)
@@ -121,7 +124,7 @@ class Tuning:
         run, entries = self._charge(randomness_of(randomness))
         choices = randomness.substream(Purpose.NOISE, 0)
         candidates, best, least = search.candidates, None, -math.inf
-        with stop_requests() as stop:
+        with stop_requests() as stop, generators_put_back():
             for trial in range(1, draw_trials(search.trials, choices) + 1):
                 index = uniform_index(len(candidates), choices)
                 found = replace(self._trial(index, run, trial, stop), winner=candidates[index])
@@ -164,7 +167,7 @@ class Tuning:
         """One run of the plan, in memory: no folder, no key file, no checkpoint, no row in the ledger."""
         assert self.plan.search is not None
         settings, stream = self.plan.search.candidates[index], self._start(trial)
-        setup = self._build(settings)
+        setup = self._setup(settings)
         setup.model.load_state_dict(self._states[index])
         training = self._training(self.plan.search, settings, setup, stream)
 
@@ -178,15 +181,24 @@ class Tuning:
         training.take_steps(session, after_step, self._every, self._early)
         return training.trained(())
 
+    def _setup(self, settings: Mapping[str, Any]) -> Setup:
+        """What a trial is made of; never what an earlier one was made of, which may be the best so far."""
+        setup = self._build(settings)
+        if setup.model in self._built or setup.optimizer in self._built:
+            raise InputError("build returned the same model or optimizer twice; make new ones for every trial")
+        self._built.update((setup.model, setup.optimizer))
+        return setup
+
     def _rehearse(self, search: Search) -> None:
         """Check every candidate; all are then trained with one engine, at the largest float slack of any."""
         digests: list[str] = []
         bits: list[int] = []
         for number, settings in enumerate(search.candidates):
-            setup = self._build(settings)
+            setup = self._setup(settings)
             self._states.append({name: tensor.detach().clone() for name, tensor in setup.model.state_dict().items()})
             training = self._training(search, settings, setup, None)
             if number == 0:
+                self._setup(settings)  # refused now if it is the same again
                 training.rehearsal.report()
                 _check_score(search.score, setup, self._given["public_validation"])
                 self._options = replace(self._options, name=training.engine.name)

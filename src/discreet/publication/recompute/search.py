@@ -95,7 +95,7 @@ def _negative_binomial(profile: Callable[[float], float], law: Law, run: float, 
     before: tuple[float, float] | None = None
     for _ in range(_SECANTS):
         share = math.expm1(t) * odds
-        e = profile(share) if 0 < share < _MOST_DELTA else (0.0 if share > 0 else math.inf)
+        e = (0.0 if share >= 1 else profile(share)) if share > 0 else math.inf
         best = min(best, max(e, t))
         gap = e - t
         if abs(gap) <= tolerance or not math.isfinite(gap):
