@@ -23,8 +23,8 @@ _REMEMBERS = (
     "remove the state, and draw from torch's default generator"
 )
 _WRITES = (
-    "changes when the model is called in training mode, so private data would enter it; remove what writes to it, or "
-    "initialise it on public input first"
+    "changes when the model is called, so private data would enter it; remove what writes to it, or initialise it on "
+    "public input first"
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from discreet.publication.before import answered, queries_of
 from discreet.publication.bought import event_of, metrics_of
-from discreet.publication.planned import Runs, merged, stated, steps_in
+from discreet.publication.planned import Runs, after, merged, stated, steps_in
 from discreet.publication.recompute import filters
 
 LOOSENED = 1 + 4e-4
@@ -126,10 +126,15 @@ def _is_choice(plan: dict[str, Any], event: dict[str, Any]) -> bool:
 
 
 def _search_fault(plan: dict[str, Any], runs: Runs) -> str | None:
-    """What is wrong with a run that chooses its step sizes, if anything is: gradients and choices take turns."""
+    """What is wrong with a run that chooses its step sizes, if anything is.
+
+    After the queries that come before the first step, gradients and choices take turns.
+    """
     if plan["sampling"]["kind"] != "none" or plan["filter"]["filter"] != "zcdp":
         return "step sizes are chosen without sampling and under a zcdp filter only"
-    if any(count != 1 or _is_choice(plan, event) != bool(at % 2) for at, (event, count) in enumerate(runs)):
+    turns = _is_step, _is_choice
+    steps = after(runs, len(queries_of(plan)))
+    if any(count != 1 or not turns[at % 2](plan, event) for at, (event, count) in enumerate(steps)):
         return "gradients and choices of step sizes do not take turns"
     return None
 

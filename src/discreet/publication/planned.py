@@ -84,6 +84,17 @@ def begins_with(whole: Runs, part: Runs) -> bool:
     return following == event and count <= room
 
 
+def after(runs: Runs, events: int) -> Runs:
+    """What is left of `runs` without the first so many events; these may end inside a run of equal ones."""
+    left: Runs = []
+    for event, count in runs:
+        dropped = min(events, count)
+        events -= dropped
+        if count > dropped:
+            left.append((event, count - dropped))
+    return left
+
+
 def merged(runs: Iterable[tuple[dict[str, Any], int]]) -> Runs:
     """Equal neighbours as one run."""
     return [

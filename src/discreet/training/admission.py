@@ -12,6 +12,7 @@ from discreet.clipping import (
     Findings,
     admit_model,
     admit_optimizer,
+    evaluation_mode,
     mixing_backward,
     modes_kept,
     private_parameters,
@@ -43,6 +44,23 @@ def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData)
     if data.transform is not None:
         _admit_transform(data, random_rows(model, data, None, raw=True).inputs)
     admit_optimizer(optimizer, model)
+
+
+def admit_evaluated(model: nn.Module, inputs: Tensor) -> None:
+    """Refuse a model whose examples influence each other in evaluation mode, or that keeps state there.
+
+    For what is computed of private rows without training. `inputs`: random rows, as in `tried`. A model that cannot be
+    run on them is not judged.
+    """
+    try:
+        with evaluation_mode(model):
+            findings = try_out(model, inputs[:_TRIED], _others(inputs))
+    except (RuntimeError, ValueError, IndexError, TypeError):
+        return
+    try:
+        admit_model(model, findings)
+    except UnsupportedModel as error:
+        raise UnsupportedModel(f"in evaluation mode, {error}") from None
 
 
 class _Transformed(nn.Module):

@@ -30,7 +30,8 @@ from discreet.methods.agd import moved
 from discreet.plan import AdaptivePlan, LineSearch, Phase, Plan
 from discreet.queries.choices import noisy_argmax
 from discreet.randomness import Purpose, Stream
-from discreet.training.random_rows import random_rows
+from discreet.training.admission import admit_evaluated
+from discreet.training.random_rows import Examples, random_rows
 
 UNITS = 2**30
 """Into so many parts the bound of a loss is cut: the grid of the scores."""
@@ -91,7 +92,8 @@ def objectives(
             for place, step_size in enumerate(candidates.step_sizes):
                 parameters = candidates.parameters(step_size)  # one at a time: there is memory for a chunk and a model
                 for x, y in _singly(inputs, targets) if alone else ((inputs, targets),):
-                    totals[place] += _losses(model, parameters, criterion, x, y, bound).sum().cpu()
+                    losses = _losses(model, parameters, criterion, x, y)
+                    totals[place] += clipped_losses(losses, bound).sum().cpu()
     return totals.numpy()
 
 
@@ -169,31 +171,44 @@ def check_search(
     if search is None and isinstance(optimizer, AGD):
         raise InputError("AGD moves as a line search says, which the plan lacks; make the plan with agd_plan")
     if search is not None:
-        _check_losses(search, model, criterion, data, classes, engine)
+        examples = random_rows(model, data, classes, raw=True)
+        admit_evaluated(model, examples.inputs)  # the losses are those of evaluation mode
+        _check_losses(search, model, criterion, examples, engine)
 
 
 def _check_losses(
-    search: LineSearch, model: nn.Module, criterion: Criterion, data: PrivateData, classes: int | None, engine: Engine
+    search: LineSearch, model: nn.Module, criterion: Criterion, examples: Examples, engine: Engine
 ) -> None:
     """Refuse a model of which the float slack of the engine does not cover the losses, as seen on random rows."""
-    examples = random_rows(model, data, classes, raw=True)
     names, worst = private_parameters(model), 0.0
     length = math.sqrt(sum(parameter.numel() for parameter in names.values()))
     try:
         with torch.no_grad(), evaluation_mode(model):
             for distance in (0.0, search.largest):
                 place = {name: moved(one, torch.ones_like(one) / length, distance) for name, one in names.items()}
-                together = _losses(model, place, criterion, examples.inputs, examples.targets, search.bound)
+                together = _losses(model, place, criterion, examples.inputs, examples.targets)
                 rows = _singly(examples.inputs, examples.targets)
-                apart = torch.cat([_losses(model, place, criterion, x, y, search.bound) for x, y in rows])
-                worst = max(worst, float((together - apart).abs().double().mean()) / UNITS)
+                apart = torch.cat([_losses(model, place, criterion, x, y) for x, y in rows])
+                worst = max(worst, difference(together, apart, search.bound))
     except (RuntimeError, ValueError, IndexError, TypeError):
         return  # the model does not take random data, and neither could the engine be checked
     if engine.error is not None and not _MARGIN * worst <= engine.error:
         raise InputError(
             f"rounding moves the losses of this model by {worst:.1e} of their bound, more than the float slack of the "
-            f"engine {engine.name!r} covers; use double precision, or engine='exact'"
+            f"engine {engine.name!r} covers; use double precision, a larger bound or engine='exact'"
         )
+
+
+def difference(together: Tensor, apart: Tensor, bound: float) -> float:
+    """How far losses of the same rows are from each other, on average, in units of the bound.
+
+    As they are, and not clipped: what is clipped to the bound on both sides would tell nothing of other rows. Two that
+    are not finite both count as the bound, and are equal.
+    """
+    ones, others = together.detach().double(), apart.detach().double()
+    apart_by = (ones - others).abs().nan_to_num(nan=math.inf, posinf=math.inf)
+    alike = ~ones.isfinite() & ~others.isfinite()
+    return float(torch.where(alike, 0.0, apart_by).mean()) / bound
 
 
 def _singly(inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -201,6 +216,6 @@ def _singly(inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def _losses(
-    model: nn.Module, place: dict[str, Tensor], criterion: Criterion, inputs: Tensor, targets: Tensor, bound: float
+    model: nn.Module, place: dict[str, Tensor], criterion: Criterion, inputs: Tensor, targets: Tensor
 ) -> Tensor:
-    return clipped_losses(each_loss(criterion, functional_call(model, place, (inputs,)), targets), bound)
+    return each_loss(criterion, functional_call(model, place, (inputs,)), targets)
