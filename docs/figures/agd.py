@@ -52,7 +52,7 @@ def run() -> tuple[Course, float]:
     nn.init.zeros_(model.bias)
     criterion = nn.CrossEntropyLoss()
     plan = agd_plan(population=1437, epsilon=1.0, delta=1e-5, bound=3.0, clip_norm=3.0)
-    assert plan.search is not None
+    assert plan.line_search is not None
     rows: list[tuple[float, ...]] = []
     with tempfile.TemporaryDirectory() as folder:
         training = Training(
@@ -69,7 +69,7 @@ def run() -> tuple[Course, float]:
             while session.ready():
                 event = session._receipts[0].event
                 assert isinstance(event, Gaussian)
-                largest = plan.search.step_sizes(control.progress.phases)[-1]
+                largest = plan.line_search.step_sizes(control.progress.phases)[-1]
                 with session.step() as step:
                     for chunk in step.chunks:
                         step.add(criterion, chunk)
@@ -81,7 +81,7 @@ def run() -> tuple[Course, float]:
                         largest,
                         float(losses.clamp(0, 3).mean()),
                         plan.filter.cost(event)[0],
-                        plan.filter.cost(plan.search.event)[0],
+                        plan.filter.cost(plan.line_search.event)[0],
                     )
                 )
     return Course(*np.array(rows).T), plan.filter.limits[0]

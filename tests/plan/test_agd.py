@@ -91,7 +91,7 @@ def test_the_largest_step_follows_those_that_were_chosen() -> None:
 @pytest.mark.parametrize("choices", [0.5, 0.2])
 def test_a_budget_is_split_between_gradients_and_choices(adjacency: Adjacency, choices: float) -> None:
     made = plan(adjacency=adjacency, choices=choices, splits=30)
-    search = made.search
+    search = made.line_search
     assert search is not None
     gradient = made.filter.cost(Gaussian(made.noise))[0]
     choice = made.filter.cost(search.event)[0]
@@ -104,7 +104,7 @@ def test_a_budget_is_split_between_gradients_and_choices(adjacency: Adjacency, c
 
 def run(made: AdaptivePlan, sizes: list[float]) -> list[Event]:
     """What would be charged if the choices were these, over and over."""
-    search = made.search
+    search = made.line_search
     assert search is not None
     spent, charged, phases = start(made.filter), [], []
     while True:
@@ -217,12 +217,12 @@ def test_settings_are_checked() -> None:
     with pytest.raises(InputError, match="fields of LineSearch only"):
         plan(search={"kind": "constant"})
     assert AdaptivePlan.model_validate(plan().model_dump(mode="json")) == plan()
-    assert plan(search={"candidates": 5}).search == LineSearch(
+    assert plan(search={"candidates": 5}).line_search == LineSearch(
         bound=3.0,
-        epsilon=plan().search.epsilon,
+        epsilon=plan().line_search.epsilon,
         candidates=5,  # type: ignore[union-attr]
     )
     assert AdaptivePlan.make(
         NoSampling(), epsilon=1.0, delta=1e-5, population=9, policy=Constant(), noise_multiplier=9.0, most_steps=9,
         clip_norm=1.0,
-    ).search is None  # fmt: skip
+    ).line_search is None  # fmt: skip

@@ -29,9 +29,9 @@ def test_the_recipe_splits_its_budget_as_it_says() -> None:
     assert isinstance(plan, AdaptivePlan)
     assert plan.line_search is not None
     split = agd_plan(population=1437, epsilon=1.0, delta=1e-4, bound=3.0, clip_norm=1.0, splits=15, choices=0.3)
-    assert split.search is not None
+    assert split.line_search is not None
     assert plan.filter == split.filter
-    assert plan.line_search.epsilon == pytest.approx(split.search.epsilon, rel=5e-3)
+    assert plan.line_search.epsilon == pytest.approx(split.line_search.epsilon, rel=5e-3)
     assert plan.noise == pytest.approx(split.noise, rel=5e-3)
     assert 15 <= plan.filter.limits[0] / plan.price(plan.start)[0] < 15.2
 
