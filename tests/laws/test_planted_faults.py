@@ -291,6 +291,7 @@ def test_a_leaking_buffer_is_found_by_the_verifier_when_the_trainer_does_not_loo
     for module in (training_module, guard_module, folder_module):
         monkeypatch.setattr(module, "check_unchanged", lambda *_: None)
     monkeypatch.setattr("discreet.training.admission.tried", lambda *_: Findings())
+    monkeypatch.setattr("discreet.training.rehearsal.refuse_memory", lambda *_: None)
     folder = promises.published_folder(tmp_path, RunningMean(), engine="reference")
     with pytest.raises(AssertionError, match=r"rejected by \['public tensors'\]"):
         promises.a_published_folder_is_accepted(folder)

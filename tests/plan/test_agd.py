@@ -120,7 +120,7 @@ def run(made: AdaptivePlan, sizes: list[float]) -> list[Event]:
         phases.append(Phase(len(charged), knobs, step_size=sizes[len(phases) % len(sizes)]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     epsilon=st.floats(0.05, 8.0),
     delta=st.sampled_from([1e-8, 1e-5, 1e-3]),

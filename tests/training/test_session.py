@@ -255,6 +255,7 @@ def test_an_optimizer_step_inside_a_step_is_refused(tmp_path: Path) -> None:
 def untried(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if trying the model out beforehand had found nothing."""
     monkeypatch.setattr("discreet.training.admission.tried", lambda *_: Findings())
+    monkeypatch.setattr("discreet.training.rehearsal.refuse_memory", lambda *_: None)
 
 
 class InitialisedByData(nn.Module):
