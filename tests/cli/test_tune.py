@@ -87,7 +87,7 @@ def test_a_dry_run_shows_the_plan_and_does_nothing(tmp_path: Path, capsys: pytes
         (["--trials", "5", "--grid", "optimizer.name=sgd,lion"], "unknown name"),
         (["--trials", "1", "--grid", "optimizer.lr=1,2"], "above 1"),
         (["--trials", "5", "--law", "normal", "--grid", "optimizer.lr=1,2"], "unknown law"),
-        (["--trials", "5", "--score", "accuracy", "--grid", "optimizer.lr=1,2"], "no score 'accuracy'"),
+        (["--trials", "5", "--score", "accuracy", "--grid", "optimizer.lr=1,2"], "which the plan does not buy"),
     ],
 )
 def test_refusals_are_one_line(
