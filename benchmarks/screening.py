@@ -64,19 +64,19 @@ class Method:
 
 
 METHODS = {
-    "SGD": Method(lambda model, lr, _: flat(torch.optim.SGD(model.parameters(), lr=lr)), (0.05, 0.1, 0.2, 0.4)),
+    "SGD": Method(lambda model, lr, _: flat(torch.optim.SGD(model.parameters(), lr=lr)), (0.01, 0.03, 0.1, 0.3)),
     "Adam": Method(
         lambda model, lr, _: flat(torch.optim.Adam(model.parameters(), lr=lr)), (0.0003, 0.001, 0.003, 0.01)
     ),
     "DP-AdamBC": Method(lambda model, lr, _: flat(DPAdamBC(model.parameters(), lr=lr)), (0.0001, 0.0003, 0.001, 0.003)),
     "ADAL": Method(lambda model, lr, _: adal(model, lr, clip_norm=CLIP), (0.0003, 0.001, 0.003, 0.01)),
-    "ADAN": Method(lambda model, lr, _: adan(model, lr, clip_norm=CLIP), (0.05, 0.1, 0.2, 0.4)),
+    "ADAN": Method(lambda model, lr, _: adan(model, lr, clip_norm=CLIP), (0.01, 0.03, 0.1, 0.3)),
     "ADADP": Method(lambda model, lr, _: adadp(model, lr, clip_norm=CLIP), (0.0003, 0.001, 0.003, 0.01)),
     "ADADP, box": Method(
-        lambda model, lr, _: adadp(model, lr, clip_norm=CLIP, kind="box"), (0.0003, 0.001, 0.003, 0.01)
+        lambda model, lr, _: adadp(model, lr, clip_norm=CLIP, kind="box"), (0.001, 0.003, 0.01, 0.03)
     ),
-    "DPOPT": Method(lambda model, lr, _: dpopt(model, lr, clip_norm=CLIP), (0.05, 0.1, 0.2, 0.4)),
-    "AdaClip": Method(lambda model, lr, _: adaclip(model, lr, clip_norm=CLIP), (0.05, 0.1, 0.2, 0.4)),
+    "DPOPT": Method(lambda model, lr, _: dpopt(model, lr, clip_norm=CLIP), (0.01, 0.03, 0.1, 0.3)),
+    "AdaClip": Method(lambda model, lr, _: adaclip(model, lr, clip_norm=CLIP), (0.01, 0.03, 0.1, 0.3)),
     "DP dropout": Method(
         lambda model, lr, _: flat(DPDropout(model.parameters(), lr=lr, decay=0.5)), (0.5, 2.0, 8.0, 32.0)
     ),
