@@ -72,9 +72,7 @@ METHODS = {
     "ADAL": Method(lambda model, lr, _: adal(model, lr, clip_norm=CLIP), (0.0003, 0.001, 0.003, 0.01)),
     "ADAN": Method(lambda model, lr, _: adan(model, lr, clip_norm=CLIP), (0.01, 0.03, 0.1, 0.3)),
     "ADADP": Method(lambda model, lr, _: adadp(model, lr, clip_norm=CLIP), (0.0003, 0.001, 0.003, 0.01)),
-    "ADADP, box": Method(
-        lambda model, lr, _: adadp(model, lr, clip_norm=CLIP, kind="box"), (0.001, 0.003, 0.01, 0.03)
-    ),
+    "ADADP, box": Method(lambda model, lr, _: adadp(model, lr, clip_norm=CLIP, kind="box"), (0.001, 0.003, 0.01, 0.03)),
     "DPOPT": Method(lambda model, lr, _: dpopt(model, lr, clip_norm=CLIP), (0.01, 0.03, 0.1, 0.3)),
     "AdaClip": Method(lambda model, lr, _: adaclip(model, lr, clip_norm=CLIP), (0.01, 0.03, 0.1, 0.3)),
     "DP dropout": Method(
