@@ -1,0 +1,109 @@
+"""Panels as a picture. Loads matplotlib."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from discreet.reproduction.pictures import Bar, Line, Panel
+
+_COLOURS = ("#0b5394", "#c0392b", "#7a6a00", "#38761d", "#674ea7", "#45818e", "#b45f06", "#5b5b5b")
+_ROLES = {
+    "pld": "#0b5394",
+    "rdp": "#3d85c6",
+    "gdp": "#134f5c",
+    "clt": "#c0392b",
+    "moments": "#7a6a00",
+    "zcdp": "#45818e",
+    "zcdp-rs": "#e67e22",
+    "zcdp-rf": "#8e44ad",
+    "strong": "#a64d79",
+    "adadp": "#5b5b5b",
+    "dropout-ac": "#b45f06",
+    "dropout-zcdp": "#38761d",
+    "doubling": "#c0392b",
+    "renyi": "#0b5394",
+}
+_STYLES = {"solid": "-", "dashed": "--", "dotted": ":", "marks": "none"}
+
+
+def draw(panels: Sequence[Panel], path: Path, columns: int) -> None:
+    """Write a PNG with the panels in a grid."""
+    across = min(columns, len(panels))
+    down = math.ceil(len(panels) / across)
+    tallest = max((0.34 * len(panel.bars) + 1.2 for panel in panels), default=0.0)
+    wide = 8.6 if across == 1 and any(panel.bars for panel in panels) else 4.6
+    figure = Figure(figsize=(wide * across, max(3.6, tallest) * down), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    places = figure.subplots(down, across, squeeze=False).ravel()
+    for axes, panel in zip(places, panels, strict=False):
+        _fill(axes, panel)
+    for axes in places[len(panels) :]:
+        axes.set_axis_off()
+    figure.savefig(path, metadata={"Software": None})
+
+
+def _fill(axes: Axes, panel: Panel) -> None:
+    own = 0
+    for line in panel.lines:
+        colour = _ROLES.get(line.role) or _COLOURS[own % len(_COLOURS)]
+        if line.style == "marks":
+            colour = "#333333"
+        elif line.role not in _ROLES:
+            own += 1
+        _line(axes, line, colour)
+    _bars(axes, panel.bars)
+    if "x" in panel.log:
+        axes.set_xscale("log")
+    if "y" in panel.log:
+        axes.set_yscale("log")
+    if panel.bottom is not None and ("y" not in panel.log or panel.bottom > 0):
+        axes.set_ylim(bottom=panel.bottom)
+    axes.set_xlabel(panel.x)
+    axes.set_ylabel(panel.y)
+    axes.set_title(panel.title, loc="left", fontsize=10)
+    axes.grid(True, color="#e3e6ea", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    if len(panel.lines) > 1 or any(line.style == "marks" for line in panel.lines):
+        axes.legend(frameon=False, fontsize=8)
+
+
+def _line(axes: Axes, line: Line, colour: str) -> None:
+    axes.plot(
+        line.x,
+        line.y,
+        color=colour,
+        linestyle=_STYLES[line.style],
+        marker="x" if line.style == "marks" else "o" if len(line.x) < 13 and not line.steps else None,
+        markersize=5 if line.style == "marks" else 2.8,
+        linewidth=1.5,
+        drawstyle="steps-post" if line.steps else "default",
+        label=line.label,
+    )
+    if line.low is not None and line.high is not None:
+        axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
+
+
+def _bars(axes: Axes, bars: Sequence[Bar]) -> None:
+    if not bars:
+        return
+    places = range(len(bars))
+    least = min(min(bar.low, bar.height if bar.printed is None else bar.printed) for bar in bars)
+    axes.barh(places, [bar.height for bar in bars], color="#9fc5e8", height=0.66)
+    for place, bar in zip(places, bars, strict=True):
+        axes.plot([bar.low, bar.high], [place, place], color="#0b5394", linewidth=2)
+        if bar.printed is not None:
+            axes.plot([bar.printed], [place], color="#c0392b", marker="D", markersize=5, linestyle="none")
+    axes.set_yticks(list(places), [bar.label for bar in bars], fontsize=8)
+    axes.invert_yaxis()
+    top = max(max(bar.high, bar.height if bar.printed is None else bar.printed) for bar in bars)
+    axes.set_xlim(least - 0.15 * (top - least) if least < top else None, top + 0.05 * (top - least or 1))
+    if any(bar.printed is not None for bar in bars):
+        axes.plot([], [], color="#c0392b", marker="D", markersize=5, linestyle="none", label="printed")
+        axes.legend(frameon=False, fontsize=8, loc="lower left")
