@@ -17,6 +17,7 @@ from discreet.clipping.footprint import footprint
 from discreet.clipping.rules import base
 from discreet.clipping.rules import linear as linear_rule
 from discreet.core.errors import DiscreetError, InputError, UnsupportedModel
+from discreet.recipes.assemble import engine_of
 from discreet.training import EngineOptions, choice, rehearsal
 from discreet.training.choice import CLEARLY, Candidate, choose, described
 
@@ -294,8 +295,8 @@ def test_engines_are_timed_in_turns() -> None:
 def test_recipes_have_the_same_options(tmp_path: Path) -> None:
     settings = ["engine=bookkeeping", "autocast=bfloat16", "fixed_rows=true"]
     job = Job.new("digits", None, tmp_path / "out", settings, {})
-    assert job._engine() == EngineOptions("bookkeeping", autocast=torch.bfloat16, fixed_rows=True)
-    assert Job.new("digits", None, tmp_path / "out", [], {})._engine() == EngineOptions("exact")
+    assert engine_of(job.recipe) == EngineOptions("bookkeeping", autocast=torch.bfloat16, fixed_rows=True)
+    assert engine_of(Job.new("digits", None, tmp_path / "out", [], {}).recipe) == EngineOptions("exact")
     with pytest.raises(InputError, match="autocast"):
         Job.new("digits", None, tmp_path / "out", ["autocast=float16"], {})
 

@@ -7,17 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-from torch import nn
-
-from discreet.clipping import Criterion
-from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.plan.validation import validate
 from discreet.publication.folder import check_target, publish
 from discreet.recipes import Recipe, load_recipe
-from discreet.training import EarlyStopping, EngineOptions, Trained, Training
+from discreet.recipes.assemble import assemble, carry_out
+from discreet.training import Trained
 
 _FILE = "job.json"
 
@@ -58,42 +54,21 @@ class Job:
 
     def run(self, *, ledger: str | None, dataset_id: str, finish: bool) -> tuple[Guarantee, Trained]:
         """Train (unless `finish`), publish, and return the guarantee with the run."""
-        split = self.recipe.load_data(self.data)
-        model = self.recipe.build_model()
-        optimizer = self.recipe.build_optimizer(model)
-        training = Training(
-            self.recipe.plan(),
-            model,
-            criterion_for(split.train[1].is_floating_point()),
-            optimizer,
-            self.recipe.augmented(split.train),
-            units=split.units,
-            ids=split.ids if self.recipe.unit is Unit.EXAMPLE else None,
-            public_test=split.test,
-            public_validation=split.validation,
-            run_dir=self.folder,
+        training = assemble(
+            self.recipe,
+            self.recipe.load_data(self.data),
+            self.folder,
             resume=self.resume,
             ledger=ledger,
             dataset_id=dataset_id,
-            geometry=self.recipe.build_geometry(model),
-            engine=self._engine(),
-            noise=self.recipe.noise,
-            scheduler=self.recipe.build_scheduler(optimizer),
-            averaging=self.recipe.averaging,
             on_open=self._remember,
         )
         if finish:
             with training.session() as session:
                 trained = training.result(session)
         else:
-            patience = self.recipe.patience
-            early = None if patience is None else EarlyStopping(self.recipe.watch, patience)
-            trained = training.run(evaluate_every=self.recipe.evaluate_every, early=early)
+            trained = carry_out(self.recipe, training)
         return publish(trained, self.target), trained
-
-    def _engine(self) -> EngineOptions:
-        autocast = None if self.recipe.autocast is None else torch.bfloat16
-        return EngineOptions(self.recipe.engine, autocast=autocast, fixed_rows=self.recipe.fixed_rows)
 
     def _remember(self) -> None:
         facts = {
@@ -102,8 +77,3 @@ class Job:
             "target": str(self.target.resolve()),
         }
         (self.folder / _FILE).write_text(json.dumps(facts, indent=2) + "\n")
-
-
-def criterion_for(regression: bool) -> Criterion:
-    """The loss that a recipe trains with: squared error for numbers, cross entropy for classes."""
-    return nn.MSELoss() if regression else nn.CrossEntropyLoss()

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from discreet.cli.job import criterion_for
 from discreet.core.adjacency import Unit
 from discreet.core.guarantee import Guarantee
 from discreet.plan import Plan, Search
 from discreet.publication.folder import check_target, publish
 from discreet.recipes import Recipe, load_recipe
+from discreet.recipes.assemble import criterion_for, engine_of
 from discreet.recipes.searched import default_score, parse_grid, search_plan, with_settings
-from discreet.training import EarlyStopping, EngineOptions, Setup, Trained, Tuning
+from discreet.training import EarlyStopping, Setup, Trained, Tuning
 
 Wanted = tuple[Sequence[str], float, str, str | None]
 """Settings to try, the mean number of trials, its law and the score."""
@@ -62,7 +60,6 @@ class SearchJob:
             optimizer = candidate.build_optimizer(model)
             return Setup(model, criterion, optimizer, candidate.build_scheduler(optimizer), candidate.averaging)
 
-        autocast = None if recipe.autocast is None else torch.bfloat16
         tuning = Tuning(
             self.plan,
             build,
@@ -74,7 +71,7 @@ class SearchJob:
             run_dir=self.target.with_name(self.target.name + ".run"),
             ledger=ledger,
             dataset_id=dataset_id,
-            engine=EngineOptions(recipe.engine, autocast=autocast, fixed_rows=recipe.fixed_rows),
+            engine=engine_of(recipe),
             noise=recipe.noise,
             early=None if recipe.patience is None else EarlyStopping(recipe.watch, recipe.patience),
             evaluate_every=recipe.evaluate_every,
