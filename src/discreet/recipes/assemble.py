@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Criterion
+from discreet.clipping.valued import ValuedCrossEntropy
 from discreet.core.adjacency import Unit
 from discreet.data import Split
 from discreet.recipes.components import RecipeComponents, on_components
@@ -73,7 +74,7 @@ def _training(recipe: Recipe, split: Split, model: nn.Module, run: Run) -> Train
     return Training(
         recipe.plan(),
         model,
-        criterion_for(split.train[1].is_floating_point()),
+        criterion_for(split.train[1].is_floating_point(), split.values),
         optimizer,
         recipe.augmented(split.train),
         units=split.units,
@@ -105,6 +106,8 @@ def engine_of(recipe: Recipe) -> EngineOptions:
     return EngineOptions(recipe.engine, autocast=autocast, fixed_rows=recipe.fixed_rows)
 
 
-def criterion_for(regression: bool) -> Criterion:
-    """The loss that a recipe trains with: squared error for numbers, cross entropy for classes."""
+def criterion_for(regression: bool, values: Sequence[float] | None = None) -> Criterion:
+    """The loss that a recipe trains with: squared error for numbers, cross entropy for classes (of these values)."""
+    if values is not None:
+        return ValuedCrossEntropy(values)
     return nn.MSELoss() if regression else nn.CrossEntropyLoss()
