@@ -52,7 +52,7 @@ class SearchJob:
     def run(self, *, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained]:
         """Search, publish, and return the guarantee with the best run."""
         recipe, split = self.recipe, self.recipe.load_data(self.data)
-        criterion = criterion_for(split.train[1].is_floating_point())
+        criterion = criterion_for(split.train[1].is_floating_point(), split.values)
 
         def build(settings: Mapping[str, Any]) -> Setup:
             candidate = with_settings(recipe, settings)

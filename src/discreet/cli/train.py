@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -73,8 +74,14 @@ def train(
         typer.echo(f"the run ended after {trained.charged_steps} steps: {trained.ended}", err=True)
     for one in prices.last_of_each(trained.bought):
         typer.echo(f"{one.metric.replace('_', ' ')} {one.value:.4g} +/- {one.deviation:.2g}, bought on private rows")
-    accuracy = f", public test accuracy {metrics['accuracy']:.1%}" if "accuracy" in metrics else ""
-    typer.echo(f"{job.target}: certified epsilon {_up(guarantee.epsilon)} at delta {guarantee.delta:g}{accuracy}")
+    seen = "".join(f", public test {text}" for text in _seen(metrics))
+    typer.echo(f"{job.target}: certified epsilon {_up(guarantee.epsilon)} at delta {guarantee.delta:g}{seen}")
+
+
+def _seen(metrics: Mapping[str, float]) -> list[str]:
+    """What people want to know of public metrics."""
+    accuracy = [f"accuracy {metrics['accuracy']:.1%}"] if "accuracy" in metrics else []
+    return accuracy + ([f"rmse {metrics['rmse']:.4f}"] if "rmse" in metrics else [])
 
 
 def _up(epsilon: float) -> str:

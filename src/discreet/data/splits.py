@@ -13,7 +13,8 @@ class Split:
     """(inputs, targets) for training and, where there are any, for public evaluation and for public decisions.
 
     `units`: whose each row for training is, where the data says so; shape (rows,). `ids`: a name of each row for
-    training that it keeps whatever other rows there are; shape (rows,).
+    training that it keeps whatever other rows there are; shape (rows,). `values`: what number each class stands for,
+    where classes do (ratings of one to five stars).
     """
 
     train: tuple[Tensor, Tensor]
@@ -21,3 +22,4 @@ class Split:
     validation: tuple[Tensor, Tensor] | None = None
     units: np.ndarray | None = None
     ids: np.ndarray | None = None
+    values: tuple[float, ...] | None = None

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from torch import nn
+from torch import Tensor, nn
 
 from discreet.clipping.admission import private_names
 from discreet.core import assumptions
@@ -90,6 +90,8 @@ class TrainedRun(Protocol):
     def bought(self) -> Sequence[BoughtMetric]: ...
     @property
     def winner(self) -> Mapping[str, Any] | None: ...
+    @property
+    def released(self) -> Mapping[str, Tensor]: ...
 
 
 def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from discreet.core.errors import DiscreetError, InputError
 from discreet.publication import before, bought, chosen, ex_post, fixed, searched
 from discreet.publication.clipped import check_clipping
 from discreet.publication.planned import Runs, begins_with, merged, stated, steps_in
+from discreet.publication.released import check_released
 from discreet.publication.tensorfile import tensor_digests, tensor_sizes
 from discreet.randomness import NOISE_SAMPLERS
 
@@ -274,6 +275,7 @@ _QUESTIONS: tuple[tuple[str, Callable[[dict[str, Any], Path], tuple[bool, str]]]
     ("mechanism", _mechanism),
     ("model", _model),
     ("pages", _pages),
+    ("released", check_released),
     ("public tensors", _public_tensors),
     ("plan", _plan),
     ("events", _events),
