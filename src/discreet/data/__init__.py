@@ -9,6 +9,7 @@ from discreet.data.digits import digits
 from discreet.data.groups import Groups, group
 from discreet.data.holdout import Parts, hold_out
 from discreet.data.mnist import mnist
+from discreet.data.parts import Portion, in_parts
 from discreet.data.private import PrivateData, as_private, check_rows
 from discreet.data.splits import Split
 
@@ -21,6 +22,7 @@ __all__ = [
     "Augmented",
     "Groups",
     "Parts",
+    "Portion",
     "PrivateData",
     "Split",
     "as_private",
@@ -28,5 +30,6 @@ __all__ = [
     "flip",
     "group",
     "hold_out",
+    "in_parts",
     "shift",
 ]
