@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     )
     from discreet.core.guarantee import Estimate, ExPost, Guarantee, Published
     from discreet.data import Augmented
-    from discreet.plan import AdaptivePlan, Counts, History, Knobs, Plan, Search
+    from discreet.plan import AdaptivePlan, Counts, History, Knobs, PartsSearch, Plan, Search
     from discreet.publication import Verification, publish, verify
     from discreet.training import EarlyStopping, EngineOptions, Setup, Trained, Training, Tuning
 
@@ -64,6 +64,7 @@ _HOMES = {
     "LedgerError": "core.errors",
     "Method": "accounting.account",
     "NotProved": "core.errors",
+    "PartsSearch": "plan",
     "Plan": "plan",
     "Poisson": "core.events",
     "TruncatedPoisson": "core.events",
@@ -119,6 +120,7 @@ __all__ = [
     "LedgerError",
     "Method",
     "NotProved",
+    "PartsSearch",
     "Plan",
     "Poisson",
     "PrivacyViolation",

@@ -8,16 +8,42 @@ from pathlib import Path
 from typing import Any
 
 from discreet.core.adjacency import Unit
+from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
-from discreet.plan import Plan, Search
+from discreet.plan import PartsSearch, Plan, Search
 from discreet.publication.folder import check_target, publish
 from discreet.recipes import Recipe, load_recipe
 from discreet.recipes.assemble import criterion_for, engine_of
-from discreet.recipes.searched import default_score, parse_grid, search_plan, with_settings
+from discreet.recipes.searched import default_score, parse_grid, parts_search, search_plan, with_settings
 from discreet.training import EarlyStopping, Setup, Trained, Tuning
 
-Wanted = tuple[Sequence[str], float, str, str | None]
-"""Settings to try, the mean number of trials, its law and the score."""
+KINDS = ("random_stopping", "parts")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is searched for and how, as the options say it; `trials` is the mean number of runs, `law` its law."""
+
+    kind: str
+    grid: Sequence[str]
+    trials: float | None = None
+    law: str | None = None
+    score: str | None = None
+
+    def over(self, recipe: Recipe) -> Search | PartsSearch:
+        """The search over runs of this recipe."""
+        if self.kind not in KINDS:
+            raise InputError(f"unknown kind of search {self.kind!r}; known: {', '.join(KINDS)}")
+        if self.kind == "parts":
+            if self.trials is not None or self.law is not None:
+                raise InputError(
+                    "a search over parts of the data makes one run for each candidate; leave out --trials and --law"
+                )
+            return parts_search(parse_grid(self.grid), self.score)
+        if self.trials is None:
+            raise InputError("give --trials, how many runs to make on average; or --kind parts, one for each candidate")
+        score = self.score or default_score(recipe)
+        return Search.make(parse_grid(self.grid), self.trials, score=score, law_of_trials=self.law or "geometric")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +65,10 @@ class SearchJob:
         wanted: Wanted,
     ) -> SearchJob:
         """A job from the options of the command line; `paths`: of the data, and to publish to."""
-        grid, trials, law, score = wanted
         recipe, (data, out) = load_recipe(name, settings, overrides), paths
         target = out or Path(f"{Path(name).stem}-private")
         check_target(target)
-        values = parse_grid(grid)
-        search = Search.make(values, trials, score=score or default_score(recipe), law_of_trials=law)
+        search = wanted.over(recipe)
         for candidate in search.candidates:
             with_settings(recipe, candidate)
         return cls(recipe, search_plan(recipe, search), data, target)

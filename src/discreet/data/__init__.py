@@ -13,6 +13,7 @@ from discreet.data.holdout import Parts, hold_out
 from discreet.data.imdb import imdb
 from discreet.data.mnist import mnist
 from discreet.data.movielens import movielens
+from discreet.data.parts import Portion, in_parts
 from discreet.data.private import PrivateData, as_private, check_rows
 from discreet.data.splits import Split
 
@@ -35,6 +36,7 @@ __all__ = [
     "Augmented",
     "Groups",
     "Parts",
+    "Portion",
     "PrivateData",
     "Split",
     "as_private",
@@ -42,5 +44,6 @@ __all__ = [
     "flip",
     "group",
     "hold_out",
+    "in_parts",
     "shift",
 ]

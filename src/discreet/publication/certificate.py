@@ -15,7 +15,7 @@ from discreet.clipping.admission import private_names
 from discreet.core import assumptions
 from discreet.core.errors import PrivacyViolation
 from discreet.core.event_json import from_json, to_json
-from discreet.core.events import Compose, Repeat, flatten
+from discreet.core.events import Compose, Event, Repeat, flatten
 from discreet.core.guarantee import Guarantee
 from discreet.ledger import Entry, public_record, record_digest
 from discreet.mechanism import GRID_BITS
@@ -113,7 +113,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
     plan, record = trained.plan, public_record(trained.entries)
     run = _one_run(plan, trained)
     steps = charged(trained.entries) if isinstance(run, AdaptivePlan) else run.event()
-    events = charged(trained.entries) if run is not plan else steps
+    events = steps if run is plan else searched(trained.entries)
     return {
         "format": FORMAT,
         "claim": _claim(guarantee, whole=trained.charged_steps == plan.charges),
@@ -177,7 +177,7 @@ def _of_run(plan: Plan | AdaptivePlan) -> tuple[str, ...]:
         metrics=bool(plan.metrics),
         holdout=plan.holdout is not None,
         odometer=plan.odometer is not None,
-        search=isinstance(plan, Plan) and plan.search is not None,
+        search=plan.search.kind if isinstance(plan, Plan) and plan.search is not None else "",
         before=bool(plan.before),
     )
 
@@ -210,6 +210,12 @@ def _ex_post(plan: Plan | AdaptivePlan, trained: TrainedRun) -> dict[str, Any] |
 
 def _bought(one: BoughtMetric) -> dict[str, Any]:
     return {"step": one.step, "metric": one.metric, "value": one.value, "standard_deviation": one.deviation}
+
+
+def searched(entries: Sequence[Entry]) -> Event:
+    """The search that was reserved, whole."""
+    (reserved,) = (from_json(entry.content) for entry in entries if entry.kind == "reservation")
+    return reserved
 
 
 def charged(entries: Sequence[Entry]) -> Compose:

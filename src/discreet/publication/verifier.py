@@ -99,7 +99,9 @@ def _format(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     claim = facts["claim"]
     adaptive = chosen.is_adaptive(facts)
-    methods = (chosen.method(facts),) if adaptive else (searched.METHOD,) if searched.is_search(facts) else METHODS
+    methods = (
+        (chosen.method(facts),) if adaptive else (searched.method(facts),) if searched.is_search(facts) else METHODS
+    )
     proved = claim["kind"] == "guarantee" and claim["method"] in methods
     rows = facts["plan"].get("rows_per_unit", 1)
     known = claim["unit"] in set(Unit) and type(rows) is int and rows >= 1
@@ -122,7 +124,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
             holdout=facts["plan"].get("holdout") is not None,
             odometer=facts["plan"].get("odometer") is not None,
             before=bool(before.queries_of(facts["plan"])),
-            search=searched.is_search(facts),
+            search=searched.kind(facts),
         ),
         *assumptions.clipping(facts["plan"]["clipping"]["kind"], mechanism["float_bits"]),
         *assumptions.choices(chosen.searches(facts["plan"]), mechanism["float_bits"]),
