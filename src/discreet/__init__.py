@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from discreet.core.guarantee import Estimate, ExPost, Guarantee, Published
     from discreet.data import Augmented
     from discreet.plan import AdaptivePlan, Counts, History, Knobs, Plan, Search
-    from discreet.publication import Verification, publish, verify
+    from discreet.prediction import Predictor, load
+    from discreet.publication import ModelSpec, Verification, publish, verify
     from discreet.training import EarlyStopping, EngineOptions, Setup, Trained, Training, Tuning
 
 _HOMES = {
@@ -63,6 +64,7 @@ _HOMES = {
     "Laplace": "core.events",
     "LedgerError": "core.errors",
     "Method": "accounting.account",
+    "ModelSpec": "publication",
     "NotProved": "core.errors",
     "Plan": "plan",
     "Poisson": "core.events",
@@ -70,6 +72,7 @@ _HOMES = {
     "FixedSize": "core.events",
     "Epoch": "core.events",
     "Allocation": "core.events",
+    "Predictor": "prediction",
     "PrivacyViolation": "core.errors",
     "Published": "core.guarantee",
     "RandomnessReuse": "core.errors",
@@ -88,6 +91,7 @@ _HOMES = {
     "delta_at": "accounting.profile",
     "group_guarantee": "accounting.profile",
     "guarantee": "accounting.account",
+    "load": "prediction",
     "publish": "publication",
     "replace_batch_norm": "clipping",
     "trade_off": "accounting.tradeoff",
@@ -118,9 +122,11 @@ __all__ = [
     "Laplace",
     "LedgerError",
     "Method",
+    "ModelSpec",
     "NotProved",
     "Plan",
     "Poisson",
+    "Predictor",
     "PrivacyViolation",
     "Published",
     "RandomnessReuse",
@@ -140,6 +146,7 @@ __all__ = [
     "delta_at",
     "group_guarantee",
     "guarantee",
+    "load",
     "publish",
     "replace_batch_norm",
     "trade_off",

@@ -15,6 +15,7 @@ from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.plan.validation import validate
+from discreet.prediction import spec_of
 from discreet.publication.folder import check_target, publish
 from discreet.recipes import Recipe, load_recipe
 from discreet.training import EarlyStopping, EngineOptions, Trained, Training
@@ -89,7 +90,7 @@ class Job:
             patience = self.recipe.patience
             early = None if patience is None else EarlyStopping(self.recipe.watch, patience)
             trained = training.run(evaluate_every=self.recipe.evaluate_every, early=early)
-        return publish(trained, self.target), trained
+        return publish(trained, self.target, spec_of(self.recipe, split)), trained
 
     def _engine(self) -> EngineOptions:
         autocast = None if self.recipe.autocast is None else torch.bfloat16

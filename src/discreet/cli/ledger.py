@@ -176,7 +176,7 @@ def _open(where: str | None, *, create: bool = False) -> Ledger:
 def _find_run(opened: Ledger, folder: Path) -> str:
     """Compare the record in a certificate with what the ledger holds of the same run."""
     from discreet.ledger import public_record
-    from discreet.publication.verifier import read_certificate
+    from discreet.publication.files import read_certificate
 
     try:
         record = read_certificate(folder)["ledger"]["entries"]

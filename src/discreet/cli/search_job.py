@@ -13,6 +13,7 @@ from discreet.cli.job import criterion_for
 from discreet.core.adjacency import Unit
 from discreet.core.guarantee import Guarantee
 from discreet.plan import Plan, Search
+from discreet.prediction import spec_of
 from discreet.publication.folder import check_target, publish
 from discreet.recipes import Recipe, load_recipe
 from discreet.recipes.searched import default_score, parse_grid, search_plan, with_settings
@@ -80,4 +81,5 @@ class SearchJob:
             evaluate_every=recipe.evaluate_every,
         )
         trained = tuning.run()
-        return publish(trained, self.target), trained
+        best = with_settings(recipe, trained.winner or {})
+        return publish(trained, self.target, spec_of(best, split)), trained

@@ -49,4 +49,4 @@ def with_features(split: Split, front_end: nn.Module) -> Split:
         return None if pair is None else (precompute(front_end, pair[0]), pair[1])
 
     train = precompute(front_end, split.train[0]), split.train[1]
-    return Split(train, seen(split.test), seen(split.validation), split.units)
+    return Split(train, seen(split.test), seen(split.validation), split.units, split.ids, split.row_shape)
