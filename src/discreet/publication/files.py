@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from discreet.core.errors import InputError
+from discreet.publication.canonical import strict_json
+from discreet.publication.json_schema import fault
 from discreet.publication.model_spec import ModelSpec
 
 MODEL = "model.safetensors"
 CERTIFICATE = "certificate.json"
+
+FORMAT = "discreet-certificate/1"
+SCHEMA = "certificate.schema.json"
 
 HASHED = ("model.json", "report.html", "README.md")
 """Files whose hashes the certificate states, beside that of the model."""
@@ -38,6 +44,16 @@ def read_certificate(folder: Path) -> dict[str, Any]:
     if not isinstance(facts, dict):
         raise InputError(f"{path} is not a certificate; ask for the folder again")
     return facts
+
+
+def check_certificate(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
+    """The certificate is of a version that is known here, reads the same for everybody, and keeps to its schema."""
+    if facts.get("format") != FORMAT:
+        return False, f"format {str(facts.get('format'))[:80]!r} is not {FORMAT!r}"
+    strict_json(read(folder / CERTIFICATE), CERTIFICATE)
+    schema = json.loads(resources.files("discreet.publication").joinpath(SCHEMA).read_text("utf-8"))
+    found = fault(facts, schema)
+    return found is None, f"format {FORMAT!r}, every field of its schema" if found is None else found
 
 
 def check_model(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:

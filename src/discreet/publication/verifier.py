@@ -23,12 +23,10 @@ from discreet.core.adjacency import Unit
 from discreet.core.errors import DiscreetError
 from discreet.publication import before, bought, chosen, ex_post, fixed, searched
 from discreet.publication.clipped import check_clipping
-from discreet.publication.files import FILES, check_files, check_model, read, read_certificate
+from discreet.publication.files import FILES, check_certificate, check_files, check_model, read, read_certificate
 from discreet.publication.planned import Runs, begins_with, merged, stated, steps_in
 from discreet.publication.tensorfile import tensor_digests, tensor_sizes
 from discreet.randomness import NOISE_SAMPLERS
-
-FORMAT = "discreet-certificate/1"
 
 _GRID_BITS = range(20, 51)
 """How many bits the grid may lie below the noise: rounding is nothing beside it, and no sum leaves 64-bit integers."""
@@ -86,10 +84,6 @@ def verify(folder: str | Path) -> Verification:
             checks.append(Check(name, False, f"cannot be followed here: {type(error).__name__} {error}"))
     accepted = all(check.passed for check in checks)
     return Verification(tuple(checks), _summary(facts, accepted))
-
-
-def _format(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
-    return facts.get("format") == FORMAT, f"format {facts.get('format')!r}"
 
 
 def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
@@ -250,7 +244,7 @@ def _ex_post(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 
 
 _QUESTIONS: tuple[tuple[str, Callable[[dict[str, Any], Path], tuple[bool, str]]], ...] = (
-    ("certificate", _format),
+    ("certificate", check_certificate),
     ("claim", _kind),
     ("mechanism", _mechanism),
     ("model", check_model),
