@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import typer
 
-from discreet.cli import calibrate, compare, epsilon, ledger, plan, predict, suggest, train, tune, verify
+from discreet.cli import calibrate, compare, epsilon, ledger, plan, predict, sign, suggest, train, tune, verify
 from discreet.core.errors import BudgetExhausted, DiscreetError, Interrupted, VerificationFailed
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ app = typer.Typer(
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("predict")(predict.predict)
+app.command("sign")(sign.sign)
 app.command("verify")(verify.verify)
 app.add_typer(ledger.app, name="ledger")
 app.command("epsilon")(epsilon.epsilon)

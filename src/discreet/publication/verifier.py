@@ -25,11 +25,14 @@ from discreet.publication import before, bought, chosen, ex_post, fixed, searche
 from discreet.publication.clipped import check_clipping
 from discreet.publication.files import FILES, check_certificate, check_files, check_model, read, read_certificate
 from discreet.publication.planned import Runs, begins_with, merged, stated, steps_in
+from discreet.publication.signature import check_signature, public_key
 from discreet.publication.tensorfile import tensor_digests, tensor_sizes
 from discreet.randomness import NOISE_SAMPLERS
 
 _GRID_BITS = range(20, 51)
 """How many bits the grid may lie below the noise: rounding is nothing beside it, and no sum leaves 64-bit integers."""
+
+Question = Callable[[dict[str, Any], Path], tuple[bool, str]]
 
 METHODS = ("pld", "rdp", "gaussian")
 """Names of theorems; what only estimates has another name."""
@@ -62,28 +65,39 @@ class Verification:
         return {"accepted": self.accepted, "summary": self.summary, "checks": checks}
 
 
-def verify(folder: str | Path) -> Verification:
-    """Check a published folder. Unreadable files are an `InputError`; a claim that fails is a failed check."""
+def verify(folder: str | Path, key: str | None = None, *, signed: bool = True) -> Verification:
+    """Check a published folder. Unreadable files are an `InputError`; a claim that fails is a failed check.
+
+    `key`: whose signature it must have, as 64 hexadecimal digits or the path of a .pub file. Without it a signature
+    need not be there, but one that is there must be good (unless `signed` is false: then it is not looked at).
+    """
     folder = Path(folder)
     for name in FILES:
         read(folder / name)
+    wanted = None if key is None else public_key(key)
     facts = read_certificate(folder)
     checks = []
-    for name, question in _QUESTIONS:
-        try:
-            checks.append(Check(name, *question(facts, folder)))
-        except (
-            DiscreetError,
-            LookupError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            ArithmeticError,
-            RecursionError,
-        ) as error:
-            checks.append(Check(name, False, f"cannot be followed here: {type(error).__name__} {error}"))
+    for name, question in (*_QUESTIONS, ("signature", lambda _, where: check_signature(where, wanted))):
+        if signed or name != "signature":
+            checks.append(_answered(name, question, facts, folder))
     accepted = all(check.passed for check in checks)
     return Verification(tuple(checks), _summary(facts, accepted))
+
+
+def _answered(name: str, question: Question, facts: dict[str, Any], folder: Path) -> Check:
+    """The answer to one question; what cannot be answered fails."""
+    try:
+        return Check(name, *question(facts, folder))
+    except (
+        DiscreetError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
+        return Check(name, False, f"cannot be followed here: {type(error).__name__} {error}")
 
 
 def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
@@ -243,7 +257,7 @@ def _ex_post(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     return ex_post.check_ex_post(facts, {"event": "compose", "of": blocks})
 
 
-_QUESTIONS: tuple[tuple[str, Callable[[dict[str, Any], Path], tuple[bool, str]]], ...] = (
+_QUESTIONS: tuple[tuple[str, Question], ...] = (
     ("certificate", check_certificate),
     ("claim", _kind),
     ("mechanism", _mechanism),
