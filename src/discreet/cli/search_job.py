@@ -11,6 +11,7 @@ from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.plan import PartsSearch, Plan, Search
+from discreet.prediction import spec_of
 from discreet.publication.folder import check_target, publish
 from discreet.recipes import Recipe, load_recipe
 from discreet.recipes.assemble import criterion_for, engine_of
@@ -101,4 +102,5 @@ class SearchJob:
             evaluate_every=recipe.evaluate_every,
         )
         trained = tuning.run()
-        return publish(trained, self.target), trained
+        best = with_settings(recipe, trained.winner or {})
+        return publish(trained, self.target, spec_of(best, split)), trained

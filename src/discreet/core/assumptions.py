@@ -11,7 +11,7 @@ _UNITS = {
 
 _GENERAL = (
     "The state that training starts from (plan.initial_state), every figure of the plan, and the data that public "
-    "metrics are computed on are public.",
+    "metrics are computed on are public; what model.json says is public or computed from releases.",
     "What the model and the loss compute for an example, forward and backward, depends on parameters, buffers, that "
     "example and fresh random numbers only; random numbers of the model (dropout) come from torch's generator, seeded "
     "for each step with secret bits, and are taken to be ideal.",

@@ -21,9 +21,8 @@ from discreet.ledger import Entry, public_record, record_digest
 from discreet.mechanism import GRID_BITS
 from discreet.plan import AdaptivePlan, Plan
 from discreet.publication.ex_post import as_section
+from discreet.publication.files import FORMAT
 from discreet.publication.sensitivity import sensitivity_record
-
-FORMAT = "discreet-certificate/1"
 
 SYSTEM_RANDOMNESS = "system"
 
@@ -124,7 +123,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         "charged_steps": trained.charged_steps,
         "ex_post": _ex_post(plan, trained),
         "search": _search(run, trained),
-        "ledger": {"entries": record, "digest": record_digest(record)},
+        "ledger": {"entries": record, "digest": record_digest(record), "head": _head(trained.entries)},
         "mechanism": {
             "sampler": plan.sampling.kind,
             "engine": mechanism.engine,
@@ -152,6 +151,11 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         "bought_metrics": [_bought(one) for one in trained.bought],
         "software": _software(),
     }
+
+
+def _head(entries: Sequence[Entry]) -> dict[str, Any]:
+    """Where the ledger's chain stood after the last entry of the run: it seals everything charged before."""
+    return {"number": entries[-1].number, "seal": entries[-1].hash}
 
 
 def _claim(guarantee: Guarantee, *, whole: bool) -> dict[str, Any]:
