@@ -76,7 +76,12 @@ class SearchJob:
         return cls(recipe, search_plan(recipe, search), data, target)
 
     def run(self, *, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained]:
-        """Search, publish, and return the guarantee with the best run."""
+        """Search, publish, and return the guarantee with the winning run."""
+        trained = self.tuning(ledger=ledger, dataset_id=dataset_id).run()
+        return publish(trained, self.target), trained
+
+    def tuning(self, *, ledger: str | None, dataset_id: str) -> Tuning:
+        """The search over the data of the recipe, checked; nothing is charged."""
         recipe, split = self.recipe, self.recipe.load_data(self.data)
         criterion = criterion_for(split.train[1].is_floating_point())
 
@@ -87,7 +92,7 @@ class SearchJob:
             return Setup(model, criterion, optimizer, candidate.build_scheduler(optimizer), candidate.averaging)
 
         autocast = None if recipe.autocast is None else torch.bfloat16
-        tuning = Tuning(
+        return Tuning(
             self.plan,
             build,
             recipe.augmented(split.train),
@@ -103,5 +108,3 @@ class SearchJob:
             early=None if recipe.patience is None else EarlyStopping(recipe.watch, recipe.patience),
             evaluate_every=recipe.evaluate_every,
         )
-        trained = tuning.run()
-        return publish(trained, self.target), trained
