@@ -10,6 +10,7 @@ from typing import Any
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
+from discreet.data import Split
 from discreet.plan import PartsSearch, Plan, Search
 from discreet.prediction import spec_of
 from discreet.publication.folder import check_target, publish
@@ -75,8 +76,15 @@ class SearchJob:
         return cls(recipe, search_plan(recipe, search), data, target)
 
     def run(self, *, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained]:
-        """Search, publish, and return the guarantee with the best run."""
-        recipe, split = self.recipe, self.recipe.load_data(self.data)
+        """Search, publish, and return the guarantee with the winning run."""
+        split = self.recipe.load_data(self.data)
+        trained = self.tuning(split, ledger=ledger, dataset_id=dataset_id).run()
+        best = with_settings(self.recipe, trained.winner or {})
+        return publish(trained, self.target, spec_of(best, split)), trained
+
+    def tuning(self, split: Split, *, ledger: str | None, dataset_id: str) -> Tuning:
+        """The search over the data of the recipe, checked; nothing is charged."""
+        recipe = self.recipe
         criterion = criterion_for(split.train[1].is_floating_point(), split.values)
 
         def build(settings: Mapping[str, Any]) -> Setup:
@@ -85,7 +93,7 @@ class SearchJob:
             optimizer = candidate.build_optimizer(model)
             return Setup(model, criterion, optimizer, candidate.build_scheduler(optimizer), candidate.averaging)
 
-        tuning = Tuning(
+        return Tuning(
             self.plan,
             build,
             recipe.augmented(split.train),
@@ -101,6 +109,3 @@ class SearchJob:
             early=None if recipe.patience is None else EarlyStopping(recipe.watch, recipe.patience),
             evaluate_every=recipe.evaluate_every,
         )
-        trained = tuning.run()
-        best = with_settings(recipe, trained.winner or {})
-        return publish(trained, self.target, spec_of(best, split)), trained

@@ -35,7 +35,7 @@ _WHOM: dict[str, Any] = {
 
 def certificate_schema() -> dict[str, Any]:
     """Every field of a certificate with its type; fields that are not named are refused."""
-    found = _object(_SECTIONS)
+    found = _object(_SECTIONS, optional=("released",))
     defs = {"Event": {"oneOf": [_object({"event": {"const": name}} | parts) for name, parts in _EVENTS.items()]}}
     defs |= {"Filter": _declared("filter", filters.KINDS), "Odometer": _declared("odometer", odometers.KINDS)}
     defs |= {"Trials": {"oneOf": [_object({"law": {"const": name}} | parts) for name, parts in _TRIALS.items()]}}
@@ -238,6 +238,10 @@ _SECTIONS: dict[str, Any] = {
     ),
     "bought_metrics": _said(_list(_object(_BOUGHT)), "Metrics on private rows, each of them paid for."),
     "software": _said({"type": "object", "additionalProperties": _TEXT}, "Names and versions."),
+    "released": _said(
+        _object({"file": {"const": "released.safetensors"}, "sha256": _HASH, "tensors": _list(_TEXT)}),
+        "What queries before the first step released and predictions need.",
+    ),
     "files": _said({"type": "object", "additionalProperties": _HASH}, "Hashes of the other files of the folder."),
 }
 
