@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.hooks import RemovableHandle
 
+from discreet.clipping.seeding import seed_torch
+
 
 @dataclass(slots=True)
 class Call:
@@ -64,26 +66,17 @@ def seeded(model: nn.Module, device: str) -> Iterator[None]:
     module draws depends on what it is given."""
     seeds = itertools.count()
 
-    def seed(*_: object) -> None:
-        _seed(next(seeds), device)
+    def start(*_: object) -> None:
+        seed_torch(next(seeds), device)
 
     handles: list[RemovableHandle] = []
     try:
         for module in model.modules():
-            handles += [module.register_forward_pre_hook(seed), module.register_forward_hook(seed)]
+            handles += [module.register_forward_pre_hook(start), module.register_forward_hook(start)]
         yield
     finally:
         for handle in handles:
             handle.remove()
-
-
-def _seed(number: int, device: str) -> None:
-    """Seed torch's generator; on processors that of the processor alone, because `torch.manual_seed` also keeps a call
-    for every device that may be used later, which takes much longer."""
-    if device == "cpu":
-        torch.default_generator.manual_seed(number)
-    else:
-        torch.manual_seed(number)
 
 
 def plain(values: Any) -> list[Tensor]:

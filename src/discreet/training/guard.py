@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import private_parameters
+from discreet.clipping.seeding import seed_torch
 from discreet.clipping.state import check_unchanged
 from discreet.core.errors import PrivacyViolation
 from discreet.randomness import Purpose, Stream
@@ -66,7 +67,7 @@ def model_randomness(stream: Stream, position: int) -> Iterator[None]:
     word = int(stream.substream(Purpose.MODEL, position).words(1)[0])
     numpy_before, python_before = np.random.get_state(), random.getstate()  # noqa: NPY002
     with torch.random.fork_rng():
-        torch.manual_seed(word >> 1)
+        seed_torch(word >> 1)
         yield
     numpy_after = np.random.get_state()  # noqa: NPY002
     same = all(np.array_equal(a, b) for a, b in zip(numpy_before, numpy_after, strict=True))
