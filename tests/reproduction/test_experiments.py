@@ -2,10 +2,14 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scipy import integrate, stats
 
+from discreet.data import DATASETS
+from discreet.recipes import Recipe
+from discreet.recipes.models import MODELS
 from discreet.reproduction.course import Course
 from discreet.reproduction.divergence import DivergencePart
 from discreet.reproduction.epsilon import EpsilonPart
@@ -14,6 +18,7 @@ from discreet.reproduction.noise import NoisePart
 from discreet.reproduction.odometer import OdometerPart
 from discreet.reproduction.pages import text
 from discreet.reproduction.published import PublishedPart, verdict
+from discreet.reproduction.runs import recipe_of
 from discreet.reproduction.schedule import SchedulePart
 from discreet.reproduction.store import Store
 from discreet.reproduction.tradeoff import TradeOffPart
@@ -34,9 +39,26 @@ def test_every_file_is_an_experiment(name: str, mode: Mode) -> None:
     assert cells
     assert len({cell.name for cell in cells}) == len(cells), "two cells have one name"
     assert all(cell.seed is not None for part, cell in experiment.cells() if isinstance(part, TrainingPart))
-    assert bool(experiment.header.data) == any(
-        isinstance(part, TrainingPart) and part.recipe["data"] != "digits" for part in experiment.parts
-    )
+    trained = [part for part in experiment.parts if isinstance(part, TrainingPart)]
+    assert bool(experiment.header.data) == any(part.recipe["data"] != "digits" for part in trained)
+
+
+@pytest.mark.parametrize("mode", ["quick", "full"])
+def test_every_cell_of_training_is_a_recipe(mode: Mode) -> None:
+    checked = 0
+    for name in names():
+        for part, cell in read_experiment(name, mode).cells(seeds=1):
+            if isinstance(part, TrainingPart) and is_known(cell.facts["recipe"]):
+                assert recipe_of(cell.facts, cell.seed, cell.name).model.name in MODELS
+                checked += 1
+    assert checked
+
+
+def is_known(recipe: dict[str, Any]) -> bool:
+    """Whether data and model of a recipe are in this version of the library."""
+    data = recipe["data"] if isinstance(recipe["data"], str) else recipe["data"]["name"]
+    ready = data in DATASETS and recipe["model"]["name"] in MODELS
+    return ready and ("components" not in recipe or "components" in Recipe.model_fields)
 
 
 def committed(name: str) -> tuple[Experiment, Store]:

@@ -108,9 +108,6 @@ def _bars(axes: Axes, bars: Sequence[Bar]) -> None:
     axes.invert_yaxis()
     top = max(max(bar.high, bar.height if bar.printed is None else bar.printed) for bar in bars)
     axes.set_xlim(least - 0.15 * (top - least) if least < top else None, top + 0.05 * (top - least or 1))
-    if any(bar.printed is not None for bar in bars):
-        axes.plot([], [], color="#c0392b", marker="D", markersize=5, linestyle="none", label="printed")
-        axes.legend(frameon=False, fontsize=8, loc="lower left")
 
 
 def _ratios(axes: Axes, bars: Sequence[Bar]) -> None:
