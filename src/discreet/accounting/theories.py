@@ -223,7 +223,7 @@ WHY = {
     "advanced": "Holds: each step is reduced to (epsilon, delta) before composing, which gives much away.",
     "basic": "Holds: the epsilons are added up as if the worst case struck at every step.",
     "clt": "Does not hold: a limit for infinitely many steps; at finite length it errs on the unsafe side as well.",
-    "zcdp-rs": "Does not hold: its bound at each order is a conjecture that was checked on a grid.",
+    "zcdp-rs": "Does not hold: its bound at each order is a conjecture, and false near noise 1 at the largest rates.",
     "moments": "Holds, but loosely: Rényi bounds with the first conversion; printed for comparison with papers.",
     "zcdp-rf": "Does not hold for Poisson batches: it counts an epoch of disjoint batches as one step.",
     "strong": "Does not hold in general: its epsilon of a step is proved only below 1; otherwise as advanced, looser.",

@@ -22,10 +22,10 @@ class Course(Frozen):
     """Releases of noisy sums of clipped gradients, and (epsilon, delta) is asked for at `delta`.
 
     `rate`, or `batch` of `population`; `steps`, or `epochs` (rounded to whole steps); `noise`, or a `schedule` by
-    epochs. `clip_norms`: the noise is `noise` times so many clip norms: 2 in papers that replace records. `layers`:
-    each of so many is clipped to C by itself, and gets noise for C; a unit then moves the sum by sqrt(layers) C,
-    and the multiplier is so much smaller. `before`: noise multipliers of covariances that are released before the
-    first step. The adjacency is add_remove, but for shuffled and fixed-size batches, which have no theorem there.
+    epochs. `clip_norms`: the noise is `noise` times so many clip norms: 2 where records are replaced. `layers`: each
+    of so many is clipped to C by itself, and gets noise for C; a unit then moves the sum by sqrt(layers) C, and the
+    multiplier is so much smaller. `before`: noise multipliers of covariances that are released before the first
+    step. The adjacency is add_remove, but for shuffled and fixed-size batches, which have no theorem there.
     """
 
     sampling: Literal["poisson", "shuffle", "fixed_size", "none"] = "poisson"

@@ -36,16 +36,21 @@ def draw(panels: Sequence[Panel], path: Path, columns: int) -> None:
     """Write a PNG with the panels in a grid."""
     across = min(columns, len(panels))
     down = math.ceil(len(panels) / across)
-    tallest = max((0.34 * len(panel.bars) + 1.2 for panel in panels), default=0.0)
-    wide = 8.6 if across == 1 and any(panel.bars for panel in panels) else 4.6
-    figure = Figure(figsize=(wide * across, max(3.6, tallest) * down), dpi=120, layout="constrained")
+    heights = [_height(panels[across * row : across * (row + 1)]) for row in range(down)]
+    wide = 9.0 if across == 1 and any(panel.bars for panel in panels) else 4.6
+    figure = Figure(figsize=(wide * across, sum(heights)), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
-    places = figure.subplots(down, across, squeeze=False).ravel()
+    places = figure.subplots(down, across, squeeze=False, gridspec_kw={"height_ratios": heights}).ravel()
     for axes, panel in zip(places, panels, strict=False):
         _fill(axes, panel)
     for axes in places[len(panels) :]:
         axes.set_axis_off()
     figure.savefig(path, metadata={"Software": None})
+
+
+def _height(panels: Sequence[Panel]) -> float:
+    """Inches of a row."""
+    return max(0.26 * len(panel.bars) + 1.1 if panel.bars else 3.6 for panel in panels)
 
 
 def _fill(axes: Axes, panel: Panel) -> None:
@@ -57,8 +62,9 @@ def _fill(axes: Axes, panel: Panel) -> None:
         elif line.role not in _ROLES:
             own += 1
         _line(axes, line, colour)
-    _bars(axes, panel.bars)
-    if "x" in panel.log:
+    if panel.bars:
+        (_ratios if "x" in panel.log else _bars)(axes, panel.bars)
+    if "x" in panel.log and not panel.bars:
         axes.set_xscale("log")
     if "y" in panel.log:
         axes.set_yscale("log")
@@ -80,7 +86,7 @@ def _line(axes: Axes, line: Line, colour: str) -> None:
         line.y,
         color=colour,
         linestyle=_STYLES[line.style],
-        marker="x" if line.style == "marks" else "o" if len(line.x) < 13 and not line.steps else None,
+        marker="x" if line.style == "marks" else "o" if 2 < len(line.x) < 14 and not line.steps else None,
         markersize=5 if line.style == "marks" else 2.8,
         linewidth=1.5,
         drawstyle="steps-post" if line.steps else "default",
@@ -91,8 +97,6 @@ def _line(axes: Axes, line: Line, colour: str) -> None:
 
 
 def _bars(axes: Axes, bars: Sequence[Bar]) -> None:
-    if not bars:
-        return
     places = range(len(bars))
     least = min(min(bar.low, bar.height if bar.printed is None else bar.printed) for bar in bars)
     axes.barh(places, [bar.height for bar in bars], color="#9fc5e8", height=0.66)
@@ -104,6 +108,21 @@ def _bars(axes: Axes, bars: Sequence[Bar]) -> None:
     axes.invert_yaxis()
     top = max(max(bar.high, bar.height if bar.printed is None else bar.printed) for bar in bars)
     axes.set_xlim(least - 0.15 * (top - least) if least < top else None, top + 0.05 * (top - least or 1))
-    if any(bar.printed is not None for bar in bars):
-        axes.plot([], [], color="#c0392b", marker="D", markersize=5, linestyle="none", label="printed")
-        axes.legend(frameon=False, fontsize=8, loc="lower left")
+
+
+def _ratios(axes: Axes, bars: Sequence[Bar]) -> None:
+    """How far a figure is from the one that is printed, on a logarithmic axis."""
+    places = range(len(bars))
+    for place, bar in zip(places, bars, strict=True):
+        colour = "#0b5394" if bar.height <= 1 else "#c0392b"
+        axes.plot([bar.low, bar.high], [place, place], color=colour, linewidth=1.5)
+        axes.plot([bar.height], [place], color=colour, marker="o", markersize=4, linestyle="none")
+    axes.axvline(1, color="#333333", linewidth=1)
+    ends = min(bar.low for bar in bars) / 1.15, 1.15 * max(1.0, *(bar.high for bar in bars))
+    ticks = [at for at in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 1, 1.5, 2, 5, 10, 20) if ends[0] <= at <= ends[1]]
+    axes.set_xscale("log")
+    axes.set_xlim(*ends)
+    axes.set_xticks(ticks, [f"{at:g}" for at in ticks])
+    axes.set_xticks([], minor=True)
+    axes.set_yticks(list(places), [bar.label for bar in bars], fontsize=7)
+    axes.invert_yaxis()

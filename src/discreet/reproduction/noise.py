@@ -79,7 +79,8 @@ class NoisePart(Frozen):
             return ()
         head = ["", "epsilon"]
         for method in self.methods:
-            head += [f"noise, {NAMES[method]}", "printed"] if self._is_printed(method) else [f"noise, {NAMES[method]}"]
+            head += [f"noise, {NAMES[method]}", *(["printed"] if self._is_printed(method) else [])]
+            head += [] if method.proves else ["which certifies"]
         rows = []
         for row in self.rows:
             found = dict(results.of(self._facts(row.set, row.epsilon, row.like))).get(None)
@@ -87,10 +88,10 @@ class NoisePart(Frozen):
             for method in self.methods:
                 one = {} if found is None else found["noise"][method.value]
                 cells.append(_shown(one, method))
-                if self._is_printed(method):
-                    cells.append(tables.number(row.printed.get(method)))
+                cells += [tables.number(row.printed.get(method))] if self._is_printed(method) else []
+                cells += [] if method.proves else [tables.interval(one.get("certified", {}))]
             rows.append(tuple(cells))
-        return (Table(tuple(head), tuple(rows), notes=tuple(self._truths(results))),)
+        return (Table(tuple(head), tuple(rows)),)
 
     def panels(self, results: Results) -> Sequence[Panel]:
         """Noise over epsilon."""
@@ -108,19 +109,6 @@ class NoisePart(Frozen):
                 x, y = zip(*points, strict=True)
                 lines.append(Line(NAMES[method], x, y, "solid" if method.proves else "dashed", role=method.value))
         return Panel(panel.title, "epsilon", "noise", lines, log=panel.log)
-
-    def _truths(self, results: Results) -> list[str]:
-        """What is certified with the noise of the methods that prove nothing."""
-        found = []
-        for row in self.rows:
-            result = dict(results.of(self._facts(row.set, row.epsilon, row.like))).get(None, {"noise": {}})
-            for name, one in result["noise"].items():
-                if "certified" in one and not Method(name).proves:
-                    found.append(
-                        f"{row.name}: with noise {tables.number(one['noise'])} ({NAMES[name]}) epsilon is in truth "
-                        f"{tables.interval(one['certified'])}."
-                    )
-        return found
 
     def _facts(self, changes: Mapping[str, Any], epsilon: float | None, like: Method | None = None) -> Facts:
         course = brief(course_of(over(self.course, changes)))

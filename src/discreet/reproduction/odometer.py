@@ -98,21 +98,27 @@ def readings(course: Course, reader: str) -> list[float]:
     """What is read after each epoch."""
     odometer = READERS[reader][0](course.delta, adjacency=course.adjacency)
     spent, found = odometers.start(odometer), []
-    ends = _epochs(course)
-    for noise, steps in ends:
-        event: Event = Gaussian(noise) if course.share == 1 else Poisson(course.share, Gaussian(noise))
-        cost = odometer.cost(event)
-        spent = odometers.advance(odometer, spent, [steps * one for one in cost])
+    for epoch in _epochs(course):
+        for noise, steps in epoch:
+            event: Event = Gaussian(noise) if course.share == 1 else Poisson(course.share, Gaussian(noise))
+            cost = odometer.cost(event)
+            spent = odometers.advance(odometer, spent, [steps * one for one in cost])
         found.append(odometers.read(odometer, spent).epsilon)
     return found
 
 
-def _epochs(course: Course) -> list[tuple[float, int]]:
-    """(multiplier, steps) of each epoch; noise changes between epochs only."""
+def _epochs(course: Course) -> list[list[tuple[float, int]]]:
+    """(multiplier, steps) of each epoch; the last may be shorter."""
     each = max(1, round(1 / course.share))
-    cut: list[tuple[float, int]] = []
+    found: list[list[tuple[float, int]]] = []
+    room = 0
     for noise, steps in course.phases:
-        cut += [(noise, each)] * (steps // each)
-        if steps % each:
-            cut.append((noise, steps % each))
-    return cut
+        left = steps
+        while left:
+            if not room:
+                found.append([])
+                room = each
+            taken = min(left, room)
+            found[-1].append((noise, taken))
+            left, room = left - taken, room - taken
+    return found

@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from discreet.accounting import zcdp
 from discreet.accounting.account import Method, account
+from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.plan.validation import Frozen
 from discreet.reproduction import tables
@@ -20,6 +22,12 @@ from discreet.reproduction.papers import PAPERS
 from discreet.reproduction.pictures import Bar, Panel
 from discreet.reproduction.tables import Table
 
+_NEIGHBOURS = {
+    Adjacency.ADD_REMOVE: "add/remove",
+    Adjacency.ZERO_OUT: "zero-out",
+    Adjacency.REPLACE_ONE: "replace-one",
+}
+
 
 class Claim(Frozen):
     """A figure as it is printed, and what it is about.
@@ -27,6 +35,7 @@ class Claim(Frozen):
     | field    | meaning |
     |----------|---------|
     | printed  | epsilon (text, so that its digits tell how it was rounded) |
+    | rho      | in its place, a zCDP budget: epsilon is rho + 2 sqrt(rho log(1/delta)), as all the papers convert it |
     | theorem  | what the paper derives it from |
     | why      | whether that holds; by default what the library says of `method` |
     | method   | recomputes the figure as published |
@@ -39,7 +48,8 @@ class Claim(Frozen):
 
     where: str
     says: str
-    printed: str
+    printed: str = ""
+    rho: float | None = Field(default=None, gt=0)
     theorem: str
     why: str = ""
     method: Method | None = None
@@ -51,7 +61,10 @@ class Claim(Frozen):
 
     @model_validator(mode="after")
     def _whole(self) -> Claim:
-        float(self.printed)
+        if bool(self.printed) == (self.rho is not None):
+            raise ValueError("give printed or rho")
+        if self.printed and not self.missing:
+            float(self.printed)
         if (self.course is None) != bool(self.missing):
             raise ValueError("give course, or missing")
         if not (self.why or self.method):
@@ -75,7 +88,9 @@ class PublishedPart(Frozen):
     def cells(self, seeds: int | None) -> Sequence[Cell]:
         """A cell for each figure that something can be certified of."""
         return [
-            Cell(f"{PAPERS[self.paper].short}, {one.where}: {one.says}", self._facts(one))
+            Cell(
+                f"{PAPERS[self.paper].short}, {one.where}: {one.says}, {one.printed} by {one.theorem}", self._facts(one)
+            )
             for one in self.claims
             if one.course is not None
         ]
@@ -118,24 +133,26 @@ class PublishedPart(Frozen):
         for one in self.claims:
             found = self._found(one, results)
             if found and "epsilon" in found:
-                printed = float(one.printed)
+                printed = self._figure(one)
                 ratio = float(found["epsilon"]) / printed
+                shown = f", {one.printed or round(printed, 2)}"
                 lower = ratio if found["lower"] is None else found["lower"] / printed
-                bars.append(Bar(f"{one.where}: {one.says}", ratio, lower, ratio, 1.0))
+                bars.append(Bar(_short(f"{one.where}: {one.says}", shown), ratio, lower, ratio, 1.0))
         return [Panel(PAPERS[self.paper].short, "certified / printed", "", bars=bars, log="x")] if bars else []
 
     def _row(self, one: Claim, results: Results) -> tuple[str, ...]:
         found = self._found(one, results)
+        shows = one.printed or f"rho {one.rho:g}"
         says = one.says + (f", sigma {found['noise']:.4g}" if found and "noise" in found else "")
         why = one.why or (one.method.why if one.method is not None else "")
         if one.course is None:
             shown: tuple[str, ...] = (tables.MISSING, tables.MISSING, tables.MISSING, one.missing)
-            return (one.where, says, tables.MISSING, one.printed, *shown, one.theorem, why)
+            return (one.where, says, tables.MISSING, shows, *shown, one.theorem, why)
         course = course_of(self._facts(one)["course"])
         if found is None:
             shown = (tables.MISSING,) * 4
         elif "ex_post" in found:
-            ratio = found["ex_post"] / float(one.printed)
+            ratio = found["ex_post"] / self._figure(one)
             shown = (
                 tables.number(found["as_published"]),
                 f"{tables.up(found['ex_post'])} (ex post)",
@@ -143,10 +160,21 @@ class PublishedPart(Frozen):
                 "a reading",
             )
         else:
-            ratio = float(found["epsilon"]) / float(one.printed)
-            certified = f"{tables.interval(found)} ({course.adjacency.value.replace('_', '/')})"
-            shown = (tables.number(found.get("as_published")), certified, f"{ratio:.2f}", verdict(one.printed, found))
-        return (one.where, says, f"{course.delta:g}", one.printed, *shown, one.theorem, why)
+            ratio = float(found["epsilon"]) / self._figure(one)
+            certified = f"{tables.interval(found)} ({_NEIGHBOURS[course.adjacency]})"
+            shown = (
+                tables.number(found.get("as_published")),
+                certified,
+                f"{ratio:.2f}",
+                verdict(one.printed or str(self._figure(one)), found),
+            )
+        return (one.where, says, f"{course.delta:g}", shows, *shown, one.theorem, why)
+
+    def _figure(self, one: Claim) -> float:
+        """The epsilon that is claimed."""
+        if one.rho is None:
+            return float(one.printed)
+        return zcdp.epsilon_loose(one.rho, course_of(one.course).delta)
 
     def _found(self, one: Claim, results: Results) -> Mapping[str, Any] | None:
         return None if one.course is None else dict(results.of(self._facts(one))).get(None)
@@ -180,3 +208,8 @@ def verdict(printed: str, found: Mapping[str, Any]) -> str:
     if found["lower"] is not None and found["lower"] > generous:
         return "too small"
     return "large enough" if float(found["epsilon"]) <= generous else "not settled"
+
+
+def _short(text: str, end: str) -> str:
+    """A label of a bar."""
+    return (text if len(text) <= 66 else text[:63].rstrip() + "...") + end

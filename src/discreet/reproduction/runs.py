@@ -53,7 +53,7 @@ def take(cell: Cell, setting: Setting) -> dict[str, Any]:
         "noise": phases,
         "metrics": {name: round(value, 6) for name, value in trained.evaluations[-1].metrics.items()},
         "curve": [
-            [one.step, round(one.metrics.get("accuracy", one.metrics["loss"]), 5)] for one in trained.evaluations
+            [one.step, round(one.metrics[cell.facts.get("metric", "accuracy")], 5)] for one in trained.evaluations
         ],
     }
     if trained.ended is not None:
@@ -107,7 +107,7 @@ def _spending(plan: Plan, points: int) -> list[list[float]]:
 
 def _data(recipe: Recipe, setting: Setting) -> Split:
     """The data of a recipe. That of the last run is kept: mostly the next one has the same."""
-    wanted = recipe.model_dump(mode="json", include={"data", "features", "validation"})
+    wanted = recipe.model_dump(mode="json", include={"data", "features", "validation", "unit"})
     key = json.dumps(wanted, sort_keys=True)
     if key not in setting.kept:
         setting.kept.clear()

@@ -107,10 +107,10 @@ class SchedulePart(Frozen):
         for row in self.rows:
             for _, found in results.of(self._facts(row.schedule)):
                 noise = found["noise"]
-                values, spent = list(noise), 0.0
+                values, spent = [*noise, noise[-1]], 0.0
                 if what == "rho":
-                    values = [spent := spent + 1 / (2 * one**2) for one in noise]
-                lines.append(Line(row.name, list(range(1, len(noise) + 1)), values, steps=what == "noise"))
+                    values = [0.0, *(spent := spent + 1 / (2 * one**2) for one in noise)]
+                lines.append(Line(row.name, list(range(len(noise) + 1)), values, steps=what == "noise"))
         return lines
 
     def _row(self, row: ScheduleRow, results: Results) -> tuple[str, ...]:

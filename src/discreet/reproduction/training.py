@@ -21,6 +21,8 @@ class Run(Frozen):
     name: str
     set: dict[str, Any] = Field(default_factory=dict)
     printed: float | None = None
+    drawn: bool = True
+    """Whether curves show it."""
 
 
 class Point(Frozen):
@@ -53,8 +55,8 @@ class TrainingPart(Frozen):
     """The kind.
 
     `recipe` is as `discreet train` takes it; a model with a key `seed` gets the seed of the run. `draws`: accuracy over
-    epochs, against epsilon, as bars, and the noise. `spending`: points at which epsilon of the first steps is
-    computed, for the pictures. `versus` names the run that the others are compared with, seed by seed.
+    epochs, against epsilon, as bars, and the noise; curves begin at `least`. `spending`: how many points of epsilon
+    over the steps are computed for them. `versus` names the run that the others are compared with, seed by seed.
     """
 
     kind: Literal["training"]
@@ -65,6 +67,7 @@ class TrainingPart(Frozen):
     runs: tuple[Run, ...] = ()
     sweeps: tuple[Sweep, ...] = ()
     draws: tuple[Literal["epochs", "epsilon", "bars", "noise"], ...] = ()
+    least: float | None = None
     spending: int = Field(default=0, ge=0)
     versus: str | None = None
     claims: tuple[Compared, ...] = ()
@@ -89,12 +92,14 @@ class TrainingPart(Frozen):
                 for point in sweep.points:
                     name = " ".join(filter(None, [sweep.title, line.name, f"{point.x:g}"]))
                     named.append((name, self.facts(over(line.set, point.set))))
-        return [Cell(f"{name}, seed {s}", facts, s) for s in range(seeds or self.seeds) for name, facts in named]
+        whose = f"{self.title}: " if self.title else ""
+        return [Cell(f"{whose}{name}, seed {s}", facts, s) for s in range(seeds or self.seeds) for name, facts in named]
 
     def facts(self, changes: dict[str, Any]) -> Facts:
         """The recipe with these changes, as it was written."""
         facts: dict[str, Any] = {"kind": self.kind, "recipe": over(self.recipe, changes)}
-        facts = facts | {"spending": self.spending} if self.spending else facts
+        facts |= {"spending": self.spending} if self.spending else {}
+        facts |= {"metric": self.metric} if self.metric != "accuracy" else {}
         return dict(json.loads(json.dumps(facts)))
 
     def measure(self, cell: Cell, setting: Setting) -> dict[str, Any]:

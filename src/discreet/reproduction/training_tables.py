@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from discreet.reproduction import tables
 from discreet.reproduction.experiment import Facts, Results
@@ -17,27 +19,35 @@ from discreet.reproduction.tables import Table
 if TYPE_CHECKING:
     from discreet.reproduction.training import Sweep, TrainingPart
 
-_SURE = 2.0
-"""Standard errors from zero at which a difference counts as seen."""
+_SURE = 0.95
+"""Two-sided confidence, by Student's t over the seeds, with which a difference counts as seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Of two runs over `count` seeds: the mean, and its standard error."""
+
+    mean: float
+    error: float
+    count: int
 
 
 def scores(metric: str, facts: Facts, results: Results) -> dict[int | None, float]:
     """The last value of the metric by seed; an accuracy in percent."""
-    unit = 100.0 if metric == "accuracy" else 1.0
-    return {seed: unit * result["metrics"][metric] for seed, result in results.of(facts)}
+    return {seed: _unit(metric) * result["metrics"][metric] for seed, result in results.of(facts)}
 
 
-def paired(found: Mapping[int | None, float], against: Mapping[int | None, float]) -> tuple[float, float] | None:
-    """The mean difference over the seeds that both have, and its standard error; None for fewer than two."""
+def paired(found: Mapping[int | None, float], against: Mapping[int | None, float]) -> Difference | None:
+    """The mean difference over the seeds that both have; None for fewer than two."""
     pairs = [found[seed] - against[seed] for seed in found if seed in against]
     if len(pairs) < 2:
         return None
-    return statistics.mean(pairs), statistics.stdev(pairs) / math.sqrt(len(pairs))
+    return Difference(statistics.mean(pairs), statistics.stdev(pairs) / math.sqrt(len(pairs)), len(pairs))
 
 
-def difference(pair: tuple[float, float] | None) -> str:
-    """+0.64 ± 0.22."""
-    return tables.MISSING if pair is None else f"{pair[0]:+.2f} ± {pair[1]:.2f}"
+def difference(pair: Difference | None) -> str:
+    """+0.64 ± 0.22: the mean and its standard error."""
+    return tables.MISSING if pair is None else f"{pair.mean:+.2f} ± {pair.error:.2f}"
 
 
 def runs_table(part: TrainingPart, results: Results) -> Table:
@@ -77,7 +87,7 @@ def sweep_table(part: TrainingPart, sweep: Sweep, results: Results) -> Table:
 
 
 def claims_table(part: TrainingPart, results: Results) -> Table:
-    """What the paper says, and whether it is seen here: a difference of two standard errors counts."""
+    """What the paper says, and whether it is seen here, with a confidence of `_SURE` each."""
     rows = []
     by_name = {run.name: scores(part.metric, part.facts(run.set), results) for run in part.runs}
     for claim in part.claims:
@@ -88,21 +98,27 @@ def claims_table(part: TrainingPart, results: Results) -> Table:
 
 def draw(part: TrainingPart, what: str, results: Results) -> Panel:
     """A panel over all runs."""
-    named = [(run, results.of(part.facts(run.set))) for run in part.runs]
+    named = [(run, results.of(part.facts(run.set))) for run in part.runs if run.drawn or what == "bars"]
     unit = "accuracy on public test rows, %" if part.metric == "accuracy" else part.metric
     match what:
         case "bars":
             bars = [_bar(run.name, run.printed, part, run.set, results) for run, found in named if found]
-            return Panel(part.title, unit, "", bars=bars)
+            return Panel(part.title, f"{unit}; red: printed", "", bars=bars)
         case "noise":
             lines = [_noise(run.name, found[0][1]) for run, found in named if found]
             return Panel("Noise of one run", "epoch", "noise multiplier", lines, bottom=0.0)
         case "epsilon":
-            lines = [_against_epsilon(run.name, found) for run, found in named if found and "spending" in found[0][1]]
-            return Panel("Against the price of so many steps", "epsilon", unit, lines)
+            lines = [
+                _against_epsilon(run.name, found, part.metric)
+                for run, found in named
+                if found and "spending" in found[0][1]
+            ]
+            return Panel("Against the price of so many steps", "epsilon", unit, lines, bottom=part.least)
         case _:
-            lines = [_band(run.name, [_curve(result) for _, result in found]) for run, found in named if found]
-            return Panel(part.title or "Over epochs", "epoch", unit, lines)
+            lines = [
+                _band(run.name, [_curve(result, part.metric) for _, result in found]) for run, found in named if found
+            ]
+            return Panel(part.title or "Over epochs", "epoch", unit, lines, bottom=part.least)
 
 
 def sweep_panel(part: TrainingPart, sweep: Sweep, results: Results) -> Panel:
@@ -117,7 +133,7 @@ def sweep_panel(part: TrainingPart, sweep: Sweep, results: Results) -> Panel:
         if points:
             x, y, low, high = zip(*points, strict=True)
             lines.append(Line(line.name or part.metric, x, y, low=low, high=high))
-    marks = [(point.x, 100 * point.printed) for point in sweep.points if point.printed is not None]
+    marks = [(point.x, _unit(part.metric) * point.printed) for point in sweep.points if point.printed is not None]
     if marks:
         lines.append(Line("printed", [x for x, _ in marks], [y for _, y in marks], "marks"))
     unit = "accuracy on public test rows, %" if part.metric == "accuracy" else part.metric
@@ -152,25 +168,30 @@ def _printed(value: float | None, metric: str) -> str:
     return f"{100 * value:.2f}" if metric == "accuracy" else f"{value:g}"
 
 
-def _verdict(pair: tuple[float, float] | None, *, lower_is_better: bool) -> str:
+def _verdict(pair: Difference | None, *, lower_is_better: bool) -> str:
     if pair is None:
         return tables.MISSING
-    gain = -pair[0] if lower_is_better else pair[0]
-    if abs(gain) < _SURE * pair[1]:
+    gain = -pair.mean if lower_is_better else pair.mean
+    if abs(gain) < pair.error * float(stdtrit(pair.count - 1, 0.5 + 0.5 * _SURE)):
         return "not settled"
     return "seen" if gain > 0 else "the other way round"
 
 
 def _bar(name: str, printed: float | None, part: TrainingPart, changes: dict[str, Any], results: Results) -> Bar:
     values = list(scores(part.metric, part.facts(changes), results).values())
-    unit = 100.0 if part.metric == "accuracy" else 1.0
-    return Bar(name, statistics.mean(values), min(values), max(values), None if printed is None else unit * printed)
+    shown = None if printed is None else _unit(part.metric) * printed
+    return Bar(name, statistics.mean(values), min(values), max(values), shown)
 
 
-def _curve(result: Mapping[str, Any]) -> tuple[list[float], list[float]]:
-    """Epochs and percent."""
-    rate = result["epochs"] / max(1, result["steps"])
-    return [step * rate for step, _ in result["curve"]], [100 * value for _, value in result["curve"]]
+def _curve(result: Mapping[str, Any], metric: str) -> tuple[list[float], list[float]]:
+    """Epochs, and percent or the metric."""
+    rate, unit = result["epochs"] / max(1, result["steps"]), _unit(metric)
+    return [step * rate for step, _ in result["curve"]], [unit * value for _, value in result["curve"]]
+
+
+def _unit(metric: str) -> float:
+    """An accuracy is shown in percent."""
+    return 100.0 if metric == "accuracy" else 1.0
 
 
 def _band(name: str, curves: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Line:
@@ -187,11 +208,11 @@ def _noise(name: str, result: Mapping[str, Any]) -> Line:
     for steps, multiplier, rate in result["noise"]:
         x += [at, at := at + steps * rate]
         y += [multiplier, multiplier]
-    return Line(name, x, y)
+    return Line(name, x, y, steps=True)
 
 
-def _against_epsilon(name: str, found: Sequence[tuple[int | None, Mapping[str, Any]]]) -> Line:
-    line = _band(name, [_curve(result) for _, result in found])
+def _against_epsilon(name: str, found: Sequence[tuple[int | None, Mapping[str, Any]]], metric: str) -> Line:
+    line = _band(name, [_curve(result, metric) for _, result in found])
     first = found[0][1]
     rate = first["epochs"] / max(1, first["steps"])
     steps, epsilons = zip(*first["spending"], strict=True)
