@@ -21,7 +21,7 @@ from torch.utils.data import TensorDataset
 
 from discreet import Augmented, InputError, PartsSearch, PrivacyViolation, Setup
 from discreet.core.adjacency import Unit
-from discreet.data import Portion, as_private, in_parts
+from discreet.data import Portion, PrivateData, as_private, in_parts
 from discreet.randomness import Purpose, TestStream
 from discreet.training.judge import UNITS, Judge
 
@@ -92,6 +92,20 @@ def test_a_row_less_is_seen_by_one_candidate_or_by_none(tmp_path: Path) -> None:
         less = finals(tmp_path / str(part), [row for row in everyone if row != gone])
         differ = [k for k in range(4) if not torch.equal(whole[k], less[k])]
         assert differ == ([] if part == 4 else [part])
+
+
+def test_no_row_is_both_trained_on_and_looked_at_by_the_choice(tmp_path: Path) -> None:
+    """Every row, told by its first feature, is in one place: with the candidate of its name, or with the choice."""
+    inputs, targets = blobs(ROWS)
+    inputs[:, 0] = torch.arange(ROWS)
+    search = parts_tuning(tmp_path, data=(inputs, targets))
+    assert isinstance(SEARCH, PartsSearch)
+    assert search._judge is not None
+    places = [seen.data for seen in search._seen] + [search._judge._data]
+    for part, data in enumerate(places):
+        assert isinstance(data, PrivateData)
+        rows = data.fetch(np.arange(data.rows))[0][:, 0].int().tolist()
+        assert rows == [row for row in range(ROWS) if SEARCH.part_of(row) == part]
 
 
 def judge(search: PartsSearch = SEARCH, rows: int = 30, users: int = 0, **changes: Any) -> Judge:
