@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from discreet.accounting.account import Method, guarantee
@@ -50,12 +51,16 @@ def first_guarantee(
     Of a search: if each trial stopped after so many steps. Nothing is known of it from below.
     """
     found = [
-        guarantee(searched(plan, order.first_steps(plan, count, parts)), delta, plan.adjacency, method, tolerance)
+        _priced(searched(plan, order.first_steps(plan, count, parts)), delta, plan.adjacency, method, tolerance)
         for parts in parts_of(plan)
     ]
     known = [part.lower for part in found if part.lower is not None and plan.search is None]
     worst = max(found, key=lambda part: part.epsilon)
     return replace(worst, lower=max(known) if len(known) == len(found) else None)
+
+
+_priced = lru_cache(maxsize=64)(guarantee)
+"""A run asks for the price of the same steps several times."""
 
 
 def calibrated(plan: Plan, epsilon: float) -> Plan:
