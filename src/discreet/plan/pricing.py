@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,7 +58,7 @@ def first_guarantee(
     Of a search: if each trial stopped after so many steps. Nothing is known of it from below.
     """
     found = [
-        guarantee(event, delta, plan.adjacency, method, tolerance)
+        _priced(event, delta, plan.adjacency, method, tolerance)
         for parts in parts_of(plan)
         for event in apart(plan, order.first_steps(plan, count, parts))
     ]
@@ -78,6 +79,10 @@ def trade_off_of(plan: Plan) -> TradeOff:
         return curves[0]
     epsilons = np.unique(np.abs(np.concatenate([curve.lines[0] for curve in curves])))
     return from_pairs(epsilons, np.max([curve.delta(epsilons) for curve in curves], axis=0))
+
+
+_priced = lru_cache(maxsize=64)(guarantee)
+"""A run asks for the price of the same steps several times."""
 
 
 def calibrated(plan: Plan, epsilon: float) -> Plan:

@@ -9,11 +9,12 @@ import json
 import math
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import cache
 from itertools import groupby
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from discreet.accounting.account import Method
@@ -69,15 +70,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan) -> str:
         raise InputError("the certificate belongs to another plan; give the plan that it was written for")
     risk, words, search = attack_risk(claim, plan), words_for(claim["unit"]), described(facts)
     facts = one_run(facts)
-    environment = Environment(
-        loader=PackageLoader("discreet.publication"),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(FILTERS)
-    return environment.get_template("report.html.j2").render(
+    return _template().render(
         drawing=how_drawn(facts["plan"]["sampling"], plan.population, words, changes=changes(facts)),
         clipped=how_clipped(facts["plan"]["clipping"], facts["clipping"]),
         facts=facts,
@@ -106,6 +99,19 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan) -> str:
         accuracy_figure=accuracy_figure(facts),
         tradeoff_figure=Markup(_tradeoff_chart(risk)),
     )
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("discreet.publication"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(FILTERS)
+    return environment.get_template("report.html.j2")
 
 
 def attack_risk(claim: dict[str, Any], plan: Plan | AdaptivePlan) -> SideBySide:
