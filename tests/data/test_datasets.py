@@ -18,7 +18,7 @@ from discreet.data import DATASETS, Split
 from discreet.data.adult_columns import COLUMNS
 from discreet.data.hashing import hashed
 from discreet.data.plain_pickle import plain_pickle
-from discreet.data.text import words
+from discreet.data.text import stem, taken, tokens, words
 
 
 def made(name: str, tmp_path: Path, write: Callable[[Path], None] | None = None) -> Path:
@@ -132,7 +132,7 @@ def test_a_pickle_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_reviews_as_words_and_as_bags(tmp_path: Path) -> None:
     path = made("imdb", tmp_path)
-    split = DATASETS["imdb"](path, form="tokens", buckets=50, length=5)
+    split = DATASETS["imdb"](path, form="tokens", take="words", buckets=50, length=5)
     assert split.ids is not None
     assert split.ids.tolist() == ["pos/0", "neg/7", "neg/8"]
     assert split.train[1].tolist() == [1, 0, 0]
@@ -154,6 +154,21 @@ def test_reviews_as_words_and_as_bags(tmp_path: Path) -> None:
         expected[number % 64] += (-1 if number >> 63 else 1) * (1 + np.log(count))
     torch.testing.assert_close(bag.train[0][0], expected / expected.norm())
     assert not bag.train[0][2].any()
+
+
+def test_stems_and_negations() -> None:
+    assert [stem(word) for word in ("boring", "bored", "fly", "happiness", "wonderfully")] == [
+        "bor",
+        "bor",
+        "fly",
+        "happ",
+        "wonderf",
+    ]
+    text = "I don't like the boring films; films like it are not at all boring to me"
+    assert taken(text, "content") == ["don't", "like", "boring", "films", "films", "like", "boring"]
+    assert taken(text, "stems") == ["not", "not lik", "not bor", "film", "film", "lik", "not", "not bor"]
+    numbers = [1 + hashed(word) % 1000 for word in ("not", "not lik", "not bor", "film")]
+    assert tokens([text], 1000, 5, "stems", distinct=True)[0].tolist() == [*numbers, 1 + hashed("lik") % 1000]
 
 
 def test_the_original_folders_of_reviews_say_the_same(tmp_path: Path) -> None:
@@ -234,6 +249,7 @@ def test_a_bad_file_is_one_clear_error(name: str, file: str, content: str, said:
         ("adult", {"crosses": [["native_country", "occupation", "education", "age", "race"]]}),
         ("a9a", {"split": -1}),
         ("imdb", {"form": "poem"}),
+        ("imdb", {"take": "nouns"}),
         ("imdb", {"buckets": 0}),
     ],
 )

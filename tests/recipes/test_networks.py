@@ -12,7 +12,7 @@ from discreet.clipping.losses import summed_loss
 from discreet.clipping.valued import ValuedCrossEntropy
 from discreet.core.errors import InputError
 from discreet.recipes.models import MODELS
-from discreet.recipes.networks import Biases
+from discreet.recipes.networks import Biases, WordScores
 from discreet.training.evaluation import evaluate
 
 PAIRS = torch.tensor([[0, 1], [2, 3], [0, 0]])
@@ -57,6 +57,17 @@ class Same(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.weight
+
+
+def test_scores_of_words_are_a_linear_layer_on_indicators_of_norm_one() -> None:
+    model, head = WordScores(6, 2), torch.randn(7, 2)
+    with torch.no_grad():
+        model.scores.weight.copy_(head)
+        model.common.weight.fill_(5.0)
+    tokens = torch.tensor([[1, 4, 0], [2, 3, 6], [0, 0, 0]])
+    indicators = torch.nn.functional.one_hot(tokens, 7).sum(1).float()
+    indicators[:, 0] = 0
+    torch.testing.assert_close(model(tokens), torch.nn.functional.normalize(indicators) @ head + 0.5)
 
 
 def test_root_of_the_mean_squared_error() -> None:

@@ -16,7 +16,7 @@ from discreet.core import checks
 from discreet.core.errors import InputError
 from discreet.data.files import folder_of, malformed, present, text_of
 from discreet.data.splits import Split
-from discreet.data.text import bags, tokens
+from discreet.data.text import Taken, bags, tokens
 
 Form = Literal["bag", "tokens"]
 _NEEDS = "imdb_train.csv.gz and imdb_test.csv.gz, or the folders train and test of aclImdb"
@@ -27,30 +27,41 @@ Review = tuple[str, int, str]
 
 
 def imdb(
-    path: Path | None, form: Form = "bag", buckets: int = 4096, length: int = 256, grams: int = 2, stop: bool = True
+    path: Path | None,
+    form: Form = "bag",
+    buckets: int = 4096,
+    take: Taken = "content",
+    grams: int = 2,
+    length: int = 256,
+    distinct: bool = False,
 ) -> Split:
     """25,000 reviews to train on and 25,000 to test: positive (1) or negative (0).
 
-    - `form="tokens"`: inputs (n, length), whole numbers: the first `length` words of a review, each by the public hash
-      of the word, from 1 to `buckets`; 0 where the review is shorter.
-    - `form="bag"`: inputs (n, buckets), rows of L2 norm 1: runs of up to `grams` words, by public signed hashes, each
-      weighted by 1 + log(how often it occurs in the review). With `stop`, words that scikit-learn lists as English
-      stop words do not count by themselves.
+    - `form="tokens"`: inputs (n, length), whole numbers: the first `length` words of a review that count, each by the
+      public hash of the word, from 1 to `buckets`; 0 where the review is shorter. With `distinct`, each once.
+    - `form="bag"`: inputs (n, buckets), rows of L2 norm 1: words that count and runs of 2 to `grams` words, by public
+      signed hashes, each weighted by 1 + log(how often it occurs in the review).
+    - `take`: what counts: all "words", "content" without the stop words of scikit-learn, or "stems" of these, marked
+      after a negation (`data.text.taken`).
 
     No vocabulary and no weight comes from the data. Reviews are called by side and number of their original file.
     """
     checks.count("buckets", buckets)
     checks.count("length", length)
     checks.count("grams", grams)
-    if form not in get_args(Form):
-        raise InputError(f"imdb: form must be one of {', '.join(get_args(Form))}, got {form!r}")
+    for name, value, known in (("form", form, get_args(Form)), ("take", take, get_args(Taken))):
+        if value not in known:
+            raise InputError(f"imdb: {name} must be one of {', '.join(known)}, got {value!r}")
     folder = folder_of(path, "imdb", _NEEDS)
     folder = folder / "aclImdb" if (folder / "aclImdb").is_dir() else folder
 
     def part(name: str) -> tuple[tuple[Tensor, Tensor], np.ndarray]:
         reviews = _reviews(folder, name)
         texts = [text for _, _, text in reviews]
-        found = tokens(texts, buckets, length) if form == "tokens" else bags(texts, buckets, grams, stop=stop)
+        if form == "tokens":
+            found: np.ndarray = tokens(texts, buckets, length, take, distinct=distinct)
+        else:
+            found = bags(texts, buckets, grams, take)
         targets = torch.tensor([positive for _, positive, _ in reviews])
         return (torch.from_numpy(found), targets), np.array([name for name, _, _ in reviews])
 

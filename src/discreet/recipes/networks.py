@@ -25,6 +25,26 @@ class MeanEmbedding(nn.Module):
         return mean
 
 
+class WordScores(nn.Module):
+    """A linear layer on which tokens occur: (n, length), 0 for none, to (n, outputs).
+
+    The scores of an input's tokens are added up and divided by the root of their number, so that inputs of all lengths
+    weigh alike: a row of indicators, scaled to norm 1, without being written out. It starts at zero.
+    """
+
+    def __init__(self, tokens: int, outputs: int) -> None:
+        super().__init__()
+        self.scores, self.common = nn.Embedding(tokens + 1, outputs), nn.Linear(1, outputs, bias=False)
+        nn.init.zeros_(self.scores.weight)
+        nn.init.zeros_(self.common.weight)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        there = (tokens != 0).unsqueeze(2).to(self.scores.weight.dtype)
+        size = there.sum(1).clamp(min=1).sqrt()  # (n, 1)
+        total: Tensor = (self.scores(tokens) * there).sum(1) / size + self.common(torch.ones_like(size) / 10)
+        return total
+
+
 class CollaborativeFiltering(nn.Module):
     """Neural collaborative filtering, simplified as in Bu et al. 2020: (n, 2), user and film, to (n, outputs).
 
@@ -93,6 +113,11 @@ def mean_embedding(tokens: int, width: int = 16, hidden: int = 16, outputs: int 
         return nn.Sequential(
             MeanEmbedding(tokens, width), nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, outputs)
         )
+
+
+def word_scores(tokens: int, outputs: int = 2) -> nn.Module:
+    """A linear layer on which of `tokens` words occur."""
+    return WordScores(tokens, outputs)
 
 
 def collaborative_filtering(
