@@ -31,7 +31,6 @@ FIVE = {"model.safetensors", "certificate.json", "plan.yaml", "report.html", "RE
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     return published_folder(tmp_path_factory.mktemp("original"))
 
 
