@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 from forging import Change, Facts, claim, edit, entry, put, resealed, times, without_entry
-from searches import WIDE, tuning
+from searches import tuning
 
 from discreet import publish, verify
 
-pytestmark = pytest.mark.usefixtures("recomputed_once")
-
 DEARER = {"law": "truncated_negative_binomial", "shape": 1.0, "success": 0.01}
+
+pytestmark = pytest.mark.usefixtures("recomputed_once")
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("search")
-    publish(tuning(folder, grid=WIDE).run(), folder / "out")
+    publish(tuning(folder).run(), folder / "out")
     return folder / "out"
+
+
+@pytest.fixture
+def folder(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(original, tmp_path / "copy"))
 
 
 def test_the_original_is_accepted(original: Path) -> None:
