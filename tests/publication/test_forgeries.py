@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,35 +31,13 @@ from promises import published_folder
 from safetensors.torch import load, save
 
 from discreet import InputError, verify
-from discreet.publication import fixed
+
+pytestmark = pytest.mark.usefixtures("recomputed_once")
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     return published_folder(tmp_path_factory.mktemp("original"))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _recompute_once() -> Iterator[None]:
-    """Most forgeries leave the events alone: the same question about epsilon is answered once."""
-    answers: dict[str, Any] = {}
-    real = fixed.decide
-
-    def decide(*question: Any) -> Any:
-        key = repr(question)
-        if key not in answers:
-            answers[key] = real(*question)
-        return answers[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fixed, "decide", decide)
-        yield
-
-
-@pytest.fixture
-def folder(original: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(original, tmp_path / "copy"))
 
 
 def multiplier_of_events(factor: float) -> Change:

@@ -31,7 +31,6 @@ FILES = {"model.safetensors", "model.json", "certificate.json", "plan.yaml", "re
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     return published_folder(tmp_path_factory.mktemp("original"))
 
 

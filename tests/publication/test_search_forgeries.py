@@ -27,6 +27,8 @@ from discreet import publish, verify
 
 DEARER = {"law": "truncated_negative_binomial", "shape": 1.0, "success": 0.01}
 
+pytestmark = pytest.mark.usefixtures("recomputed_once")
+
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:

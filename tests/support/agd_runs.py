@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
 from problems import linear, tiny_training
 
 from discreet.methods import AGD
@@ -45,8 +44,3 @@ def take(training: Training, session: Any, steps: int) -> int:
                 step.add(training.criterion, chunk)
         training.save(session)
     return steps
-
-
-def threads() -> None:
-    """One thread, as forked children need it."""
-    torch.set_num_threads(1)

@@ -15,6 +15,12 @@ Change = Callable[[Facts], object]
 Forge = Callable[[Path], None]
 
 
+def facts_of(folder: Path) -> Facts:
+    """The certificate."""
+    facts: Facts = json.loads((folder / "certificate.json").read_text())
+    return facts
+
+
 def edit(*changes: Change) -> Forge:
     """Change certificate.json only."""
 

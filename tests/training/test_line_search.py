@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from agd_runs import agd, agd_training, take, threads
+from agd_runs import agd, agd_training, take
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import FEATURES, blobs, linear, tiny_plan, tiny_training
@@ -286,7 +286,6 @@ def test_the_certificate_is_accepted(tmp_path: Path, engine: str, adjacency: str
 
 def test_a_killed_run_goes_on_and_what_was_charged_stays_charged(tmp_path: Path) -> None:
     """Killed between a gradient and its choice, and between a choice and its checkpoint."""
-    threads()
     before = 0
     for attempt, (place, visit) in enumerate((("choose", 3), ("move", 2), ("save", 2))):
         child = os.fork()
