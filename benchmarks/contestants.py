@@ -96,10 +96,16 @@ def plain(setting: Setting) -> Step:
     loss, optimizer = nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), lr=RATE)
     forward = torch.compile(model) if setting.compiled else model
 
+    return _one_pass(setting, lambda: loss(forward(inputs), targets), optimizer)
+
+
+def _one_pass(setting: Setting, loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer) -> Step:
+    """One pass forward and back, and a step."""
+
     def step() -> None:
         optimizer.zero_grad()
         with setting.precision():
-            value = loss(forward(inputs), targets)
+            value = loss()
         value.backward()
         optimizer.step()
 
@@ -120,14 +126,7 @@ def opacus_hooks(setting: Setting) -> Step:
         expected_batch_size=len(inputs),
     )
 
-    def step() -> None:
-        optimizer.zero_grad()
-        with setting.precision():
-            value = loss(wrapped(inputs), targets)
-        value.backward()
-        optimizer.step()
-
-    return step
+    return _one_pass(setting, lambda: loss(wrapped(inputs), targets), optimizer)
 
 
 def opacus_ghost(setting: Setting) -> Step:
@@ -146,14 +145,7 @@ def opacus_ghost(setting: Setting) -> Step:
     )
     loss = DPLossFastGradientClipping(wrapped, optimizer, nn.CrossEntropyLoss())
 
-    def step() -> None:
-        optimizer.zero_grad()
-        with setting.precision():
-            value = loss(wrapped(inputs), targets)
-        value.backward()
-        optimizer.step()
-
-    return step
+    return _one_pass(setting, lambda: loss(wrapped(inputs), targets), optimizer)
 
 
 def of_torch_func(setting: Setting, *, compiled: bool) -> Step:

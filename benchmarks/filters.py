@@ -38,6 +38,11 @@ def sampled(noise: float) -> Event:
     return Poisson(0.01, Gaussian(noise))
 
 
+def shifted(event: Callable[[float], Event], shift: float) -> Callable[[float], Event]:
+    """The same with more noise."""
+    return lambda noise: event(noise + shift)
+
+
 def per_step(propose: Callable[[Event], object], event: Callable[[float], Event], steps: int, new: bool) -> float:
     """Microseconds a step; with `new`, the noise of a block was never seen before."""
     fresh = itertools.count()
@@ -76,13 +81,13 @@ def odometer_rows(steps: int) -> None:
     ]
     for number, (odometer, event) in enumerate(kinds):
         spent = [odometers.start(odometer)]
+        first, second = (shifted(event, shift + number) for shift in (1.5, 10.5))  # prices of others are cached
 
         def advance(now: Event, odometer: odometers.Odometer = odometer, spent: list[Amounts] = spent) -> None:
             spent[0] = odometers.advance(odometer, spent[0], odometer.cost(now))
 
-        shift = 1.5 + number  # what another odometer has priced is cached
-        row(f"odometer {odometer.kind}", True, per_step(advance, lambda x: event(x + shift), steps, True))  # noqa: B023
-        row(f"odometer {odometer.kind} in a run", True, in_a_run(odometer, lambda x: event(x + shift + 9), steps))  # noqa: B023
+        row(f"odometer {odometer.kind}", True, per_step(advance, first, steps, True))
+        row(f"odometer {odometer.kind} in a run", True, in_a_run(odometer, second, steps))
 
 
 def in_a_run(odometer: odometers.Odometer, event: Callable[[float], Event], steps: int) -> float:

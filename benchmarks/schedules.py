@@ -69,16 +69,10 @@ class Data:
 
 def main() -> None:
     """Run what is missing, and print the table of what is there."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--rows", type=int, default=60_000)
-    parser.add_argument("--hidden", type=int, default=1000)
+    parser = arguments(__doc__, seeds=5)
     parser.add_argument("--rate", type=float, default=0.05, help="learning rate")
     parser.add_argument("--clip", type=float, default=4.0, help="clip norm")
     parser.add_argument("--schedules", nargs="+", default=[*SCHEDULES, VALIDATION], choices=[*SCHEDULES, VALIDATION])
-    parser.add_argument("--table", action="store_true", help="print the table of what is there, run nothing")
     options = parser.parse_args()
     facts = {"rows": options.rows, "hidden": options.hidden, "rate": options.rate, "clip": options.clip}
     if not options.table:
@@ -89,6 +83,18 @@ def main() -> None:
                 with options.out.open("a") as file:
                     file.write(line + "\n")
     table([done for done in results(options.out) if facts.items() <= done.items()])
+
+
+def arguments(description: str | None, seeds: int) -> argparse.ArgumentParser:
+    """The options of a benchmark on MNIST that can be resumed."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=seeds)
+    parser.add_argument("--rows", type=int, default=60_000)
+    parser.add_argument("--hidden", type=int, default=1000)
+    parser.add_argument("--table", action="store_true", help="print the table of what is there, run nothing")
+    return parser
 
 
 def wanted(chosen: list[str], seed: int, facts: dict[str, float], out: Path) -> list[str]:

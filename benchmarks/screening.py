@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from schedules import Data, paired, part, projected, results
+from schedules import Data, arguments, paired, part, projected, results
 from torch import nn
 
 from discreet import AdaptivePlan, Plan, Training
@@ -89,16 +89,10 @@ METHODS = {
 
 def main() -> None:
     """Choose numbers that are not chosen yet, take the runs that are missing, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser = arguments(__doc__, seeds=3)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--level", default="8,16", choices=LEVELS)
-    parser.add_argument("--rows", type=int, default=60_000)
-    parser.add_argument("--hidden", type=int, default=1000)
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--table", action="store_true", help="print the table of what is there, run nothing")
     options = parser.parse_args()
     torch.set_num_threads(1)
     if not options.table:

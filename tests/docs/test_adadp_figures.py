@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pictures import pictures
 
-page = pictures("adadp")
+page = pictures("adadp_paths")
 
 COSINES = {"in proportion": 0.4704, "all alike": 0.4805, "the other way": 0.3992}
 """The paper prints 0.52, 0.36 and 0.28."""

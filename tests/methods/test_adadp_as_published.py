@@ -19,7 +19,7 @@ from discreet.methods.adadp_as_published import Printed, adadp_as_published
 RUNS = 40
 
 
-page = pictures("adadp")
+page = pictures("adadp_paths")
 
 
 def test_it_is_algorithm_1() -> None:

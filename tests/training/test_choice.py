@@ -308,3 +308,13 @@ def test_a_certificate_of_ghost_is_accepted_and_says_what_is_assumed(tmp_path: P
     assert facts["mechanism"]["engine"] == "ghost"
     assert any("second pass that measures again what it adds up" in text for text in facts["assumptions"])
     assert verify(tmp_path / "out").accepted
+
+
+def test_what_is_chosen_does_not_depend_on_the_values_of_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed(monkeypatch, bookkeeping=1.0, ghost=3.0, vmap=5.0)
+    inputs, targets = blobs()
+    one = tiny_training(tmp_path / "a", data=(inputs, targets)).rehearsal
+    other = tiny_training(tmp_path / "b", data=(inputs * -7 + 1, targets.flip(0))).rehearsal
+    assert one == other

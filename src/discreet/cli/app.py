@@ -16,7 +16,20 @@ from collections.abc import Sequence
 
 import typer
 
-from discreet.cli import calibrate, compare, epsilon, ledger, plan, reproduce, suggest, train, tune, verify
+from discreet.cli import (
+    calibrate,
+    compare,
+    epsilon,
+    ledger,
+    plan,
+    predict,
+    reproduce,
+    sign,
+    suggest,
+    train,
+    tune,
+    verify,
+)
 from discreet.core.errors import BudgetExhausted, DiscreetError, Interrupted, VerificationFailed
 
 app = typer.Typer(
@@ -28,6 +41,8 @@ app = typer.Typer(
 )
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
+app.command("predict")(predict.predict)
+app.command("sign")(sign.sign)
 app.command("verify")(verify.verify)
 app.add_typer(ledger.app, name="ledger")
 app.command("epsilon")(epsilon.epsilon)

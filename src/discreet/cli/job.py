@@ -10,6 +10,7 @@ from pathlib import Path
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.plan.validation import validate
+from discreet.prediction import spec_of
 from discreet.publication.folder import check_target, publish
 from discreet.recipes import Recipe, load_recipe
 from discreet.recipes.assemble import assemble, carry_out
@@ -54,9 +55,10 @@ class Job:
 
     def run(self, *, ledger: str | None, dataset_id: str, finish: bool) -> tuple[Guarantee, Trained]:
         """Train (unless `finish`), publish, and return the guarantee with the run."""
+        split = self.recipe.load_data(self.data)
         training = assemble(
             self.recipe,
-            self.recipe.load_data(self.data),
+            split,
             self.folder,
             resume=self.resume,
             ledger=ledger,
@@ -68,7 +70,7 @@ class Job:
                 trained = training.result(session)
         else:
             trained = carry_out(self.recipe, training)
-        return publish(trained, self.target), trained
+        return publish(trained, self.target, spec_of(self.recipe, split)), trained
 
     def _remember(self) -> None:
         facts = {

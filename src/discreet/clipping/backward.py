@@ -7,6 +7,7 @@ Calls of modules that share parameters are handed over together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -44,8 +45,7 @@ def visit(loss: Tensor, calls: list[Call], ready: Callable[[list[Call]], None]) 
     try:
         for node in waiting:
             if node not in lowest:
-                hook = lambda gradients, node=node: arrived(node, gradients)  # noqa: E731
-                handles.append(node.register_prehook(hook))
+                handles.append(node.register_prehook(partial(arrived, node)))
         found = torch.autograd.grad(loss, edges, allow_unused=True) if edges else ()
     finally:
         for handle in handles:

@@ -13,6 +13,7 @@ from discreet.clipping.engines import ENGINES
 from discreet.clipping.owners import owners_of
 from discreet.clipping.policies import Clip
 from discreet.clipping.rules import Vectorised
+from discreet.clipping.seeding import seed_torch
 from discreet.clipping.units import Units
 
 _TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
@@ -37,7 +38,7 @@ def check_rule(model: nn.Module, inputs: Tensor) -> None:
     _claim(len(inputs) >= 4, f"a battery needs four examples at least, got {len(inputs)}")
     for dtype, tolerance in _TOLERANCE.items():
         with torch.random.fork_rng():
-            torch.manual_seed(0)
+            seed_torch(0)
             _check(
                 copy.deepcopy(model).to(dtype), inputs.to(dtype) if inputs.is_floating_point() else inputs, tolerance
             )

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from discreet.clipping.places import UNKNOWN, Place, moved, place_of, strayed
+from discreet.clipping.seeding import seed_torch
 from discreet.clipping.tracing import Call, Trace, repeatable, steady_slopes, trace
 
 _LARGE = (1e3, 1e6)
@@ -194,7 +195,7 @@ def moved_weights(model: nn.Module) -> Iterator[None]:
     parameters = [parameter for parameter in model.parameters() if parameter.is_floating_point()]
     kept = [parameter.detach().clone() for parameter in parameters]
     try:
-        torch.manual_seed(1)
+        seed_torch(1)
         with torch.no_grad():
             for parameter in parameters:
                 fan = math.prod(parameter.shape[1:]) if parameter.dim() > 1 else 1

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.hooks import RemovableHandle
 
+from discreet.clipping.seeding import seed_torch
+
 
 @dataclass(slots=True)
 class Call:
@@ -33,7 +35,6 @@ def trace(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None
     """All calls of modules, with random numbers as in `seeded`."""
     calls: Trace = []
     begun: list[tuple[Any, Any]] = []
-    device = next((part.device.type for part in plain(args) if part.device.type != "cpu"), "cpu")
 
     def before(_: nn.Module, args: Any, kwargs: Any) -> None:
         begun.append(tree_map_only(Tensor, lambda part: part.detach().clone(), (args, kwargs)))
@@ -50,7 +51,7 @@ def trace(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None
         handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
         handles.append(module.register_forward_hook(after(name)))
     try:
-        with seeded(model, device):
+        with seeded(model):
             model(*args, **(kwargs or {}))
     finally:
         for handle in handles:
@@ -59,13 +60,13 @@ def trace(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None
 
 
 @contextmanager
-def seeded(model: nn.Module, device: str) -> Iterator[None]:
+def seeded(model: nn.Module) -> Iterator[None]:
     """Inside, random numbers start again wherever a module begins or ends, so that they are the same even if how many a
     module draws depends on what it is given."""
     seeds = itertools.count()
 
     def seed(*_: object) -> None:
-        _seed(next(seeds), device)
+        seed_torch(next(seeds))
 
     handles: list[RemovableHandle] = []
     try:
@@ -75,15 +76,6 @@ def seeded(model: nn.Module, device: str) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
-
-
-def _seed(number: int, device: str) -> None:
-    """Seed torch's generator; on processors that of the processor alone, because `torch.manual_seed` also keeps a call
-    for every device that may be used later, which takes much longer."""
-    if device == "cpu":
-        torch.default_generator.manual_seed(number)
-    else:
-        torch.manual_seed(number)
 
 
 def plain(values: Any) -> list[Tensor]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, default_collate
 
 from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError
@@ -55,6 +55,13 @@ class PrivateData:
             raise InputError("inputs and targets must be tensors (or numbers and arrays that become tensors)")
         return inputs, targets
 
+    def only(self, rows: IntArray) -> PrivateData:
+        """These rows, each a unit by itself; inputs go through the same transform."""
+        if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
+            index = torch.from_numpy(rows)
+            return replace(self, dataset=TensorDataset(*(one[index] for one in self.dataset.tensors)), groups=None)
+        return replace(self, dataset=Subset(self.dataset, rows.tolist()), groups=None)
+
     def check(self, classes: int | None, at_most: int) -> None:
         """`check_size` and `check_rows` for all of it."""
         self.check_size(1, at_most)
@@ -98,6 +105,8 @@ def as_private(data: object) -> PrivateData:
 
     A loader decides which examples form a batch, and the guarantee rests on the plan's own sampler doing that.
     """
+    if isinstance(data, PrivateData):
+        return data
     if isinstance(data, Augmented):
         return replace(as_private(data.data), transform=data.transform, views=data.views)
     if isinstance(data, DataLoader):

@@ -13,7 +13,9 @@ class Split:
     """(inputs, targets) for training and, where there are any, for public evaluation and for public decisions.
 
     `units`: whose each row for training is, where the data says so; shape (rows,). `ids`: a name of each row for
-    training that it keeps whatever other rows there are; shape (rows,).
+    training that it keeps whatever other rows there are; shape (rows,). `values`: what number each class stands for,
+    where classes do (ratings of one to five stars). `seen`: the shape of a row before fixed features, if the inputs are
+    features.
     """
 
     train: tuple[Tensor, Tensor]
@@ -21,3 +23,10 @@ class Split:
     validation: tuple[Tensor, Tensor] | None = None
     units: np.ndarray | None = None
     ids: np.ndarray | None = None
+    values: tuple[float, ...] | None = None
+    seen: tuple[int, ...] | None = None
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """The shape of one row as the data has it."""
+        return tuple(self.train[0].shape[1:]) if self.seen is None else self.seen

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from discreet.core.adjacency import Unit
@@ -25,6 +26,8 @@ THEOREMS: Mapping[str, str] = {
     "rdp": "Rényi differential privacy of sampled Gaussian noise, converted to epsilon and delta",
     "pld-profile": "Privacy profile of one run, from its privacy-loss distribution rounded upwards, carried over to "
     "the best of a secret number of runs",
+    "disjoint-parts": "Disjoint parts of the data, of which a unit is in one: the dearer of one run, by its "
+    "privacy-loss distribution rounded upwards, and one choice, by the exact profile of a release of bounded range",
     "gaussian": "Exact profile of the Gaussian mechanism; steps compose exactly",
     "rdp-curve-filter": "Privacy filter in Rényi differential privacy at several orders: its limits were fixed before "
     "the run and hold whatever was chosen on the way",
@@ -47,17 +50,7 @@ def model_card(facts: dict[str, Any]) -> str:
     """
     epsilon, words, search = certified_epsilon(facts), words_for(facts["claim"]["unit"]), described(facts)
     facts = one_run(facts)
-    environment = Environment(
-        loader=PackageLoader("discreet.publication"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # this is Markdown: `finalize` escapes every value for it
-        finalize=markdown,
-    )
-    environment.filters.update(FILTERS, code=code)
-    return environment.get_template("card.md.j2").render(
+    return _template().render(
         facts=facts,
         search=search,
         claim=facts["claim"],
@@ -77,6 +70,21 @@ def model_card(facts: dict[str, Any]) -> str:
         neighbours=words.neighbours.get(facts["claim"]["adjacency"], facts["claim"]["adjacency"]),
         theorem=THEOREMS.get(facts["claim"]["method"], facts["claim"]["method"]),
     )
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("discreet.publication"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # this is Markdown: `finalize` escapes every value for it
+        finalize=markdown,
+    )
+    environment.filters.update(FILTERS, code=code)
+    return environment.get_template("card.md.j2")
 
 
 def _schedule(facts: dict[str, Any]) -> dict[str, Any]:

@@ -9,11 +9,12 @@ import json
 import math
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import cache
 from itertools import groupby
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from discreet.accounting.account import Method
@@ -22,7 +23,7 @@ from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, NotProved
 from discreet.core.event_json import from_json, to_json
 from discreet.core.events import BoundedRange, Event, Gaussian, flatten, steps_of, tally
-from discreet.plan import AdaptivePlan, Plan
+from discreet.plan import AdaptivePlan, PartsSearch, Plan
 from discreet.publication import figures
 from discreet.publication.card import (
     THEOREMS,
@@ -69,15 +70,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan) -> str:
         raise InputError("the certificate belongs to another plan; give the plan that it was written for")
     risk, words, search = attack_risk(claim, plan), words_for(claim["unit"]), described(facts)
     facts = one_run(facts)
-    environment = Environment(
-        loader=PackageLoader("discreet.publication"),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(FILTERS)
-    return environment.get_template("report.html.j2").render(
+    return _template().render(
         drawing=how_drawn(facts["plan"]["sampling"], plan.population, words, changes=changes(facts)),
         clipped=how_clipped(facts["plan"]["clipping"], facts["clipping"]),
         facts=facts,
@@ -106,6 +99,19 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan) -> str:
         accuracy_figure=accuracy_figure(facts),
         tradeoff_figure=Markup(_tradeoff_chart(risk)),
     )
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("discreet.publication"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(FILTERS)
+    return environment.get_template("report.html.j2")
 
 
 def attack_risk(claim: dict[str, Any], plan: Plan | AdaptivePlan) -> SideBySide:
@@ -148,6 +154,8 @@ def epsilon_curve(facts: dict[str, Any], plan: Plan) -> list[Prefix]:
 
 def charts(facts: dict[str, Any], plan: Plan) -> dict[str, Any]:
     """The figures of a fixed plan and the points of the first one, for the template."""
+    if isinstance(plan.search, PartsSearch):  # of a run: the choice costs the same whatever the steps
+        plan = plan.model_copy(update={"search": None})
     claim, curve = facts["claim"], epsilon_curve(facts, plan)
     charged = facts["charged_steps"]
     return {

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from discreet.clipping import Criterion
+from discreet.clipping.valued import ValuedCrossEntropy
 from discreet.core.adjacency import Unit
 from discreet.data import Split
+from discreet.recipes.components import RecipeComponents, on_components
 from discreet.recipes.recipe import Recipe
 from discreet.training import EarlyStopping, EngineOptions, Trained, Training
+from discreet.training.components import buy_components, kept_components, placeholder
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Where a run is and who pays for it; the fields are those of `Training`."""
+
+    folder: Path
+    resume: bool = False
+    ledger: str | None = None
+    dataset_id: str = ""
+    on_open: Callable[[], None] | None = None
 
 
 def assemble(
@@ -25,29 +40,57 @@ def assemble(
     dataset_id: str = "",
     on_open: Callable[[], None] | None = None,
 ) -> Training:
-    """The training of a recipe on its data, with its run in `folder`; nothing is charged yet."""
-    model = recipe.build_model()
+    """The training of a recipe on its data, with its run in `folder`; nothing is charged yet.
+
+    But for components, which the model needs to be looked at: the run is opened, and they are charged to it. The same
+    training is assembled on made-up components before, so that what is wrong with it costs nothing.
+    """
+    run = Run(folder, resume, ledger, dataset_id, on_open)
+    if recipe.components is None:
+        return _training(recipe, split, recipe.build_model(), run)
+    vectors = kept_components(folder) if resume else _bought(recipe, recipe.components, split, run)
+    return _training(recipe, on_components(split, vectors), recipe.build_model(), replace(run, resume=True))
+
+
+def _bought(recipe: Recipe, components: RecipeComponents, split: Split, run: Run) -> Tensor:
+    made_up = placeholder(split.train[0][0].numel(), components.count)
+    _training(recipe, on_components(split, made_up), recipe.build_model(), run)
+    return buy_components(
+        recipe.plan(),
+        recipe.build_model(),
+        split.train[0],
+        components.count,
+        components.noise,
+        run_dir=run.folder,
+        ledger=run.ledger,
+        dataset_id=run.dataset_id,
+        noise=recipe.noise,
+        on_open=run.on_open,
+    )
+
+
+def _training(recipe: Recipe, split: Split, model: nn.Module, run: Run) -> Training:
     optimizer = recipe.build_optimizer(model)
     return Training(
         recipe.plan(),
         model,
-        criterion_for(split.train[1].is_floating_point()),
+        criterion_for(split.train[1].is_floating_point(), split.values),
         optimizer,
         recipe.augmented(split.train),
         units=split.units,
         ids=split.ids if recipe.unit is Unit.EXAMPLE else None,
         public_test=split.test,
         public_validation=split.validation,
-        run_dir=folder,
-        resume=resume,
-        ledger=ledger,
-        dataset_id=dataset_id,
+        run_dir=run.folder,
+        resume=run.resume,
+        ledger=run.ledger,
+        dataset_id=run.dataset_id,
         geometry=recipe.build_geometry(model),
         engine=engine_of(recipe),
         noise=recipe.noise,
         scheduler=recipe.build_scheduler(optimizer),
         averaging=recipe.averaging,
-        on_open=on_open,
+        on_open=run.on_open,
     )
 
 
@@ -63,6 +106,8 @@ def engine_of(recipe: Recipe) -> EngineOptions:
     return EngineOptions(recipe.engine, autocast=autocast, fixed_rows=recipe.fixed_rows)
 
 
-def criterion_for(regression: bool) -> Criterion:
-    """The loss that a recipe trains with: squared error for numbers, cross entropy for classes."""
+def criterion_for(regression: bool, values: Sequence[float] | None = None) -> Criterion:
+    """The loss that a recipe trains with: squared error for numbers, cross entropy for classes (of these values)."""
+    if values is not None:
+        return ValuedCrossEntropy(values)
     return nn.MSELoss() if regression else nn.CrossEntropyLoss()

@@ -15,7 +15,8 @@ from torch.optim.lr_scheduler import LRScheduler
 from discreet.accounting import schedules
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
-from discreet.data import AUGMENTATIONS, DATASETS, Augmented, Split
+from discreet.core.events import Event
+from discreet.data import AUGMENTATIONS, Augmented, Split
 from discreet.methods import Averaging, ReleasedScales
 from discreet.plan import (
     AdaptivePlan,
@@ -35,11 +36,13 @@ from discreet.plan.policies import Policy
 from discreet.plan.sampling import Count, Rate
 from discreet.plan.validation import Frozen
 from discreet.recipes.bought import RecipeMetric, Share, priced
+from discreet.recipes.components import RecipeComponents
 from discreet.recipes.example import example
 from discreet.recipes.fixed import Features, build_front_end, named, with_features
 from discreet.recipes.geometry import RecipeGeometry
 from discreet.recipes.models import MODELS
 from discreet.recipes.named import OPTIMIZERS, SCHEDULERS, Named, known
+from discreet.recipes.source import Source
 
 
 class Adaptive(Frozen):
@@ -53,7 +56,7 @@ class Adaptive(Frozen):
 
 
 class Recipe(Frozen):
-    """A training run in one file.
+    """A training run in one file. `data` is a data set by name, or with arguments: `{name: cancer, split: 3}`.
 
     `population`, `rate` (of Poisson sampling) or `sampling` (any other kind), `steps`, `clip_norm`, `adjacency`,
     `unit` and `rows_per_unit` describe the plan; its noise is calibrated to (`epsilon`, `delta`). Under add/remove
@@ -78,12 +81,15 @@ class Recipe(Frozen):
     gradient is clipped.
 
     `features` are fixed front ends (`scattering`, or a list of names with arguments and shares); the model is what
-    stands behind them, and their features are computed once. `averaging` (`start`, `decay`) publishes the average of
-    iterates. `engine`, `autocast` and `fixed_rows` are those of `discreet.EngineOptions`.
+    stands behind them, and their features are computed once. `components` (`{count: 60, noise: 16}`) are principal
+    components of these, bought before the first step and covered by the plan; the model gets rows projected on them.
+    `averaging` (`start`, `decay`) publishes the average of iterates. `engine`, `autocast` and `fixed_rows` are those of
+    `discreet.EngineOptions`.
     """
 
-    data: str
+    data: Source
     features: tuple[Features, ...] = ()
+    components: RecipeComponents | None = None
     model: Named
     optimizer: Named
     scheduler: Named | None = None
@@ -123,11 +129,6 @@ class Recipe(Frozen):
     @classmethod
     def _known_features(cls, value: object) -> object:
         return named(value)
-
-    @field_validator("data")
-    @classmethod
-    def _known_data(cls, value: str) -> str:
-        return known(value, DATASETS)
 
     @field_validator("model")
     @classmethod
@@ -200,6 +201,7 @@ class Recipe(Frozen):
             noise_multiplier=1.0 if self.schedule is None else schedules.parse(self.schedule),
             batches=schedules.parse(self.batches) if isinstance(self.batches, str) else self.batches,
             metrics=self._priced(self.epsilon, sizes=sizes),
+            before=self._before,
             holdout=self.holdout,
             odometer=self.odometer,
             stop_at=self.stop_at,
@@ -213,8 +215,18 @@ class Recipe(Frozen):
 
     def _priced(self, epsilon: float | None, *, sizes: bool = True) -> tuple[Metric, ...]:
         return priced(
-            self.bought, steps=self.steps, epsilon=epsilon, delta=self.delta, adjacency=self.adjacency, sizes=sizes
+            self.bought,
+            steps=self.steps,
+            epsilon=epsilon,
+            delta=self.delta,
+            adjacency=self.adjacency,
+            sizes=sizes,
+            before=self._before,
         )
+
+    @property
+    def _before(self) -> tuple[Event, ...]:
+        return () if self.components is None else (self.components.event,)
 
     @property
     def _sampling(self) -> Sampling:
@@ -254,6 +266,7 @@ class Recipe(Frozen):
             counts=chosen.counts,
             every=chosen.every,
             metrics=self._priced(None),
+            before=self._before,
             holdout=self.holdout,
             odometer=self.odometer,
             stop_at=self.stop_at,
@@ -261,7 +274,7 @@ class Recipe(Frozen):
 
     def load_data(self, path: Path | None) -> Split:
         """The data set, from `path` where it needs one, seen through the features if there are any."""
-        split = DATASETS[self.data](path)
+        split = self.data.load(path, self.unit)
         if self.features:
             split = with_features(split, build_front_end(self.features, split.train[0].shape[1:]))
         if not self.validation or split.test is None:
@@ -296,7 +309,7 @@ class Recipe(Frozen):
 
     def example(self) -> tuple[Tensor, Tensor] | None:
         """One random example of the shape of the data, where the recipe tells it; no data is read."""
-        return example(self.data, self.model.model_extra or {})
+        return example(self.data.name, self.model.model_extra or {}, self.components)
 
     def build_scheduler(self, optimizer: torch.optim.Optimizer) -> LRScheduler | None:
         """What changes the learning rate, if anything does."""

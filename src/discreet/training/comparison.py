@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import BIT, Clip, Criterion, private_parameters
 from discreet.clipping.footprint import Footprint, footprint
+from discreet.clipping.seeding import seed_torch
 from discreet.core.errors import UnsupportedModel
 from discreet.training.admission import refuse_mixing_backward, refuse_mixing_inside
 from discreet.training.engine_options import EngineOptions
@@ -89,7 +90,7 @@ class Comparison:
 
     def sums(self, name: str, examples: Examples, clip: Clip, seed: int = 0) -> dict[str, Tensor]:
         """The clipped sum of these examples."""
-        torch.manual_seed(seed)
+        seed_torch(seed)
         given = self.model, self.criterion, examples.inputs, examples.targets, clip, examples.units
         if name == "reference":
             return self.options.engine(name).clipped_sum(*given)

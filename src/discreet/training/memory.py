@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import Criterion, modes_kept, private_parameters, training_mode
 from discreet.clipping.places import moved
+from discreet.clipping.seeding import seed_torch
 from discreet.clipping.state import state_digests
 from discreet.clipping.tracing import repeatable
 from discreet.core.errors import UnsupportedModel
@@ -62,7 +63,7 @@ def refuse_memory(model: nn.Module, criterion: Criterion, examples: Examples) ->
 
 def _alone(model: nn.Module, criterion: Criterion, row: Tensor, target: Tensor) -> list[Tensor]:
     """The loss of an example, and its gradients."""
-    torch.manual_seed(0)
+    seed_torch(0)
     with torch.enable_grad():
         loss = criterion(model(row.clone()), target.clone()).sum()
     parameters = list(private_parameters(model).values())

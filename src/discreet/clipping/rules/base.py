@@ -251,7 +251,7 @@ def _tensors(rule: Rule) -> list[Tensor]:
             todo += one
         elif isinstance(one, Tensor):
             found.append(one)
-        elif hasattr(kind, "settle"):
+        elif isinstance(one, Rule):
             todo += vars(one).values()
     return found
 

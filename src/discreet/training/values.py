@@ -1,0 +1,55 @@
+"""What each unit counts in a metric or a score: one number from the rows of that unit alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+from torch import Tensor, nn
+
+from discreet.clipping import Criterion
+from discreet.core.arrays import IntArray
+from discreet.data import PrivateData
+from discreet.training.alone import predicted
+from discreet.training.counts import is_right
+
+
+def unit_values(
+    kind: Literal["accuracy", "loss"],
+    bound: float,
+    model: nn.Module,
+    criterion: Criterion,
+    data: PrivateData,
+    units: IntArray,
+) -> Iterator[float]:
+    """What each of these units counts, in [0, bound]: the mean over its rows, each predicted alone.
+
+    `accuracy`: 1 where the class is predicted, at a bound of 1. `loss`: clipped to the bound; one that is no number
+    counts as the bound.
+    """
+    if data.groups is None:
+        yield from _row_values(kind, bound, model, criterion, data, units)
+        return
+    for unit in units:
+        places = np.arange(data.groups.counts(np.array([unit]))[0])
+        values = list(_row_values(kind, bound, model, criterion, data, data.groups.rows(int(unit), places)))
+        yield min(bound, math.fsum(values) / len(values))
+
+
+def _row_values(
+    kind: Literal["accuracy", "loss"],
+    bound: float,
+    model: nn.Module,
+    criterion: Criterion,
+    data: PrivateData,
+    rows: IntArray,
+) -> Iterator[float]:
+    for output, target in predicted(model, data, rows):
+        yield float(is_right(output, target)) if kind == "accuracy" else _clipped(criterion(output, target), bound)
+
+
+def _clipped(loss: Tensor, bound: float) -> float:
+    value = float(loss.sum())
+    return bound if math.isnan(value) else min(bound, max(0.0, value))
