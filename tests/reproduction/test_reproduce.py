@@ -120,6 +120,7 @@ parts:
       epsilon: 2
       delta: 1.0e-4
       evaluate_every: 1
+      engine: bookkeeping
     versus: one
     draws: [epochs, epsilon, bars, noise]
     spending: 3
@@ -184,7 +185,7 @@ def test_a_seed_is_that_of_the_weights() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["reproduce", "no-such"], "unknown experiment 'no-such'; known: adadp-statement"),
+        (["reproduce", "no-such"], "unknown experiment 'no-such'; known: adadp-figure-2"),
         (["reproduce", "nowhere.yaml"], "cannot read nowhere.yaml"),
     ],
 )
