@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
-from forging import Change, Facts, claim, edit, entry, put, resealed, times, without_entry
+from forging import Change, Facts, claim, edit_consistently, entry, put, resealed, times, without_entry
 from searches import tuning
 
 from discreet import publish, verify
@@ -37,7 +36,7 @@ def test_the_original_is_accepted(original: Path) -> None:
 
 
 def agreed(facts: Facts) -> None:
-    """Plan, fingerprint and ledger told as one story; plan.yaml is written by the caller."""
+    """Plan, fingerprint and ledger told as one story."""
     canonical = json.dumps(facts["plan"], sort_keys=True, separators=(",", ":"))
     fingerprint = "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
     opened = next(one for one in facts["ledger"]["entries"] if one["kind"] == "run")
@@ -146,9 +145,7 @@ def test_forgeries_are_found(folder: Path, forgery: tuple[str, str, list[Change]
 
 
 def forged(folder: Path, *changes: Change) -> None:
-    edit(*changes, agreed)(folder)
-    plan = json.loads((folder / "certificate.json").read_text())["plan"]
-    (folder / "plan.yaml").write_text(yaml.safe_dump(plan))
+    edit_consistently(*changes, agreed)(folder)
 
 
 def test_a_consistent_cheaper_law_is_another_honest_claim(folder: Path) -> None:
