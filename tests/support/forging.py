@@ -42,8 +42,9 @@ def edit_consistently(*changes: Change) -> Forge:
 
     def forge(folder: Path) -> None:
         edit(*changes, agree)(folder)
-        plan = json.loads((folder / "certificate.json").read_text())["plan"]
-        (folder / "plan.yaml").write_text(yaml.safe_dump(plan))
+        plan = yaml.safe_dump(json.loads((folder / "certificate.json").read_text())["plan"])
+        (folder / "plan.yaml").write_text(plan)
+        edit(put("files", "plan.yaml", value=hashlib.sha256(plan.encode()).hexdigest()))(folder)
 
     return forge
 
