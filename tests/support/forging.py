@@ -96,7 +96,7 @@ def resealed(facts: Facts) -> None:
 
 
 def agreed(facts: Facts) -> None:
-    """Plan, fingerprint and ledger told as one story; plan.yaml is written by the caller."""
+    """Plan, fingerprint and ledger told as one story."""
     canonical = json.dumps(facts["plan"], sort_keys=True, separators=(",", ":"))
     fingerprint = "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
     opened = next(one for one in facts["ledger"]["entries"] if one["kind"] == "run")
@@ -106,9 +106,8 @@ def agreed(facts: Facts) -> None:
 
 
 def forged(folder: Path, *changes: Change) -> None:
-    edit(*changes, agreed)(folder)
-    plan = json.loads((folder / "certificate.json").read_text())["plan"]
-    (folder / "plan.yaml").write_text(yaml.safe_dump(plan))
+    """Change the certificate, and all that has to agree with it."""
+    edit_consistently(*changes, agreed)(folder)
 
 
 def again(kind: str) -> Change:
