@@ -11,6 +11,9 @@ from discreet.methods import AGD
 from discreet.plan import AdaptivePlan, agd_plan
 from discreet.training import Training
 
+BOUND = 3.0
+"""Where losses are clipped."""
+
 
 def agd(**changes: Any) -> AdaptivePlan:
     """24 rows, and a budget for about twelve steps as it starts."""
@@ -18,7 +21,7 @@ def agd(**changes: Any) -> AdaptivePlan:
         "population": 24,
         "epsilon": 20.0,
         "delta": 1e-5,
-        "bound": 3.0,
+        "bound": BOUND,
         "clip_norm": 1.0,
         "splits": 12,
         "search": {"candidates": 6, "growth": 0.5},
