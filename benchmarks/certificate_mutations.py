@@ -58,7 +58,8 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 def mutated(facts: Facts, draw: random.Random) -> tuple[str, Facts]:
     """The certificate with one field changed, and which."""
     found = copy.deepcopy(facts)
-    *outer, last = draw.choice(list(places(found)))
+    section = draw.choice(sorted(found))  # or most changes would be to the longest one
+    *outer, last = draw.choice([path for path in places(found) if path[0] == section])
     inner: Any = found
     for key in outer:
         inner = inner[key]
