@@ -13,6 +13,8 @@ def spec_of(recipe: Recipe, split: Split) -> ModelSpec:
     if recipe.features:
         parts = [part.model_dump(mode="json") for part in recipe.features]
         steps.append(Named("features", {"parts": parts, "shape": list(rows)}))
+    if recipe.components is not None:
+        steps.append(Named("components"))
     return ModelSpec(
         model=Named(recipe.model.name, recipe.model.model_dump(mode="json", exclude={"name"})),
         inputs=rows,

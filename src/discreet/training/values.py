@@ -27,7 +27,7 @@ def unit_values(
     """What each of these units counts, in [0, bound]: the mean over its rows, each predicted alone.
 
     `accuracy`: 1 where the class is predicted, at a bound of 1. `loss`: clipped to the bound; one that is no number
-    counts as the bound.
+    counts as the bound. A row on which the model or the loss fails counts as the worst there is.
     """
     if data.groups is None:
         yield from _row_values(kind, bound, model, criterion, data, units)
@@ -46,8 +46,15 @@ def _row_values(
     data: PrivateData,
     rows: IntArray,
 ) -> Iterator[float]:
-    for output, target in predicted(model, data, rows):
-        yield float(is_right(output, target)) if kind == "accuracy" else _clipped(criterion(output, target), bound)
+    worst = 0.0 if kind == "accuracy" else bound
+    for place in range(len(rows)):
+        try:
+            output, target = next(predicted(model, data, rows[place : place + 1]))
+            right = kind == "accuracy" and is_right(output, target)
+            value = float(right) if kind == "accuracy" else _clipped(criterion(output, target), bound)
+        except Exception:  # all rows went through before the charge; an error now would tell of this one
+            value = worst
+        yield value
 
 
 def _clipped(loss: Tensor, bound: float) -> float:
