@@ -8,13 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from promises import published_folder
 
 from discreet.publication import fixed, searched, stopping
 
 
+@pytest.fixture(scope="session")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a run of the tiny problem published; a file may have one of its own."""
+    return published_folder(tmp_path_factory.mktemp("original"))
+
+
 @pytest.fixture
 def folder(original: Path, tmp_path: Path) -> Path:
-    """A copy of what the file's `original` published."""
+    """A copy of it."""
     return Path(shutil.copytree(original, tmp_path / "copy"))
 
 

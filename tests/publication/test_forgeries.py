@@ -24,17 +24,11 @@ from forging import (
     without_entry,
 )
 from problems import WithPublicTensors, linear
-from promises import published_folder
 from safetensors.torch import load, save
 
 from discreet import verify
 
 pytestmark = pytest.mark.usefixtures("recomputed_once")
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return published_folder(tmp_path_factory.mktemp("original"))
 
 
 def multiplier_of_events(factor: float) -> Change:

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forging import (
-    put,
-)
+from forging import put
 
 from discreet import InputError, verify
 

@@ -192,6 +192,3 @@ def test_a_choice_is_made_by_its_own_receipt_only() -> None:
     for event in (Gaussian(1.0), BoundedRange(0.1)):
         with pytest.raises(PrivacyViolation, match="not for the choice of a step size"):
             search.choose((), Receipt("r", 0, 0, event), TestStream(1))
-
-
-# Runs -----------------------------------------------------------------------------------------------------------------

@@ -186,12 +186,6 @@ def test_a_noisy_size_divides_where_it_is_bought(tmp_path: Path) -> None:
     assert last.deviation == pytest.approx(0.5 * math.sqrt(2) * 1e-3 / 24)
 
 
-# In a run -------------------------------------------------------------------------------------------------------------
-
-
-# Held out -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("make", "says"),
     [
