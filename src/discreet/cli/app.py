@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import typer
 
-from discreet.cli import calibrate, compare, epsilon, ledger, plan, suggest, train, tune, verify
+from discreet.cli import calibrate, compare, epsilon, ledger, plan, schema, suggest, train, tune, verify
 from discreet.core.errors import BudgetExhausted, DiscreetError, Interrupted, VerificationFailed
 
 app = typer.Typer(
@@ -35,6 +35,7 @@ app.command("compare")(compare.compare_methods)
 app.command("calibrate")(calibrate.calibrate)
 app.command("plan")(plan.plan)
 app.command("suggest")(suggest.suggest)
+app.command("schema")(schema.schema)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from discreet.clipping import Criterion
-from discreet.core.adjacency import Unit
+from discreet.cli.ready import Ready, of_recipe
+from discreet.cli.table import TableOptions, TableSource, recalled, recipe_for, unbought
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
+from discreet.data.tables import is_table
+from discreet.plan import Plan
 from discreet.plan.validation import validate
 from discreet.publication.folder import check_target, publish
 from discreet.recipes import Recipe, load_recipe
@@ -24,23 +27,37 @@ _FILE = "job.json"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A recipe with its data, the folder to publish to, and the folder of the run."""
+    """A recipe with its data, the folder to publish to, and the folder of the run. `table`: where a table is."""
 
     recipe: Recipe
     data: Path | None
     target: Path
     folder: Path
     resume: bool
+    table: TableSource | None = None
 
     @classmethod
     def new(
-        cls, name: str, data: Path | None, out: Path | None, settings: Sequence[str], overrides: Mapping[str, object]
+        cls,
+        name: str,
+        data: Path | None,
+        out: Path | None,
+        settings: Sequence[str],
+        overrides: Mapping[str, object],
+        options: TableOptions,
     ) -> Job:
         """A job from the options of the command line."""
-        recipe = load_recipe(name, settings, overrides)
         target = out or Path(f"{Path(name).stem}-private")
         check_target(target)
-        return cls(recipe, data, target, target.with_name(target.name + ".run"), resume=False)
+        folder = target.with_name(target.name + ".run")
+        if is_table(name):
+            if data is not None:
+                raise InputError(f"{name} is the table itself; leave out --data")
+            recipe = recipe_for(options, settings, overrides)
+            return cls(recipe, None, target, folder, resume=False, table=TableSource(Path(name), options.test))
+        if options.given:
+            raise InputError(f"--schema, --target, --unit and --test go with a table (.csv, .parquet), not with {name}")
+        return cls(load_recipe(name, settings, overrides), data, target, folder, resume=False)
 
     @classmethod
     def resumed(cls, folder: Path) -> Job:
@@ -51,28 +68,64 @@ class Job:
             facts = json.loads((folder / _FILE).read_text())
             recipe, target = facts["recipe"], Path(facts["target"])
             data = None if facts["data"] is None else Path(facts["data"])
+            table = TableSource.remembered(facts.get("table"))
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(f"{folder} is not the folder of a run of `discreet train`; name OUT.run") from None
         check_target(target)
-        return cls(validate(Recipe, recipe, str(folder / _FILE)), data, target, folder, resume=True)
+        return cls(validate(Recipe, recipe, str(folder / _FILE)), data, target, folder, resume=True, table=table)
 
     def run(self, *, ledger: str | None, dataset_id: str, finish: bool) -> tuple[Guarantee, Trained]:
         """Train (unless `finish`), publish, and return the guarantee with the run."""
-        split = self.recipe.load_data(self.data)
         model = self.recipe.build_model()
+        resume = self._buy(model, ledger, dataset_id) or self.resume
+        with self._ready() as ready:
+            training = self._training(ready, model, ledger, dataset_id, resume=resume)
+            if finish:
+                with training.session() as session:
+                    trained = training.result(session)
+            else:
+                patience = self.recipe.patience
+                early = None if patience is None else EarlyStopping(self.recipe.watch, patience)
+                trained = training.run(evaluate_every=self.recipe.evaluate_every, early=early)
+            return publish(ready.judged(trained), self.target), trained
+
+    def _buy(self, model: nn.Module, ledger: str | None, dataset_id: str) -> bool:
+        """Buy the ranges that a table's schema does not declare, once the table was checked without them."""
+        plan, schema = self.recipe.plan(), self.recipe.table
+        if self.table is None or schema is None or not plan.before or self.resume:
+            return False
+        with self.table.opened(self.recipe, unbought(schema), self.folder) as ready:
+            self._training(ready, self.recipe.build_model(), ledger, dataset_id, resume=False)
+        assert isinstance(plan, Plan)
+        self.table.buy(self.recipe, plan, model, self.folder, ledger, dataset_id)
+        self._remember()
+        return True
+
+    @contextmanager
+    def _ready(self) -> Iterator[Ready]:
+        if self.table is None:
+            yield of_recipe(self.recipe, self.data)
+            return
+        assert self.recipe.table is not None
+        with self.table.opened(self.recipe, recalled(self.recipe.table, self.folder), self.folder) as ready:
+            yield ready
+
+    def _training(
+        self, ready: Ready, model: nn.Module, ledger: str | None, dataset_id: str, *, resume: bool
+    ) -> Training:
         optimizer = self.recipe.build_optimizer(model)
-        training = Training(
+        return Training(
             self.recipe.plan(),
             model,
-            criterion_for(split.train[1].is_floating_point()),
+            ready.criterion,
             optimizer,
-            self.recipe.augmented(split.train),
-            units=split.units,
-            ids=split.ids if self.recipe.unit is Unit.EXAMPLE else None,
-            public_test=split.test,
-            public_validation=split.validation,
+            ready.data,
+            units=ready.units,
+            ids=ready.ids,
+            public_test=ready.test,
+            public_validation=ready.validation,
             run_dir=self.folder,
-            resume=self.resume,
+            resume=resume,
             ledger=ledger,
             dataset_id=dataset_id,
             geometry=self.recipe.build_geometry(model),
@@ -82,14 +135,6 @@ class Job:
             averaging=self.recipe.averaging,
             on_open=self._remember,
         )
-        if finish:
-            with training.session() as session:
-                trained = training.result(session)
-        else:
-            patience = self.recipe.patience
-            early = None if patience is None else EarlyStopping(self.recipe.watch, patience)
-            trained = training.run(evaluate_every=self.recipe.evaluate_every, early=early)
-        return publish(trained, self.target), trained
 
     def _engine(self) -> EngineOptions:
         autocast = None if self.recipe.autocast is None else torch.bfloat16
@@ -100,10 +145,6 @@ class Job:
             "recipe": self.recipe.model_dump(mode="json"),
             "data": None if self.data is None else str(self.data.resolve()),
             "target": str(self.target.resolve()),
+            "table": None if self.table is None else self.table.as_dict(),
         }
         (self.folder / _FILE).write_text(json.dumps(facts, indent=2) + "\n")
-
-
-def criterion_for(regression: bool) -> Criterion:
-    """The loss that a recipe trains with: squared error for numbers, cross entropy for classes."""
-    return nn.MSELoss() if regression else nn.CrossEntropyLoss()

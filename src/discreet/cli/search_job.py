@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from discreet.cli.job import criterion_for
+from discreet.cli.ready import criterion_for
 from discreet.core.adjacency import Unit
 from discreet.core.guarantee import Guarantee
 from discreet.plan import Plan, Search

@@ -19,9 +19,17 @@ from discreet.core.errors import InputError
 
 def train(
     recipe: Annotated[
-        str | None, typer.Argument(help="A recipe by name, or the path of a .yaml file [digits].")
+        str | None, typer.Argument(help="A recipe by name, a .yaml file, or a table (.csv, .parquet) [digits].")
     ] = None,
     data: Annotated[Path | None, typer.Option("--data", help="Where the recipe's data is.")] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="Of a table: the column to predict, or labels A,B,C.")
+    ] = None,
+    schema: Annotated[Path | None, typer.Option("--schema", help="Of a table: its schema, a .yaml file.")] = None,
+    unit: Annotated[
+        str | None, typer.Option("--unit", help="Of a table: the column that says whose a row is, or row.")
+    ] = None,
+    test: Annotated[Path | None, typer.Option("--test", help="Of a table: another one, declared public.")] = None,
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="The budget; overrides the recipe.")] = None,
     delta: Annotated[float | None, typer.Option("--delta", help="Its delta; overrides the recipe.")] = None,
     population: Annotated[float | None, typer.Option("--population", help="Declared public data set size.")] = None,
@@ -43,15 +51,17 @@ def train(
 ) -> None:
     """Train on private data, publish the model, and hand over a proof of what it gives away."""
     from discreet.cli.job import Job
+    from discreet.cli.table import TableOptions
 
+    options = TableOptions(schema, target, unit, test)
     given = {"epsilon": epsilon, "delta": delta, "population": population, "holdout": holdout}
     overrides = {key: value for key, value in given.items() if value is not None}
     if resume is None:
         if finish:
             raise InputError("--finish publishes an interrupted run; name it with --resume DIR")
-        job = Job.new(recipe or "digits", data, out, settings or [], overrides)
+        job = Job.new(recipe or "digits", data, out, settings or [], overrides, options)
     else:
-        if recipe or data or out or settings or dataset_id or overrides:
+        if recipe or data or out or settings or dataset_id or overrides or options.given:
             raise InputError("--resume goes on with the run as it was started; leave out recipe, data and settings")
         job = Job.resumed(resume)
     if dry_run:

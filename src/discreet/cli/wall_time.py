@@ -20,7 +20,7 @@ def expected(recipe: Recipe, plan: Plan | AdaptivePlan) -> float | None:
 
     None where the recipe does not tell the shape of its data, or its steps cannot be tried.
     """
-    from discreet.cli.job import criterion_for
+    from discreet.cli.ready import criterion_for
     from discreet.recipes.example import PUBLIC_ROWS
     from discreet.training.probe import evaluation_seconds, seconds
 

@@ -10,9 +10,9 @@ from discreet.data.groups import Groups, group
 from discreet.data.holdout import Parts, hold_out
 from discreet.data.mnist import mnist
 from discreet.data.private import PrivateData, as_private, check_rows
-from discreet.data.splits import Split
+from discreet.data.splits import Split, table
 
-DATASETS: dict[str, Callable[[Path | None], Split]] = {"digits": digits, "mnist": mnist, "npz": npz}
+DATASETS: dict[str, Callable[[Path | None], Split]] = {"digits": digits, "mnist": mnist, "npz": npz, "table": table}
 """Data sets by the name that recipes give them; each takes the path of `--data`."""
 
 __all__ = [

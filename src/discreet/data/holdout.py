@@ -12,7 +12,7 @@ from torch.utils.data import Subset, TensorDataset
 from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError
 from discreet.data.groups import group, identifiers_of
-from discreet.data.private import PrivateData
+from discreet.data.private import Gathering, PrivateData
 
 Side = Callable[[int | str], bool]
 """Whether the unit with this identifier is held out: a function of the identifier alone."""
@@ -47,4 +47,6 @@ def _rows(data: PrivateData, names: Sequence[int | str], rows: IntArray, are_uni
     if type(data.dataset) is TensorDataset and len(data.dataset.tensors) == 2:
         index = torch.from_numpy(rows)
         return PrivateData(TensorDataset(*(tensor[index] for tensor in data.dataset.tensors)), groups)
+    if isinstance(data.dataset, Gathering):
+        return PrivateData(data.dataset.taken(rows), groups)
     return PrivateData(Subset(data.dataset, rows.tolist()), groups)

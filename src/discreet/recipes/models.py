@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from discreet.features.strokes import Strokes, double_angle
+from discreet.recipes.tabular import tabular
 
 
 class DigitStrokes(nn.Module):
@@ -62,6 +63,7 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "mnist_strokes": mnist_strokes,
     "linear": linear,
     "mlp": mlp,
+    "tabular": tabular,
 }
 
 

@@ -16,6 +16,8 @@ from discreet.accounting import schedules
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.data import AUGMENTATIONS, DATASETS, Augmented, Split
+from discreet.data.splits import cut
+from discreet.data.tables import Schema, ranges_bought
 from discreet.methods import Averaging, ReleasedScales
 from discreet.plan import (
     AdaptivePlan,
@@ -83,6 +85,7 @@ class Recipe(Frozen):
     """
 
     data: str
+    table: Schema | None = None
     features: tuple[Features, ...] = ()
     model: Named
     optimizer: Named
@@ -203,6 +206,7 @@ class Recipe(Frozen):
             holdout=self.holdout,
             odometer=self.odometer,
             stop_at=self.stop_at,
+            before=() if self.table is None else ranges_bought(self.table, self.adjacency),
         )
         return plan if self.epsilon is None else plan.calibrate(self.epsilon)
 
@@ -264,15 +268,8 @@ class Recipe(Frozen):
         split = DATASETS[self.data](path)
         if self.features:
             split = with_features(split, build_front_end(self.features, split.train[0].shape[1:]))
-        if not self.validation or split.test is None:
-            return split
-        inputs, targets = split.test
-        taken = round(self.validation * len(targets))
-        if not 0 < taken < len(targets):
-            raise InputError(
-                f"recipe: validation {self.validation:g} of {len(targets)} public rows leaves a part empty"
-            )
-        return replace(split, test=(inputs[taken:], targets[taken:]), validation=(inputs[:taken], targets[:taken]))
+        test, validation = cut(split.test, self.validation)
+        return replace(split, test=test, validation=validation)
 
     def augmented(self, data: object) -> object:
         """The private data with the recipe's augmentation."""
