@@ -87,7 +87,8 @@ class Job:
                 patience = self.recipe.patience
                 early = None if patience is None else EarlyStopping(self.recipe.watch, patience)
                 trained = training.run(evaluate_every=self.recipe.evaluate_every, early=early)
-            return publish(ready.judged(trained), self.target), trained
+            trained = ready.judged(trained)
+            return publish(trained, self.target), trained
 
     def _buy(self, model: nn.Module, ledger: str | None, dataset_id: str) -> bool:
         """Buy the ranges that a table's schema does not declare, once the table was checked without them."""

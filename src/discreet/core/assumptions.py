@@ -115,14 +115,7 @@ BEFORE = (
 
 
 def of_run(
-    *,
-    adaptive: bool,
-    metrics: bool,
-    holdout: bool,
-    odometer: bool,
-    before: bool,
-    choices_before: bool = False,
-    search: bool = False,
+    *, adaptive: bool, metrics: bool, holdout: bool, odometer: bool, before: bool, search: bool = False
 ) -> tuple[str, ...]:
     """What a certificate rests on for the way the run went."""
     said = (
@@ -131,7 +124,6 @@ def of_run(
         (HOLDOUT, holdout),
         (ODOMETER, odometer),
         (BEFORE, before),
-        ((CHOICE,), choices_before),
         (SEARCH, search),
     )
     return tuple(sentence for sentences, holds in said if holds for sentence in sentences)

@@ -25,11 +25,6 @@ def queries_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def has_choices(plan: dict[str, Any]) -> bool:
-    """Whether any of these queries is a choice among candidates, which rests on an assumption of its own."""
-    return any(event["event"] in ("bounded_range", "noisy_max") for event in queries_of(plan))
-
-
 def answered(plan: dict[str, Any], runs: Runs) -> bool:
     """Whether the queries of a plan are how a run began."""
     return begins_with(runs, merged((event, 1) for event in queries_of(plan)))

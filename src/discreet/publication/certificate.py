@@ -15,7 +15,7 @@ from discreet.clipping.admission import private_names
 from discreet.core import assumptions
 from discreet.core.errors import PrivacyViolation
 from discreet.core.event_json import from_json, to_json
-from discreet.core.events import BoundedRange, Compose, NoisyMax, Repeat, flatten
+from discreet.core.events import Compose, Repeat, flatten
 from discreet.core.guarantee import Guarantee
 from discreet.ledger import Entry, public_record, record_digest
 from discreet.mechanism import GRID_BITS
@@ -177,7 +177,6 @@ def _of_run(plan: Plan | AdaptivePlan) -> tuple[str, ...]:
         odometer=plan.odometer is not None,
         search=isinstance(plan, Plan) and plan.search is not None,
         before=bool(plan.before),
-        choices_before=any(isinstance(one, BoundedRange | NoisyMax) for one in plan.before),
     )
 
 

@@ -121,7 +121,6 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
             holdout=facts["plan"].get("holdout") is not None,
             odometer=facts["plan"].get("odometer") is not None,
             before=bool(before.queries_of(facts["plan"])),
-            choices_before=before.has_choices(facts["plan"]),
             search=searched.is_search(facts),
         ),
         *assumptions.clipping(facts["plan"]["clipping"]["kind"], mechanism["float_bits"]),

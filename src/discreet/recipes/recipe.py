@@ -206,7 +206,7 @@ class Recipe(Frozen):
             holdout=self.holdout,
             odometer=self.odometer,
             stop_at=self.stop_at,
-            before=() if self.table is None else ranges_bought(self.table, self.adjacency),
+            before=() if self.table is None else ranges_bought(self.table),
         )
         return plan if self.epsilon is None else plan.calibrate(self.epsilon)
 

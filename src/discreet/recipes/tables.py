@@ -16,7 +16,7 @@ from typing import Any
 
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
-from discreet.data.tables import Encoder, Schema, provisional
+from discreet.data.tables import Encoder, Schema, columns_bought, provisional
 from discreet.plan.suggest import suggest
 
 _SIGNAL = 10_000
@@ -69,6 +69,11 @@ def _check_declared(schema: Schema, epsilon: float | None) -> None:
         raise InputError(
             "say whose the rows are: --unit COLUMN if a person may have several rows, --unit row if every person has "
             "one at most (or unit in the schema)"
+        )
+    if schema.unit_column and columns_bought(schema):
+        raise InputError(
+            f"schema: the range of {next(iter(columns_bought(schema)))} cannot be bought, because queries protect "
+            "single rows and a person may have several here; give low and high"
         )
     if schema.population is None:
         what = "people" if schema.unit_column else "rows"

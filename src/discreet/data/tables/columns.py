@@ -36,7 +36,6 @@ from discreet.plan.validation import Frozen
 Missing = Literal["flag", "drop", "refuse"]
 Outside = Literal["clip", "missing", "drop", "refuse"]
 Unseen = Literal["other", "missing", "drop", "refuse"]
-Epsilon = Annotated[float, Field(gt=0)]
 
 FILL_IN = "FILL_IN"
 """What a draft writes where public knowledge is needed."""
@@ -65,14 +64,15 @@ Text = Annotated[str, BeforeValidator(_text)]
 
 
 class Bought(Frozen):
-    """A range that is bought: private quantiles `share` and 1 - `share`, looked for `between` two public numbers.
+    """A range that is bought: quantiles `share` and 1 - `share` of a noisy histogram `between` two public numbers.
 
-    Each of the two costs `epsilon` as an exponential mechanism (`discreet.queries.Quantile`).
+    `noise` is its standard deviation in people, in each of `bins`; the price is that of one Gaussian release.
     """
 
     between: tuple[float, float]
-    epsilon: Epsilon = 0.1
-    share: Annotated[float, Field(gt=0, lt=0.5)] = 0.01
+    noise: Annotated[float, Field(gt=0)] = 10.0
+    bins: Annotated[int, Field(ge=2, le=4096)] = 64
+    share: Annotated[float, Field(ge=0, lt=0.5)] = 0.0
 
     @model_validator(mode="after")
     def _in_order(self) -> Bought:

@@ -19,8 +19,8 @@ _HEAD = """\
 # Treated as public, because a schema is published with the model: the names of the columns and their types{how}.
 # Not looked at: ranges, categories, and how many rows there are. A largest or rarest value can give somebody away,
 # so ranges and categories that were read off the table would need a price, and have none.
-#   range       what values can be (an age: 0 to 120). Values outside are clipped. Or buy it with private quantiles:
-#               buy: {{between: [0, 300], epsilon: 0.1}} in the place of low and high.
+#   range       what values can be (an age: 0 to 120). Values outside are clipped. Or buy it with a noisy histogram:
+#               buy: {{between: [0, 300]}} in the place of low and high.
 #   categories  the list that a form or a code book has. Others become "other".
 """
 
