@@ -23,6 +23,7 @@ from discreet.recipes import Recipe, load_recipe
 from discreet.training import EarlyStopping, EngineOptions, Trained, Training
 
 _FILE = "job.json"
+_NO_TABLE = TableOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Job:
         out: Path | None,
         settings: Sequence[str],
         overrides: Mapping[str, object],
-        options: TableOptions,
+        options: TableOptions = _NO_TABLE,
     ) -> Job:
         """A job from the options of the command line."""
         target = out or Path(f"{Path(name).stem}-private")

@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,11 @@ from discreet.cli.accounting_options import JsonOption
 from discreet.cli.messages import spoken
 from discreet.cli.plan import HoldoutOption
 from discreet.core.errors import InputError
+
+if TYPE_CHECKING:
+    from discreet.cli.job import Job
+    from discreet.core.guarantee import Guarantee
+    from discreet.training import Trained
 
 
 def train(
@@ -72,6 +77,11 @@ def train(
             typer.echo(line, err=True)
     with spoken():
         guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish)
+    _tell(job, guarantee, trained, as_json=as_json)
+
+
+def _tell(job: Job, guarantee: Guarantee, trained: Trained, *, as_json: bool) -> None:
+    """What came out, in one line or as JSON."""
     metrics = trained.evaluations[-1].metrics if trained.evaluations else {}
     if as_json:
         facts = {"folder": str(job.target), "epsilon": guarantee.epsilon, "delta": guarantee.delta}
