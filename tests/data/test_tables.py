@@ -16,7 +16,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from discreet.core.errors import InputError
-from discreet.data.tables import Bought, Encoder, Schema, blocks, private_table, public_table, reading, store
+from discreet.data.tables import Bought, Encoder, Schema, blocks, new_rows, private_table, public_table, reading, store
 from discreet.data.tables.bought import _range
 from discreet.data.tables.draft import draft
 from discreet.data.tables.metrics import auroc, calibration_error, metrics_of
@@ -80,6 +80,10 @@ def test_encoding_by_hand(csv: Path) -> None:
     alone = again.encode(block.drop_columns(["stay"]).slice(2, 1), targets=False)
     np.testing.assert_array_equal(alone.inputs, found.inputs[2:3])
     assert alone.targets is None
+    unlabelled = csv.with_name("new.csv")
+    unlabelled.write_text("\n".join(line.rpartition(",")[0] for line in LINES))
+    (new,) = new_rows(unlabelled, again)
+    np.testing.assert_array_equal(new.inputs, found.inputs)
 
 
 def test_what_is_stored_is_what_was_encoded(csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

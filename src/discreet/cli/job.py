@@ -15,7 +15,7 @@ from discreet.cli.ready import Ready, of_recipe
 from discreet.cli.table import TableOptions, TableSource, recalled, recipe_for, unbought
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
-from discreet.data.tables import is_table
+from discreet.data.tables import columns_bought, is_table
 from discreet.plan import Plan
 from discreet.plan.validation import validate
 from discreet.publication.folder import check_target, publish
@@ -93,12 +93,14 @@ class Job:
 
     def _buy(self, model: nn.Module, ledger: str | None, dataset_id: str) -> bool:
         """Buy the ranges that a table's schema does not declare, once the table was checked without them."""
-        plan, schema = self.recipe.plan(), self.recipe.table
-        if self.table is None or schema is None or not plan.before or self.resume:
+        schema = self.recipe.table
+        if self.table is None or schema is None or self.resume or not columns_bought(schema):
             return False
+        plan = self.recipe.plan()
+        if not isinstance(plan, Plan):
+            raise InputError("schema: ranges are bought before runs whose plan is fixed; give low and high")
         with self.table.opened(self.recipe, unbought(schema), self.folder) as ready:
             self._training(ready, self.recipe.build_model(), ledger, dataset_id, resume=False)
-        assert isinstance(plan, Plan)
         self.table.buy(self.recipe, plan, model, self.folder, ledger, dataset_id)
         self._remember()
         return True

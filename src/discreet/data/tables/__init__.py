@@ -6,7 +6,7 @@ from discreet.data.tables.encoder import Encoded, Encoder
 from discreet.data.tables.metrics import check_groups, metrics_of
 from discreet.data.tables.reading import blocks, is_table
 from discreet.data.tables.schema import CsvFormat, Schema, load_schema
-from discreet.data.tables.table import PrivateTable, PublicTable, named, private_table, public_table
+from discreet.data.tables.table import PrivateTable, PublicTable, named, new_rows, private_table, public_table
 
 __all__ = [
     "Boolean",
@@ -29,6 +29,7 @@ __all__ = [
     "load_schema",
     "metrics_of",
     "named",
+    "new_rows",
     "private_table",
     "provisional",
     "public_table",

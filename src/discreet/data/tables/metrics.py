@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.stats import rankdata
 
 from discreet.core.arrays import Array, BoolArray
 from discreet.core.errors import InputError
@@ -88,7 +87,9 @@ def auroc(scores: Array, positive: BoolArray) -> float | None:
     ones, others = int(positive.sum()), int((~positive).sum())
     if not ones or not others:
         return None
-    return float((rankdata(scores)[positive].sum() - ones * (ones + 1) / 2) / (ones * others))
+    _, places, equal = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(equal) - (equal - 1) / 2)[places]
+    return float((ranks[positive].sum() - ones * (ones + 1) / 2) / (ones * others))
 
 
 def calibration_error(confidence: Array, right: BoolArray) -> float:

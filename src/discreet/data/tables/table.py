@@ -101,6 +101,17 @@ def public_table(path: Path, encoder: Encoder) -> PublicTable:
     )
 
 
+def new_rows(path: Path, encoder: Encoder) -> Iterator[Encoded]:
+    """The features of a table block by block, for predictions; targets, units and names need not be there."""
+    start = 0
+    for block in blocks(path, encoder.schema, encoder.schema.features):
+        try:
+            yield encoder.encode(block, start, targets=False)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+        start += block.num_rows
+
+
 def _apart(encoder: Encoder) -> set[str | None]:
     return {encoder.schema.unit_column, encoder.schema.row_id} - {*encoder.schema.subgroups}
 
