@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from discreet.data import Split
+from discreet.data.tables import Encoder
 from discreet.publication.model_spec import ModelSpec, Named
 from discreet.recipes import Recipe
 
@@ -21,4 +22,15 @@ def spec_of(recipe: Recipe, split: Split) -> ModelSpec:
         preprocessing=tuple(steps),
         data=recipe.data.name,
         outputs="numbers" if split.train[1].is_floating_point() else "classes",
+    )
+
+
+def spec_of_table(recipe: Recipe, encoder: Encoder) -> ModelSpec:
+    """The recipe's model, and how the rows of a table become its inputs."""
+    return ModelSpec(
+        model=Named(recipe.model.name, recipe.model.model_dump(mode="json", exclude={"name"})),
+        inputs=(len(encoder.kinds),),
+        data=recipe.data.name,
+        outputs="classes" if encoder.task == "classes" else "numbers",
+        table=encoder.to_json(),
     )
