@@ -37,8 +37,8 @@ class ModelSpec:
 
     `inputs`: the shape of one row before `preprocessing`, None if it is not known. `preprocessing`: steps in order,
     each about one row by itself. `data`: the library's name of the data set, if it is one of those. `outputs`: whether
-    the model scores `classes` or gives `numbers`; None if that is not known. `table`: how the rows of a table become such
-    inputs, if the model was trained on one (`data.tables.Encoder`).
+    the model scores `classes` or gives `numbers`; None if that is not known. `table`: how the rows of a table become
+    such inputs, if the model was trained on one (`data.tables.Encoder`).
     """
 
     model: Named | None = None
