@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
-from discreet.clipping import Criterion
+from discreet.clipping import Criterion, evaluation_mode
 from discreet.core.arrays import IntArray
 from discreet.data import PrivateData
-from discreet.training.alone import predicted
+from discreet.training.alone import one_by_one
 from discreet.training.counts import is_right
 
 
@@ -47,16 +48,19 @@ def _row_values(
     rows: IntArray,
 ) -> Iterator[float]:
     worst = 0.0 if kind == "accuracy" else bound
-    for place in range(len(rows)):
-        try:
-            output, target = next(predicted(model, data, rows[place : place + 1]))
-            right = kind == "accuracy" and is_right(output, target)
-            value = float(right) if kind == "accuracy" else _clipped(criterion(output, target), bound)
-        except Exception:  # all rows went through before the charge; an error now would tell of this one
-            value = worst
-        yield value
+    with evaluation_mode(model):
+        for inputs, target in one_by_one(model, data, rows):
+            try:
+                with torch.no_grad():
+                    output = model(inputs)
+                value = (
+                    float(is_right(output, target)) if kind == "accuracy" else _loss(criterion, output, target, bound)
+                )
+            except Exception:  # all rows went through before the charge; an error now would tell of this one
+                value = worst
+            yield value
 
 
-def _clipped(loss: Tensor, bound: float) -> float:
-    value = float(loss.sum())
+def _loss(criterion: Criterion, output: Tensor, target: Tensor, bound: float) -> float:
+    value = float(criterion(output, target).sum())
     return bound if math.isnan(value) else min(bound, max(0.0, value))
