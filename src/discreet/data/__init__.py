@@ -15,7 +15,7 @@ from discreet.data.mnist import mnist
 from discreet.data.movielens import movielens
 from discreet.data.parts import Portion, in_parts
 from discreet.data.private import PrivateData, as_private, check_rows
-from discreet.data.splits import Split, table
+from discreet.data.splits import Split
 
 DATASETS: dict[str, Callable[..., Split]] = {
     "a9a": a9a,
@@ -27,7 +27,6 @@ DATASETS: dict[str, Callable[..., Split]] = {
     "mnist": mnist,
     "movielens": movielens,
     "npz": npz,
-    "table": table,
 }
 """Data sets by the name that recipes give them; each takes the path of `--data`, and arguments of its own."""
 
