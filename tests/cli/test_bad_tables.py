@@ -104,6 +104,16 @@ CSV: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "an unknown treatment": (text(), column("age", type="number", low=0, high=9, missing="mean"), "columns.age"),
     "a category twice": (text(), column("sex", type="category", categories=["f", "f"]), "'f' is listed twice"),
     "a truth value as a category": (text(), column("sex", type="category", categories=[True, "m"]), "put it in quotes"),
+    "rows left out of a range to buy": (
+        text(),
+        column("age", type="number", buy={"between": [0, 200]}, outside="drop"),
+        "outside of a range that is bought is clipped",
+    ),
+    "a target's range to buy": (
+        text(),
+        {"target": ["age"]} | column("age", type="number", buy={"between": [0, 200]}),
+        "the range of the target 'age' cannot be bought",
+    ),
     "categories to buy": (text(), column("sex", type="category", categories="buy"), "cannot be bought"),
     "nothing to predict from": (
         text(),

@@ -102,6 +102,10 @@ class Number(Frozen):
             )
         if self.buy is not None and known is not None:
             raise ValueError("give either low and high, or buy")
+        if self.buy is not None and self.outside not in (None, "clip"):
+            raise ValueError(
+                "what is outside of a range that is bought is clipped; leave out outside, or give the range"
+            )
         if known is not None and not known[0] < known[1]:
             raise ValueError(f"low must be below high, got {known[0]:g} and {known[1]:g}")
         return self
@@ -112,8 +116,9 @@ class Number(Frozen):
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     def with_bounds(self, low: float, high: float) -> Number:
-        """The column with the range that was bought."""
-        return Number.model_validate(self.model_dump(exclude={"buy"}) | {"low": low, "high": high})
+        """The column with the range that was bought. An error or a row less after the purchase would tell of a row, so
+        what is outside is clipped."""
+        return Number.model_validate(self.model_dump(exclude={"buy"}) | {"low": low, "high": high, "outside": "clip"})
 
 
 class Date(Frozen):

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from discreet.core.errors import InputError
-from discreet.data.tables.columns import FILL_IN, Boolean, Category, Column, Ignore, Text, formula_like
+from discreet.data.tables.columns import FILL_IN, Boolean, Category, Column, Ignore, Number, Text, formula_like
 from discreet.plan.validation import Frozen, read_yaml, validate
 
 ROW = "row"
@@ -92,6 +92,8 @@ class Schema(Frozen):
         column = self.columns[name]
         if isinstance(column, Ignore) or name in (self.unit, self.row_id):
             raise ValueError(f"the target {name!r} is ignored; declare its type")
+        if isinstance(column, Number) and column.buy is not None:
+            raise ValueError(f"the range of the target {name!r} cannot be bought; give low and high")
         if len(self.target) > 1 and not isinstance(column, Boolean):
             raise ValueError(_NOT_LABELS.format(name))
 
