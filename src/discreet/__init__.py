@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     )
     from discreet.core.guarantee import Estimate, ExPost, Guarantee, Published
     from discreet.data import Augmented
-    from discreet.plan import AdaptivePlan, Counts, History, Knobs, Plan, Search
-    from discreet.publication import Verification, publish, verify
+    from discreet.plan import AdaptivePlan, Counts, History, Knobs, PartsSearch, Plan, Search
+    from discreet.prediction import Predictor, load
+    from discreet.publication import ModelSpec, Verification, publish, verify
     from discreet.training import EarlyStopping, EngineOptions, Setup, Trained, Training, Tuning
 
 _HOMES = {
@@ -63,13 +64,16 @@ _HOMES = {
     "Laplace": "core.events",
     "LedgerError": "core.errors",
     "Method": "accounting.account",
+    "ModelSpec": "publication",
     "NotProved": "core.errors",
+    "PartsSearch": "plan",
     "Plan": "plan",
     "Poisson": "core.events",
     "TruncatedPoisson": "core.events",
     "FixedSize": "core.events",
     "Epoch": "core.events",
     "Allocation": "core.events",
+    "Predictor": "prediction",
     "PrivacyViolation": "core.errors",
     "Published": "core.guarantee",
     "RandomnessReuse": "core.errors",
@@ -88,6 +92,7 @@ _HOMES = {
     "delta_at": "accounting.profile",
     "group_guarantee": "accounting.profile",
     "guarantee": "accounting.account",
+    "load": "prediction",
     "publish": "publication",
     "replace_batch_norm": "clipping",
     "trade_off": "accounting.tradeoff",
@@ -118,9 +123,12 @@ __all__ = [
     "Laplace",
     "LedgerError",
     "Method",
+    "ModelSpec",
     "NotProved",
+    "PartsSearch",
     "Plan",
     "Poisson",
+    "Predictor",
     "PrivacyViolation",
     "Published",
     "RandomnessReuse",
@@ -140,6 +148,7 @@ __all__ = [
     "delta_at",
     "group_guarantee",
     "guarantee",
+    "load",
     "publish",
     "replace_batch_norm",
     "trade_off",

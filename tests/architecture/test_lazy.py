@@ -19,6 +19,7 @@ PLAN = ["--rate", "0.01", "--steps", "100", "--delta", "1e-5", "--json"]
         f"from discreet.cli.app import run; assert run(['calibrate', '--epsilon', '1', *{PLAN}]) == 0",
         f"from discreet.cli.app import run; assert run(['compare', '--noise', '1', *{PLAN}]) == 0",
         "from discreet.cli.app import run; assert run(['epsilon', '--help']) == 0",
+        "from discreet.cli.app import run; assert run(['reproduce', '--list']) == 0",
     ],
 )
 def test_nothing_heavy_is_loaded(code: str) -> None:

@@ -40,7 +40,9 @@ def published(folder: Path, path: Path, run: str) -> Path:
     """As much of a published folder as names a run."""
     ledger = Ledger(path)
     folder.mkdir()
-    (folder / "certificate.json").write_text(json.dumps({"ledger": {"entries": public_record(ledger.entries(run))}}))
+    entries = ledger.entries(run)
+    record = {"entries": public_record(entries), "head": {"number": entries[-1].number, "seal": entries[-1].hash}}
+    (folder / "certificate.json").write_text(json.dumps({"ledger": record}))
     ledger.close()
     return folder
 
@@ -86,6 +88,18 @@ def test_verify_with_a_folder(path: Path, tmp_path: Path, ask: Command) -> None:
         assert "no run of the ledger has the record" in err
 
 
+def test_the_place_in_the_chain_is_compared(path: Path, tmp_path: Path, ask: Command) -> None:
+    """A ledger that was made again from the record has other seals: times and what other runs charged are in them."""
+    run, _ = filled(path)
+    folder = published(tmp_path / "out", path, run)
+    facts = json.loads((folder / "certificate.json").read_text())
+    facts["ledger"]["head"]["seal"] = "0" * 64
+    (folder / "certificate.json").write_text(json.dumps(facts))
+    code, _, err = ask("verify", str(folder))
+    assert code == 1
+    assert "the chain is not the one" in err
+
+
 def test_another_run_of_the_same_plan_is_not_taken_for_it(path: Path, tmp_path: Path, ask: Command) -> None:
     """The runs look alike but for their names, so entries that are missing from one must not be found in the other."""
     ledger = Ledger(path)
@@ -111,7 +125,7 @@ def test_a_malformed_certificate_is_bad_input(path: Path, tmp_path: Path, ask: C
 
 def test_a_certificate_without_entries_is_no_run_of_the_ledger(path: Path, tmp_path: Path, ask: Command) -> None:
     filled(path)
-    (tmp_path / "certificate.json").write_text('{"ledger": {"entries": []}}')
+    (tmp_path / "certificate.json").write_text('{"ledger": {"entries": [], "head": {}}}')
     code, out, err = ask("verify", str(tmp_path))
     assert code == 1
     assert "empty" in err

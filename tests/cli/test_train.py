@@ -24,6 +24,8 @@ def test_digits_end_to_end(capsys: pytest.CaptureFixture[str]) -> None:
     assert out.count("\n") == 1
     assert {path.name for path in Path("digits-private").iterdir()} == {
         "model.safetensors",
+        "model.json",
+        "verify.py",
         "certificate.json",
         "plan.yaml",
         "report.html",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from discreet.cli.app import run
 from discreet.core.errors import InputError
 from discreet.ledger import Ledger
-from discreet.plan import Plan
+from discreet.plan import PartsSearch, Plan, Search
 from discreet.plan.validation import validate
 from discreet.recipes import load_recipe
 from discreet.recipes.searched import default_score, parse_grid, with_settings
@@ -59,10 +60,36 @@ def test_as_json_by_public_validation(capsys: pytest.CaptureFixture[str]) -> Non
     assert run(["verify", "digits-private"]) == 0
 
 
+def test_parts_of_the_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three candidates on parts of the digits, at the price of one run; the choice is scored by clipped losses."""
+    search = ["--kind", "parts", "--grid", "optimizer.lr=0.5,1,2", "--score", "loss:3"]
+    assert run(["tune", "digits", *search, *SHORT, "--out", "best"]) == 0
+    said = capsys.readouterr()
+    assert "3 candidates, each trained on a part of its own: 1 of 4, about 359.2 rows" in said.err
+    assert "by loss on the last part, is released alone" in said.err
+    assert "winner: optimizer.lr=" in said.out
+    assert run(["verify", "best"]) == 0
+    facts = json.loads((tmp_path / "best" / "certificate.json").read_text())
+    assert 0.99 < facts["claim"]["epsilon"] == facts["search"]["epsilon_of_one_run"] <= 1
+    assert (facts["plan"]["search"]["score"], facts["plan"]["search"]["bound"]) == ("loss", 3.0)
+    assert facts["plan"]["population"] == 1437 / 4
+    assert "one part of 4" in (tmp_path / "best" / "README.md").read_text()
+
+
+def test_a_dry_run_of_parts_says_what_they_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["tune", "digits", "--kind", "parts", "--grid", "optimizer.lr=0.5,1", *SHORT, "--dry-run"]) == 0
+    said = capsys.readouterr()
+    plan = validate(Plan, json.loads(said.out), "plan")
+    assert isinstance(plan.search, PartsSearch)
+    assert re.search(r"epsilon (\S+) for the whole search; one such run alone would cost \1:", said.err)
+    assert re.search(r"between any two candidates the choice errs by 1\.7\d right predictions", said.err)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_dry_run_shows_the_plan_and_does_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["tune", "digits", *SEARCH, *SHORT, "--holdout", "10%", "--dry-run"]) == 0
     plan = validate(Plan, json.loads(capsys.readouterr().out), "plan")
-    assert plan.search is not None
+    assert isinstance(plan.search, Search)
     assert plan.search.trials.mean == 2
     assert 0.99 < plan.guarantee().epsilon <= 1
     assert list(tmp_path.iterdir()) == []
@@ -85,6 +112,11 @@ def test_a_dry_run_shows_the_plan_and_does_nothing(tmp_path: Path, capsys: pytes
         (["--trials", "5", "--grid", "optimizer.name=sgd,lion"], "unknown name"),
         (["--trials", "1", "--grid", "optimizer.lr=1,2"], "above 1"),
         (["--trials", "5", "--law", "normal", "--grid", "optimizer.lr=1,2"], "unknown law"),
+        (["--grid", "optimizer.lr=1,2"], "give --trials"),
+        (["--kind", "best", "--grid", "optimizer.lr=1,2"], "unknown kind of search"),
+        (["--kind", "parts", "--trials", "5", "--grid", "optimizer.lr=1,2"], "leave out --trials and --law"),
+        (["--kind", "parts", "--grid", "optimizer.lr=1,2"], "leave out metrics and holdout"),
+        (["--kind", "parts", "--grid", "optimizer.lr=1,2", "--score", "loss"], "loss:BOUND"),
         (["--trials", "5", "--score", "accuracy", "--grid", "optimizer.lr=1,2"], "which the plan does not buy"),
     ],
 )

@@ -3,15 +3,23 @@
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from problems import tiny_plan
 from scipy import stats
 
-from discreet import InputError, Plan, Search, guarantee
-from discreet.core.events import Selection
+from discreet import Adjacency, InputError, PartsSearch, Plan, Search, guarantee, trade_off
+from discreet.core.events import BoundedRange, Compose, Selection
 from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, first_mass, most, next_ratio, with_mean
-from discreet.plan import GroupClipping, Metric
+from discreet.plan import (
+    AllocationSampling,
+    FixedSizeSampling,
+    GroupClipping,
+    Metric,
+    NoSampling,
+    ShuffleSampling,
+)
 from discreet.plan.pricing import CONFIRMABLE
 from discreet.plan.search import law
 from discreet.plan.validation import validate
@@ -122,3 +130,81 @@ def test_what_goes_with_no_search() -> None:
     groups = GroupClipping(norms={"*": 1.0})
     with pytest.raises(InputError, match="flat clipping"):
         Search.make({"clip_norm": [1.0]}, 3, score="validation_loss").over(tiny_plan(clip_norm=None, clipping=groups))
+
+
+def parts(**changes: Any) -> Plan:
+    return PartsSearch.make(GRID).over(tiny_plan(**changes))
+
+
+def test_parts_cost_the_dearer_of_one_run_and_one_choice() -> None:
+    """The sharpest choice that costs no more than a run: its profile, solved for the range, leaves nothing over."""
+    plan, alone = parts(), tiny_plan()
+    assert isinstance(plan.search, PartsSearch)
+    assert (plan.search.parts, plan.search.share) == (7, 1 / 7)
+    assert plan.event() == Compose((alone.event(), BoundedRange(plan.search.choice.epsilon)))
+    found = plan.guarantee()
+    assert (found.epsilon, found.lower, found.method) == (alone.guarantee().epsilon, None, "disjoint-parts")
+    spendable = plan.delta * (1 - 1e-9)
+    assert guarantee(plan.search.choice, spendable).epsilon == pytest.approx(found.epsilon / CONFIRMABLE, rel=1e-8)
+    sharper = plan.model_copy(update={"search": plan.search.model_copy(update={"epsilon": 3 * found.epsilon})})
+    assert sharper.guarantee().epsilon > 2 * found.epsilon, "the choice is priced too"
+    for delta in (1e-3, 1e-7):
+        choice, run = guarantee(plan.search.choice, delta).epsilon, alone.guarantee(delta).epsilon
+        assert plan.guarantee(delta).epsilon == pytest.approx(max(choice * CONFIRMABLE, run), rel=1e-6)
+        assert plan.guarantee(delta).epsilon < guarantee(plan.event(), delta).epsilon, "less than the sum"
+
+
+def test_no_test_on_either_part_beats_the_curve_of_a_search_over_parts() -> None:
+    plan, shares = parts(), np.linspace(0, 1, 41)
+    assert isinstance(plan.search, PartsSearch)
+    whole = plan.trade_off().lower(shares)
+    each = [tiny_plan().trade_off().lower(shares), trade_off(plan.search.choice).lower(shares)]
+    assert np.all(whole <= np.minimum(*each) + 1e-12)
+    assert np.all(np.minimum(*each) - whole < 0.02)
+
+
+def test_calibration_of_a_search_over_parts_fits_its_choice() -> None:
+    plan = parts().calibrate(2.0)
+    assert isinstance(plan.search, PartsSearch)
+    assert 0.999 * 2.0 <= plan.guarantee().epsilon <= 2.0
+    assert 0.999 * 2.0 < guarantee(plan.search.choice, plan.delta).epsilon <= 2.0
+    again = validate(Plan, yaml.safe_load(yaml.safe_dump(plan.model_dump(mode="json"))), "plan")
+    assert (again, again.fingerprint()) == (plan, plan.fingerprint())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"metrics": [Metric(noise=1.0)]}, "buys nothing else"),
+        ({"metrics": [Metric(noise=1.0, rows="holdout")], "holdout": 0.2}, "buys nothing else"),
+        ({"odometer": "renyi"}, "odometer"),
+        ({"noise_multiplier": 1e-160, "batch": 24}, "no finite epsilon"),
+    ],
+)
+def test_what_goes_with_no_parts(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parts(**changes)
+
+
+@pytest.mark.parametrize(
+    "sampling", [ShuffleSampling(batch=6), FixedSizeSampling(batch=6), NoSampling(), AllocationSampling(period=4)]
+)
+def test_parts_go_with_samplers_that_need_no_public_size(sampling: Any) -> None:
+    adjacency = "replace_one" if isinstance(sampling, FixedSizeSampling) else "zero_out"
+    run = Plan.make(
+        sampling, population=24, steps=4, delta=1e-5, clip_norm=1.0, noise_multiplier=3.0, adjacency=adjacency
+    )
+    search = PartsSearch.make(GRID)
+    if isinstance(sampling, NoSampling | AllocationSampling):
+        assert search.over(run).guarantee().epsilon == run.guarantee().epsilon
+        replaced = run.model_copy(update={"adjacency": Adjacency.REPLACE_ONE})
+        with pytest.raises(InputError, match="may change parts"):
+            search.over(replaced)
+    else:
+        with pytest.raises(InputError, match=r"may change parts|make random"):
+            search.over(run)
+
+
+def test_a_plan_without_the_range_of_its_choice_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"search\.over"):
+        Plan.model_validate(tiny_plan().model_dump() | {"search": PartsSearch.make(GRID).model_dump()})

@@ -191,7 +191,7 @@ def test_a_forgery_is_rejected_by_the_check_of_clipping(
     forge(folder)
     failed = {one.name: one.detail for one in verify(folder).checks if not one.passed}
     assert "clipping" in failed
-    assert set(failed) <= {"clipping", "mechanism"}  # the words on what is assumed follow the kind
+    assert set(failed) <= {"clipping", "mechanism", "certificate"}  # what is assumed follows the kind; the schema
     assert "\n" not in failed["clipping"]
 
 

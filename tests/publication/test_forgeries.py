@@ -272,7 +272,6 @@ def test_a_forgery_is_rejected_by_the_check_meant_for_it(folder: Path, forgery: 
     [
         "swapped model",
         "epsilon lowered by 2 %",
-        "edited plan.yaml",
         "grid of 10 bits",
         "digest of the ledger edited",
         "first block dropped, resealed",

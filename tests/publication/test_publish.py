@@ -26,7 +26,15 @@ from discreet.core.errors import UnsupportedModel
 from discreet.ledger import public_record, record_digest
 from discreet.randomness import NOISE_SAMPLERS
 
-FIVE = {"model.safetensors", "certificate.json", "plan.yaml", "report.html", "README.md"}
+FILES = {
+    "model.safetensors",
+    "model.json",
+    "certificate.json",
+    "plan.yaml",
+    "report.html",
+    "README.md",
+    "verify.py",
+}
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +42,8 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return published_folder(tmp_path_factory.mktemp("original"))
 
 
-def test_five_files_that_are_accepted(original: Path) -> None:
-    assert {path.name for path in original.iterdir()} == FIVE
+def test_seven_files_that_are_accepted(original: Path) -> None:
+    assert {path.name for path in original.iterdir()} == FILES
     a_published_folder_is_accepted(original)
     assert "ACCEPTED" in verify(original).summary
 
@@ -97,7 +105,7 @@ def test_an_empty_target_is_filled(tmp_path: Path) -> None:
     trained = certified_run(tmp_path)
     (tmp_path / "out").mkdir()
     publish(trained, tmp_path / "out")
-    assert {path.name for path in (tmp_path / "out").iterdir()} == FIVE
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
 
 
 class HalfWritten(io.FileIO):
@@ -108,7 +116,7 @@ class HalfWritten(io.FileIO):
         raise OSError(28, "No space left on device")
 
 
-@pytest.mark.parametrize("name", sorted(FIVE))
+@pytest.mark.parametrize("name", sorted(FILES))
 def test_no_half_of_a_folder_is_left_when_writing_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

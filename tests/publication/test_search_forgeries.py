@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import yaml
-from forging import Change, Facts, claim, edit, entry, put, resealed, times, without_entry
+from forging import (
+    Change,
+    Facts,
+    again,
+    candidate,
+    claim,
+    entry,
+    forged,
+    put,
+    releases,
+    times,
+    without_entry,
+)
 from searches import tuning
 
 from discreet import publish, verify
@@ -29,23 +37,8 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
-@pytest.fixture
-def folder(original: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(original, tmp_path / "copy"))
-
-
 def test_the_original_is_accepted(original: Path) -> None:
     assert verify(original).accepted
-
-
-def agreed(facts: Facts) -> None:
-    """Plan, fingerprint and ledger told as one story; plan.yaml is written by the caller."""
-    canonical = json.dumps(facts["plan"], sort_keys=True, separators=(",", ":"))
-    fingerprint = "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
-    opened = next(one for one in facts["ledger"]["entries"] if one["kind"] == "run")
-    facts["plan_fingerprint"] = opened["body"]["plan"] = fingerprint
-    opened["body"]["epsilon"] = facts["claim"]["epsilon"]
-    resealed(facts)
 
 
 def law(**fields: Any) -> Change:
@@ -67,22 +60,6 @@ def as_one_run(facts: Facts) -> None:
     facts["plan"]["initial_state"], facts["search"] = states[0], None
 
 
-def again(kind: str) -> Change:
-    """One more entry of the ledger like the last of its kind."""
-
-    def change(facts: Facts) -> None:
-        record = facts["ledger"]["entries"]
-        record.append(dict([one for one in record if one["kind"] == kind][-1]))
-
-    return change
-
-
-def releases(facts: Facts) -> None:
-    """A note for every run there was, which would tell how many."""
-    record = facts["ledger"]["entries"]
-    record += [record[1] | {"kind": "release", "position": 1, "body": {}} for _ in range(3)]
-
-
 def other_clip(facts: Facts) -> None:
     norms = [norm for norm in (0.5, 1.0, 2.0) if norm != facts["search"]["winner"]["clip_norm"]]
     facts["search"]["winner"]["clip_norm"] = norms[0]
@@ -101,10 +78,6 @@ def adaptive(facts: Facts) -> None:
     facts["plan"] |= {"counts": None, "policy": {"kind": "none"}, "metrics": [], "holdout": None}
     facts["events"] = {"event": "compose", "of": [{"event": "repeat", "count": 1, "of": query}]}
     facts["claim"] |= {"method": "zcdp-filter", "epsilon": 1.6}
-
-
-def candidate(value: float) -> Change:
-    return put("plan", "search", "grid", 0, "values", value=lambda old: [*old, value])
 
 
 FORGERIES: list[tuple[str, str, list[Change]]] = [
@@ -145,12 +118,6 @@ def test_forgeries_are_found(folder: Path, forgery: tuple[str, str, list[Change]
     verified = verify(folder)
     assert not verified.accepted
     assert check in {one.name for one in verified.checks if not one.passed}, verified.checks
-
-
-def forged(folder: Path, *changes: Change) -> None:
-    edit(*changes, agreed)(folder)
-    plan = json.loads((folder / "certificate.json").read_text())["plan"]
-    (folder / "plan.yaml").write_text(yaml.safe_dump(plan))
 
 
 def test_a_consistent_cheaper_law_is_another_honest_claim(folder: Path) -> None:

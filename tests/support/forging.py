@@ -42,8 +42,9 @@ def edit_consistently(*changes: Change) -> Forge:
 
     def forge(folder: Path) -> None:
         edit(*changes, agree)(folder)
-        plan = json.loads((folder / "certificate.json").read_text())["plan"]
-        (folder / "plan.yaml").write_text(yaml.safe_dump(plan))
+        plan = yaml.safe_dump(json.loads((folder / "certificate.json").read_text())["plan"])
+        (folder / "plan.yaml").write_text(plan)
+        edit(put("files", "plan.yaml", value=hashlib.sha256(plan.encode()).hexdigest()))(folder)
 
     return forge
 
@@ -92,3 +93,38 @@ def resealed(facts: Facts) -> None:
     """Make the digest that of the entries."""
     canonical = json.dumps(facts["ledger"]["entries"], sort_keys=True, separators=(",", ":"))
     facts["ledger"]["digest"] = hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def agreed(facts: Facts) -> None:
+    """Plan, fingerprint and ledger told as one story."""
+    canonical = json.dumps(facts["plan"], sort_keys=True, separators=(",", ":"))
+    fingerprint = "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
+    opened = next(one for one in facts["ledger"]["entries"] if one["kind"] == "run")
+    facts["plan_fingerprint"] = opened["body"]["plan"] = fingerprint
+    opened["body"]["epsilon"] = facts["claim"]["epsilon"]
+    resealed(facts)
+
+
+def forged(folder: Path, *changes: Change) -> None:
+    """Change the certificate, and all that has to agree with it."""
+    edit_consistently(*changes, agreed)(folder)
+
+
+def again(kind: str) -> Change:
+    """One more entry of the ledger like the last of its kind."""
+
+    def change(facts: Facts) -> None:
+        record = facts["ledger"]["entries"]
+        record.append(dict([one for one in record if one["kind"] == kind][-1]))
+
+    return change
+
+
+def releases(facts: Facts) -> None:
+    """A note for every run there was, which would tell how many."""
+    record = facts["ledger"]["entries"]
+    record += [record[1] | {"kind": "release", "position": 1, "body": {}} for _ in range(3)]
+
+
+def candidate(value: float) -> Change:
+    return put("plan", "search", "grid", 0, "values", value=lambda old: [*old, value])

@@ -10,7 +10,7 @@ import torch
 from problems import WithPublicTensors, blobs, tiny_plan
 from torch import nn
 
-from discreet import Search, Setup, Tuning
+from discreet import PartsSearch, Search, Setup, Tuning
 from discreet.core.trials import NegativeBinomialTrials
 
 GRID: dict[str, Any] = {"optimizer.lr": [0.001, 1.0], "clip_norm": [0.5, 1.0, 2.0]}
@@ -23,6 +23,24 @@ def build(settings: Mapping[str, Any]) -> Setup:
     model = WithPublicTensors()
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     return Setup(model, nn.CrossEntropyLoss(), torch.optim.SGD(trained, lr=settings["optimizer.lr"]))
+
+
+KINDS = ("random_stopping", "parts")
+ROWS = 160
+PARTS_GRID: dict[str, Any] = {"optimizer.lr": [0.001, 1.0], "clip_norm": [0.5, 1.0]}
+
+
+def tuning_of(kind: str, folder: Path, make: Callable[[Mapping[str, Any]], Setup] = build, **changes: Any) -> Tuning:
+    """A search of either kind; what is changed must go with it."""
+    return (tuning if kind == "random_stopping" else parts_tuning)(folder, make, **changes)
+
+
+def parts_tuning(folder: Path, make: Callable[[Mapping[str, Any]], Setup] = build, **changes: Any) -> Tuning:
+    """A search over parts of 160 blobs, one for each of four candidates and one to choose by."""
+    search = PartsSearch.make(changes.pop("grid", PARTS_GRID), **changes.pop("score", {}))
+    plan = search.over(tiny_plan(**({"population": ROWS * search.share} | changes.pop("plan", {}))))
+    options: dict[str, Any] = {"run_dir": folder / "run", "data": blobs(ROWS), "ids": range(ROWS)} | changes
+    return Tuning(plan, make, options.pop("data"), **options)
 
 
 def tuning(folder: Path, make: Callable[[Mapping[str, Any]], Setup] = build, **changes: Any) -> Tuning:

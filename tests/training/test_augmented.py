@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from discreet import Augmented, InputError, PrivacyViolation, UnsupportedModel
 from discreet.clipping import ENGINES, Clip, Units
 from discreet.data import as_private, flip, shift
+from discreet.plan import Metric
 from discreet.randomness import TestStream
 from discreet.recipes import load_recipe
 from discreet.training.views import views_of
@@ -189,3 +190,10 @@ def test_a_recipe_may_augment() -> None:
         load_recipe("mnist", ["views=2"])
     with pytest.raises(InputError, match="shift cannot take these arguments"):
         load_recipe("mnist", ["augment={name: shift}"]).augmented(blobs())
+
+
+def test_rows_that_are_cut_from_the_data_keep_their_augmentation(tmp_path: Path) -> None:
+    """Those that are trained on beside a holdout were trained on as they are."""
+    plan = tiny_plan(metrics=[Metric(noise=2.0, rows="holdout")], holdout=0.3)
+    training = tiny_training(tmp_path, plan=plan, data=Augmented(blobs(), noisy, views=3), ids=range(24))
+    assert (training.data.transform, training.data.views) == (noisy, 3)

@@ -17,6 +17,7 @@ from discreet.clipping.footprint import footprint
 from discreet.clipping.rules import base
 from discreet.clipping.rules import linear as linear_rule
 from discreet.core.errors import DiscreetError, InputError, UnsupportedModel
+from discreet.recipes.assemble import engine_of
 from discreet.training import EngineOptions, choice, rehearsal
 from discreet.training.choice import CLEARLY, Candidate, choose, described
 
@@ -294,8 +295,8 @@ def test_engines_are_timed_in_turns() -> None:
 def test_recipes_have_the_same_options(tmp_path: Path) -> None:
     settings = ["engine=bookkeeping", "autocast=bfloat16", "fixed_rows=true"]
     job = Job.new("digits", None, tmp_path / "out", settings, {})
-    assert job._engine() == EngineOptions("bookkeeping", autocast=torch.bfloat16, fixed_rows=True)
-    assert Job.new("digits", None, tmp_path / "out", [], {})._engine() == EngineOptions("exact")
+    assert engine_of(job.recipe) == EngineOptions("bookkeeping", autocast=torch.bfloat16, fixed_rows=True)
+    assert engine_of(Job.new("digits", None, tmp_path / "out", [], {}).recipe) == EngineOptions("exact")
     with pytest.raises(InputError, match="autocast"):
         Job.new("digits", None, tmp_path / "out", ["autocast=float16"], {})
 
@@ -307,3 +308,13 @@ def test_a_certificate_of_ghost_is_accepted_and_says_what_is_assumed(tmp_path: P
     assert facts["mechanism"]["engine"] == "ghost"
     assert any("second pass that measures again what it adds up" in text for text in facts["assumptions"])
     assert verify(tmp_path / "out").accepted
+
+
+def test_what_is_chosen_does_not_depend_on_the_values_of_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed(monkeypatch, bookkeeping=1.0, ghost=3.0, vmap=5.0)
+    inputs, targets = blobs()
+    one = tiny_training(tmp_path / "a", data=(inputs, targets)).rehearsal
+    other = tiny_training(tmp_path / "b", data=(inputs * -7 + 1, targets.flip(0))).rehearsal
+    assert one == other

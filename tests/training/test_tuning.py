@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 import torch
 from problems import blobs, tiny_plan, tiny_training
-from searches import LAW, build, tuning
+from searches import KINDS, LAW, build, parts_tuning, tuning, tuning_of
 from torch import Tensor, nn
 
-from discreet import BudgetExhausted, InputError, PrivacyViolation, Setup, Tuning, publish, verify
+from discreet import BudgetExhausted, EarlyStopping, InputError, PrivacyViolation, Setup, Tuning, publish, verify
 from discreet.accounting.filters import BasicFilter
 from discreet.core.adjacency import Query
 from discreet.core.errors import DiscreetError, Interrupted
@@ -53,9 +53,13 @@ def with_trials(monkeypatch: pytest.MonkeyPatch, number: int, order: tuple[int, 
     monkeypatch.setattr(module, "uniform_index", lambda _size, _stream: next(turns))
 
 
-@pytest.mark.parametrize("changes", [{}, HELD_OUT], ids=["public", "held out"])
-def test_the_best_run_is_published_and_verified(tmp_path: Path, changes: dict[str, Any]) -> None:
-    search = tuning(tmp_path, **changes)
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [("random_stopping", {}), ("random_stopping", HELD_OUT), ("parts", {"public_test": blobs(9, seed=1)})],
+    ids=["public", "held out", "parts"],
+)
+def test_the_winning_run_is_published_and_verified(tmp_path: Path, kind: str, changes: dict[str, Any]) -> None:
+    search = tuning_of(kind, tmp_path, **changes)
     trained = search.run()
     assert trained.winner in search.plan.search.candidates  # type: ignore[union-attr]
     guarantee = publish(trained, tmp_path / "out")
@@ -64,12 +68,13 @@ def test_the_best_run_is_published_and_verified(tmp_path: Path, changes: dict[st
     assert verified.accepted, [check for check in verified.checks if not check.passed]
     facts = json.loads((tmp_path / "out" / "certificate.json").read_text())
     assert facts["search"]["winner"] == trained.winner
-    assert facts["search"]["epsilon_of_one_run"] < facts["claim"]["epsilon"]
-    assert facts["events"]["of"][0]["of"]["event"] == "selection"
-    for page in ("report.html", "README.md"):
-        text = " ".join((tmp_path / "out" / page).read_text().split())
-        assert "secret number of runs" in text
-        assert "so tuning cost" in text or "tuning cost the rest" in text
+    alone, whole = facts["search"]["epsilon_of_one_run"], facts["claim"]["epsilon"]
+    assert alone == whole if kind == "parts" else alone < whole
+    assert facts["events"]["of"][0]["of"]["event"] == ("compose" if kind == "parts" else "selection")
+    pages = [" ".join((tmp_path / "out" / page).read_text().split()) for page in ("report.html", "README.md")]
+    for text in pages:
+        assert ("in 5 parts, each row" if kind == "parts" else "secret number of runs") in text
+        assert re.search("[Tt]uning cost", text)
 
 
 def test_the_winner_is_the_best_by_the_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,26 +143,34 @@ def files(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if path.is_file())
 
 
-def test_losers_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("kind", "number"), [("random_stopping", 6), ("parts", 4)])
+def test_losers_leave_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], kind: str, number: int
+) -> None:
     """Weights of every trial are looked for in every file there is; those of the winner are found, once."""
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
-    with_trials(monkeypatch, 6)
+    with_trials(monkeypatch, number)
     models: list[nn.Module] = []
-    trained = tuning(tmp_path, recording(models)).run()
+    search = tuning_of(kind, tmp_path, recording(models))
+    capfd.readouterr()
+    trained = search.run()
+    assert capfd.readouterr() == ("", ""), "nothing is said on the way"
     publish(trained, tmp_path / "out")
     content = {path.name: path.read_bytes() for path in files(tmp_path)}
     assert set(content) - {"ledger.sqlite-wal", "ledger.sqlite-shm"} == {
         "certificate.json",
+        "model.json",
         "model.safetensors",
         "plan.yaml",
         "report.html",
         "README.md",
+        "verify.py",
         "ledger.sqlite",
     }
-    weights = [raw(model.state_dict()["head.weight"]) for model in models[-6:]]
-    assert len(set(weights)) == 6
+    weights = [raw(model.state_dict()["head.weight"]) for model in models[-number:]]
+    assert len(set(weights)) == number
     hits = [sum(weight in data for data in content.values()) for weight in weights]
-    assert sorted(hits) == [0, 0, 0, 0, 0, 1]
+    assert sorted(hits) == [0] * (number - 1) + [1]
 
 
 def raw(tensor: Tensor) -> bytes:
@@ -183,6 +196,21 @@ def shape(value: Any) -> Any:
     return 0.0 if isinstance(value, float) else value
 
 
+def test_how_many_rows_a_part_has_is_in_no_byte(tmp_path: Path) -> None:
+    """Half of the rows gone: ledgers with the same rows, certificates with the same keys and whole numbers, pages of
+    the same lines."""
+    seen = []
+    for number in (80, 160):
+        folder, data = tmp_path / str(number), blobs(number)
+        search = parts_tuning(folder, ledger=folder.with_suffix(".sqlite"), data=data, ids=range(number))
+        publish(search.run(), folder / "out")
+        facts = json.loads((folder / "out" / "certificate.json").read_text())
+        pages = [len((folder / "out" / page).read_text().splitlines()) for page in ("report.html", "README.md")]
+        seen.append((rows(folder.with_suffix(".sqlite")), shape(facts), facts["plan"], pages))
+    assert seen[0] == seen[1]
+    assert [row[1] for row in seen[0][0]] == ["run", "attempt", "reservation"]
+
+
 def test_how_many_runs_there_were_is_in_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One run or nine: ledgers with the same rows, certificates with the same keys and whole numbers, and
     pages of the same lines."""
@@ -200,7 +228,8 @@ def test_how_many_runs_there_were_is_in_no_byte(tmp_path: Path, monkeypatch: pyt
     assert [row[1] for row in seen[0][0]] == ["run", "attempt", "reservation"]
 
 
-def test_an_interrupted_search_stays_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_interrupted_search_stays_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Ctrl-C in the second trial: nothing is released, the budget is spent, and there is no way on."""
     with_trials(monkeypatch, 4)
     calls = 0
@@ -219,7 +248,7 @@ def test_an_interrupted_search_stays_charged(tmp_path: Path, monkeypatch: pytest
 
     armed = False
     ledger = tmp_path / "shared.sqlite"
-    search = tuning(tmp_path, made, ledger=ledger, dataset_id="blobs", engine="reference")
+    search = tuning_of(kind, tmp_path, made, ledger=ledger, dataset_id="blobs", engine="reference")
     whole = search.guarantee
     books = Ledger(ledger)
     books.set_budget("blobs", BasicFilter(1.5 * whole.epsilon, 2 * whole.delta))
@@ -230,7 +259,7 @@ def test_an_interrupted_search_stays_charged(tmp_path: Path, monkeypatch: pytest
     assert books.budget("blobs")[1].epsilon == whole.epsilon
     assert [entry.kind for entry in books.entries()] == ["budget", "run", "attempt", "reservation"]
     with pytest.raises(BudgetExhausted):
-        tuning(tmp_path, ledger=ledger, dataset_id="blobs").run()
+        tuning_of(kind, tmp_path, ledger=ledger, dataset_id="blobs").run()
     books.close()
 
 
@@ -240,17 +269,21 @@ def test_a_search_of_its_own_cannot_go_on_in_its_folder(tmp_path: Path) -> None:
         tuning(tmp_path).run()
 
 
-def test_a_trial_that_fails_leaves_the_search_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_trial_that_fails_leaves_the_search_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     with_trials(monkeypatch, 2)
     search, made = None, []
+    rehearsed = 7 if kind == "random_stopping" else 5
 
     def failing(settings: Mapping[str, Any]) -> Setup:
         made.append(settings)
-        if len(made) > 7:
+        if len(made) > rehearsed:
             raise RuntimeError("out of memory, say")
         return build(settings)
 
-    search = tuning(tmp_path, failing)
+    search = tuning_of(kind, tmp_path, failing)
     with pytest.raises(RuntimeError, match="out of memory"):
         search.run()
     books = Ledger(tmp_path / "run" / "ledger.sqlite", create=False)
@@ -280,8 +313,9 @@ def test_models_drawn_anew_start_from_one_declared_state(tmp_path: Path, monkeyp
     assert len(set(search.plan.search.initial_states)) == 6
 
 
-def test_randomness_for_tests_is_never_certified(tmp_path: Path) -> None:
-    trained = tuning(tmp_path, start=lambda number: TestStream(number)).run()
+@pytest.mark.parametrize("kind", KINDS)
+def test_randomness_for_tests_is_never_certified(tmp_path: Path, kind: str) -> None:
+    trained = tuning_of(kind, tmp_path, start=lambda number: TestStream(number)).run()
     with pytest.raises(PrivacyViolation, match="randomness"):
         publish(trained, tmp_path / "out")
 
@@ -292,6 +326,7 @@ def test_randomness_for_tests_is_never_certified(tmp_path: Path) -> None:
         ({"score": "validation_f1"}, "validation_loss, validation_accuracy"),
         ({"public_validation": None}, "none without public_validation"),
         ({"dataset_id": "blobs"}, "give ledger"),
+        ({"early": EarlyStopping("training_accuracy")}, "does not buy"),
         ({"trials": PoissonTrials(1e4)}, "at most 600"),
         ({"plan": {"batch": 24, "noise_multiplier": 1e-6}}, "no finite epsilon"),
     ],

@@ -45,7 +45,8 @@ def zcdp_rs(parts: Sequence[tuple[float, float, int]], delta: float) -> float:
     u = min over the steps of s^2 log(1 / (q s)) + 1. Where the best order 1 + sqrt(log(1/delta) / rho) is beyond u,
     epsilon = rho u + log(1/delta) / (u - 1) (their Theorem 3). That D_alpha <= alpha q^2 / s^2 is a conjecture,
     which they checked for q <= 1 / (16 s) and s >= 1 (Appendix G); anything else is an `InputError`. Below s = 1 it
-    is false: q = .01, s = .5, alpha = 2 gives .0053 against .0008.
+    is false: q = .01, s = .5, alpha = 2 gives .0053 against .0008. It is false within that range too, at its corner:
+    q = 1/16, s = 1, alpha = 3.77 gives 1.157 times the bound.
     """
     for rate, noise, _ in parts:
         if not (noise >= 1 and rate <= 1 / (16 * noise)):

@@ -19,6 +19,7 @@ import numpy as np
 from discreet.core.arrays import Array
 
 _OUTWARD = 1 + 1e-10
+_DOWN = 1 - 2.0**-36
 
 
 def rdp_pure(epsilon: float, orders: Sequence[float]) -> Array:
@@ -51,3 +52,23 @@ def rdp_bounded_range(epsilon: float, orders: Sequence[float]) -> Array:
     with np.errstate(invalid="ignore"):
         exact = np.where(np.isnan(exact), np.inf, exact)
     return np.minimum(np.minimum(exact, epsilon), order * epsilon**2 / 8) * _OUTWARD
+
+
+def bounded_range_epsilon(epsilon: float, delta: float) -> float:
+    """The least x, rounded up, at which one release of bounded range `epsilon` has a delta of at most `delta`.
+
+    delta(x) = (1 - e^((x - eps) / 2))^2 / (1 - e^-eps) at the worst place of the range (`pld.bounded`; Dong, Durfee,
+    Rogers 2020, section 3), in both directions. At delta(0) = tanh(eps / 4) or more, x is 0.
+    """
+    gain = -2 * math.log1p(-math.sqrt(min(delta * -math.expm1(-epsilon), 1.0) * (1 - 2.0**-50)))
+    return max(0.0, epsilon - gain + 2.0**-46 * (epsilon + gain + 1))
+
+
+def largest_range(x: float, delta: float) -> float:
+    """The largest range, rounded down, of a release whose delta at x is at most `delta`: the inverse of the above.
+
+    With y = e^(-eps / 2) and b = e^(-x / 2), (1 - y / b)^2 = delta (1 - y^2) is quadratic in y.
+    """
+    small = math.exp(-x)
+    root = math.sqrt(delta * (1 - small * (1 - delta)))
+    return (x - 2 * math.log1p(-root) + 2 * math.log1p(delta * small)) * _DOWN - 2.0**-44

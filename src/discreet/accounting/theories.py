@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from discreet.accounting import classic, gdp, published, rdp, selection, truncation, zcdp
+from discreet.accounting import classic, gdp, published, pure, rdp, selection, truncation, zcdp
 from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.bounds import epsilon_interval, symmetrised_interval
 from discreet.accounting.releases import Releases
@@ -60,7 +60,10 @@ def _with_bounded(parts: Releases, bounded: list[BoundedLoss], delta: float, tol
     found = interval(parts.gaussians, delta, tolerance, bounded)
     # The worst pair of a range of losses is worse than each of its members, so that Rényi bounds may be lower.
     rivals = [] if any(part.rate < 1 for part in parts.pures) else [_rdp(parts, delta, tolerance).upper]
-    rivals += [] if parts.gaussians else [classic.by_basic(list(parts.pairs()), delta)]
+    if not parts.gaussians:
+        rivals.append(classic.by_basic(list(parts.pairs()), delta))
+        if len(bounded) == 1 and bounded[0].ranged and bounded[0].count == 1:
+            rivals.append(pure.bounded_range_epsilon(bounded[0].epsilon, delta))
     upper, lower = min([found.upper, *rivals]), found.lower
     if parts.dominated:
         attained = interval(parts.attained, delta, tolerance).lower if parts.attained else 0.0
@@ -220,7 +223,7 @@ WHY = {
     "advanced": "Holds: each step is reduced to (epsilon, delta) before composing, which gives much away.",
     "basic": "Holds: the epsilons are added up as if the worst case struck at every step.",
     "clt": "Does not hold: a limit for infinitely many steps; at finite length it errs on the unsafe side as well.",
-    "zcdp-rs": "Does not hold: its bound at each order is a conjecture that was checked on a grid.",
+    "zcdp-rs": "Does not hold: its bound at each order is a conjecture, and false near noise 1 at the largest rates.",
     "moments": "Holds, but loosely: Rényi bounds with the first conversion; printed for comparison with papers.",
     "zcdp-rf": "Does not hold for Poisson batches: it counts an epoch of disjoint batches as one step.",
     "strong": "Does not hold in general: its epsilon of a step is proved only below 1; otherwise as advanced, looser.",

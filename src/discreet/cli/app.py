@@ -16,7 +16,21 @@ from collections.abc import Sequence
 
 import typer
 
-from discreet.cli import calibrate, compare, epsilon, ledger, plan, suggest, train, tune, verify
+from discreet.cli import (
+    calibrate,
+    compare,
+    epsilon,
+    ledger,
+    plan,
+    predict,
+    reproduce,
+    schema,
+    sign,
+    suggest,
+    train,
+    tune,
+    verify,
+)
 from discreet.core.errors import BudgetExhausted, DiscreetError, Interrupted, VerificationFailed
 
 app = typer.Typer(
@@ -28,6 +42,8 @@ app = typer.Typer(
 )
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
+app.command("predict")(predict.predict)
+app.command("sign")(sign.sign)
 app.command("verify")(verify.verify)
 app.add_typer(ledger.app, name="ledger")
 app.command("epsilon")(epsilon.epsilon)
@@ -35,6 +51,8 @@ app.command("compare")(compare.compare_methods)
 app.command("calibrate")(calibrate.calibrate)
 app.command("plan")(plan.plan)
 app.command("suggest")(suggest.suggest)
+app.command("reproduce")(reproduce.reproduce)
+app.command("schema")(schema.schema)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

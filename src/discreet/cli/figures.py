@@ -1,22 +1,5 @@
 """Figures for people: a few digits, rounded to the side that promises less."""
 
-from __future__ import annotations
+from discreet.core.rounding import rounded_down, rounded_up
 
-import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
-
-
-def rounded_up(value: float, digits: int = 5) -> str:
-    """`value` in so many significant digits, never below it: for an epsilon, or for noise."""
-    return _rounded(value, digits, ROUND_CEILING)
-
-
-def rounded_down(value: float, digits: int = 5) -> str:
-    """`value` in so many significant digits, never above it: for a lower bound."""
-    return _rounded(value, digits, ROUND_FLOOR)
-
-
-def _rounded(value: float, digits: int, rounding: str) -> str:
-    if not math.isfinite(value):
-        return str(value)
-    return f"{float(Context(prec=digits, rounding=rounding).create_decimal_from_float(value)):.{digits}g}"
+__all__ = ["rounded_down", "rounded_up"]

@@ -176,16 +176,22 @@ def _open(where: str | None, *, create: bool = False) -> Ledger:
 def _find_run(opened: Ledger, folder: Path) -> str:
     """Compare the record in a certificate with what the ledger holds of the same run."""
     from discreet.ledger import public_record
-    from discreet.publication.verifier import read_certificate
+    from discreet.publication.files import read_certificate
 
     try:
-        record = read_certificate(folder)["ledger"]["entries"]
+        ledger = read_certificate(folder)["ledger"]
+        record, head = ledger["entries"], ledger["head"]
     except (KeyError, TypeError):
         raise InputError(f"{folder} has a certificate without a record of its run; ask for the folder again") from None
     if not record:
         raise VerificationFailed(f"the record that {folder} states is empty")
     for run in {entry.run for entry in opened.entries() if entry.kind == "run"}:
-        found = public_record(opened.entries(run))
-        if found[: len(record)] == record:
-            return f"{folder} is run {run[:8]} of this ledger"
+        found = opened.entries(run)[: len(record)]
+        if public_record(found) != record:
+            continue
+        if head != {"number": found[-1].number, "seal": found[-1].hash}:
+            raise VerificationFailed(
+                f"run {run[:8]} has this record, but the chain is not the one that {folder} states"
+            )
+        return f"{folder} is run {run[:8]} of this ledger"
     raise VerificationFailed(f"no run of the ledger has the record that {folder} states")

@@ -11,21 +11,18 @@ import typer
 from discreet.cli import prices, wall_time
 from discreet.cli.accounting_options import JsonOption, echo_json
 from discreet.cli.figures import rounded_up
+from discreet.cli.run_options import HoldoutOption, SettingsOption
 
 if TYPE_CHECKING:
     from discreet.plan import AdaptivePlan, Plan
 
 _SHOWN = 12
 
-HoldoutOption = Annotated[
-    str | None, typer.Option("--holdout", help="Rows never trained on, for metrics that are bought: 10%.")
-]
-
 
 def plan(
     recipe: Annotated[str, typer.Argument(help="A recipe by name, or the path of a .yaml file.")],
     holdout: HoldoutOption = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, overrides the recipe.")] = None,
+    settings: SettingsOption = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Picture of noise and epsilon: .png or .svg.")] = None,
     probe: Annotated[
         bool, typer.Option("--probe/--no-probe", help="Time a few private steps on random data, for the wall time.")

@@ -7,19 +7,45 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from discreet.cli.job import criterion_for
 from discreet.core.adjacency import Unit
+from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
-from discreet.plan import Plan, Search
+from discreet.data import Split
+from discreet.plan import PartsSearch, Plan, Search
+from discreet.prediction import spec_of
 from discreet.publication.folder import check_target, publish
 from discreet.recipes import Recipe, load_recipe
-from discreet.recipes.searched import default_score, parse_grid, search_plan, with_settings
-from discreet.training import EarlyStopping, EngineOptions, Setup, Trained, Tuning
+from discreet.recipes.assemble import criterion_for, engine_of
+from discreet.recipes.searched import default_score, parse_grid, parts_search, search_plan, with_settings
+from discreet.training import EarlyStopping, Setup, Trained, Tuning
 
-Wanted = tuple[Sequence[str], float, str, str | None]
-"""Settings to try, the mean number of trials, its law and the score."""
+KINDS = ("random_stopping", "parts")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is searched for and how, as the options say it; `trials` is the mean number of runs, `law` its law."""
+
+    kind: str
+    grid: Sequence[str]
+    trials: float | None = None
+    law: str | None = None
+    score: str | None = None
+
+    def over(self, recipe: Recipe) -> Search | PartsSearch:
+        """The search over runs of this recipe."""
+        if self.kind not in KINDS:
+            raise InputError(f"unknown kind of search {self.kind!r}; known: {', '.join(KINDS)}")
+        if self.kind == "parts":
+            if self.trials is not None or self.law is not None:
+                raise InputError(
+                    "a search over parts of the data makes one run for each candidate; leave out --trials and --law"
+                )
+            return parts_search(parse_grid(self.grid), self.score)
+        if self.trials is None:
+            raise InputError("give --trials, how many runs to make on average; or --kind parts, one for each candidate")
+        score = self.score or default_score(recipe)
+        return Search.make(parse_grid(self.grid), self.trials, score=score, law_of_trials=self.law or "geometric")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +67,25 @@ class SearchJob:
         wanted: Wanted,
     ) -> SearchJob:
         """A job from the options of the command line; `paths`: of the data, and to publish to."""
-        grid, trials, law, score = wanted
         recipe, (data, out) = load_recipe(name, settings, overrides), paths
         target = out or Path(f"{Path(name).stem}-private")
         check_target(target)
-        values = parse_grid(grid)
-        search = Search.make(values, trials, score=score or default_score(recipe), law_of_trials=law)
+        search = wanted.over(recipe)
         for candidate in search.candidates:
             with_settings(recipe, candidate)
         return cls(recipe, search_plan(recipe, search), data, target)
 
     def run(self, *, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained]:
-        """Search, publish, and return the guarantee with the best run."""
-        recipe, split = self.recipe, self.recipe.load_data(self.data)
-        criterion = criterion_for(split.train[1].is_floating_point())
+        """Search, publish, and return the guarantee with the winning run."""
+        split = self.recipe.load_data(self.data)
+        trained = self.tuning(split, ledger=ledger, dataset_id=dataset_id).run()
+        best = with_settings(self.recipe, trained.winner or {})
+        return publish(trained, self.target, spec_of(best, split)), trained
+
+    def tuning(self, split: Split, *, ledger: str | None, dataset_id: str) -> Tuning:
+        """The search over the data of the recipe, checked; nothing is charged."""
+        recipe = self.recipe
+        criterion = criterion_for(split.train[1].is_floating_point(), split.values)
 
         def build(settings: Mapping[str, Any]) -> Setup:
             candidate = with_settings(recipe, settings)
@@ -62,8 +93,7 @@ class SearchJob:
             optimizer = candidate.build_optimizer(model)
             return Setup(model, criterion, optimizer, candidate.build_scheduler(optimizer), candidate.averaging)
 
-        autocast = None if recipe.autocast is None else torch.bfloat16
-        tuning = Tuning(
+        return Tuning(
             self.plan,
             build,
             recipe.augmented(split.train),
@@ -74,10 +104,8 @@ class SearchJob:
             run_dir=self.target.with_name(self.target.name + ".run"),
             ledger=ledger,
             dataset_id=dataset_id,
-            engine=EngineOptions(recipe.engine, autocast=autocast, fixed_rows=recipe.fixed_rows),
+            engine=engine_of(recipe),
             noise=recipe.noise,
             early=None if recipe.patience is None else EarlyStopping(recipe.watch, recipe.patience),
             evaluate_every=recipe.evaluate_every,
         )
-        trained = tuning.run()
-        return publish(trained, self.target), trained

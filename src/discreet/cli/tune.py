@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,54 +13,75 @@ from discreet.cli import prices
 from discreet.cli.accounting_options import JsonOption
 from discreet.cli.figures import rounded_up
 from discreet.cli.messages import spoken
-from discreet.cli.plan import HoldoutOption
+from discreet.cli.run_options import (
+    DataOption,
+    DatasetOption,
+    DeltaOption,
+    DryRunOption,
+    EpsilonOption,
+    HoldoutOption,
+    LedgerOption,
+    OutOption,
+    PopulationOption,
+    SettingsOption,
+    overrides_of,
+)
 
 if TYPE_CHECKING:
     from discreet.plan import Plan
     from discreet.training import Trained
 
 _SELDOM = 0.01
+_LOGISTIC = math.pi / math.sqrt(3)
+"""The standard deviation of the difference of two standard Gumbel variables."""
 
 
 def tune(
     recipe: Annotated[str, typer.Argument(help="A recipe by name, or the path of a .yaml file.")],
-    trials: Annotated[float, typer.Option("--trials", help="How many runs to make on average; how many stays secret.")],
+    trials: Annotated[
+        float | None, typer.Option("--trials", help="How many runs to make on average; how many stays secret.")
+    ] = None,
     grid: Annotated[
         list[str] | None, typer.Option("--grid", help="key=value,value,...: what runs draw from; may be repeated.")
     ] = None,
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--kind", help="random_stopping: the best of --trials runs; parts: each candidate on a part of the data."
+        ),
+    ] = "random_stopping",
     law: Annotated[
-        str, typer.Option("--law", help="Of the number of runs: geometric, logarithmic or poisson.")
-    ] = "geometric",
+        str | None, typer.Option("--law", help="Of the number of runs: logarithmic or poisson [geometric].")
+    ] = None,
     score: Annotated[
-        str | None, typer.Option("--score", help="What the best run is best by [held-out rows, or validation].")
+        str | None,
+        typer.Option("--score", help="A metric [held-out rows, or validation]; of parts: [accuracy] or loss:BOUND."),
     ] = None,
-    data: Annotated[Path | None, typer.Option("--data", help="Where the recipe's data is.")] = None,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="The budget of the whole search.")] = None,
-    delta: Annotated[float | None, typer.Option("--delta", help="Its delta; overrides the recipe.")] = None,
-    population: Annotated[float | None, typer.Option("--population", help="Declared public data set size.")] = None,
+    data: DataOption = None,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    population: PopulationOption = None,
     holdout: HoldoutOption = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder to publish to [RECIPE-private].")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, overrides the recipe.")] = None,
-    dataset_id: Annotated[str, typer.Option("--dataset-id", help="The data set's name in the shared ledger.")] = "",
-    ledger: Annotated[
-        str | None, typer.Option("--ledger", envvar="DISCREET_LEDGER", help="Shared ledger: path or postgresql://...")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan; charge and train nothing.")] = False,
+    out: OutOption = None,
+    settings: SettingsOption = None,
+    dataset_id: DatasetOption = "",
+    ledger: LedgerOption = None,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Search for settings on private data, publish the best run, and prove what the whole search gives away."""
-    from discreet.cli.search_job import SearchJob
+    from discreet.cli.search_job import SearchJob, Wanted
 
-    given = {"epsilon": epsilon, "delta": delta, "population": population, "holdout": holdout}
-    overrides = {key: value for key, value in given.items() if value is not None}
-    job = SearchJob.new(recipe, (data, out), settings or [], overrides, (grid or [], trials, law, score))
-    if dry_run:
-        typer.echo(job.plan.model_dump_json(indent=2))
-        return
+    overrides = overrides_of(epsilon, delta, population, holdout)
+    wanted = Wanted(kind, grid or [], trials, law, score)
+    job = SearchJob.new(recipe, (data, out), settings or [], overrides, wanted)
     alone = one_run(job.plan)
     if not as_json:
         for line in _before(job.plan, alone):
             typer.echo(line, err=True)
+    if dry_run:
+        typer.echo(job.plan.model_dump_json(indent=2))
+        return
     with spoken():
         guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id)
     if as_json:
@@ -84,19 +105,45 @@ def one_run(plan: Plan) -> float:
 
 def _before(plan: Plan, alone: float) -> list[str]:
     """What is public about the search, and what it costs."""
-    from discreet.core.trials import most
+    from discreet.plan import Search
 
-    search, whole = plan.search, plan.guarantee().epsilon
-    assert search is not None
+    said = _stopping if isinstance(plan.search, Search) else _parts
+    return said(plan, plan.guarantee().epsilon, alone) + list(prices.lines({"metrics": prices.metrics_of(plan)}))
+
+
+def _stopping(plan: Plan, whole: float, alone: float) -> list[str]:
+    from discreet.core.trials import most
+    from discreet.plan import Search
+
+    search = plan.search
+    assert isinstance(search, Search)
     law = search.trials
-    lines = [
+    return [
         f"{len(search.candidates)} candidates; {law.mean:.3g} runs on average, more than {most(law, _SELDOM)} at most "
         f"once in a hundred searches; the best by {search.score.replace('_', ' ')} is released alone",
         f"epsilon {rounded_up(whole)} for the whole search; one such run alone would cost {rounded_up(alone)}, so "
         f"tuning costs about {rounded_up(max(0.0, whole - alone))}",
         "how many runs there are stays secret, so no progress is shown; interrupted, the search stays charged",
     ]
-    return lines + list(prices.lines({"metrics": prices.metrics_of(plan)}))
+
+
+def _parts(plan: Plan, whole: float, alone: float) -> list[str]:
+    from discreet.plan import PartsSearch
+
+    search = plan.search
+    assert isinstance(search, PartsSearch)
+    units = "users" if plan.unit == "user" else "rows"
+    unit = 1.0 if search.bound is None else search.bound
+    error = _LOGISTIC * unit / search.choice.epsilon
+    what = "right predictions" if search.bound is None else "of the sum of losses"
+    return [
+        f"{search.parts - 1} candidates, each trained on a part of its own: 1 of {search.parts}, about "
+        f"{plan.population:.4g} {units}; one of them, by {search.score} on the last part, is released alone",
+        f"epsilon {rounded_up(whole)} for the whole search; one such run alone would cost {rounded_up(alone)}: no row "
+        "is both trained on and looked at by the choice",
+        f"between any two candidates the choice errs by {error:.3g} {what} (one standard deviation); interrupted, the "
+        "search stays charged",
+    ]
 
 
 def _of_winner(trained: Trained) -> dict[str, Any]:

@@ -13,12 +13,15 @@ from discreet.cli.accounting_options import JsonOption
 
 def verify(
     folder: Annotated[Path, typer.Argument(help="A published folder.")],
+    key: Annotated[
+        str | None, typer.Option("--key", help="Who must have signed it: a .pub file, or 64 hexadecimal digits.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Check that a published model is the certified one and that its claim follows from the stated events."""
     from discreet.publication.verifier import verify as run_checks
 
-    verification = run_checks(folder)
+    verification = run_checks(folder, key)
     if as_json:
         typer.echo(json.dumps(verification.as_dict()))
     else:

@@ -20,7 +20,7 @@ def expected(recipe: Recipe, plan: Plan | AdaptivePlan) -> float | None:
 
     None where the recipe does not tell the shape of its data, or its steps cannot be tried.
     """
-    from discreet.cli.job import criterion_for
+    from discreet.recipes.assemble import criterion_for
     from discreet.recipes.example import PUBLIC_ROWS
     from discreet.training.probe import evaluation_seconds, seconds
 
@@ -35,7 +35,7 @@ def expected(recipe: Recipe, plan: Plan | AdaptivePlan) -> float | None:
     try:
         steps = seconds(plan, make, example, engine=recipe.engine, noise=recipe.noise)
         every = recipe.evaluate_every or max(1, plan.charges // 20)
-        rows = PUBLIC_ROWS.get(recipe.data, 0) * (plan.charges // every)
+        rows = PUBLIC_ROWS.get(recipe.data.name, 0) * (plan.charges // every)
         return steps + (evaluation_seconds(make, example, rows) if rows else 0.0)
     except DiscreetError:  # the run itself will say what is wrong
         return None

@@ -110,7 +110,7 @@ def _back(model: nn.Module, criterion: Criterion, batch: Batch, weights: Tensor)
 
         handles.append(module.register_forward_hook(note))
     try:
-        with torch.enable_grad(), seeded(model, inputs.device.type):
+        with torch.enable_grad(), seeded(model):
             output = model(inputs)
     finally:
         for handle in handles:

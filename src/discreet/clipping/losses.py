@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
+from discreet.clipping.valued import ValuedCrossEntropy
 from discreet.clipping.vectorise import vectorised_call
 from discreet.core.errors import UnsupportedModel
 
@@ -67,7 +68,7 @@ def _losses(criterion: Criterion, output: Any, targets: Tensor, *, each: bool) -
 def _of_torch_nn(criterion: Criterion, output: Tensor, targets: Tensor, *, each: bool) -> Tensor | None:
     """Values or their sum for the losses that are known; None for others."""
     kind = type(criterion)
-    if kind in (nn.CrossEntropyLoss, nn.NLLLoss):
+    if kind in (nn.CrossEntropyLoss, nn.NLLLoss, ValuedCrossEntropy):
         return _of_classes(criterion, output, targets, each=each)
     if output.shape != targets.shape or output.dtype != targets.dtype:
         return None

@@ -1,24 +1,17 @@
-"""Seeding torch's generators, cheaply where there are only processors."""
+"""Seeding torch."""
 
 from __future__ import annotations
-
-from functools import cache
 
 import torch
 
 
-def seed_torch(number: int, device: str | None = None) -> None:
-    """`torch.manual_seed` for what draws on a type of device, or on any that this machine has.
+def seed_torch(number: int) -> None:
+    """Seed every generator of torch that there is.
 
-    On processors it seeds their generator alone: `torch.manual_seed` also notes a call, with the stack, for every kind
-    of device that may be used later, and that takes as long as a small step.
+    Without an accelerator that is the processor's: `torch.manual_seed` would also keep a call, and the stack it came
+    from, for every kind of device that might be used later, which takes as long as a small step.
     """
-    if device == "cpu" or (device is None and _only_processors()):
-        torch.default_generator.manual_seed(number)
-    else:
+    if torch.accelerator.is_available():
         torch.manual_seed(number)
-
-
-@cache
-def _only_processors() -> bool:
-    return not (torch.cuda.is_available() or torch.xpu.is_available() or torch.backends.mps.is_available())
+    else:
+        torch.default_generator.manual_seed(number)

@@ -35,7 +35,6 @@ def trace(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None
     """All calls of modules, with random numbers as in `seeded`."""
     calls: Trace = []
     begun: list[tuple[Any, Any]] = []
-    device = next((part.device.type for part in plain(args) if part.device.type != "cpu"), "cpu")
 
     def before(_: nn.Module, args: Any, kwargs: Any) -> None:
         begun.append(tree_map_only(Tensor, lambda part: part.detach().clone(), (args, kwargs)))
@@ -52,7 +51,7 @@ def trace(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None
         handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
         handles.append(module.register_forward_hook(after(name)))
     try:
-        with seeded(model, device):
+        with seeded(model):
             model(*args, **(kwargs or {}))
     finally:
         for handle in handles:
@@ -61,18 +60,18 @@ def trace(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None
 
 
 @contextmanager
-def seeded(model: nn.Module, device: str) -> Iterator[None]:
+def seeded(model: nn.Module) -> Iterator[None]:
     """Inside, random numbers start again wherever a module begins or ends, so that they are the same even if how many a
     module draws depends on what it is given."""
     seeds = itertools.count()
 
-    def start(*_: object) -> None:
-        seed_torch(next(seeds), device)
+    def seed(*_: object) -> None:
+        seed_torch(next(seeds))
 
     handles: list[RemovableHandle] = []
     try:
         for module in model.modules():
-            handles += [module.register_forward_pre_hook(start), module.register_forward_hook(start)]
+            handles += [module.register_forward_pre_hook(seed), module.register_forward_hook(seed)]
         yield
     finally:
         for handle in handles:

@@ -11,7 +11,7 @@ _UNITS = {
 
 _GENERAL = (
     "The state that training starts from (plan.initial_state), every figure of the plan, and the data that public "
-    "metrics are computed on are public.",
+    "metrics are computed on are public; what model.json says is public or computed from releases.",
     "What the model and the loss compute for an example, forward and backward, depends on parameters, buffers, that "
     "example and fresh random numbers only; random numbers of the model (dropout) come from torch's generator, seeded "
     "for each step with secret bits, and are taken to be ideal.",
@@ -107,6 +107,20 @@ SEARCH = (
 )
 """For the best of a secret number of runs."""
 
+PARTS = (
+    "Which part of the data a unit is in is decided by its own identifier alone, as the data's holder gives it; a unit "
+    "keeps its identifier whatever other units there are. Each candidate was trained on its own part, the choice read "
+    "the last one, and what either computes on its part does not depend on the others' rows.",
+    "The prediction and the loss of a single private example, computed alone for the choice among candidates, are the "
+    "same on every call.",
+    CHOICE,
+    "The candidates that lost, the scores and the sizes of the parts are not released.",
+)
+"""For a choice among candidates that were trained on disjoint parts of the data."""
+
+SEARCHES = {"": (), "random_stopping": SEARCH, "parts": PARTS}
+"""By the kind of search; "" where there is none."""
+
 BEFORE = (
     "What was answered before the first step (plan.before) was about the rows of the run, each of which alone was "
     "bounded as its query says, with noise from the same generator as that of the steps.",
@@ -115,16 +129,16 @@ BEFORE = (
 
 
 def of_run(
-    *, adaptive: bool, metrics: bool, holdout: bool, odometer: bool, before: bool, search: bool = False
+    *, adaptive: bool, metrics: bool, holdout: bool, odometer: bool, before: bool, search: str = ""
 ) -> tuple[str, ...]:
-    """What a certificate rests on for the way the run went."""
+    """What a certificate rests on for the way the run went; `search` is the kind of search, if there was one."""
     said = (
         (ADAPTIVE, adaptive),
         (METRICS, metrics),
         (HOLDOUT, holdout),
         (ODOMETER, odometer),
         (BEFORE, before),
-        (SEARCH, search),
+        (SEARCHES[search], True),
     )
     return tuple(sentence for sentences, holds in said if holds for sentence in sentences)
 

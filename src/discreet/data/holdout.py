@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
-from torch.utils.data import Subset, TensorDataset
 
 from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError
@@ -43,8 +41,5 @@ def hold_out(data: PrivateData, identifiers: object, side: Side, *, are_units: b
 
 
 def _rows(data: PrivateData, names: Sequence[int | str], rows: IntArray, are_units: bool) -> PrivateData:
-    groups = group([names[row] for row in rows], len(rows)) if are_units else None
-    if type(data.dataset) is TensorDataset and len(data.dataset.tensors) == 2:
-        index = torch.from_numpy(rows)
-        return PrivateData(TensorDataset(*(tensor[index] for tensor in data.dataset.tensors)), groups)
-    return PrivateData(Subset(data.dataset, rows.tolist()), groups)
+    found = data.only(rows)
+    return replace(found, groups=group([names[row] for row in rows], len(rows))) if are_units else found

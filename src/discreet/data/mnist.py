@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import math
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ import torch
 from torch import Tensor
 
 from discreet.core.errors import InputError
+from discreet.data.files import find, folder_of, read
 from discreet.data.splits import Split
 
 _FILES = {
@@ -27,16 +26,14 @@ def mnist(path: Path | None) -> Split:
     `path` is the folder of the four idx files, or one that has them in a folder `mnist`. Rows have the numbers that
     they have there.
     """
-    if path is None:
-        raise InputError("this recipe needs the four idx files of MNIST; give their folder with --data DIR")
-    folder = path / "mnist" if (path / "mnist").is_dir() else path
+    folder = folder_of(path, "mnist", "the four idx files of MNIST")
     train = _part(folder, "train")
     return Split(train=train, test=_part(folder, "test"), ids=np.arange(len(train[1])))
 
 
 def read_idx(path: Path) -> np.ndarray:
     """An array of unsigned bytes from an idx file: two zero bytes, type, rank, then sizes (big-endian) and data."""
-    content = _read(path)
+    content = read(path)
     if len(content) < 4 or content[:3] != bytes([0, 0, _UNSIGNED_BYTE]):
         raise InputError(f"{path} is not an idx file of unsigned bytes; get the original file again")
     rank = content[3]
@@ -48,23 +45,8 @@ def read_idx(path: Path) -> np.ndarray:
 
 
 def _part(folder: Path, part: str) -> tuple[Tensor, Tensor]:
-    images, labels = (read_idx(_find(folder, name)) for name in _FILES[part])
+    images, labels = (read_idx(find(folder, name, "the four idx files")) for name in _FILES[part])
     if images.shape[1:] != (28, 28) or labels.shape != images.shape[:1]:
         raise InputError(f"{folder}: the {part} images {images.shape} and labels {labels.shape} do not pair up")
     inputs = torch.from_numpy(images.astype(np.float32) / 255).unsqueeze(1)
     return inputs, torch.from_numpy(labels.astype(np.int64))
-
-
-def _find(folder: Path, name: str) -> Path:
-    for candidate in (folder / name, folder / f"{name}.gz"):
-        if candidate.is_file():
-            return candidate
-    raise InputError(f"{folder} lacks {name} (or {name}.gz); give the folder of the four idx files with --data DIR")
-
-
-def _read(path: Path) -> bytes:
-    try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if path.suffix == ".gz" else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"cannot read {path}: {error}; get the original file again") from None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sized
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, default_collate
 
 from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError
@@ -16,6 +16,19 @@ from discreet.data.augmented import Augmented, Transform
 from discreet.data.groups import Groups
 
 _CHECKED_AT_ONCE = 4096
+
+
+@runtime_checkable
+class Gathering(Protocol):
+    """A data set that fetches many rows at once, and of which some may be taken."""
+
+    def gather(self, indices: IntArray) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of these rows, stacked along axis 0."""
+        ...
+
+    def taken(self, chosen: IntArray) -> Dataset[Any]:
+        """A data set of these rows."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +59,8 @@ class PrivateData:
         if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
             rows = torch.from_numpy(indices)
             inputs, targets = (tensor[rows] for tensor in self.dataset.tensors)
+        elif isinstance(self.dataset, Gathering):
+            inputs, targets = self.dataset.gather(indices)
         else:
             pairs = default_collate([self.dataset[int(i)] for i in indices])
             if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
@@ -54,6 +69,15 @@ class PrivateData:
         if not isinstance(inputs, Tensor) or not isinstance(targets, Tensor):
             raise InputError("inputs and targets must be tensors (or numbers and arrays that become tensors)")
         return inputs, targets
+
+    def only(self, rows: IntArray) -> PrivateData:
+        """These rows, each a unit by itself; inputs go through the same transform."""
+        if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
+            index = torch.from_numpy(rows)
+            return replace(self, dataset=TensorDataset(*(one[index] for one in self.dataset.tensors)), groups=None)
+        if isinstance(self.dataset, Gathering):
+            return replace(self, dataset=self.dataset.taken(rows), groups=None)
+        return replace(self, dataset=Subset(self.dataset, rows.tolist()), groups=None)
 
     def check(self, classes: int | None, at_most: int) -> None:
         """`check_size` and `check_rows` for all of it."""
@@ -98,6 +122,8 @@ def as_private(data: object) -> PrivateData:
 
     A loader decides which examples form a batch, and the guarantee rests on the plan's own sampler doing that.
     """
+    if isinstance(data, PrivateData):
+        return data
     if isinstance(data, Augmented):
         return replace(as_private(data.data), transform=data.transform, views=data.views)
     if isinstance(data, DataLoader):

@@ -18,6 +18,7 @@ from discreet.plan.holdout import Holdout
 from discreet.plan.line_search import LineSearch
 from discreet.plan.mean_noise import mean_noise, mean_noises
 from discreet.plan.metrics import Metric
+from discreet.plan.parts import PartsSearch
 from discreet.plan.plan import NoisePhase, Plan
 from discreet.plan.policies import BatchByProgress, Constant, Custom, NoiseByProgress, ValidationDecay
 from discreet.plan.sampling import (
@@ -54,6 +55,7 @@ __all__ = [
     "NoSampling",
     "NoiseByProgress",
     "NoisePhase",
+    "PartsSearch",
     "PerLayerClipping",
     "Phase",
     "Plan",

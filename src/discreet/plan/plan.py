@@ -13,7 +13,7 @@ from discreet.accounting.account import Method, parse
 from discreet.accounting.odometers import Odometer
 from discreet.accounting.pld.bounds import default_tolerance
 from discreet.accounting.schedules import Schedule
-from discreet.accounting.tradeoff import TradeOff, trade_off
+from discreet.accounting.tradeoff import TradeOff
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
@@ -27,7 +27,7 @@ from discreet.plan.holdout import Holdout, as_holdout
 from discreet.plan.metrics import Metric, check_metrics, units_of
 from discreet.plan.reading import Reading, as_reading, check_reading
 from discreet.plan.sampling import Count, Draw, PoissonSampling, Sampling
-from discreet.plan.search import Search
+from discreet.plan.searches import AnySearch
 from discreet.plan.slack import covers, reserve_for
 from discreet.plan.validation import Frozen, explain, fingerprint
 from discreet.sampling import OVERFLOW, Sampler
@@ -80,7 +80,7 @@ class Plan(Frozen):
     before: Before = ()
     holdout: Holdout | None = None
     odometer: Reading | None = None
-    search: Search | None = None
+    search: AnySearch | None = None
     delta: Delta
     block: Count = 50
     initial_state: str | None = None
@@ -284,12 +284,9 @@ class Plan(Frozen):
         return pricing.first_guarantee(self, count, delta, method, tolerance)
 
     def trade_off(self) -> TradeOff:
-        """The trade-off function of the whole plan, loosened by what `guarantee` sets aside for large batches.
-
-        With a holdout, that of both parts together, which is more than any unit is in.
-        """
+        """The trade-off function of the whole plan, loosened by what `guarantee` sets aside for large batches."""
         overflow = self.steps * OVERFLOW if self.sampling.OVERFLOWS else 0.0
-        return trade_off(self.event(), self.adjacency).loosened(overflow)
+        return pricing.trade_off_of(self).loosened(overflow)
 
     def calibrate(self, epsilon: float, delta: float | None = None) -> Plan:
         """A new plan whose noise is scaled to the smallest that meets (epsilon, delta), on the safe side.

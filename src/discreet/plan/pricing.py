@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from discreet.accounting.account import Method, guarantee
 from discreet.accounting.calibrate import calibrate_noise
+from discreet.accounting.tradeoff import TradeOff, from_pairs, trade_off
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
-from discreet.core.events import Event, Selection
+from discreet.core.events import Compose, Event
 from discreet.core.guarantee import Guarantee
 from discreet.plan import order
 from discreet.plan.metrics import Part
-from discreet.plan.search import within
 from discreet.plan.slack import SET_ASIDE
 
 if TYPE_CHECKING:
@@ -33,14 +34,20 @@ def parts_of(plan: Plan) -> tuple[tuple[Part, ...], ...]:
     return ("training",), ("holdout",)
 
 
+def apart(plan: Plan, trial: Event) -> tuple[Event, ...]:
+    """What a plan releases of which one run releases `trial`, by the parts of the data of which a unit is in one."""
+    return (trial,) if plan.search is None else plan.search.events(trial)
+
+
 def searched(plan: Plan, trial: Event) -> Event:
-    """What a plan releases of which one run releases `trial`: the same, or the best of a search over such runs."""
-    return trial if plan.search is None else Selection(trial, plan.search.trials)
+    """The same as one event: where there are several parts, more than any unit is in."""
+    found = apart(plan, trial)
+    return found[0] if len(found) == 1 else Compose(found)
 
 
 def runs(plan: Plan) -> int:
-    """How many runs a plan is, on average, rounded up."""
-    return 1 if plan.search is None else math.ceil(plan.search.trials.mean)
+    """How many runs of a plan a unit may take part in, on average, rounded up."""
+    return 1 if plan.search is None else plan.search.runs
 
 
 def first_guarantee(
@@ -51,12 +58,27 @@ def first_guarantee(
     Of a search: if each trial stopped after so many steps. Nothing is known of it from below.
     """
     found = [
-        _priced(searched(plan, order.first_steps(plan, count, parts)), delta, plan.adjacency, method, tolerance)
+        _priced(event, delta, plan.adjacency, method, tolerance)
         for parts in parts_of(plan)
+        for event in apart(plan, order.first_steps(plan, count, parts))
     ]
-    known = [part.lower for part in found if part.lower is not None and plan.search is None]
     worst = max(found, key=lambda part: part.epsilon)
+    if plan.search is not None:
+        return replace(worst, lower=None, method=plan.search.THEOREM or worst.method)
+    known = [part.lower for part in found if part.lower is not None]
     return replace(worst, lower=max(known) if len(known) == len(found) else None)
+
+
+def trade_off_of(plan: Plan) -> TradeOff:
+    """The trade-off function of all steps; of a search over parts of the data, the worst of any part's.
+
+    With a holdout, that of both parts together, which is more than any unit is in.
+    """
+    curves = [trade_off(event, plan.adjacency) for event in apart(plan, plan.first_steps(plan.charges))]
+    if len(curves) == 1:
+        return curves[0]
+    epsilons = np.unique(np.abs(np.concatenate([curve.lines[0] for curve in curves])))
+    return from_pairs(epsilons, np.max([curve.delta(epsilons) for curve in curves], axis=0))
 
 
 _priced = lru_cache(maxsize=64)(guarantee)
@@ -67,7 +89,7 @@ def calibrated(plan: Plan, epsilon: float) -> Plan:
     """The plan with its steps' noise scaled to the smallest that meets (epsilon, plan.delta)."""
     if plan.search is not None:
         alone = plan.model_copy(update={"search": None})
-        return within(lambda one_run: calibrated(alone, one_run), plan.search, epsilon)
+        return plan.search.within(lambda one_run: calibrated(alone, one_run), epsilon)
     delta, parts = plan.delta * (1 - 2 * SET_ASIDE), parts_of(plan)
     target = epsilon / (CONFIRMABLE * (1 + 2.0**-50))
     for part in parts:

@@ -7,15 +7,15 @@ else, they cost less than all of them would (Liu and Talwar 2019; Papernot and S
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator
+from pydantic import Field, PlainSerializer, PlainValidator
 
 from discreet.core import checks
 from discreet.core.errors import InputError
+from discreet.core.events import Event, Selection
 from discreet.core.trials import (
     NegativeBinomialTrials,
     PoissonTrials,
@@ -24,17 +24,13 @@ from discreet.core.trials import (
     trials_to_json,
     with_mean,
 )
-from discreet.plan.clipping import FlatClipping
-from discreet.plan.validation import Frozen
+from discreet.plan.candidates import Candidates, grid_of
 
 if TYPE_CHECKING:
     from discreet.plan.plan import Plan
 
 LAWS = ("geometric", "logarithmic", "poisson")
 """Laws of the number of trials by name: shape 1 and 0 of the truncated negative binomial one, and Poisson's."""
-
-CLIP_NORM = "clip_norm"
-"""The one setting that is the plan's: the noise is relative to it, so that it costs nothing to vary it."""
 
 _CLOSE_ENOUGH = 2e-3
 _ROUNDS = 24
@@ -59,68 +55,39 @@ def _decoded(value: object) -> Trials:
     return found
 
 
-def _frozen(value: object) -> object:
-    if isinstance(value, list | tuple):
-        return tuple(_frozen(one) for one in value)
-    if not isinstance(value, bool | int | float | str | None):
-        raise ValueError(f"a value of a setting must be a number, text or a list of these, not {value!r:.80}")
-    return value
-
-
-class Setting(Frozen):
-    """A setting by name, and the values that trials draw from."""
-
-    name: Annotated[str, Field(min_length=1)]
-    values: Annotated[tuple[Any, ...], Field(min_length=1), BeforeValidator(_frozen)]
-
-
-class Search(Frozen):
+class Search(Candidates):
     """The best of K trials by `score`, K secret with the law `trials`; each trial has settings at random from `grid`.
 
     `score` is a metric on public validation data (`validation_accuracy`) or one that every trial buys
-    (`holdout_accuracy`), and then pays for. One named loss is better when it is lower. `initial_states` are digests of
-    the public states that the candidates start from, in order; they are set when the search is assembled.
+    (`holdout_accuracy`), and then pays for. One named loss is better when it is lower.
     """
 
     kind: Literal["random_stopping"] = "random_stopping"
     trials: Annotated[Trials, PlainValidator(_decoded), PlainSerializer(trials_to_json)]
     score: Annotated[str, Field(min_length=1)]
-    grid: Annotated[tuple[Setting, ...], Field(min_length=1)]
-    initial_states: tuple[str, ...] = ()
 
     @classmethod
     def make(
         cls, grid: Mapping[str, Sequence[Any]], trials: float | Trials, *, score: str, law_of_trials: str = "geometric"
     ) -> Search:
         """A search over all combinations of the values in `grid`; `trials` is a law, or the mean of the named one."""
-        if not grid or any(isinstance(values, str) or len(values) < 1 for values in grid.values()):
-            raise InputError("the grid of a search needs at least one setting, and each a list of at least one value")
         found = trials if isinstance(trials, NegativeBinomialTrials | PoissonTrials) else law(law_of_trials, trials)
-        settings = tuple(Setting(name=name, values=tuple(values)) for name, values in grid.items())
-        return cls(trials=found, score=score, grid=settings)
+        return cls(trials=found, score=score, grid=grid_of(grid))
 
     @property
-    def candidates(self) -> list[dict[str, Any]]:
-        """What trials draw from, each combination equally likely."""
-        names = [setting.name for setting in self.grid]
-        return [dict(zip(names, values, strict=True)) for values in itertools.product(*(s.values for s in self.grid))]
+    def runs(self) -> int:
+        """How many runs a unit may take part in, on average, rounded up."""
+        return math.ceil(self.trials.mean)
 
     def check(self, plan: Plan) -> None:
         """Refuse what no theorem here covers, and settings that are not what they seem."""
-        names = [setting.name for setting in self.grid]
-        if len(set(names)) < len(names):
-            raise InputError(f"a setting is in the grid twice: {', '.join(names)}")
-        if plan.odometer is not None:
-            raise InputError("an odometer reads one run, and a search releases the best of several; leave it out")
-        if plan.before:
-            raise InputError("a search cannot begin with queries of its own (before); answer them in a run by itself")
+        super().check(plan)
         if not self.score.startswith("validation_") and self.score not in {m.name for m in plan.metrics}:
             raise InputError(f"the score is {self.score}, which the plan does not buy; add it to metrics")
-        norms = next((setting.values for setting in self.grid if setting.name == CLIP_NORM), ())
-        if norms and not isinstance(plan.clipping, FlatClipping):
-            raise InputError(f"clip_norm is a setting of flat clipping, and the plan clips {plan.clipping.kind}")
-        for norm in norms:
-            checks.positive(CLIP_NORM, norm)
+
+    def events(self, trial: Event) -> tuple[Event, ...]:
+        """What is released if one run releases `trial`: the best of them."""
+        return (Selection(trial, self.trials),)
 
     def over(self, plan: Plan) -> Plan:
         """The plan of the search over runs of `plan`."""
@@ -128,12 +95,9 @@ class Search(Frozen):
         self.check(found)
         return found
 
-    def one_trial(self, plan: Plan, settings: Mapping[str, Any]) -> Plan:
-        """The plan of a single trial with these settings, as if there were no search."""
-        alone = plan.model_copy(update={"search": None})
-        if CLIP_NORM not in settings:
-            return alone
-        return alone.model_copy(update={"clipping": FlatClipping(norm=settings[CLIP_NORM])})
+    def within(self, plan_of: Callable[[float], Plan], epsilon: float) -> Plan:
+        """The search over `plan_of(e)`, a run that costs e, with about the largest e for which it costs `epsilon`."""
+        return within(plan_of, self, epsilon)
 
 
 def within(plan_of: Callable[[float], Plan], search: Search, epsilon: float) -> Plan:

@@ -4,11 +4,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from discreet.publication.folder import publish
+    from discreet.publication.model_spec import ModelSpec
     from discreet.publication.verifier import Check, Verification, verify
 
-__all__ = ["Check", "Verification", "publish", "verify"]
+__all__ = ["Check", "ModelSpec", "Verification", "publish", "verify"]
 
-_HOMES = {"publish": "folder", "Check": "verifier", "Verification": "verifier", "verify": "verifier"}
+_HOMES = {
+    "publish": "folder",
+    "ModelSpec": "model_spec",
+    "Check": "verifier",
+    "Verification": "verifier",
+    "verify": "verifier",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,8 @@ from discreet.publication.planned import Runs, merged, places, planned, stated, 
 
 _FIELDS = {"kind", "noise", "every", "bound", "rows", "rate"}
 _QUERIES = {"accuracy": "centred_bit", "loss": "loss", "size": "count"}
-_NO_HOLDOUT = ("fixed_size", "shuffle")
+SIZE_IS_PUBLIC = ("fixed_size", "shuffle")
+"""Samplers that need the number of rows to train on."""
 
 BEFORE = "before"
 """Where a metric has a name, queries before the first step have this."""
@@ -44,7 +45,7 @@ def metrics_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
     held, share = any(metric["rows"] == "holdout" for metric in found), _share(plan)
     if held != (share is not None):
         raise InputError("rows are held out exactly where a metric is on held-out rows")
-    if held and plan["sampling"]["kind"] in _NO_HOLDOUT:
+    if held and plan["sampling"]["kind"] in SIZE_IS_PUBLIC:
         raise InputError(f"{plan['sampling']['kind']} sampling needs to know how many rows it draws from")
     return found
 

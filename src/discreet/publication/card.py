@@ -26,6 +26,8 @@ THEOREMS: Mapping[str, str] = {
     "rdp": "Rényi differential privacy of sampled Gaussian noise, converted to epsilon and delta",
     "pld-profile": "Privacy profile of one run, from its privacy-loss distribution rounded upwards, carried over to "
     "the best of a secret number of runs",
+    "disjoint-parts": "Disjoint parts of the data, of which a unit is in one: the dearer of one run, by its "
+    "privacy-loss distribution rounded upwards, and one choice, by the exact profile of a release of bounded range",
     "gaussian": "Exact profile of the Gaussian mechanism; steps compose exactly",
     "rdp-curve-filter": "Privacy filter in Rényi differential privacy at several orders: its limits were fixed before "
     "the run and hold whatever was chosen on the way",

@@ -9,21 +9,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from torch import nn
+from torch import Tensor, nn
 
 from discreet.clipping.admission import private_names
 from discreet.core import assumptions
 from discreet.core.errors import PrivacyViolation
 from discreet.core.event_json import from_json, to_json
-from discreet.core.events import Compose, Repeat, flatten
+from discreet.core.events import Compose, Event, Repeat, flatten
 from discreet.core.guarantee import Guarantee
 from discreet.ledger import Entry, public_record, record_digest
 from discreet.mechanism import GRID_BITS
 from discreet.plan import AdaptivePlan, Plan
 from discreet.publication.ex_post import as_section
+from discreet.publication.files import FORMAT
 from discreet.publication.sensitivity import sensitivity_record
-
-FORMAT = "discreet-certificate/1"
 
 SYSTEM_RANDOMNESS = "system"
 
@@ -90,6 +89,8 @@ class TrainedRun(Protocol):
     def bought(self) -> Sequence[BoughtMetric]: ...
     @property
     def winner(self) -> Mapping[str, Any] | None: ...
+    @property
+    def released(self) -> Mapping[str, Tensor]: ...
 
 
 def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) -> dict[str, Any]:
@@ -111,7 +112,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
     plan, record = trained.plan, public_record(trained.entries)
     run = _one_run(plan, trained)
     steps = charged(trained.entries) if isinstance(run, AdaptivePlan) else run.event()
-    events = charged(trained.entries) if run is not plan else steps
+    events = steps if run is plan else searched(trained.entries)
     return {
         "format": FORMAT,
         "claim": _claim(guarantee, whole=trained.charged_steps == plan.charges),
@@ -122,7 +123,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         "charged_steps": trained.charged_steps,
         "ex_post": _ex_post(plan, trained),
         "search": _search(run, trained),
-        "ledger": {"entries": record, "digest": record_digest(record)},
+        "ledger": {"entries": record, "digest": record_digest(record), "head": _head(trained.entries)},
         "mechanism": {
             "sampler": plan.sampling.kind,
             "engine": mechanism.engine,
@@ -152,6 +153,11 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
     }
 
 
+def _head(entries: Sequence[Entry]) -> dict[str, Any]:
+    """Where the ledger's chain stood after the last entry of the run: it seals everything charged before."""
+    return {"number": entries[-1].number, "seal": entries[-1].hash}
+
+
 def _claim(guarantee: Guarantee, *, whole: bool) -> dict[str, Any]:
     return {
         "kind": guarantee.kind,
@@ -175,7 +181,7 @@ def _of_run(plan: Plan | AdaptivePlan) -> tuple[str, ...]:
         metrics=bool(plan.metrics),
         holdout=plan.holdout is not None,
         odometer=plan.odometer is not None,
-        search=isinstance(plan, Plan) and plan.search is not None,
+        search=plan.search.kind if isinstance(plan, Plan) and plan.search is not None else "",
         before=bool(plan.before),
     )
 
@@ -208,6 +214,12 @@ def _ex_post(plan: Plan | AdaptivePlan, trained: TrainedRun) -> dict[str, Any] |
 
 def _bought(one: BoughtMetric) -> dict[str, Any]:
     return {"step": one.step, "metric": one.metric, "value": one.value, "standard_deviation": one.deviation}
+
+
+def searched(entries: Sequence[Entry]) -> Event:
+    """The search that was reserved, whole."""
+    (reserved,) = (from_json(entry.content) for entry in entries if entry.kind == "reservation")
+    return reserved
 
 
 def charged(entries: Sequence[Entry]) -> Compose:

@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 
 import yaml
 from safetensors.torch import save
+from torch import Tensor
 
 from discreet.clipping.state import check_unchanged, state_digests
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.guarantee import Guarantee
+from discreet.publication.canonical import digest
 from discreet.publication.card import model_card
 from discreet.publication.certificate import TrainedRun, certificate
+from discreet.publication.model_spec import ModelSpec, of_module
+from discreet.publication.released import FILE, section
 from discreet.publication.report import report_page
 from discreet.randomness import destroy_key
 
 
-def publish(trained: TrainedRun, folder: str | Path) -> Guarantee:
+def publish(trained: TrainedRun, folder: str | Path, spec: ModelSpec | None = None) -> Guarantee:
     """Write the model with its proof to a new `folder` and return the certified guarantee.
+
+    `spec` says how to build the model again; without it only the name of its class is noted.
 
     | file              | content |
     |-------------------|---------|
     | model.safetensors | the state dictionary |
+    | model.json        | how to build the model, and what its inputs go through first |
+    | released.safetensors | what inputs go through first, if queries before the first step released it |
     | certificate.json  | the claim and all that recomputes it |
     | plan.yaml         | the plan |
     | report.html       | the same for people, one self-contained page |
     | README.md         | model card |
+    | verify.py         | a verifier in one file, for a reviewer who installs nothing |
 
     Before anything is written, every tensor that is not a private parameter is compared with its declared
     initial value. The folder appears complete or not at all; afterwards the key of the noise and the
@@ -42,23 +52,36 @@ def publish(trained: TrainedRun, folder: str | Path) -> Guarantee:
     if state_digests(trained.model) != trained.final:
         raise PrivacyViolation("the model was changed after training; publish what training returned, as it was")
     guarantee = trained.plan.guarantee()
-    model = save({name: tensor.detach().cpu().clone() for name, tensor in trained.model.state_dict().items()})
-    facts = certificate(trained, guarantee, hashlib.sha256(model).hexdigest())
+    model = _tensors(trained.model.state_dict())
+    facts = certificate(trained, guarantee, digest(model))
+    released = _tensors(trained.released) if trained.released else b""
+    if released:
+        facts["released"] = section(released, facts["plan"])
     pages = {
         "report.html": report_page(facts, trained.plan).encode(),
         "README.md": model_card(facts).encode(),
     }
-    facts["pages"] = {name: hashlib.sha256(page).hexdigest() for name, page in pages.items()}
+    described = {
+        "model.json": (spec or of_module(trained.model)).to_json().encode(),
+        "plan.yaml": yaml.safe_dump(facts["plan"], sort_keys=False).encode(),
+        "verify.py": resources.files("discreet.publication.reviewer").joinpath("verify.py").read_bytes(),
+        **pages,
+    }
+    facts["files"] = {name: digest(content) for name, content in described.items()}
     files = {
         "model.safetensors": model,
         "certificate.json": (json.dumps(facts, indent=2) + "\n").encode(),
-        "plan.yaml": yaml.safe_dump(facts["plan"], sort_keys=False).encode(),
-        **pages,
+        **described,
+        **({FILE: released} if released else {}),
     }
     _write_together(files, target)
     for secret in trained.secrets:
         _destroy(secret)
     return guarantee
+
+
+def _tensors(named: Mapping[str, Tensor]) -> bytes:
+    return save({name: tensor.detach().cpu().clone() for name, tensor in named.items()})
 
 
 def _destroy(secret: Path) -> None:

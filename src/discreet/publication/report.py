@@ -23,7 +23,7 @@ from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, NotProved
 from discreet.core.event_json import from_json, to_json
 from discreet.core.events import BoundedRange, Event, Gaussian, flatten, steps_of, tally
-from discreet.plan import AdaptivePlan, Plan
+from discreet.plan import AdaptivePlan, PartsSearch, Plan
 from discreet.publication import figures
 from discreet.publication.card import (
     THEOREMS,
@@ -154,6 +154,8 @@ def epsilon_curve(facts: dict[str, Any], plan: Plan) -> list[Prefix]:
 
 def charts(facts: dict[str, Any], plan: Plan) -> dict[str, Any]:
     """The figures of a fixed plan and the points of the first one, for the template."""
+    if isinstance(plan.search, PartsSearch):  # of a run: the choice costs the same whatever the steps
+        plan = plan.model_copy(update={"search": None})
     claim, curve = facts["claim"], epsilon_curve(facts, plan)
     charged = facts["charged_steps"]
     return {

@@ -1,7 +1,8 @@
 """What a certificate says of a search for settings, checked without the code that trains.
 
-What is charged and claimed is the best of a secret number of runs, as one event. What was released of it is one run,
-the winner's; `one_run` is the certificate as it would be of that run alone, for whatever is about a single run.
+What is charged and claimed is a search, as one event; its kind says what that is (`stopping`, `by_parts`). What was
+released of it is one run, the winner's; `one_run` is the certificate as it would be of that run alone, for whatever is
+about a single run.
 """
 
 from __future__ import annotations
@@ -10,30 +11,53 @@ import itertools
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
-from discreet.core.trials import most, trials_from_json
-from discreet.publication import bought
+from discreet.publication import bought, by_parts, stopping
 from discreet.publication.fixed import together
 from discreet.publication.planned import Runs, stated, steps_in
-from discreet.publication.recompute import decide
-from discreet.publication.recompute.search import decide_search
+from discreet.publication.recompute import Decision, decide
 
-METHOD = "pld-profile"
-"""The theorem of the claim."""
 
-_FIELDS = {"kind", "trials", "score", "grid", "initial_states"}
+class _Kind(Protocol):
+    """What is known of a kind of search: a module."""
+
+    METHOD: str
+    FIELDS: set[str]
+
+    def fault(self, plan: Mapping[str, Any]) -> str | None: ...
+    def event(self, search: Mapping[str, Any], run: dict[str, Any]) -> dict[str, Any]: ...
+    def decisions(
+        self, plan: dict[str, Any], claim: Mapping[str, Any], runs: list[dict[str, Any]]
+    ) -> list[Decision]: ...
+    def words(self, search: Mapping[str, Any]) -> dict[str, Any]: ...
+
+
 _SECTION = {"winner", "epsilon_of_one_run"}
-PUBLIC = "validation_"
-"""How scores begin that are computed on public data only."""
+
+_KINDS: dict[str, _Kind] = {"random_stopping": stopping, "parts": by_parts}
 
 _CLIP_NORM = "clip_norm"
-_SELDOM = 0.01
 
 
 def is_search(facts: Mapping[str, Any]) -> bool:
     """Whether what is claimed is the best of several runs."""
     return facts["plan"].get("search") is not None
+
+
+def kind(facts: Mapping[str, Any]) -> str:
+    """The kind of the search; "" where there is none. `ValueError` if it is not known here."""
+    if not is_search(facts):
+        return ""
+    name = facts["plan"]["search"]["kind"]
+    if name not in _KINDS:
+        raise ValueError("the search is of a kind that is not known here")
+    return str(name)
+
+
+def method(facts: Mapping[str, Any]) -> str:
+    """The theorem that a claim about this search names."""
+    return _KINDS[kind(facts)].METHOD
 
 
 def one_run(facts: dict[str, Any]) -> dict[str, Any]:
@@ -61,8 +85,10 @@ def check_search(facts: dict[str, Any]) -> tuple[bool, str]:
     if not is_search(facts):
         return section is None, "no search" if section is None else "a search is described that the plan does not have"
     search = plan["search"]
-    if set(search) != _FIELDS or search["kind"] != "random_stopping" or not isinstance(section, dict):
+    if search["kind"] not in _KINDS or not isinstance(section, dict):
         return False, "the search is of a kind that is not known here, or not described"
+    if set(search) != _KINDS[search["kind"]].FIELDS:
+        return False, "the search has other fields than a search of its kind"
     if set(section) != _SECTION:
         return False, f"the section on the search needs exactly the fields {sorted(_SECTION)}"
     names = [setting["name"] for setting in search["grid"]]
@@ -73,9 +99,9 @@ def check_search(facts: dict[str, Any]) -> tuple[bool, str]:
         return False, "the settings of the winner are not among the candidates"
     if _CLIP_NORM in names and plan["clipping"]["kind"] != "flat":
         return False, "the clip norm of the winner is not that of the plan's way to clip"
-    known = {bought.name_of(metric) for metric in bought.metrics_of(plan)}
-    if not search["score"].startswith(PUBLIC) and search["score"] not in known:
-        return False, f"the score {search['score'][:80]!r} is on private rows and was not paid for"
+    wrong = _KINDS[search["kind"]].fault(plan)
+    if wrong is not None:
+        return False, wrong
     if plan.get("before"):
         return False, "queries before the first step are not part of a search"
     alone = section["epsilon_of_one_run"]
@@ -89,17 +115,15 @@ def check_search(facts: dict[str, Any]) -> tuple[bool, str]:
 
 
 def check_events(facts: dict[str, Any]) -> tuple[bool, str]:
-    """What is claimed is one search, over runs of the plan, with the plan's law of their number."""
+    """What is claimed is one search as the plan says, over runs of the plan."""
     plan, runs = facts["plan"], bought.all_events(facts["plan"])
     found = stated(facts["events"])
-    (search, count) = found[0] if len(found) == 1 else ({}, 0)
-    if count != 1 or set(search) != {"event", "of", "trials"} or search["event"] != "selection":
+    if len(found) != 1 or found[0][1] != 1:
         return False, "the events are not one search"
-    if _canonical(search["trials"]) != _canonical(plan["search"]["trials"]):
-        return False, "the number of runs has another law than the plan says"
-    if not _same(stated(search["of"]), runs):
-        return False, "the search is not over runs of the plan"
-    return True, f"the best of a secret number of runs, each of {steps_in(runs)} steps"
+    expected = _KINDS[kind(facts)].event(plan["search"], _composed(runs))
+    if not _same(found, [(expected, 1)]):
+        return False, "the search is not that of the plan, over runs of the plan"
+    return True, f"a search over runs of {steps_in(runs)} steps"
 
 
 def check_charge(facts: dict[str, Any]) -> tuple[bool, str]:
@@ -114,16 +138,12 @@ def check_charge(facts: dict[str, Any]) -> tuple[bool, str]:
 
 
 def check_epsilon(facts: dict[str, Any]) -> tuple[bool, str]:
-    """Epsilon of the best of K runs, where a change of one unit touches either part of the data."""
+    """Epsilon of the search, where a change of one unit touches any part of the data."""
     claim, plan = facts["claim"], facts["plan"]
     if claim["lower"] is not None:
         return False, "nothing is known of a search from below"
     runs = bought.parts(plan, _composed(bought.all_events(plan)))
-    decisions = [
-        decide_search(run, plan["search"]["trials"], claim["delta"], claim["adjacency"], claim["epsilon"])
-        for run in runs
-    ]
-    return together(decisions)
+    return together(_KINDS[kind(facts)].decisions(plan, claim, runs))
 
 
 def described(facts: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -131,16 +151,12 @@ def described(facts: Mapping[str, Any]) -> dict[str, Any] | None:
     if not is_search(facts):
         return None
     search, section = facts["plan"]["search"], facts["search"]
-    law = trials_from_json(search["trials"])
     alone = section["epsilon_of_one_run"]
-    return {
-        "mean": law.mean,
-        "most": most(law, _SELDOM),
+    return _KINDS[kind(facts)].words(search) | {
+        "kind": kind(facts),
         "candidates": len(_candidates(search)),
         "grid": [{"name": s["name"], "values": [_shown(v) for v in s["values"]]} for s in search["grid"]],
         "winner": ", ".join(f"{name} = {_shown(value)}" for name, value in section["winner"].items()),
-        "score": search["score"].replace("_", " "),
-        "public": search["score"].startswith(PUBLIC),
         "alone": alone,
         "cost": facts["claim"]["epsilon"] - alone,
     }

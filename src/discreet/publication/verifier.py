@@ -20,24 +20,23 @@ import yaml
 
 from discreet.core import assumptions
 from discreet.core.adjacency import Unit
-from discreet.core.errors import DiscreetError, InputError
+from discreet.core.errors import DiscreetError
 from discreet.publication import before, bought, chosen, ex_post, fixed, searched
 from discreet.publication.clipped import check_clipping
+from discreet.publication.files import FILES, check_certificate, check_files, check_model, read, read_certificate
 from discreet.publication.planned import Runs, begins_with, merged, stated, steps_in
+from discreet.publication.released import check_released
+from discreet.publication.signature import check_signature, public_key
 from discreet.publication.tensorfile import tensor_digests, tensor_sizes
 from discreet.randomness import NOISE_SAMPLERS
-
-FORMAT = "discreet-certificate/1"
 
 _GRID_BITS = range(20, 51)
 """How many bits the grid may lie below the noise: rounding is nothing beside it, and no sum leaves 64-bit integers."""
 
+Question = Callable[[dict[str, Any], Path], tuple[bool, str]]
+
 METHODS = ("pld", "rdp", "gaussian")
 """Names of theorems; what only estimates has another name."""
-
-PAGES = ("report.html", "README.md")
-
-FILES = ("certificate.json", "model.safetensors", "plan.yaml", *PAGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,38 +66,47 @@ class Verification:
         return {"accepted": self.accepted, "summary": self.summary, "checks": checks}
 
 
-def verify(folder: str | Path) -> Verification:
-    """Check a published folder. Unreadable files are an `InputError`; a claim that fails is a failed check."""
+def verify(folder: str | Path, key: str | None = None, *, signed: bool = True) -> Verification:
+    """Check a published folder. Unreadable files are an `InputError`; a claim that fails is a failed check.
+
+    `key`: whose signature it must have, as 64 hexadecimal digits or the path of a .pub file. Without it a signature
+    need not be there, but one that is there must be good (unless `signed` is false: then it is not looked at).
+    """
     folder = Path(folder)
     for name in FILES:
-        _read(folder / name)
+        read(folder / name)
+    wanted = None if key is None else public_key(key)
     facts = read_certificate(folder)
     checks = []
-    for name, question in _QUESTIONS:
-        try:
-            checks.append(Check(name, *question(facts, folder)))
-        except (
-            DiscreetError,
-            LookupError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            ArithmeticError,
-            RecursionError,
-        ) as error:
-            checks.append(Check(name, False, f"cannot be followed here: {type(error).__name__} {error}"))
+    for name, question in (*_QUESTIONS, ("signature", lambda _, where: check_signature(where, wanted))):
+        if signed or name != "signature":
+            checks.append(_answered(name, question, facts, folder))
     accepted = all(check.passed for check in checks)
     return Verification(tuple(checks), _summary(facts, accepted))
 
 
-def _format(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
-    return facts.get("format") == FORMAT, f"format {facts.get('format')!r}"
+def _answered(name: str, question: Question, facts: dict[str, Any], folder: Path) -> Check:
+    """The answer to one question; what cannot be answered fails."""
+    try:
+        return Check(name, *question(facts, folder))
+    except (
+        DiscreetError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
+        return Check(name, False, f"cannot be followed here: {type(error).__name__} {error}")
 
 
 def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     claim = facts["claim"]
     adaptive = chosen.is_adaptive(facts)
-    methods = (chosen.method(facts),) if adaptive else (searched.METHOD,) if searched.is_search(facts) else METHODS
+    methods = (
+        (chosen.method(facts),) if adaptive else (searched.method(facts),) if searched.is_search(facts) else METHODS
+    )
     proved = claim["kind"] == "guarantee" and claim["method"] in methods
     rows = facts["plan"].get("rows_per_unit", 1)
     known = claim["unit"] in set(Unit) and type(rows) is int and rows >= 1
@@ -121,7 +129,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
             holdout=facts["plan"].get("holdout") is not None,
             odometer=facts["plan"].get("odometer") is not None,
             before=bool(before.queries_of(facts["plan"])),
-            search=searched.is_search(facts),
+            search=searched.kind(facts),
         ),
         *assumptions.clipping(facts["plan"]["clipping"]["kind"], mechanism["float_bits"]),
         *assumptions.choices(chosen.searches(facts["plan"]), mechanism["float_bits"]),
@@ -133,25 +141,9 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     )
 
 
-def _pages(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
-    """What people read is what was written with the certificate."""
-    for name in PAGES:
-        if hashlib.sha256(_read(folder / name)).hexdigest() != facts["pages"][name]:
-            return False, f"{name} was changed after publishing"
-    return True, "report.html and README.md are as published"
-
-
-def _model(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
-    digest = hashlib.sha256(_read(folder / "model.safetensors")).hexdigest()
-    stated = facts["model"]["sha256"]
-    return digest == stated, "model.safetensors has the certified SHA-256" if digest == stated else (
-        f"model.safetensors has SHA-256 {digest}, the certificate says {stated}"
-    )
-
-
 def _public_tensors(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
     """Everything in the model but the private parameters is as declared before training."""
-    found, facts = tensor_digests(_read(folder / "model.safetensors")), searched.one_run(facts)
+    found, facts = tensor_digests(read(folder / "model.safetensors")), searched.one_run(facts)
     initial, private = facts["model"]["initial"], set(facts["model"]["private"])
     if set(found) != set(initial):
         return False, f"tensors {sorted(set(found) ^ set(initial))} are in only one of model and certificate"
@@ -170,7 +162,7 @@ def _plan(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
     if facts["plan_fingerprint"] != "sha256:" + hashlib.sha256(canonical.encode()).hexdigest():
         return False, "the fingerprint is not that of the plan"
     try:
-        published = yaml.safe_load(_read(folder / "plan.yaml"))
+        published = yaml.safe_load(read(folder / "plan.yaml"))
     except yaml.YAMLError:
         return False, "plan.yaml is not valid YAML"
     if published != plan:
@@ -198,7 +190,7 @@ def _events(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 
 def _clipping(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
     """Multipliers are relative to a sensitivity: the stated one is that of the plan's clipping and of this model."""
-    content = _read(folder / "model.safetensors")
+    content = read(folder / "model.safetensors")
     return check_clipping(searched.one_run(facts), tensor_sizes(content), tensor_digests(content))
 
 
@@ -268,12 +260,13 @@ def _ex_post(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     return ex_post.check_ex_post(facts, {"event": "compose", "of": blocks})
 
 
-_QUESTIONS: tuple[tuple[str, Callable[[dict[str, Any], Path], tuple[bool, str]]], ...] = (
-    ("certificate", _format),
+_QUESTIONS: tuple[tuple[str, Question], ...] = (
+    ("certificate", check_certificate),
     ("claim", _kind),
     ("mechanism", _mechanism),
-    ("model", _model),
-    ("pages", _pages),
+    ("model", check_model),
+    ("files", check_files),
+    ("released", check_released),
     ("public tensors", _public_tensors),
     ("plan", _plan),
     ("events", _events),
@@ -295,23 +288,3 @@ def _summary(facts: dict[str, Any], accepted: bool) -> str:
         f"ACCEPTED: (epsilon {shown:.4f}, delta {claim['delta']:g})-differentially private, {claim['adjacency']}, "
         f"unit {claim['unit']}, if training released what the events say"
     )
-
-
-def read_certificate(folder: Path) -> dict[str, Any]:
-    """The content of certificate.json, unchecked."""
-    path = folder / "certificate.json"
-    content = _read(path)
-    try:
-        facts = json.loads(content)
-    except (ValueError, RecursionError):
-        raise InputError(f"{path} is not JSON; ask for the folder again") from None
-    if not isinstance(facts, dict):
-        raise InputError(f"{path} is not a certificate; ask for the folder again")
-    return facts
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; name a folder that `discreet train` made") from None

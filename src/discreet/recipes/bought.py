@@ -62,13 +62,15 @@ def priced(
     delta: float,
     adjacency: Adjacency,
     sizes: bool = True,
+    before: tuple[Event, ...] = (),
 ) -> tuple[Metric, ...]:
     """The metrics with their noise.
 
     A row is either trained on or held out. So what is bought on held-out rows costs nothing beside the steps, as long
     as it costs no more than they do: where noise is left out, it is the least for which that holds. How many rows are
     held out is then bought as well, or the luck of that would outweigh the noise; not so with `sizes` false, where
-    values are compared with each other only, and that luck is the same for all.
+    values are compared with each other only, and that luck is the same for all. What is bought `before` the steps is
+    about all rows, so metrics get what it leaves.
     """
     left_out = [metric for metric in metrics if metric.noise is None]
     if not left_out:
@@ -82,7 +84,7 @@ def priced(
 
     def event(noise: float) -> Event:
         made = [metric.with_noise(noise) for metric in metrics if metric.rows == "holdout"]
-        return Compose(tuple(Repeat(metric.event, purchases_of(metric, steps)) for metric in made))
+        return Compose((*before, *(Repeat(metric.event, purchases_of(metric, steps)) for metric in made)))
 
     noise, _ = calibrate_noise(event, _LEFT_FREE * epsilon, delta * (1 - 1e-8), adjacency)
     return tuple(metric.with_noise(noise) for metric in metrics)

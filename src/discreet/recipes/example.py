@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from discreet.recipes.components import RecipeComponents
+
 SHAPES: Mapping[str, tuple[tuple[int, ...], int]] = {"digits": ((64,), 10), "mnist": ((1, 28, 28), 10)}
 """Shape of an input, and the number of classes, of data sets that are always the same."""
 
@@ -15,7 +17,9 @@ PUBLIC_ROWS: Mapping[str, int] = {"digits": 360, "mnist": 10_000}
 """How many public test rows these have."""
 
 
-def example(data: str, arguments: Mapping[str, Any]) -> tuple[Tensor, Tensor] | None:
+def example(
+    data: str, arguments: Mapping[str, Any], components: RecipeComponents | None = None
+) -> tuple[Tensor, Tensor] | None:
     """(input, target) with a batch axis of length 1; None if neither data set nor model tells the shape.
 
     With one output the target is a number, otherwise a class.
@@ -26,6 +30,7 @@ def example(data: str, arguments: Mapping[str, Any]) -> tuple[Tensor, Tensor] | 
         shape, classes = (arguments["inputs"],), arguments["outputs"]
     else:
         return None
+    shape = shape if components is None else (components.count,)
     generator = torch.Generator().manual_seed(0)
     inputs = torch.rand((1, *shape), generator=generator)
     return inputs, torch.zeros(1, 1) if classes == 1 else torch.zeros(1, dtype=torch.int64)

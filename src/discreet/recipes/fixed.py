@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from torch import Tensor, nn
 
@@ -49,4 +50,4 @@ def with_features(split: Split, front_end: nn.Module) -> Split:
         return None if pair is None else (precompute(front_end, pair[0]), pair[1])
 
     train = precompute(front_end, split.train[0]), split.train[1]
-    return Split(train, seen(split.test), seen(split.validation), split.units)
+    return replace(split, train=train, test=seen(split.test), validation=seen(split.validation), seen=split.row_shape)

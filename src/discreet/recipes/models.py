@@ -10,6 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from discreet.features.strokes import Strokes, double_angle
+from discreet.recipes.networks import biases, collaborative_filtering, mean_embedding, mnist_cnn, word_scores
+from discreet.recipes.tabular import tabular
 
 
 class DigitStrokes(nn.Module):
@@ -62,6 +64,12 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "mnist_strokes": mnist_strokes,
     "linear": linear,
     "mlp": mlp,
+    "mnist_cnn": mnist_cnn,
+    "mean_embedding": mean_embedding,
+    "word_scores": word_scores,
+    "collaborative_filtering": collaborative_filtering,
+    "biases": biases,
+    "tabular": tabular,
 }
 
 

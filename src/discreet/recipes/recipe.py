@@ -15,7 +15,10 @@ from torch.optim.lr_scheduler import LRScheduler
 from discreet.accounting import schedules
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
-from discreet.data import AUGMENTATIONS, DATASETS, Augmented, Split
+from discreet.core.events import Event
+from discreet.data import AUGMENTATIONS, Augmented, Split
+from discreet.data.splits import cut
+from discreet.data.tables import Schema, ranges_bought
 from discreet.methods import Averaging, ReleasedScales
 from discreet.plan import (
     AdaptivePlan,
@@ -35,11 +38,13 @@ from discreet.plan.policies import Policy
 from discreet.plan.sampling import Count, Rate
 from discreet.plan.validation import Frozen
 from discreet.recipes.bought import RecipeMetric, Share, priced
+from discreet.recipes.components import RecipeComponents
 from discreet.recipes.example import example
 from discreet.recipes.fixed import Features, build_front_end, named, with_features
 from discreet.recipes.geometry import RecipeGeometry
 from discreet.recipes.models import MODELS
 from discreet.recipes.named import OPTIMIZERS, SCHEDULERS, Named, known
+from discreet.recipes.source import Source
 
 
 class Adaptive(Frozen):
@@ -53,7 +58,7 @@ class Adaptive(Frozen):
 
 
 class Recipe(Frozen):
-    """A training run in one file.
+    """A training run in one file. `data` is a data set by name, or with arguments: `{name: cancer, split: 3}`.
 
     `population`, `rate` (of Poisson sampling) or `sampling` (any other kind), `steps`, `clip_norm`, `adjacency`,
     `unit` and `rows_per_unit` describe the plan; its noise is calibrated to (`epsilon`, `delta`). Under add/remove
@@ -78,12 +83,16 @@ class Recipe(Frozen):
     gradient is clipped.
 
     `features` are fixed front ends (`scattering`, or a list of names with arguments and shares); the model is what
-    stands behind them, and their features are computed once. `averaging` (`start`, `decay`) publishes the average of
-    iterates. `engine`, `autocast` and `fixed_rows` are those of `discreet.EngineOptions`.
+    stands behind them, and their features are computed once. `components` (`{count: 60, noise: 16}`) are principal
+    components of these, bought before the first step and covered by the plan; the model gets rows projected on them.
+    `averaging` (`start`, `decay`) publishes the average of iterates. `engine`, `autocast` and `fixed_rows` are those of
+    `discreet.EngineOptions`.
     """
 
-    data: str
+    data: Source
+    table: Schema | None = None
     features: tuple[Features, ...] = ()
+    components: RecipeComponents | None = None
     model: Named
     optimizer: Named
     scheduler: Named | None = None
@@ -123,11 +132,6 @@ class Recipe(Frozen):
     @classmethod
     def _known_features(cls, value: object) -> object:
         return named(value)
-
-    @field_validator("data")
-    @classmethod
-    def _known_data(cls, value: str) -> str:
-        return known(value, DATASETS)
 
     @field_validator("model")
     @classmethod
@@ -175,6 +179,8 @@ class Recipe(Frozen):
         watched = self.watch in {metric.name for metric in self.bought}
         if self.patience is not None and not (self.validation or watched):
             raise ValueError("patience needs validation, the share of the public test rows that it looks at")
+        if self.table is not None and self.components is not None:
+            raise ValueError("components are of arrays, not of tables; leave them out")
         if self.views > 1 and self.augment is None:
             raise ValueError("views needs augment: equal views count once")
         if self.scheduler is not None and self.optimizer.name == "sgld":
@@ -200,6 +206,7 @@ class Recipe(Frozen):
             noise_multiplier=1.0 if self.schedule is None else schedules.parse(self.schedule),
             batches=schedules.parse(self.batches) if isinstance(self.batches, str) else self.batches,
             metrics=self._priced(self.epsilon, sizes=sizes),
+            before=self._before,
             holdout=self.holdout,
             odometer=self.odometer,
             stop_at=self.stop_at,
@@ -213,8 +220,20 @@ class Recipe(Frozen):
 
     def _priced(self, epsilon: float | None, *, sizes: bool = True) -> tuple[Metric, ...]:
         return priced(
-            self.bought, steps=self.steps, epsilon=epsilon, delta=self.delta, adjacency=self.adjacency, sizes=sizes
+            self.bought,
+            steps=self.steps,
+            epsilon=epsilon,
+            delta=self.delta,
+            adjacency=self.adjacency,
+            sizes=sizes,
+            before=self._before,
         )
+
+    @property
+    def _before(self) -> tuple[Event, ...]:
+        if self.table is not None:
+            return tuple(ranges_bought(self.table))
+        return () if self.components is None else (self.components.event,)
 
     @property
     def _sampling(self) -> Sampling:
@@ -254,6 +273,7 @@ class Recipe(Frozen):
             counts=chosen.counts,
             every=chosen.every,
             metrics=self._priced(None),
+            before=self._before,
             holdout=self.holdout,
             odometer=self.odometer,
             stop_at=self.stop_at,
@@ -261,18 +281,11 @@ class Recipe(Frozen):
 
     def load_data(self, path: Path | None) -> Split:
         """The data set, from `path` where it needs one, seen through the features if there are any."""
-        split = DATASETS[self.data](path)
+        split = self.data.load(path, self.unit)
         if self.features:
             split = with_features(split, build_front_end(self.features, split.train[0].shape[1:]))
-        if not self.validation or split.test is None:
-            return split
-        inputs, targets = split.test
-        taken = round(self.validation * len(targets))
-        if not 0 < taken < len(targets):
-            raise InputError(
-                f"recipe: validation {self.validation:g} of {len(targets)} public rows leaves a part empty"
-            )
-        return replace(split, test=(inputs[taken:], targets[taken:]), validation=(inputs[:taken], targets[:taken]))
+        test, validation = cut(split.test, self.validation)
+        return replace(split, test=test, validation=validation)
 
     def augmented(self, data: object) -> object:
         """The private data with the recipe's augmentation."""
@@ -296,7 +309,7 @@ class Recipe(Frozen):
 
     def example(self) -> tuple[Tensor, Tensor] | None:
         """One random example of the shape of the data, where the recipe tells it; no data is read."""
-        return example(self.data, self.model.model_extra or {})
+        return example(self.data.name, self.model.model_extra or {}, self.components)
 
     def build_scheduler(self, optimizer: torch.optim.Optimizer) -> LRScheduler | None:
         """What changes the learning rate, if anything does."""

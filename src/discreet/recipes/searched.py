@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
 
 from discreet.core.errors import InputError
-from discreet.plan import AdaptivePlan, Plan, Search
-from discreet.plan.search import CLIP_NORM, within
+from discreet.plan import AdaptivePlan, PartsSearch, Plan, Search
+from discreet.plan.candidates import CLIP_NORM
 from discreet.plan.validation import validate
 from discreet.recipes.recipe import Recipe
 
@@ -53,21 +54,39 @@ def default_score(recipe: Recipe) -> str:
     )
 
 
-def search_plan(recipe: Recipe, search: Search) -> Plan:
-    """The plan of a search over runs of a recipe. The recipe's epsilon is that of the whole search."""
+def parts_search(grid: Mapping[str, Sequence[Any]], score: str | None) -> PartsSearch:
+    """A search over parts of the data; `score` is accuracy, the default, or loss:BOUND."""
+    name, separator, text = (score or "accuracy").partition(":")
+    if name == "accuracy" and not separator:
+        return PartsSearch.make(grid)
+    try:
+        bound = float(text) if name == "loss" else 0.0
+    except ValueError:
+        bound = 0.0
+    if not 0 < bound < math.inf:
+        raise InputError(
+            f"candidates on parts of the data are scored by accuracy, or by loss:BOUND, where the loss of a row is "
+            f"clipped to the bound (loss:3); got --score {score}"
+        )
+    return PartsSearch.make(grid, score="loss", bound=bound)
+
+
+def search_plan(recipe: Recipe, search: Search | PartsSearch) -> Plan:
+    """The plan of a search over runs of a recipe. The recipe's epsilon is that of the whole search.
+
+    Where each run has a part of the data, its population is that share of the recipe's; rate and steps stay.
+    """
     if recipe.adaptive is not None:
         raise InputError("a search is over runs whose plan is fixed beforehand; leave out adaptive, or use schedule")
+    share = search.share if isinstance(search, PartsSearch) else 1.0
 
-    def one_run(epsilon: float) -> Plan:
-        plan = recipe.model_copy(update={"epsilon": epsilon}).plan(sizes=False)
+    def one_run(epsilon: float | None) -> Plan:
+        changes = {"population": recipe.population * share, "epsilon": epsilon}
+        plan = recipe.model_copy(update=changes).plan(sizes=epsilon is None)
         assert not isinstance(plan, AdaptivePlan)
         return plan
 
-    if recipe.epsilon is not None:
-        return within(one_run, search, recipe.epsilon)
-    plan = recipe.plan()
-    assert not isinstance(plan, AdaptivePlan)
-    return search.over(plan)
+    return search.over(one_run(None)) if recipe.epsilon is None else search.within(one_run, recipe.epsilon)
 
 
 def with_settings(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:

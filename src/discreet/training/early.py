@@ -5,7 +5,7 @@ Both are post-processing: a fixed plan keeps its whole guarantee, an adaptive on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from discreet.core import checks
@@ -60,3 +60,9 @@ class EarlyStopping:
             )
         value = evaluation.metrics[self.metric]
         return -value if self.metric.endswith("loss") else value
+
+
+def check_early(early: EarlyStopping | None, bought: Collection[str]) -> None:
+    """Refuse a rule that looks at a metric on private rows that is not among those `bought`."""
+    if early is not None and is_bought(early.metric) and early.metric not in bought:
+        raise InputError(f"early stopping looks at {early.metric}, which the plan does not buy; add it to metrics")

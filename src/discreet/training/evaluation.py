@@ -9,14 +9,20 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from discreet.clipping import Criterion, evaluation_mode
+from discreet.clipping.valued import ValuedCrossEntropy
 
 _AT_ONCE = 1024
+_OF_NUMBERS = nn.MSELoss | nn.L1Loss | nn.SmoothL1Loss | nn.HuberLoss
 
 
 def evaluate(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> dict[str, float]:
-    """Mean loss per example, and accuracy where targets are class indices, with the model in evaluation mode."""
+    """Mean loss per example, with the model in evaluation mode; accuracy where targets are class indices.
+
+    `rmse` is the root of the mean squared error, where the loss is one of torch.nn for numbers, or classes stand for
+    numbers (`ValuedCrossEntropy`).
+    """
     device = next(model.parameters()).device
-    loss, correct, classes = 0.0, 0, False
+    loss, correct, classes, squares, numbers = 0.0, 0, False, 0.0, False
     with torch.no_grad(), evaluation_mode(model):
         for x, y in zip(torch.split(inputs, _AT_ONCE), torch.split(targets, _AT_ONCE), strict=True):
             x, y = x.to(device), y.to(device)
@@ -24,12 +30,26 @@ def evaluate(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Te
             classes = isinstance(output, Tensor) and output.dim() > 1 and not y.is_floating_point() and y.dim() == 1
             for i in range(len(y)):
                 loss += float(criterion(_row(output, i), y[i : i + 1]).sum())
+            error = _error(criterion, output, y)
+            if error is not None:
+                numbers, squares = True, squares + float((error.double() ** 2).flatten(1).mean(1).sum())
             if classes:
                 correct += int((output.argmax(1) == y).sum())
     metrics = {"loss": loss / len(targets)}
     if classes:
         metrics["accuracy"] = correct / len(targets)
+    if numbers:
+        metrics["rmse"] = (squares / len(targets)) ** 0.5
     return metrics
+
+
+def _error(criterion: Criterion, output: Any, targets: Tensor) -> Tensor | None:
+    """Predicted less true numbers, (n, ...); None where they are not numbers."""
+    if isinstance(criterion, ValuedCrossEntropy):
+        return (criterion.expected(output) - criterion.values.to(output)[targets]).unsqueeze(1)
+    if not isinstance(criterion, _OF_NUMBERS) or not isinstance(output, Tensor) or output.shape != targets.shape:
+        return None
+    return (output - targets).unsqueeze(1)
 
 
 def _row(output: Any, i: int) -> Any:

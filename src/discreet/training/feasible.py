@@ -66,19 +66,30 @@ def parted(data: PrivateData, units: object, ids: object, plan: Plan | AdaptiveP
     `units`: whose each row is, where the plan protects users. `ids`: what each row is called, where rows are held out
     by themselves; where the rows of a data set are public they may be called by their numbers.
     """
+    check_units(plan, units)
+    if plan.holdout is None:
+        return Parts(data if units is None else replace(data, groups=group(units, data.rows)))
+    names = names_of(plan, data, units, ids, "which rows are held out")
+    return hold_out(data, names, plan.holdout.holds_out, are_units=units is not None)
+
+
+def check_units(plan: Plan | AdaptivePlan, units: object) -> None:
+    """Refuse to be told whose the rows are where the plan protects rows, and not to be told where it protects users."""
     if plan.unit is Unit.EXAMPLE and units is not None:
         raise InputError("units was given, but the plan protects single rows; make the plan with unit='user'")
     if plan.unit is Unit.USER and units is None:
         raise InputError("the plan protects users; say whose each row is with units=..., one identifier for each row")
-    if plan.holdout is None:
-        return Parts(data if units is None else replace(data, groups=group(units, data.rows)))
+
+
+def names_of(plan: Plan | AdaptivePlan, data: PrivateData, units: object, ids: object, what: str) -> object:
+    """The identifier of each row by which its part of the data is decided: its user's, or its own."""
     if units is not None:
-        return hold_out(data, units, plan.holdout.holds_out, are_units=True)
-    if ids is None:
-        if plan.adjacency is Adjacency.ADD_REMOVE:
-            raise InputError(
-                "which rows are held out must depend on nothing but each row itself: give ids, a name for each row "
-                "that stays the same when others come or go (ids_train in a .npz file)"
-            )
-        ids = range(data.rows)
-    return hold_out(data, ids, plan.holdout.holds_out, are_units=False)
+        return units
+    if ids is not None:
+        return ids
+    if plan.adjacency is Adjacency.ADD_REMOVE:
+        raise InputError(
+            f"{what} must depend on nothing but each row itself: give ids, a name for each row that stays the same "
+            "when others come or go (ids_train in a .npz file)"
+        )
+    return range(data.rows)

@@ -8,13 +8,16 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from discreet.clipping import private_parameters
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.state import check_unchanged
 from discreet.core.errors import PrivacyViolation
 from discreet.randomness import Purpose, Stream
+
+Writes = dict[str, tuple[int, int]]
+"""By name, which tensor it stands for, and how often that was written to."""
 
 
 class Guard:
@@ -25,15 +28,14 @@ class Guard:
 
     def __init__(self, model: nn.Module, initial: Mapping[str, str], hidden: Mapping[str, str]) -> None:
         self._model, self._initial, self._hidden = model, initial, hidden
-        self._other = self._writes_elsewhere()
-        self.note()
+        self._private, self._other = self._writes()
 
     def note(self) -> None:
         """Take the private parameters as they are now for the result of the last release.
 
         Nothing else may change with a release either: an optimizer may have been given more than it had at first.
         """
-        self._private = _writes(private_parameters(self._model))
+        self._private, _ = self._writes()
 
     def check(self) -> None:
         """Refuse a model that anything but a release has changed since `note`."""
@@ -43,18 +45,27 @@ class Guard:
                     f"parameter {name!r} got a gradient that was not released; "
                     "remove .backward() from the loop, step.add does it"
                 )
-        if _writes(private_parameters(self._model)) != self._private:
+        private, other = self._writes()
+        if private != self._private:
             raise PrivacyViolation(
                 "a parameter was changed by something that is not a release, inside a step or between two"
             )
-        if self._writes_elsewhere() != self._other:
+        if other != self._other:
             check_unchanged(self._model, self._initial, self._hidden)
-            self._other = self._writes_elsewhere()
+            _, self._other = self._writes()
 
-    def _writes_elsewhere(self) -> dict[str, tuple[int, int]]:
-        private = private_parameters(self._model)
-        tensors = [*self._model.named_parameters(), *self._model.named_buffers()]
-        return _writes({name: tensor for name, tensor in tensors if name not in private})
+    def _writes(self) -> tuple[Writes, Writes]:
+        """Of private parameters, and of everything else."""
+        private: Writes = {}
+        other: Writes = {}
+        for name, parameter in self._model.named_parameters():
+            if parameter.requires_grad:
+                private[name] = id(parameter), parameter._version
+            else:
+                other[name] = id(parameter), parameter._version
+        for name, buffer in self._model.named_buffers():
+            other[name] = id(buffer), buffer._version
+        return private, other
 
 
 @contextmanager
@@ -88,8 +99,3 @@ def generators_put_back() -> Iterator[None]:
     finally:
         np.random.set_state(numpy_before)  # noqa: NPY002
         random.setstate(python_before)
-
-
-def _writes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, int]]:
-    """Which tensor each name stands for, and how often it was written to."""
-    return {name: (id(tensor), tensor._version) for name, tensor in tensors.items()}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from torch import Tensor, nn
+from torch import nn
 
 from discreet.clipping import Criterion
 from discreet.core.arrays import IntArray
@@ -18,8 +18,8 @@ from discreet.plan import AdaptivePlan, Metric, Plan
 from discreet.plan.metrics import size_for
 from discreet.randomness import RoundedSampler, Stream
 from discreet.training.alone import predicted
-from discreet.training.counts import is_right
 from discreet.training.trained import Bought
+from discreet.training.values import unit_values
 
 _NAME = "metric"
 
@@ -70,22 +70,8 @@ class Purchases:
     def _values(self, metric: Metric, data: PrivateData, drawn: IntArray) -> Iterator[float]:
         """What each unit counts, in [0, metric.range]: the mean over its rows."""
         if metric.kind == "size":
-            yield from (1.0 for _ in drawn)
-            return
-        if data.groups is None:
-            yield from self._rows(metric, data, drawn)
-            return
-        for unit in drawn:
-            places = np.arange(data.groups.counts(np.array([unit]))[0])
-            values = list(self._rows(metric, data, data.groups.rows(int(unit), places)))
-            yield min(metric.range, math.fsum(values) / len(values))
-
-    def _rows(self, metric: Metric, data: PrivateData, rows: IntArray) -> Iterator[float]:
-        for output, target in predicted(self._model, data, rows):
-            if metric.kind == "accuracy":
-                yield float(is_right(output, target))
-            else:
-                yield _clipped(self._criterion(output, target), metric.range)
+            return (1.0 for _ in drawn)
+        return unit_values(metric.kind, metric.range, self._model, self._criterion, data, drawn)
 
 
 def check_losses(model: nn.Module, criterion: Criterion, data: PrivateData) -> None:
@@ -93,9 +79,3 @@ def check_losses(model: nn.Module, criterion: Criterion, data: PrivateData) -> N
     output, target = next(predicted(model, data, np.zeros(1, np.int64)))
     if criterion(output, target).numel() != 1:
         raise InputError("a loss that is bought must be one number per row; use a criterion with a reduction")
-
-
-def _clipped(loss: Tensor, bound: float) -> float:
-    """The loss of a row in [0, bound]; one that is no number counts as the largest."""
-    value = float(loss.sum())
-    return bound if math.isnan(value) else min(bound, max(0.0, value))

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
 
 from discreet.core.errors import InputError
 from discreet.randomness import load_key, new_run_key, save_key
@@ -37,6 +42,11 @@ class RunFolder:
         """Which run this is, in which ledger."""
         return self.path / "run.json"
 
+    @property
+    def answers(self) -> Path:
+        """What queries before the first step released, if it is part of what the run publishes."""
+        return self.path / "released.safetensors"
+
     def create(self) -> bytes:
         """Make the folder, readable by its owner only, and the key in it."""
         try:
@@ -60,6 +70,24 @@ class RunFolder:
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, self.identity)
+
+    def keep_released(self, tensors: Mapping[str, Tensor]) -> None:
+        """Write what queries released, durably: it is charged, and not given again."""
+        draft = self.answers.with_suffix(".draft")
+        with draft.open("wb") as file:
+            file.write(save({name: tensor.contiguous() for name, tensor in tensors.items()}))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, self.answers)
+
+    def released(self) -> dict[str, Tensor]:
+        """What `keep_released` wrote; nothing if it never did."""
+        try:
+            return load(self.answers.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (OSError, SafetensorError) as error:
+            raise InputError(f"cannot read {self.answers}: {error}; start a new run") from None
 
     def recall(self) -> tuple[bytes, str, str]:
         """(key, run, ledger) of a run that was started here."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from discreet.ledger import Entry
 from discreet.plan import AdaptivePlan, Plan
@@ -62,7 +62,7 @@ class Trained:
     `entries` is what the ledger holds of the run, drawn or not. `initial` and `final` are the digests of
     the state the run started from and ended with. `ended` says why a run ended before its last step, if it did so by
     itself. `secrets` are files to destroy once the model is published. `winner` are the settings of the run, if a
-    search chose them.
+    search chose them. `released`: tensors that queries before the first step released and that predictions need.
     """
 
     model: nn.Module
@@ -76,6 +76,7 @@ class Trained:
     bought: tuple[Bought, ...] = ()
     ended: str | None = None
     winner: Mapping[str, Any] | None = None
+    released: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def charged_steps(self) -> int:

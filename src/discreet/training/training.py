@@ -276,6 +276,7 @@ class Training:
             evaluations=tuple(self.evaluations),
             bought=tuple(self._watch.bought),
             ended=ended,
+            released=self.folder.released(),
         )
 
     def _purchases(self) -> Purchases:

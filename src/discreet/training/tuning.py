@@ -1,4 +1,4 @@
-"""`Tuning`: a search for settings on private data, sealed. Only the best run comes out, and all of it is one charge."""
+"""`Tuning`: a search for settings on private data, sealed. Only the winning run comes out; all of it is one charge."""
 
 from __future__ import annotations
 
@@ -18,18 +18,21 @@ from discreet.clipping import Criterion
 from discreet.core.errors import DiscreetError, InputError, Interrupted
 from discreet.ledger import Entry, Ledger
 from discreet.methods import Averaging
-from discreet.plan import Plan, Search
+from discreet.plan import PartsSearch, Plan, Search
+from discreet.plan.searches import AnySearch
 from discreet.queries.draws import check_drawable, draw_trials
 from discreet.queries.selection import uniform_index
-from discreet.randomness import Purpose, Stream, SystemStream, new_run_key
+from discreet.randomness import Purpose, Stream, Substream, SystemStream, new_run_key
 from discreet.training.books import SealedBooks
-from discreet.training.early import EarlyStopping, is_bought
+from discreet.training.early import EarlyStopping, check_early, is_bought
 from discreet.training.engine_options import AUTO, EngineOptions
 from discreet.training.evaluation import evaluate
 from discreet.training.guard import generators_put_back
+from discreet.training.seen import seen_by
 from discreet.training.stopping import stop_requests
 from discreet.training.trained import Trained, randomness_of
 from discreet.training.training import Training
+from discreet.training.trial import check_public
 from discreet.training.watch import every_so_often
 
 Start = Callable[[int], Stream]
@@ -50,12 +53,13 @@ class Setup:
 
 
 class Tuning:
-    """The best of a secret number of runs of `plan`, whose `search` says what is tried, how often, and by which score.
+    """One of several runs of `plan`, whose `search` says what is tried, on which rows, and by which score.
 
     - `build(settings)`: model, loss and optimizer for one candidate of the search. Its first model for a candidate is
       the public state that all trials with these settings start from. `clip_norm` is applied to the plan by itself.
-    - `data`, `units`, `ids`, `public_test`, `public_validation`, `ledger`, `dataset_id`, `engine`, `noise`,
+    - `data`, `units`, `public_test`, `public_validation`, `ledger`, `dataset_id`, `engine`, `noise`,
       `physical_batch`: as for `Training`.
+    - `ids`: the name of each row, the same whatever other rows there are; where rows are held out, or cut in parts.
     - `run_dir`: a new folder for the ledger, where none is shared.
     - `early`, `evaluate_every`: as for `Training.run`, in every trial.
     - `start`: for tests; randomness that is not the system's is refused when the result is published.
@@ -88,15 +92,18 @@ class Tuning:
             raise InputError("Tuning needs a fixed plan with a search: Search.make(...).over(plan)")
         if dataset_id and ledger is None:
             raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
-        check_drawable(plan.search.trials)
+        if isinstance(plan.search, Search):
+            check_drawable(plan.search.trials)
+        check_early(early, {metric.name for metric in plan.metrics})
         self.guarantee = plan.guarantee()
         if not self.guarantee.is_finite:
             raise InputError("the search has no finite epsilon; use more noise or fewer trials")
-        self._build, self._data, self._early = build, data, early
+        self._build, self._early = build, early
+        self._seen, self._judge = seen_by(plan, data, units, ids)
+        if self._judge is not None:
+            check_public({"public_test": public_test, "public_validation": public_validation}, None, data)
         self._every = every_so_often(plan.charges, evaluate_every)
         self._given: dict[str, Any] = {
-            "units": units,
-            "ids": ids,
             "public_test": public_test,
             "public_validation": public_validation,
             "noise": noise,
@@ -109,34 +116,52 @@ class Tuning:
         self._states: list[dict[str, Tensor]] = []
         self._built: WeakSet[Any] = WeakSet()
         self._bits: int | None = None
-        self.plan = plan
+        self.plan, self._candidates = plan, plan.search.candidates
         self._rehearse(plan.search)
 
     def run(self) -> Trained:
-        """Charge the search, make its trials, and return the best of them, ready for `publish`.
+        """Charge the search, make its trials, and return the one that wins, ready for `publish`.
 
-        Interrupted, or failed in a trial, the search ends without a result and stays charged. No progress is shown:
-        it would tell how many trials there are, and so does the time that this takes.
+        Interrupted, or failed in a trial, the search ends without a result and stays charged. No progress is shown: of
+        a secret number of trials it would tell how many there are, and so does the time that this takes.
         """
         search = self.plan.search
         assert search is not None
         randomness = self._start(0)
         run, entries = self._charge(randomness_of(randomness))
         choices = randomness.substream(Purpose.NOISE, 0)
-        candidates, best, least = search.candidates, None, -math.inf
         with stop_requests() as stop, generators_put_back():
-            for trial in range(1, draw_trials(search.trials, choices) + 1):
-                index = uniform_index(len(candidates), choices)
-                found = replace(self._trial(index, run, trial, stop), winner=candidates[index])
-                score = score_of(found, search.score, self._early)
-                if best is None or score > least:
-                    best, least = found, score
+            if isinstance(search, Search):
+                found = self._best(search, run, choices, stop)
+            else:
+                found = self._chosen(search, run, choices, stop)
+        return replace(found, plan=self.plan, entries=entries, secrets=())
+
+    def _best(self, search: Search, run: str, choices: Substream, stop: Stop) -> Trained:
+        """The best of a secret number of trials."""
+        best, least = None, -math.inf
+        for trial in range(1, draw_trials(search.trials, choices) + 1):
+            index = uniform_index(len(self._candidates), choices)
+            found, _ = self._trial(index, run, trial, stop)
+            score = score_of(found, search.score, self._early)
+            if best is None or score > least:
+                best, least = found, score
         if best is None:
             raise DiscreetError(
                 "the search drew no trial, as its law allows, so nothing is released; it stays charged. Geometric and "
                 "logarithmic laws have at least one"
             )
-        return replace(best, plan=self.plan, entries=entries, secrets=())
+        return best
+
+    def _chosen(self, search: PartsSearch, run: str, choices: Substream, stop: Stop) -> Trained:
+        """One of the candidates, by the part of the data that none of them was trained on."""
+        assert self._judge is not None
+        trials, scores = [], []
+        for index in range(len(self._candidates)):
+            found, criterion = self._trial(index, run, index + 1, stop)
+            trials.append(found)
+            scores.append(self._judge.score(found.model, criterion))
+        return trials[self._judge.choose(scores, choices)]
 
     def _charge(self, randomness: str) -> tuple[str, tuple[Entry, ...]]:
         """The name of the search in the ledger, and all that the ledger will ever hold of it."""
@@ -163,13 +188,13 @@ class Tuning:
         except OSError as error:
             raise InputError(f"cannot make the run folder {self.folder}: {error.strerror}; name another one") from None
 
-    def _trial(self, index: int, run: str, trial: int, stop: Stop) -> Trained:
-        """One run of the plan, in memory: no folder, no key file, no checkpoint, no row in the ledger."""
+    def _trial(self, index: int, run: str, trial: int, stop: Stop) -> tuple[Trained, Criterion]:
+        """One run of the plan, in memory, with its loss: no folder, no key, no checkpoint, no row in the ledger."""
         assert self.plan.search is not None
-        settings, stream = self.plan.search.candidates[index], self._start(trial)
+        settings, stream = self._candidates[index], self._start(trial)
         setup = self._setup(settings)
         setup.model.load_state_dict(self._states[index])
-        training = self._training(self.plan.search, settings, setup, stream)
+        training = self._training(self.plan.search, index, setup, stream)
 
         def after_step() -> None:
             signal = stop()
@@ -179,7 +204,7 @@ class Tuning:
         # Receipts of trials are all for attempt 0: their streams tell them apart, and what is kept tells none.
         session = training.over(SealedBooks(), run, 0, stream)
         training.take_steps(session, after_step, self._every, self._early)
-        return training.trained(())
+        return replace(training.trained(()), winner=settings), setup.criterion
 
     def _setup(self, settings: Mapping[str, Any]) -> Setup:
         """What a trial is made of; never what an earlier one was made of, which may be the best so far."""
@@ -189,18 +214,21 @@ class Tuning:
         self._built.update((setup.model, setup.optimizer))
         return setup
 
-    def _rehearse(self, search: Search) -> None:
+    def _rehearse(self, search: AnySearch) -> None:
         """Check every candidate; all are then trained with one engine, at the largest float slack of any."""
         digests: list[str] = []
         bits: list[int] = []
-        for number, settings in enumerate(search.candidates):
+        for number, settings in enumerate(self._candidates):
             setup = self._setup(settings)
             self._states.append({name: tensor.detach().clone() for name, tensor in setup.model.state_dict().items()})
-            training = self._training(search, settings, setup, None)
+            training = self._training(search, number, setup, None)
+            if self._judge is not None:
+                self._judge.check(setup.model, setup.criterion)
             if number == 0:
                 self._setup(settings)  # refused now if it is the same again
                 training.rehearsal.report()
-                _check_score(search.score, setup, self._given["public_validation"])
+                if isinstance(search, Search):
+                    _check_score(search.score, setup, self._given["public_validation"])
                 self._options = replace(self._options, name=training.engine.name)
             bits += [] if training.engine.float_bits is None else [training.engine.float_bits]
             digests.append(str(training.plan.initial_state))
@@ -211,13 +239,16 @@ class Tuning:
             update={"search": search.model_copy(update={"initial_states": tuple(digests)})}
         )
 
-    def _training(self, search: Search, settings: Mapping[str, Any], setup: Setup, stream: Stream | None) -> Training:
+    def _training(self, search: AnySearch, index: int, setup: Setup, stream: Stream | None) -> Training:
+        seen = self._seen[index]
         training = Training(
-            search.one_trial(self.plan, settings),
+            search.one_trial(self.plan, self._candidates[index]),
             setup.model,
             setup.criterion,
             setup.optimizer,
-            self._data,
+            seen.data,
+            units=seen.units,
+            ids=seen.ids,
             engine=self._options,
             scheduler=setup.scheduler,
             averaging=setup.averaging,

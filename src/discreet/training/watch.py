@@ -12,7 +12,7 @@ from discreet.core import checks
 from discreet.core.errors import InputError
 from discreet.methods import Averaging, RunningAverage
 from discreet.training.checkpoint import Checkpoint
-from discreet.training.early import EarlyStopping, is_bought
+from discreet.training.early import EarlyStopping, check_early, is_bought
 from discreet.training.evaluation import evaluate
 from discreet.training.trained import Bought, Evaluation
 
@@ -46,8 +46,7 @@ class Watch:
 
     def follow(self, early: EarlyStopping | None, names: Collection[str]) -> None:
         """Take `early` as the rule of the run, which buys metrics of these `names`."""
-        if early is not None and is_bought(early.metric) and early.metric not in names:
-            raise InputError(f"early stopping looks at {early.metric}, which the plan does not buy; add it to metrics")
+        check_early(early, names)
         self.early = early
 
     def note(self, bought: Bought) -> None:

@@ -1,0 +1,52 @@
+"""Finding and reading the files of data sets that have names; what is wrong with them is said in one line."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import NoReturn
+
+from discreet.core.errors import InputError
+
+
+def folder_of(path: Path | None, name: str, needs: str) -> Path:
+    """`path` itself, or the folder `name` in it; `needs` says what has to be there."""
+    if path is None:
+        raise InputError(f"this recipe needs {needs}; give their folder with --data DIR")
+    return path / name if (path / name).is_dir() else path
+
+
+def present(folder: Path, name: str) -> Path | None:
+    """The file `name` or `name`.gz, if there is one."""
+    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
+
+
+def find(folder: Path, name: str, needs: str) -> Path:
+    """The file `name` or `name`.gz in `folder`; `needs` says what has to be there."""
+    path = present(folder, name)
+    if path is None:
+        raise InputError(f"{folder} lacks {name} (or {name}.gz); give the folder of {needs} with --data DIR")
+    return path
+
+
+def read(path: Path) -> bytes:
+    """The content of a file, unpacked if its name ends in .gz."""
+    try:
+        content = path.read_bytes()
+        return gzip.decompress(content) if path.suffix == ".gz" else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"cannot read {path}: {error}; get the original file again") from None
+
+
+def text_of(path: Path) -> str:
+    """The content of a file as text."""
+    try:
+        return read(path).decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not text in UTF-8; get the original file again") from None
+
+
+def malformed(path: Path, line: int, fault: str) -> NoReturn:
+    """Refuse a file for what is in a line of it, counted from 1."""
+    raise InputError(f"{path}, line {line}: {fault}; get the original file again")

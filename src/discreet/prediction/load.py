@@ -1,0 +1,145 @@
+"""`load`: from a published folder to an object that predicts, once every file is the certified one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from numpy.typing import ArrayLike
+from safetensors import SafetensorError
+from safetensors.torch import load as read_tensors
+from torch import Tensor, nn
+
+from discreet.core.errors import InputError, VerificationFailed
+from discreet.prediction.steps import Step, build_step
+from discreet.publication.canonical import digest, strict_json
+from discreet.publication.files import CERTIFICATE, HASHED, MODEL, read
+from discreet.publication.model_spec import ModelSpec, Named
+from discreet.publication.released import FILE as RELEASED
+from discreet.recipes.models import MODELS
+
+_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Predictor:
+    """A published model, in evaluation mode, with what its inputs go through first and its certificate."""
+
+    model: nn.Module
+    spec: ModelSpec
+    certificate: dict[str, Any]
+    steps: tuple[Step, ...]
+
+    def scores(self, inputs: Tensor | ArrayLike) -> Tensor:
+        """What the model gives for each row of `inputs` (rows, ...), as training saw them: shape (rows, outputs).
+
+        Rows are as the data has them, before features; where their shape is known, flat rows will do.
+        """
+        rows = self._rows(inputs)
+        for step in self.steps:
+            rows = step(rows)
+        with torch.no_grad():
+            return torch.cat([self.model(rows[at : at + _AT_ONCE]) for at in range(0, len(rows), _AT_ONCE)])
+
+    def predict(self, inputs: Tensor | ArrayLike) -> Tensor:
+        """The class of each row (rows,), int64; for a model of numbers, its outputs (rows, outputs)."""
+        found = self.scores(inputs)
+        return found.argmax(dim=1) if self.spec.outputs == "classes" else found
+
+    def _rows(self, inputs: Tensor | ArrayLike) -> Tensor:
+        try:
+            rows = torch.as_tensor(inputs).to(torch.float32)
+        except (TypeError, ValueError, RuntimeError):
+            raise InputError("predict needs an array of numbers with one entry for each row") from None
+        shape = self.spec.inputs
+        if rows.dim() < 1 or len(rows) == 0:
+            raise InputError(f"predict needs at least one row, got an array of shape {tuple(rows.shape)}")
+        if shape is None:
+            return rows
+        if rows.shape[1:] != shape and rows[0].numel() != torch.Size(shape).numel():
+            raise InputError(f"this model takes rows of shape {shape}, but these have shape {tuple(rows.shape[1:])}")
+        return rows.reshape(-1, *shape)
+
+
+def load(folder: str | Path, model: nn.Module | None = None) -> Predictor:
+    """Read a published folder; nothing in it is run, and no pickle is read.
+
+    Every file must have the hash that the certificate states, else `VerificationFailed`. The model is built by the
+    name in model.json; one of your own is given as `model`, and must have tensors of the same names, shapes and types.
+    This does not recompute the claim: that is `discreet.verify`.
+    """
+    folder = Path(folder)
+    facts = strict_json(read(folder / CERTIFICATE), CERTIFICATE)
+    content = _certified(folder, facts)
+    spec = ModelSpec.from_json(content["model.json"])
+    try:
+        state = read_tensors(content[MODEL])
+    except SafetensorError as error:
+        raise InputError(f"{folder / 'model.safetensors'} cannot be read: {error}") from None
+    released = read_tensors(content[RELEASED]) if RELEASED in content else {}
+    if model is None:
+        model = _build(spec, state)
+    _check_tensors(model, state)
+    model.load_state_dict(state)
+    return Predictor(model.eval(), spec, facts, tuple(build_step(step, released) for step in spec.preprocessing))
+
+
+def _certified(folder: Path, facts: dict[str, Any]) -> dict[str, bytes]:
+    """The content of all files that the certificate names, each with the hash stated there."""
+    try:
+        wanted = {name: facts["files"][name] for name in HASHED} | {MODEL: facts["model"]["sha256"]}
+        if "released" in facts:
+            wanted[RELEASED] = facts["released"]["sha256"]
+    except (LookupError, TypeError, ValueError):
+        raise InputError(f"{folder} has a certificate without hashes of its files; ask for the folder again") from None
+    found = {name: read(folder / name) for name in sorted(wanted)}
+    for name, content in found.items():
+        if digest(content) != wanted[name]:
+            raise VerificationFailed(
+                f"{folder / name} is not the file that the certificate is about; ask for the folder again"
+            )
+    return found
+
+
+def _build(spec: ModelSpec, state: dict[str, Tensor]) -> nn.Module:
+    """The named model. It is compared with the file before memory is taken for it."""
+    if spec.model is None:
+        raise InputError(
+            f"this model is a module of its maker's own ({str(spec.module)[:80]}); build it and give it to "
+            "discreet.load(DIR, model=...)"
+        )
+    with torch.device("meta"):
+        _check_tensors(_named_model(spec.model), state)
+    return _named_model(spec.model)
+
+
+def _named_model(named: Named) -> nn.Module:
+    if named.name not in MODELS:
+        raise InputError(f"model.json: unknown model {named.name!r:.80}; known: {', '.join(MODELS)}")
+    try:
+        return MODELS[named.name](**named.arguments)
+    except (TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"model.json: {named.name} cannot have these arguments: {reason}") from None
+
+
+def _check_tensors(model: nn.Module, state: dict[str, Tensor]) -> None:
+    """Refuse a model whose tensors differ from the published ones in name, shape or type."""
+
+    def described(tensors: dict[str, Tensor]) -> dict[str, tuple[Sequence[int], torch.dtype]]:
+        return {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
+
+    wanted, found = described(state), described(model.state_dict())
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            raise InputError(
+                f"the model is not the published one: tensor {name!r:.80} is {_shown(found.get(name))} in the model "
+                f"and {_shown(wanted.get(name))} in the folder"
+            )
+
+
+def _shown(tensor: tuple[Sequence[int], torch.dtype] | None) -> str:
+    return "missing" if tensor is None else f"{str(tensor[1]).removeprefix('torch.')} {list(tensor[0])}"

@@ -1,0 +1,53 @@
+"""What inputs go through before the model, by the names that model.json gives them.
+
+A step is built from plain data and maps rows (a tensor with a batch axis) to rows, each by itself. A new kind of step
+is one more entry of `STEPS`; a published entry never changes meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from pydantic import ValidationError
+from torch import Tensor
+
+from discreet.core.errors import InputError
+from discreet.features import precompute
+from discreet.publication.model_spec import Named
+from discreet.recipes.components import project
+from discreet.recipes.fixed import Features, build_front_end, named
+
+Step = Callable[[Tensor], Tensor]
+
+
+def features(parts: list[Any], shape: list[int]) -> Step:
+    """Fixed front ends side by side, as recipes have them (`features`), on rows of `shape`."""
+    listed = [Features.model_validate(part) for part in cast("list[object]", named(parts))]
+    front_end = build_front_end(listed, shape)
+    return lambda rows: precompute(front_end, rows)
+
+
+def components(released: Tensor) -> Step:
+    """Rows on the principal components that the run bought, shape (count, columns)."""
+    return lambda rows: project(rows, released)
+
+
+STEPS: Mapping[str, Callable[..., Step]] = {"features": features, "components": components}
+
+RELEASED = ("components",)
+"""Steps whose first argument is the tensor of their name in released.safetensors."""
+
+
+def build_step(step: Named, released: Mapping[str, Tensor]) -> Step:
+    """The step by its name; one that this version does not know, or arguments that it cannot have, are refused."""
+    if step.name not in STEPS:
+        raise InputError(f"model.json: unknown step {step.name!r:.80} of preprocessing; known: {', '.join(STEPS)}")
+    if step.name in RELEASED and step.name not in released:
+        raise InputError(f"model.json: the step {step.name} needs a tensor that the run has not released")
+    given = [released[step.name]] if step.name in RELEASED else []
+    try:
+        return STEPS[step.name](*given, **step.arguments)
+    except (TypeError, ValueError, RuntimeError, ValidationError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"model.json: the step {step.name} cannot have these arguments: {reason}") from None

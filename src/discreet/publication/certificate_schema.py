@@ -1,0 +1,250 @@
+"""The JSON Schema of certificates, made from the types that write them; `certificate.schema.json` is its text.
+
+`python -m discreet.publication.certificate_schema` writes the text anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from discreet.accounting import filters, odometers
+from discreet.core.adjacency import Adjacency, Query, Unit
+from discreet.plan import AdaptivePlan, Plan
+from discreet.publication.files import FORMAT, SCHEMA
+
+PATH = Path(__file__).with_name(SCHEMA)
+
+_TEXT: dict[str, Any] = {"type": "string"}
+_NUMBER: dict[str, Any] = {"type": "number"}
+_COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
+_POSITIVE: dict[str, Any] = {"type": "number", "exclusiveMinimum": 0}
+_ENTRY: dict[str, Any] = {"type": "integer", "minimum": 1}
+_RATE: dict[str, Any] = _POSITIVE | {"maximum": 1}
+_HASH: dict[str, Any] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+_PREFIXED: dict[str, Any] = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
+_EVENT = {"$ref": "#/$defs/Event"}
+_WHOM: dict[str, Any] = {
+    "adjacency": {"enum": [kind.value for kind in Adjacency]},
+    "unit": {"enum": [kind.value for kind in Unit]},
+}
+
+
+def certificate_schema() -> dict[str, Any]:
+    """Every field of a certificate with its type; fields that are not named are refused."""
+    found = _object(_SECTIONS, optional=("released",))
+    defs = {"Event": {"oneOf": [_object({"event": {"const": name}} | parts) for name, parts in _EVENTS.items()]}}
+    defs |= {"Filter": _declared("filter", filters.KINDS), "Odometer": _declared("odometer", odometers.KINDS)}
+    defs |= {"Trials": {"oneOf": [_object({"law": {"const": name}} | parts) for name, parts in _TRIALS.items()]}}
+    for model in (Plan, AdaptivePlan):
+        made = model.model_json_schema(mode="serialization", ref_template="#/$defs/{model}")
+        inner = made.pop("$defs")
+        for name, schema in {**inner, model.__name__: made}.items():
+            defs[name] = _whole(schema)
+    _point(defs, "Event", ("Plan", "before"), ("AdaptivePlan", "before"))
+    _point(defs, "Filter", ("AdaptivePlan", "filter"))
+    _point(defs, "Odometer", ("Reading", "odometer"))
+    _point(defs, "Trials", ("Search", "trials"))
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Privacy certificate of a published model",
+        **found,
+        "$defs": dict(sorted(defs.items())),
+    }
+
+
+def text() -> str:
+    """The schema as it is shipped."""
+    return json.dumps(certificate_schema(), indent=1) + "\n"
+
+
+def _object(properties: Mapping[str, Any], *, optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": dict(properties), "required": required, "additionalProperties": False}
+
+
+def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [dict(schema), {"type": "null"}]}
+
+
+def _list(items: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": dict(items)}
+
+
+def _declared(what: str, kinds: Mapping[str, type]) -> dict[str, Any]:
+    """One variant for each kind of frozen description (`accounting.declared`)."""
+    types: dict[str, Any] = {"float": _POSITIVE, "Amounts": _list(_POSITIVE), "Conversion": _TEXT}
+    types |= {"Adjacency": _WHOM["adjacency"], "Unit": _WHOM["unit"]}
+    free = {"slope": _NUMBER}
+    variants = [
+        _object({what: {"const": name}} | {one.name: free.get(one.name, types[str(one.type)]) for one in fields(kind)})
+        for name, kind in kinds.items()
+    ]
+    return {"oneOf": variants}
+
+
+def _whole(schema: dict[str, Any]) -> dict[str, Any]:
+    """Of a class, as it is written: every field is there; no defaults, no titles."""
+    kept = {key: value for key, value in schema.items() if key not in ("title", "default", "discriminator")}
+    for key, value in kept.items():
+        if key == "properties":
+            kept[key] = {name: _whole(inner) for name, inner in value.items()}
+        elif isinstance(value, dict):
+            kept[key] = _whole(value)
+        elif isinstance(value, list):
+            kept[key] = [_whole(one) if isinstance(one, dict) else one for one in value]
+    if "properties" in kept:
+        kept["required"] = list(kept["properties"])
+    return kept
+
+
+def _point(defs: dict[str, Any], name: str, *places: tuple[str, str]) -> None:
+    """Say what a field holds that its class decodes by itself."""
+    for owner, field in places:
+        listed = defs[owner]["properties"][field].get("type") == "array"
+        reference = {"$ref": f"#/$defs/{name}"}
+        defs[owner]["properties"][field] = _list(reference) if listed else reference
+
+
+_QUERY = {"enum": [query.value for query in Query]}
+
+_EVENTS: Mapping[str, dict[str, Any]] = {
+    "gaussian": {"noise_multiplier": _POSITIVE, "query": _QUERY},
+    "laplace": {"scale_multiplier": _POSITIVE, "query": _QUERY},
+    "bounded_range": {"epsilon": _POSITIVE, "query": _QUERY},
+    "noisy_max": {"epsilon": _POSITIVE, "query": _QUERY},
+    "selection": {"of": _EVENT, "trials": {"$ref": "#/$defs/Trials"}},
+    "poisson": {"rate": _RATE, "of": _EVENT},
+    "truncated_poisson": {"rate": _RATE, "capacity": _ENTRY, "population": _ENTRY, "of": _EVENT},
+    "fixed_size": {"population": _ENTRY, "batch": _ENTRY, "of": _EVENT},
+    "epoch": {"of": _EVENT},
+    "allocation": {"steps": _ENTRY, "chosen": _ENTRY, "of": _EVENT},
+    "repeat": {"count": _ENTRY, "of": _EVENT},
+    "compose": {"of": _list(_EVENT)},
+}
+
+_TRIALS: Mapping[str, dict[str, Any]] = {
+    "truncated_negative_binomial": {"shape": _NUMBER, "success": _POSITIVE},
+    "poisson": {"mean": _POSITIVE},
+}
+
+_CLAIM = {
+    "kind": {"const": "guarantee"},
+    "epsilon": {"type": "number", "minimum": 0},
+    "lower": _or_null({"type": "number", "minimum": 0}),
+    "delta": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+    **_WHOM,
+    "method": _TEXT,
+}
+
+_STARTED = {
+    "engine": _TEXT,
+    "float_bits": _or_null(_COUNT),
+    "noise": _TEXT,
+    "randomness": _TEXT,
+}
+
+_RUN = {"plan": _TEXT, "epsilon": _NUMBER, "delta": _NUMBER, **_WHOM, "filter": {"$ref": "#/$defs/Filter"}}
+
+
+def _ledger_entry(kind: str, body: dict[str, Any]) -> dict[str, Any]:
+    counts = dict.fromkeys(("attempt", "position", "steps"), _COUNT)
+    return _object({"kind": {"const": kind}, "run": _TEXT, **counts, "body": body})
+
+
+_LEDGER = {
+    "entries": _list(
+        {
+            "oneOf": [
+                _ledger_entry("run", _object(_RUN, optional=("filter",))),
+                _ledger_entry("attempt", _object(_STARTED, optional=("float_bits",))),
+                _ledger_entry("reservation", _EVENT),
+                _ledger_entry("release", _object({})),
+            ]
+        }
+    ),
+    "digest": _HASH,
+    "head": _object({"number": _COUNT, "seal": _HASH}),
+}
+
+_EX_POST = {
+    "kind": {"const": "ex_post"},
+    "reading": _or_null({"type": "number", "minimum": 0}),
+    "delta": _POSITIVE,
+    **_WHOM,
+    "method": _TEXT,
+    "charged_steps": _ENTRY,
+    "sentence": _TEXT,
+}
+
+_GROUP = _object({"norm": _POSITIVE, "parameters": _list(_TEXT)})
+_CLIPPING = {
+    "rule": _TEXT,
+    "sensitivity": {"anyOf": [_POSITIVE, _list(_list(_POSITIVE))]},
+    "groups": {"type": "object", "additionalProperties": _GROUP},
+    "coordinates": _ENTRY,
+    "aliases": {"type": "object", "additionalProperties": _TEXT},
+}
+
+_BOUGHT = {"step": _ENTRY, "metric": _TEXT, "value": _NUMBER, "standard_deviation": _NUMBER}
+
+
+def _said(schema: dict[str, Any], description: str) -> dict[str, Any]:
+    return {"description": description, **schema}
+
+
+_SECTIONS: dict[str, Any] = {
+    "format": _said({"const": FORMAT}, "The version of this schema."),
+    "claim": _said(_object(_CLAIM), "What is promised: (epsilon, delta) for one unit, and the theorem."),
+    "plan": _said({"oneOf": [{"$ref": "#/$defs/Plan"}, {"$ref": "#/$defs/AdaptivePlan"}]}, "Public facts of the run."),
+    "plan_fingerprint": _said(_PREFIXED, "SHA-256 of the canonical form of the plan."),
+    "events": _said(_EVENT, "What was released, as far as privacy depends on it; epsilon is recomputed from it."),
+    "clipping": _said(
+        _object(_CLIPPING, optional=("groups", "coordinates", "aliases")), "How far one unit can move a step."
+    ),
+    "charged_steps": _said(_ENTRY, "Steps, and metrics bought between them, that the ledger holds."),
+    "ex_post": _said(_or_null(_object(_EX_POST)), "What an odometer read at the end; no guarantee."),
+    "search": _said(
+        _or_null(_object({"winner": {"type": "object"}, "epsilon_of_one_run": {"type": "number", "minimum": 0}})),
+        "Of a search for settings: those of the winner, and what one run would have cost.",
+    ),
+    "ledger": _said(_object(_LEDGER), "All entries of the run, their digest, and where the chain stood."),
+    "mechanism": _said(_object({"sampler": _TEXT, **_STARTED, "grid_bits": _COUNT}), "What carried the plan out."),
+    "assumptions": _said(_list(_TEXT), "What the claim rests on beside its theorem."),
+    "model": _said(
+        _object(
+            {
+                "file": {"const": "model.safetensors"},
+                "sha256": _HASH,
+                "private": _list(_TEXT),
+                "initial": {"type": "object", "additionalProperties": _HASH},
+            }
+        ),
+        "The model: its hash, the tensors that were trained, and digests of all tensors before training.",
+    ),
+    "public_evaluations": _said(
+        _list(
+            {
+                "type": "object",
+                "properties": {"step": _COUNT},
+                "required": ["step"],
+                "additionalProperties": _NUMBER,
+            }
+        ),
+        "Metrics on data declared public.",
+    ),
+    "bought_metrics": _said(_list(_object(_BOUGHT)), "Metrics on private rows, each of them paid for."),
+    "software": _said({"type": "object", "additionalProperties": _TEXT}, "Names and versions."),
+    "released": _said(
+        _object({"file": {"const": "released.safetensors"}, "sha256": _HASH, "tensors": _list(_TEXT)}),
+        "What queries before the first step released and predictions need.",
+    ),
+    "files": _said({"type": "object", "additionalProperties": _HASH}, "Hashes of the other files of the folder."),
+}
+
+
+if __name__ == "__main__":
+    PATH.write_text(text(), encoding="utf-8")

@@ -1,0 +1,125 @@
+"""From a recipe and its data to a run: one assembly, for `discreet train` and for experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping import Criterion
+from discreet.clipping.valued import ValuedCrossEntropy
+from discreet.core.adjacency import Unit
+from discreet.data import Split
+from discreet.recipes.components import RecipeComponents, on_components
+from discreet.recipes.recipe import Recipe
+from discreet.training import EarlyStopping, EngineOptions, Trained, Training
+from discreet.training.components import buy_components, kept_components, placeholder
+
+Public = tuple[Tensor, Tensor] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Where a run is and who pays for it; the fields are those of `Training`."""
+
+    folder: Path
+    resume: bool = False
+    ledger: str | None = None
+    dataset_id: str = ""
+    on_open: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """What a run needs beside its recipe: private rows and whose they are, a loss, and public rows."""
+
+    data: object
+    criterion: Criterion
+    test: Public = None
+    validation: Public = None
+    units: object = None
+    ids: object = None
+
+
+def assemble(recipe: Recipe, split: Split, run: Run) -> Training:
+    """The training of a recipe on its data; nothing is charged yet.
+
+    But for components, which the model needs to be looked at: the run is opened, and they are charged to it. The same
+    training is assembled on made-up components before, so that what is wrong with it costs nothing.
+    """
+    if recipe.components is None:
+        return training_on(recipe, _ready(recipe, split), recipe.build_model(), run)
+    vectors = kept_components(run.folder) if run.resume else _bought(recipe, recipe.components, split, run)
+    ready = _ready(recipe, on_components(split, vectors))
+    return training_on(recipe, ready, recipe.build_model(), replace(run, resume=True))
+
+
+def _bought(recipe: Recipe, components: RecipeComponents, split: Split, run: Run) -> Tensor:
+    made_up = placeholder(split.train[0][0].numel(), components.count)
+    training_on(recipe, _ready(recipe, on_components(split, made_up)), recipe.build_model(), run)
+    return buy_components(
+        recipe.plan(),
+        recipe.build_model(),
+        split.train[0],
+        components.count,
+        components.noise,
+        run_dir=run.folder,
+        ledger=run.ledger,
+        dataset_id=run.dataset_id,
+        noise=recipe.noise,
+        on_open=run.on_open,
+    )
+
+
+def _ready(recipe: Recipe, split: Split) -> Ready:
+    loss = criterion_for(split.train[1].is_floating_point(), split.values)
+    ids = split.ids if recipe.unit is Unit.EXAMPLE else None
+    return Ready(recipe.augmented(split.train), loss, split.test, split.validation, split.units, ids)
+
+
+def training_on(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Training:
+    """The training of a recipe on what is ready for it."""
+    optimizer = recipe.build_optimizer(model)
+    return Training(
+        recipe.plan(),
+        model,
+        ready.criterion,
+        optimizer,
+        ready.data,
+        units=ready.units,
+        ids=ready.ids,
+        public_test=ready.test,
+        public_validation=ready.validation,
+        run_dir=run.folder,
+        resume=run.resume,
+        ledger=run.ledger,
+        dataset_id=run.dataset_id,
+        geometry=recipe.build_geometry(model),
+        engine=engine_of(recipe),
+        noise=recipe.noise,
+        scheduler=recipe.build_scheduler(optimizer),
+        averaging=recipe.averaging,
+        on_open=run.on_open,
+    )
+
+
+def carry_out(recipe: Recipe, training: Training, *, progress: bool | None = None) -> Trained:
+    """Take the steps of `training` as the recipe has them evaluated and stopped; `progress` as in `Training.run`."""
+    early = None if recipe.patience is None else EarlyStopping(recipe.watch, recipe.patience)
+    return training.run(evaluate_every=recipe.evaluate_every, progress=progress, early=early)
+
+
+def engine_of(recipe: Recipe) -> EngineOptions:
+    """The engine with its options."""
+    autocast = None if recipe.autocast is None else torch.bfloat16
+    return EngineOptions(recipe.engine, autocast=autocast, fixed_rows=recipe.fixed_rows)
+
+
+def criterion_for(regression: bool, values: Sequence[float] | None = None) -> Criterion:
+    """The loss that a recipe trains with: squared error for numbers, cross entropy for classes (of these values)."""
+    if values is not None:
+        return ValuedCrossEntropy(values)
+    return nn.MSELoss() if regression else nn.CrossEntropyLoss()

@@ -1,0 +1,150 @@
+"""The networks of the papers that `mlp` does not cover, by the names that recipes give them.
+
+`mlp` is the others: 123, [16], 2 for Adult in Bu et al. 2020; 9, [10, 20, 10], 2 for Cancer and 60, [1000], 10 behind
+the components of MNIST in Yu et al. 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+
+class MeanEmbedding(nn.Module):
+    """Tokens (n, length), 0 to `tokens`, as the mean of their vectors, (n, width): Bu et al. 2020 count all places."""
+
+    def __init__(self, tokens: int, width: int) -> None:
+        super().__init__()
+        self.vectors = nn.Embedding(tokens + 1, width)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        mean: Tensor = self.vectors(tokens).mean(1)
+        return mean
+
+
+class WordScores(nn.Module):
+    """A linear layer on which tokens occur: (n, length), 0 for none, to (n, outputs).
+
+    The scores of an input's tokens are added up and divided by the root of their number, so that inputs of all lengths
+    weigh alike: a row of indicators, scaled to norm 1, without being written out. It starts at zero.
+    """
+
+    def __init__(self, tokens: int, outputs: int) -> None:
+        super().__init__()
+        self.scores, self.common = nn.Embedding(tokens + 1, outputs), nn.Linear(1, outputs, bias=False)
+        nn.init.zeros_(self.scores.weight)
+        nn.init.zeros_(self.common.weight)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        there = (tokens != 0).unsqueeze(2).to(self.scores.weight.dtype)
+        size = there.sum(1).clamp(min=1).sqrt()  # (n, 1)
+        total: Tensor = (self.scores(tokens) * there).sum(1) / size + self.common(torch.ones_like(size) / 10)
+        return total
+
+
+class CollaborativeFiltering(nn.Module):
+    """Neural collaborative filtering, simplified as in Bu et al. 2020: (n, 2), user and film, to (n, outputs).
+
+    One branch multiplies vectors of `factors` numbers of user and film; the other sets vectors of `latent` numbers
+    side by side; one layer reads both.
+    """
+
+    def __init__(self, users: int, films: int, outputs: int, factors: int, latent: int) -> None:
+        super().__init__()
+        self.user_factors, self.film_factors = nn.Embedding(users, factors), nn.Embedding(films, factors)
+        self.user_latent, self.film_latent = nn.Embedding(users, latent), nn.Embedding(films, latent)
+        self.head = nn.Linear(factors + 2 * latent, outputs)
+
+    def forward(self, pairs: Tensor) -> Tensor:
+        user, film = pairs[:, 0], pairs[:, 1]
+        product = self.user_factors(user) * self.film_factors(film)
+        read: Tensor = self.head(torch.cat([product, self.user_latent(user), self.film_latent(film)], dim=1))
+        return read
+
+
+class Biases(nn.Module):
+    """A rating as a declared `middle`, plus a number for all, one for the user, one for the film: (n, 2) to (n, 1).
+
+    With `rank`, plus the product of as many numbers of both, which start at random with deviation `scale`. `spread` is
+    how much more the number for all moves than those of one user or film.
+    """
+
+    def __init__(self, users: int, films: int, middle: float, rank: int, scale: float, spread: float) -> None:
+        super().__init__()
+        self.user, self.film = nn.Embedding(users, 1 + rank), nn.Embedding(films, 1 + rank)
+        self.common = nn.Linear(1, 1, bias=False)
+        self.middle, self.spread = middle, spread
+        for table in (self.user, self.film):
+            nn.init.normal_(table.weight, std=scale)
+            nn.init.zeros_(table.weight[:, :1])
+        nn.init.zeros_(self.common.weight)
+
+    def forward(self, pairs: Tensor) -> Tensor:
+        user, film = self.user(pairs[:, 0]), self.film(pairs[:, 1])
+        own = user[:, :1] + film[:, :1] + (user[:, 1:] * film[:, 1:]).sum(1, keepdim=True)
+        rating: Tensor = self.middle + own + self.common(torch.full_like(own, self.spread))
+        return rating
+
+
+def mnist_cnn(seed: int = 0) -> nn.Module:
+    """Two convolutions and two layers for (n, 1, 28, 28): 26,010 parameters, as in the tutorial that Abadi et al. 2016
+    and Bu et al. 2020 use."""
+    with _drawn(seed):
+        return nn.Sequential(
+            nn.Conv2d(1, 16, 8, stride=2, padding=3),
+            nn.ReLU(),
+            nn.MaxPool2d(2, stride=1),
+            nn.Conv2d(16, 32, 4, stride=2),
+            nn.ReLU(),
+            nn.MaxPool2d(2, stride=1),
+            nn.Flatten(),
+            nn.Linear(512, 32),
+            nn.ReLU(),
+            nn.Linear(32, 10),
+        )
+
+
+def mean_embedding(tokens: int, width: int = 16, hidden: int = 16, outputs: int = 2, seed: int = 0) -> nn.Module:
+    """Words as vectors, their mean, one hidden layer: the IMDb network of Bu et al. 2020 with 10,000 tokens."""
+    with _drawn(seed):
+        return nn.Sequential(
+            MeanEmbedding(tokens, width), nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, outputs)
+        )
+
+
+def word_scores(tokens: int, outputs: int = 2) -> nn.Module:
+    """A linear layer on which of `tokens` words occur."""
+    return WordScores(tokens, outputs)
+
+
+def collaborative_filtering(
+    users: int, films: int, outputs: int = 5, factors: int = 5, latent: int = 10, seed: int = 0
+) -> nn.Module:
+    """The MovieLens network of Bu et al. 2020."""
+    with _drawn(seed):
+        return CollaborativeFiltering(users, films, outputs, factors, latent)
+
+
+def biases(
+    users: int,
+    films: int,
+    middle: float = 3.0,
+    rank: int = 0,
+    scale: float = 0.1,
+    spread: float = 1.0,
+    seed: int = 0,
+) -> nn.Module:
+    """What a user and a film add to a rating, and with `rank` what they have in common."""
+    with _drawn(seed):
+        return Biases(users, films, middle, rank, scale, spread)
+
+
+@contextmanager
+def _drawn(seed: int) -> Iterator[None]:
+    """Weights drawn in this block are those of a declared seed; the generator of others is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield

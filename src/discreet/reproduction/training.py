@@ -1,0 +1,121 @@
+"""Kind `training`: private runs of a recipe with some of its keys set otherwise, each with several seeds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from discreet.plan.validation import Frozen
+from discreet.reproduction import training_tables as shown
+from discreet.reproduction.experiment import Cell, Facts, Results, Setting, over
+from discreet.reproduction.pictures import Panel
+from discreet.reproduction.tables import Table
+
+
+class Run(Frozen):
+    """Keys of the recipe that are otherwise here, and the accuracy that the paper prints."""
+
+    name: str
+    set: dict[str, Any] = Field(default_factory=dict)
+    printed: float | None = None
+    drawn: bool = True
+    """Whether curves show it."""
+
+
+class Point(Frozen):
+    """A place on a line."""
+
+    x: float
+    set: dict[str, Any] = Field(default_factory=dict)
+    printed: float | None = None
+
+
+class Sweep(Frozen):
+    """Accuracy over one thing that varies: a panel with a line for each of `lines`."""
+
+    title: str
+    x: str
+    points: tuple[Point, ...] = Field(min_length=1)
+    lines: tuple[Run, ...] = (Run(name=""),)
+    log: Literal["", "x"] = ""
+
+
+class Compared(Frozen):
+    """Something that the paper says of two runs: that `better` is more accurate than `worse`."""
+
+    says: str
+    better: str
+    worse: str
+
+
+class TrainingPart(Frozen):
+    """The kind.
+
+    `recipe` is as `discreet train` takes it; a model with a key `seed` gets the seed of the run. `draws`: accuracy over
+    epochs, against epsilon, as bars, and the noise; curves begin at `least`. `spending`: how many points of epsilon
+    over the steps are computed for them. `versus` names the run that the others are compared with, seed by seed.
+    """
+
+    kind: Literal["training"]
+    title: str = ""
+    recipe: dict[str, Any]
+    seeds: int = Field(ge=1)
+    metric: str = "accuracy"
+    runs: tuple[Run, ...] = ()
+    sweeps: tuple[Sweep, ...] = ()
+    draws: tuple[Literal["epochs", "epsilon", "bars", "noise"], ...] = ()
+    least: float | None = None
+    spending: int = Field(default=0, ge=0)
+    versus: str | None = None
+    claims: tuple[Compared, ...] = ()
+
+    @model_validator(mode="after")
+    def _named(self) -> TrainingPart:
+        names = [run.name for run in self.runs]
+        if len(set(names)) < len(names):
+            raise ValueError("runs need different names")
+        wanted = {one for claim in self.claims for one in (claim.better, claim.worse)} | ({self.versus} - {None})
+        if wanted - set(names):
+            raise ValueError(f"there is no run {sorted(map(str, wanted - set(names)))[0]!r}; runs: {', '.join(names)}")
+        if not (self.runs or self.sweeps):
+            raise ValueError("give runs or sweeps")
+        return self
+
+    def cells(self, seeds: int | None) -> Sequence[Cell]:
+        """A cell for each run and seed; all runs of one seed come before those of the next."""
+        named = [(run.name, self.facts(run.set)) for run in self.runs]
+        for sweep in self.sweeps:
+            for line in sweep.lines:
+                for point in sweep.points:
+                    name = " ".join(filter(None, [sweep.title, line.name, f"{point.x:g}"]))
+                    named.append((name, self.facts(over(line.set, point.set))))
+        whose = f"{self.title}: " if self.title else ""
+        return [Cell(f"{whose}{name}, seed {s}", facts, s) for s in range(seeds or self.seeds) for name, facts in named]
+
+    def facts(self, changes: dict[str, Any]) -> Facts:
+        """The recipe with these changes, as it was written."""
+        facts: dict[str, Any] = {"kind": self.kind, "recipe": over(self.recipe, changes)}
+        facts |= {"spending": self.spending} if self.spending else {}
+        facts |= {"metric": self.metric} if self.metric != "accuracy" else {}
+        return dict(json.loads(json.dumps(facts)))
+
+    def measure(self, cell: Cell, setting: Setting) -> dict[str, Any]:
+        """Train, privately, in a folder that is gone afterwards."""
+        from discreet.reproduction.runs import take
+
+        return take(cell, setting)
+
+    def tables(self, results: Results) -> Sequence[Table]:
+        """Mean and spread of the accuracy beside what is printed, with what is certified; and what the paper says."""
+        found = [shown.runs_table(self, results)] if self.runs else []
+        found += [shown.sweep_table(self, sweep, results) for sweep in self.sweeps]
+        return found + ([shown.claims_table(self, results)] if self.claims else [])
+
+    def panels(self, results: Results) -> Sequence[Panel]:
+        """What `draws` names, and the sweeps."""
+        return [shown.draw(self, what, results) for what in self.draws] + [
+            shown.sweep_panel(self, sweep, results) for sweep in self.sweeps
+        ]

@@ -1,0 +1,220 @@
+"""What training cells say, as tables and panels: means, spreads, differences seed by seed, curves."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from discreet.reproduction import tables
+from discreet.reproduction.experiment import Facts, Results
+from discreet.reproduction.pictures import Bar, Line, Panel
+from discreet.reproduction.tables import Table
+
+if TYPE_CHECKING:
+    from discreet.reproduction.training import Sweep, TrainingPart
+
+_SURE = 0.95
+"""Two-sided confidence, by Student's t over the seeds, with which a difference counts as seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Of two runs over `count` seeds: the mean, and its standard error."""
+
+    mean: float
+    error: float
+    count: int
+
+
+def scores(metric: str, facts: Facts, results: Results) -> dict[int | None, float]:
+    """The last value of the metric by seed; an accuracy in percent."""
+    return {seed: _unit(metric) * result["metrics"][metric] for seed, result in results.of(facts)}
+
+
+def paired(found: Mapping[int | None, float], against: Mapping[int | None, float]) -> Difference | None:
+    """The mean difference over the seeds that both have; None for fewer than two."""
+    pairs = [found[seed] - against[seed] for seed in found if seed in against]
+    if len(pairs) < 2:
+        return None
+    return Difference(statistics.mean(pairs), statistics.stdev(pairs) / math.sqrt(len(pairs)), len(pairs))
+
+
+def difference(pair: Difference | None) -> str:
+    """+0.64 ± 0.22: the mean and its standard error."""
+    return tables.MISSING if pair is None else f"{pair.mean:+.2f} ± {pair.error:.2f}"
+
+
+def runs_table(part: TrainingPart, results: Results) -> Table:
+    """A row for each run."""
+    unit = " %" if part.metric == "accuracy" else ""
+    printed = any(run.printed is not None for run in part.runs)
+    head = ["run", "epochs", "certified epsilon", "runs", f"{part.metric}{unit}", "spread"]
+    head += ["printed"] if printed else []
+    head += [f"less {part.versus}"] if part.versus else []
+    rows = []
+    for run in part.runs:
+        values = scores(part.metric, part.facts(run.set), results)
+        cells = [run.name, *_length_and_price(part.facts(run.set), results), str(len(values)), *_mean(values)]
+        cells += [_printed(run.printed, part.metric)] if printed else []
+        if part.versus:
+            base = next(one for one in part.runs if one.name == part.versus)
+            against = scores(part.metric, part.facts(base.set), results)
+            cells.append("" if run is base else difference(paired(values, against)))
+        rows.append(tuple(cells))
+    return Table(tuple(head), tuple(rows), part.title)
+
+
+def sweep_table(part: TrainingPart, sweep: Sweep, results: Results) -> Table:
+    """A row for each point, a column for each line."""
+    head = [sweep.x]
+    for line in sweep.lines:
+        head += [f"{part.metric} {line.name}".strip(), "spread", "certified epsilon"]
+    printed = any(point.printed is not None for point in sweep.points)
+    rows = []
+    for point in sweep.points:
+        cells = [f"{point.x:g}"]
+        for line in sweep.lines:
+            facts = part.facts(_both(line.set, point.set))
+            cells += [*_mean(scores(part.metric, facts, results)), _length_and_price(facts, results)[1]]
+        rows.append((*cells, *([_printed(point.printed, part.metric)] if printed else [])))
+    return Table((*head, *(["printed"] if printed else [])), tuple(rows), sweep.title)
+
+
+def claims_table(part: TrainingPart, results: Results) -> Table:
+    """What the paper says, and whether it is seen here, with a confidence of `_SURE` each."""
+    rows = []
+    by_name = {run.name: scores(part.metric, part.facts(run.set), results) for run in part.runs}
+    for claim in part.claims:
+        pair = paired(by_name[claim.better], by_name[claim.worse])
+        rows.append((claim.says, difference(pair), _verdict(pair, lower_is_better=part.metric != "accuracy")))
+    return Table(("the paper says", "difference here", "verdict"), tuple(rows))
+
+
+def draw(part: TrainingPart, what: str, results: Results) -> Panel:
+    """A panel over all runs."""
+    named = [(run, results.of(part.facts(run.set))) for run in part.runs if run.drawn or what == "bars"]
+    unit = "accuracy on public test rows, %" if part.metric == "accuracy" else part.metric
+    match what:
+        case "bars":
+            bars = [_bar(run.name, run.printed, part, run.set, results) for run, found in named if found]
+            return Panel(part.title, f"{unit}; red: printed", "", bars=bars)
+        case "noise":
+            lines = [_noise(run.name, found[0][1]) for run, found in named if found]
+            return Panel("Noise of one run", "epoch", "noise multiplier", lines, bottom=0.0)
+        case "epsilon":
+            lines = [
+                _against_epsilon(run.name, found, part.metric)
+                for run, found in named
+                if found and "spending" in found[0][1]
+            ]
+            return Panel("Against the price of so many steps", "epsilon", unit, lines, bottom=part.least)
+        case _:
+            lines = [
+                _band(run.name, [_curve(result, part.metric) for _, result in found]) for run, found in named if found
+            ]
+            return Panel(part.title or "Over epochs", "epoch", unit, lines, bottom=part.least)
+
+
+def sweep_panel(part: TrainingPart, sweep: Sweep, results: Results) -> Panel:
+    """Means over what varies, with the range."""
+    lines = []
+    for line in sweep.lines:
+        points = []
+        for point in sweep.points:
+            values = list(scores(part.metric, part.facts(_both(line.set, point.set)), results).values())
+            if values:
+                points.append((point.x, statistics.mean(values), min(values), max(values)))
+        if points:
+            x, y, low, high = zip(*points, strict=True)
+            lines.append(Line(line.name or part.metric, x, y, low=low, high=high))
+    marks = [(point.x, _unit(part.metric) * point.printed) for point in sweep.points if point.printed is not None]
+    if marks:
+        lines.append(Line("printed", [x for x, _ in marks], [y for _, y in marks], "marks"))
+    unit = "accuracy on public test rows, %" if part.metric == "accuracy" else part.metric
+    return Panel(sweep.title, sweep.x, unit, lines, log=sweep.log)
+
+
+def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    from discreet.reproduction.experiment import over
+
+    return over(first, second)
+
+
+def _length_and_price(facts: Facts, results: Results) -> tuple[str, str]:
+    found = [result for _, result in results.of(facts)]
+    if not found:
+        return tables.MISSING, tables.MISSING
+    lengths = sorted(round(result["epochs"], 1) for result in found)
+    length = f"{lengths[0]:g}" if lengths[0] == lengths[-1] else f"{lengths[0]:g} to {lengths[-1]:g}"
+    return length, tables.up(max(result["epsilon"] for result in found))
+
+
+def _mean(values: Mapping[int | None, float]) -> tuple[str, str]:
+    if not values:
+        return tables.MISSING, tables.MISSING
+    spread = f"{statistics.stdev(values.values()):.2f}" if len(values) > 1 else tables.MISSING
+    return f"{statistics.mean(values.values()):.2f}", spread
+
+
+def _printed(value: float | None, metric: str) -> str:
+    if value is None:
+        return tables.MISSING
+    return f"{100 * value:.2f}" if metric == "accuracy" else f"{value:g}"
+
+
+def _verdict(pair: Difference | None, *, lower_is_better: bool) -> str:
+    if pair is None:
+        return tables.MISSING
+    gain = -pair.mean if lower_is_better else pair.mean
+    if abs(gain) < pair.error * float(stdtrit(pair.count - 1, 0.5 + 0.5 * _SURE)):
+        return "not settled"
+    return "seen" if gain > 0 else "the other way round"
+
+
+def _bar(name: str, printed: float | None, part: TrainingPart, changes: dict[str, Any], results: Results) -> Bar:
+    values = list(scores(part.metric, part.facts(changes), results).values())
+    shown = None if printed is None else _unit(part.metric) * printed
+    return Bar(name, statistics.mean(values), min(values), max(values), shown)
+
+
+def _curve(result: Mapping[str, Any], metric: str) -> tuple[list[float], list[float]]:
+    """Epochs, and percent or the metric."""
+    rate, unit = result["epochs"] / max(1, result["steps"]), _unit(metric)
+    return [step * rate for step, _ in result["curve"]], [unit * value for _, value in result["curve"]]
+
+
+def _unit(metric: str) -> float:
+    """An accuracy is shown in percent."""
+    return 100.0 if metric == "accuracy" else 1.0
+
+
+def _band(name: str, curves: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Line:
+    """The mean of several curves as far as all of them go, and the range around it."""
+    end = min(x[-1] for x, _ in curves)
+    at = [x for x in curves[0][0] if x <= end * (1 + 1e-9)]
+    values = np.array([np.interp(at, x, y) for x, y in curves])
+    low, high = (values.min(0), values.max(0)) if len(curves) > 1 else (None, None)
+    return Line(name, at, list(values.mean(0)), low=low, high=high)
+
+
+def _noise(name: str, result: Mapping[str, Any]) -> Line:
+    x, y, at = [], [], 0.0
+    for steps, multiplier, rate in result["noise"]:
+        x += [at, at := at + steps * rate]
+        y += [multiplier, multiplier]
+    return Line(name, x, y, steps=True)
+
+
+def _against_epsilon(name: str, found: Sequence[tuple[int | None, Mapping[str, Any]]], metric: str) -> Line:
+    line = _band(name, [_curve(result, metric) for _, result in found])
+    first = found[0][1]
+    rate = first["epochs"] / max(1, first["steps"])
+    steps, epsilons = zip(*first["spending"], strict=True)
+    x = np.interp(line.x, [step * rate for step in steps], epsilons)
+    return Line(name, list(x), line.y, low=line.low, high=line.high)

@@ -1,0 +1,273 @@
+"""Data sets by name: what they read from files of the official formats, and what they refuse."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import official_files
+import pytest
+import torch
+from official_files import CELLS, CIFAR, FILES, GAP, PERSON, RATED, STRANGER
+
+from discreet import InputError
+from discreet.data import DATASETS, Split
+from discreet.data.adult_columns import COLUMNS
+from discreet.data.hashing import hashed
+from discreet.data.plain_pickle import plain_pickle
+from discreet.data.text import stem, taken, tokens, words
+
+
+def made(name: str, tmp_path: Path, write: Callable[[Path], None] | None = None) -> Path:
+    """The folder that has the data set in a folder of its own, as `--data` names it."""
+    folder = tmp_path / name.replace("a9a", "adult")
+    folder.mkdir()
+    (write or FILES[name])(folder)
+    return tmp_path / "npz" / "mine.npz" if name == "npz" else tmp_path
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_every_data_set_gives_finite_rows_with_names_that_pair_up(name: str, tmp_path: Path) -> None:
+    split = DATASETS[name](made(name, tmp_path))
+    assert split.test is not None
+    for inputs, targets in (split.train, split.test):
+        assert len(inputs) == len(targets) > 0
+        assert torch.isfinite(inputs).all()
+        assert inputs.dtype == (torch.int64 if name == "movielens" else torch.float32)
+    for names in (split.ids, split.units):
+        assert names is None or len(names) == len(split.train[1])
+    assert split.ids is None or len(set(split.ids.tolist())) == len(split.ids)
+    assert (split.ids is None) == (name == "npz")
+
+
+@pytest.mark.parametrize("name", [name for name in DATASETS if name != "digits"])
+def test_what_is_missing_is_named(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--data"):
+        DATASETS[name](None)
+    with pytest.raises(InputError, match="--data"):
+        DATASETS[name](tmp_path)
+
+
+def test_cancer_scales_the_documented_range_and_leaves_incomplete_rows_out(tmp_path: Path) -> None:
+    path = made("cancer", tmp_path)
+
+    def rows(split: Split) -> dict[int, tuple[list[float], int]]:
+        assert split.ids is not None
+        pairs = zip(split.ids.tolist(), split.train[0].tolist(), split.train[1].tolist(), strict=True)
+        return {name: (x, y) for name, x, y in pairs}
+
+    seen = {name: row for split in range(10) for name, row in rows(DATASETS["cancer"](path, split=split)).items()}
+    assert set(seen) == {0, 2, 3, 4}
+    assert seen[0] == (pytest.approx([4 / 9, 0, 0, 0, 1 / 9, 0, 2 / 9, 0, 0]), 0)
+    assert seen[2] == ([1] * 9, 1)
+    filled = {name: row for i in range(10) for name, row in rows(DATASETS["cancer"](path, split=i, missing=4)).items()}
+    assert filled[1] == (pytest.approx([7 / 9, 3 / 9, 4 / 9, 0, 1 / 9, 3 / 9, 6 / 9, 2 / 9, 0]), 1)
+    assert len({tuple(sorted(rows(DATASETS["cancer"](path, split=split)))) for split in range(10)}) > 1
+
+
+def test_adult_has_one_code_for_each_column_and_cross(tmp_path: Path) -> None:
+    path = made("adult", tmp_path)
+    columns, crosses = ["workclass", "occupation", "age", "capital_gain"], [["sex", "relationship"]]
+    split = DATASETS["adult"](path, columns=columns, crosses=crosses)
+    sizes = [9, 15, COLUMNS["age"].size, COLUMNS["capital_gain"].size, 3 * 7]
+    parts = [part.tolist() for part in split.train[0].split(sizes, dim=1)]
+    codes = [[row.index(1) for row in part] for part in parts]
+    assert all(sum(row) == 1 for part in parts for row in part)
+    assert codes[0] == [5, 8]  # State-gov; ?
+    assert codes[1] == [8, 14]  # Adm-clerical; an occupation that is not documented
+    assert codes[2] == [7, 0]  # 38 to 40; below 20
+    assert codes[3] == [4, 0]  # 2000 to 2499; below 1
+    assert codes[4] == [1 * 7 + 3, 0 * 7 + 0]  # Male, Not-in-family; Female, Wife
+    assert split.train[1].tolist() == [0, 1]
+    assert split.test is not None
+    assert split.test[1].tolist() == [1]
+    assert torch.equal(split.test[0][0], split.train[0][0])
+
+
+def test_a9a_and_its_random_tenth(tmp_path: Path) -> None:
+    path = made("a9a", tmp_path)
+    whole, tenth = DATASETS["a9a"](path), DATASETS["a9a"](path, split=3)
+    assert whole.test is not None
+    assert whole.train[0][0].nonzero().flatten().tolist() == [2, 122]
+    assert whole.test[0][0].tolist() == [0, 0.5, *[0] * 121]
+    assert whole.train[1].tolist() == [0] * 15 + [1] * 5
+    assert tenth.test is not None
+    assert tenth.ids is not None
+    assert (len(tenth.train[1]), len(tenth.test[1])) == (18, 2)
+    assert torch.equal(tenth.train[0], whole.train[0][tenth.ids])
+
+
+@pytest.mark.parametrize("version", ["cifar10", "cifar10_binary", "cifar10_subset"])
+def test_the_versions_of_cifar10_say_the_same(version: str, tmp_path: Path) -> None:
+    split = DATASETS["cifar10"](made("cifar10", tmp_path, getattr(official_files, version)))
+    assert split.test is not None
+    assert torch.equal((split.train[0][3] * 255).round().byte(), torch.from_numpy(CIFAR["data_batch_2"][0][1]))
+    assert split.train[1].tolist() == [label for i in range(1, 6) for label in CIFAR[f"data_batch_{i}"][1]]
+    assert torch.equal((split.test[0] * 255).round().byte(), torch.from_numpy(CIFAR["test_batch"][0]))
+
+
+class Calls:
+    """A pickle of this would run a command."""
+
+    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+        return os.system, ("touch ran",)
+
+
+def test_a_pickle_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for content in (Calls(), {b"data": Calls()}, np.dtype("O"), np.ones(2), {"a": np.array([1, "b"], object)}):
+        with pytest.raises(InputError, match=r"refused: it (calls|has)"):
+            plain_pickle(pickle.dumps(content), Path("batch"))
+    assert not Path("ran").exists()
+    with pytest.raises(InputError, match="not a pickle"):
+        plain_pickle(b"not a pickle", Path("batch"))
+    image = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    for protocol in range(2, 5):
+        for array in (image, np.asfortranarray(image)):
+            assert (plain_pickle(pickle.dumps([array, b"\xff", "a"], protocol), Path("batch"))[0] == image).all()
+
+
+def test_reviews_as_words_and_as_bags(tmp_path: Path) -> None:
+    path = made("imdb", tmp_path)
+    split = DATASETS["imdb"](path, form="tokens", take="words", buckets=50, length=5)
+    assert split.ids is not None
+    assert split.ids.tolist() == ["pos/0", "neg/7", "neg/8"]
+    assert split.train[1].tolist() == [1, 0, 0]
+
+    def code(word: str) -> int:
+        return 1 + hashed(word) % 50
+
+    assert words("A <b>fine</b> film, isn't it? 10/10") == ["a", "fine", "film", "isn't", "it", "10", "10"]
+    assert split.train[0].tolist() == [
+        [code(word) for word in ("a", "fine", "film", "a", "fine")],
+        [code(word) for word in ("dull", "not", "a", "film", "it's")],
+        [0] * 5,
+    ]
+    bag = DATASETS["imdb"](path, buckets=64, grams=2)
+    expected = torch.zeros(64)
+    twice = ("fine", "film", "a fine", "fine film")
+    for run, count in [*((run, 2) for run in twice), ("film a", 1)]:  # "a" stops
+        number = hashed(run)
+        expected[number % 64] += (-1 if number >> 63 else 1) * (1 + np.log(count))
+    torch.testing.assert_close(bag.train[0][0], expected / expected.norm())
+    assert not bag.train[0][2].any()
+
+
+def test_stems_and_negations() -> None:
+    assert [stem(word) for word in ("boring", "bored", "fly", "happiness", "wonderfully")] == [
+        "bor",
+        "bor",
+        "fly",
+        "happ",
+        "wonderf",
+    ]
+    text = "I don't like the boring films; films like it are not at all boring to me"
+    assert taken(text, "content") == ["don't", "like", "boring", "films", "films", "like", "boring"]
+    assert taken(text, "stems") == ["not", "not lik", "not bor", "film", "film", "lik", "not", "not bor"]
+    numbers = [1 + hashed(word) % 1000 for word in ("not", "not lik", "not bor", "film")]
+    assert tokens([text], 1000, 5, "stems", distinct=True)[0].tolist() == [*numbers, 1 + hashed("lik") % 1000]
+
+
+def test_the_original_folders_of_reviews_say_the_same(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    one = DATASETS["imdb"](made("imdb", tmp_path / "one"), buckets=64)
+    two = DATASETS["imdb"](made("imdb", tmp_path / "two", official_files.imdb_original), buckets=64)
+    assert one.ids is not None
+    assert two.ids is not None
+    rows = dict(zip(two.ids.tolist(), two.train[0], strict=True))
+    assert all(torch.equal(rows[name], row) for name, row in zip(one.ids.tolist(), one.train[0], strict=True))
+    assert two.train[1].tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("version", ["movielens", "movielens_1m"])
+def test_ratings_are_split_by_a_hash_of_user_and_film(version: str, tmp_path: Path) -> None:
+    path = made("movielens", tmp_path, getattr(official_files, version))
+    split, classes = DATASETS["movielens"](path), DATASETS["movielens"](path, classes=True)
+    assert split.test is not None
+    assert split.ids is not None
+    assert split.units is not None
+    kept = [row for row in RATED if hashed(f"{row[0]}-{row[1]}") % 5 != 0]
+    assert 0 < len(kept) < len(RATED)
+    assert split.ids.tolist() == [f"{user}-{film}" for user, film, _ in kept]
+    assert split.units.tolist() == [user for user, _, _ in kept]
+    assert split.train[0].tolist() == [[user - 1, film - 1] for user, film, _ in kept]
+    assert split.train[1].flatten().tolist() == [stars for _, _, stars in kept]
+    assert classes.train[1].tolist() == [stars - 1 for _, _, stars in kept]
+    assert (split.values, classes.values) == (None, (1, 2, 3, 4, 5))
+    assert len(split.test[1]) == len(RATED) - len(kept)
+
+
+BAD = {
+    "cancer": [
+        ("breast-cancer-wisconsin.data", f"{CELLS}\n{CELLS[:-1]}3\n", "line 2"),
+        ("breast-cancer-wisconsin.data", f"{CELLS}\n{CELLS}\n1,11,1,1,1,2,1,3,1,1,2\n", "line 3: .*1 to 10"),
+        ("breast-cancer-wisconsin.data", f"{GAP}\n", "no rows"),
+    ],
+    "adult": [
+        ("adult.data", f"{STRANGER}, >60K\n", "line 1"),
+        ("adult.data", f"{PERSON}Peru, >50K\n{PERSON.replace('39', 'old')}Peru, >50K\n", "line 2: age"),
+        ("adult.test", "|1x3 Cross validator\n", "no rows"),
+    ],
+    "a9a": [("a9a", "-1 3:1\n-1 0:1\n", "line 2"), ("a9a", "-1 124:1\n", "line 1"), ("a9a.t", "", "no rows")],
+    "cifar10": [
+        ("test_batch", "not a pickle", "not a pickle"),
+        ("test_batch", pickle.dumps({"data": 1}).decode("latin1"), "lacks data or labels"),
+    ],
+    "imdb": [("imdb_test.csv", "label,text\n1,fine\n", "line 2"), ("imdb_train.csv", "label,text\n", "lacks")],
+    "movielens": [
+        ("u.data", "1\t2\t3\t4\n1\t2\t6\t4\n", "line 2"),
+        ("u.data", "944\t1\t3\t4\n", "line 1"),
+        ("u.data", "1 2 3 4\n", "line 1"),
+    ],
+    "mnist": [("train-images-idx3-ubyte", "four", "not an idx file")],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "content", "said"), [(name, *fault) for name, faults in BAD.items() for fault in faults]
+)
+def test_a_bad_file_is_one_clear_error(name: str, file: str, content: str, said: str, tmp_path: Path) -> None:
+    path = made(name, tmp_path)
+    (path / name.replace("a9a", "adult") / file).write_bytes(content.encode("latin1"))
+    with pytest.raises(InputError, match=said) as caught:
+        DATASETS[name](path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("cancer", {"split": 10}),
+        ("cancer", {"split": True}),
+        ("cancer", {"missing": 0}),
+        ("adult", {"columns": ["income"]}),
+        ("adult", {"columns": []}),
+        ("adult", {"crosses": [["native_country", "occupation", "education", "age", "race"]]}),
+        ("a9a", {"split": -1}),
+        ("imdb", {"form": "poem"}),
+        ("imdb", {"take": "nouns"}),
+        ("imdb", {"buckets": 0}),
+    ],
+)
+def test_bad_arguments(name: str, arguments: dict[str, object], tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        DATASETS[name](made(name, tmp_path), **arguments)
+
+
+COUNTS = {"cancer": (560, 123), "adult": (32561, 16281), "movielens": (80127, 19873)}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_the_real_files(name: str) -> None:
+    folder = os.environ.get("DISCREET_DATA")
+    if not folder:
+        pytest.skip("needs the data sets: set DISCREET_DATA to the folder that has them")
+    split = DATASETS[name](Path(folder))
+    assert split.test is not None
+    assert (len(split.train[1]), len(split.test[1])) == COUNTS[name]
+    if name == "adult":  # as many as UCI says: 24.08 % and 23.62 %
+        assert (int(split.train[1].sum()), int(split.test[1].sum())) == (7841, 3846)
