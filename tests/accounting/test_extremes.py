@@ -1,12 +1,49 @@
 """Plans at the ends of the range: no NaN, no warning (pytest makes it an error), no contradiction, fail closed."""
 
 import math
+import random
 
 import pytest
 
 from discreet.accounting.account import PROVING, Method, guarantee
+from discreet.accounting.gdp import epsilon_bounds
 from discreet.accounting.pld.bounds import EpsilonInterval, Release, epsilon_interval
 from discreet.core.events import Event, Gaussian, Poisson, Repeat, flatten
+
+
+def plans(seed: int, count: int) -> list[tuple[float, float, int, float]]:
+    """(rate, noise, steps, delta), each log-uniform; every tenth without sampling."""
+    rng = random.Random(seed)
+    return [
+        (
+            1.0 if row % 10 == 9 else 10 ** rng.uniform(-6, 0),
+            10 ** rng.uniform(math.log10(0.2), 2),
+            int(10 ** rng.uniform(0, 6)),
+            10 ** rng.uniform(-12, -2),
+        )
+        for row in range(count)
+    ]
+
+
+@pytest.mark.parametrize(("rate", "noise", "steps", "delta"), plans(2026, 60))
+def test_random_plans(rate: float, noise: float, steps: int, delta: float) -> None:
+    def spend(noise: float = noise, steps: int = steps, delta: float = delta) -> tuple[float, float]:
+        found = guarantee(Repeat(Poisson(rate, Gaussian(noise)), steps), delta)
+        assert found.lower is not None
+        assert 0 <= found.lower <= found.epsilon < math.inf
+        return found.lower, found.epsilon
+
+    lower, upper = spend()
+    rdp = guarantee(Repeat(Poisson(rate, Gaussian(noise)), steps), delta, method=Method.RDP)
+    assert lower <= rdp.epsilon
+    assert spend(noise=noise * 1.1)[0] <= upper
+    assert lower <= spend(steps=steps + 1 + steps // 10)[1]
+    assert spend(delta=delta * 1.2)[0] <= upper
+    if rate == 1:
+        closed = epsilon_bounds(math.sqrt(steps) / noise, delta)
+        assert closed[0] * (1 - 1e-9) <= upper
+        assert lower <= closed[1] * (1 + 1e-9)
+
 
 # All were infinite, slow, or an exception once.
 CORNERS = [
