@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 from problems import FEATURES, blobs, linear, tiny_plan, tiny_training
+from stops import dying
 from torch import nn
 
 from discreet import InputError
-from discreet.core.errors import Interrupted
 from discreet.methods import DPAdamBC, NoiseAware, Several, tell_noise
 from discreet.plan import mean_noise
 from discreet.randomness import TestStream
@@ -133,18 +133,7 @@ def test_the_noise_that_it_is_told_is_there(tmp_path: Path, monkeypatch: pytest.
 def test_a_resumed_run_goes_on_with_the_noise_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen, model = told(monkeypatch), linear()
     plan = tiny_plan(noise_multiplier=[(2.0, 4), (1.0, 3)], block=2)
-    real = session_module.apply
-    count = 0
-
-    def failing(*args: Any) -> None:
-        nonlocal count
-        count += 1
-        if count == 4:  # in the second block: its second step is lost
-            raise Interrupted("here", 2)
-        real(*args)
-
-    monkeypatch.setattr(session_module, "apply", failing)
-    with pytest.raises(Interrupted):
+    with dying(after=3):  # in the second block: its second step is lost
         tiny_training(tmp_path, plan=plan, model=model, optimizer=bc(model)).run()
     again = linear()
     optimizer = bc(again)

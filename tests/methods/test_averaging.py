@@ -11,11 +11,11 @@ import pytest
 import torch
 from problems import WithPublicTensors, blobs, certified_run, linear, tiny_plan, tiny_training
 from safetensors.torch import load_file
+from stops import dying
 from torch import Tensor, nn
 
 import discreet
 from discreet import EarlyStopping, InputError
-from discreet.core.errors import Interrupted
 from discreet.methods import Averaging, RunningAverage
 from discreet.randomness import TestStream
 from discreet.training import session as session_module
@@ -132,23 +132,6 @@ def test_the_average_is_published_and_verified(tmp_path: Path) -> None:
     assert discreet.verify(tmp_path / "out").accepted
 
 
-def interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch, after: int, **changes: Any) -> None:
-    """A run in blocks of 3 that dies in step `after` + 1."""
-    count, real = 0, session_module.apply
-
-    def failing(*args: Any) -> None:
-        nonlocal count
-        if count == after:
-            raise Interrupted("here", 2)
-        count += 1
-        real(*args)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(session_module, "apply", failing)
-        with pytest.raises(Interrupted):
-            tiny_training(folder, **changes).run()
-
-
 @pytest.mark.parametrize("rule", [Averaging(), Averaging(decay=0.8, start=1), Averaging(start=5)], ids=str)
 def test_a_resumed_run_goes_on_with_the_average(
     rule: Averaging, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -157,7 +140,8 @@ def test_a_resumed_run_goes_on_with_the_average(
     first, training = iterates(tmp_path / "whole", monkeypatch, averaging=rule)
     training.run()
     monkeypatch.undo()
-    interrupted(tmp_path / "cut", monkeypatch, after=4, averaging=rule)
+    with dying(after=4):
+        tiny_training(tmp_path / "cut", averaging=rule).run()
     rest, again = iterates(tmp_path / "cut", monkeypatch, averaging=rule, resume=True, stream=TestStream(8))
     trained = again.run()
     assert len(rest) == 1
@@ -170,9 +154,10 @@ def test_a_resumed_run_goes_on_with_the_average(
 
 @pytest.mark.parametrize(("before", "after"), [(None, Averaging()), (Averaging(), None)])
 def test_another_averaging_after_a_stop_is_refused(
-    before: Averaging | None, after: Averaging | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    before: Averaging | None, after: Averaging | None, tmp_path: Path
 ) -> None:
-    interrupted(tmp_path, monkeypatch, after=4, averaging=before)
+    with dying(after=4):
+        tiny_training(tmp_path, averaging=before).run()
     with pytest.raises(InputError, match="another averaging"):
         tiny_training(tmp_path, averaging=after, resume=True, stream=TestStream(8)).run()
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 from problems import blobs, linear, tiny_training
 from sklearn.metrics import log_loss as sklearn_log_loss
+from stops import dying
 from torch import Tensor, nn
 
 from discreet import InputError, Plan, Training
-from discreet.core.errors import Interrupted
 from discreet.data import DATASETS
 from discreet.methods import Posterior, Several, calibration_error, log_loss
 from discreet.randomness import TestStream
@@ -116,36 +116,23 @@ def test_it_follows_a_run_and_changes_nothing_of_it(tmp_path: Path, monkeypatch:
     assert torch.equal(weights[False], weights[True])
 
 
-def followed_run(folder: Path, fail_after: int | None, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> Posterior:
-    """A run in blocks of three that dies in a step, or goes on."""
+def keeping(folder: Path, **changes: Any) -> tuple[Posterior, Training]:
+    """A run in blocks of three, and the iterates that will be kept of it."""
     model = linear()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    posterior = Posterior(model, most=10).follow(optimizer)
-    real, count = session_module.apply, 0
-
-    def failing(*args: Any) -> None:
-        nonlocal count
-        if count == fail_after:
-            raise Interrupted("here", 2)
-        count += 1
-        real(*args)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(session_module, "apply", failing)
-        training = tiny_training(folder, model=model, optimizer=optimizer, **changes)
-        if fail_after is None:
-            training.run()
-        else:
-            with pytest.raises(Interrupted):
-                training.run()
-    return posterior
+    return Posterior(model, most=10).follow(optimizer), tiny_training(
+        folder, model=model, optimizer=optimizer, **changes
+    )
 
 
-def test_kept_iterates_are_in_the_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_iterates_are_in_the_checkpoint(tmp_path: Path) -> None:
     """Three steps are in the checkpoint, the fourth to sixth are lost, the seventh is taken after the stop."""
-    first = followed_run(tmp_path, 4, monkeypatch)
+    first, training = keeping(tmp_path)
+    with dying(after=4):
+        training.run()
     assert first.kept == [1, 2, 3, 4]
-    again = followed_run(tmp_path, None, monkeypatch, resume=True, stream=TestStream(8))
+    again, training = keeping(tmp_path, resume=True, stream=TestStream(8))
+    training.run()
     assert again.kept == [1, 2, 3, 4]
     for (_, one), (_, other) in zip(first._kept[:3], again._kept[:3], strict=True):
         assert all(torch.equal(one[name], other[name]) for name in one)
