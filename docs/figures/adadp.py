@@ -8,6 +8,7 @@ Beside itself it writes `adadp-lemma.png`, `adadp-beale.png`, `adadp-scales.png`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,7 +22,7 @@ from torch import nn
 
 from discreet.core.arrays import Array
 from discreet.data.digits import digits
-from discreet.methods import ADADP, adadp
+from discreet.methods import ADADP, TrainingMethod, adadp
 from discreet.plan import Plan
 from discreet.randomness import TestStream
 from discreet.training import Training
@@ -83,42 +84,42 @@ def beale_picture() -> None:
     figure.savefig(HERE / "adadp-beale.png")
 
 
-def at_work(folder: Path, multiplier: float = 2.0) -> tuple[list[Array], Array]:
+def at_work(make: Callable[[nn.Module], TrainingMethod], multiplier: float = 2.0) -> tuple[list[Array], Array]:
     """The scales of a linear model of digits, step by step, shape (10, 64) each; and which pixels are ever used."""
     rows = digits()
     inputs, targets = rows.train[0] / 16, rows.train[1]
     torch.manual_seed(0)
     model = nn.Linear(64, 10)
-    method = adadp(model, 0.01, clip_norm=1.0, noise=ADADP(decay=0.95))
+    method = make(model)
     plan = Plan.poisson(
         population=1437, batch=479, steps=60, delta=1e-4, clipping=method.clipping, noise_multiplier=multiplier
     )
-    training = Training(
-        plan,
-        model,
-        nn.CrossEntropyLoss(),
-        method.optimizer,
-        (inputs, targets),
-        geometry=method.geometry,
-        run_dir=folder / "run",
-        stream=TestStream(0),
-    )
     assert method.geometry is not None
-    found = []
-    with training.session() as session:
-        while not session.finished:
-            with session.step() as step:
-                for chunk in step.chunks:
-                    step.add(nn.CrossEntropyLoss(), chunk)
-            found.append(method.geometry.scales()["weight"].numpy().copy())
+    found, loss = [], nn.CrossEntropyLoss()
+    with TemporaryDirectory() as folder:
+        training = Training(
+            plan,
+            model,
+            loss,
+            method.optimizer,
+            (inputs, targets),
+            geometry=method.geometry,
+            run_dir=Path(folder) / "run",
+            stream=TestStream(0),
+        )
+        with training.session() as session:
+            while not session.finished:
+                with session.step() as step:
+                    for chunk in step.chunks:
+                        step.add(loss, chunk)
+                found.append(method.geometry.scales()["weight"].numpy().copy())
     return found, (inputs > 0).float().mean(0).numpy()
 
 
 def scales_picture() -> None:
     """Which pixels get much noise and which little, and how scales spread over the steps."""
     figure, (ink, pixels, spread) = new(3)
-    with TemporaryDirectory() as folder:
-        found, used = at_work(Path(folder))
+    found, used = at_work(lambda model: adadp(model, 0.01, clip_norm=1.0, noise=ADADP(decay=0.95)))
     scales = np.array(found)
     last = np.sqrt((scales[-20:] ** 2).mean((0, 1))).reshape(8, 8)
     for axes, image, title in (

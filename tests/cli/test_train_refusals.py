@@ -64,6 +64,12 @@ def test_bad_usage(case: str, capsys: pytest.CaptureFixture[str]) -> None:
     refused(*BAD_USAGE[case], capsys)
 
 
+def test_a_recipe_that_lacks_a_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = tmp_path / "short.yaml"
+    recipe.write_text("data: digits\nepsilon: 1\n")
+    refused(["train", str(recipe)], ["short.yaml: model: is needed"], capsys)
+
+
 BAD_DATA: dict[str, tuple[dict[str, Any], list[str]]] = {
     "NaN feature": ({"x_train": with_row(17, np.nan)}, ["feature", "row 17", "repair"]),
     "infinite feature": ({"x_train": with_row(0, np.inf)}, ["feature", "row 0"]),

@@ -39,6 +39,8 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
     message = first["msg"].removeprefix("Value error, ")
     if not first["loc"]:
         return message
+    if first["type"] == "missing":
+        return f"{field}: is needed, and is not there"
     return f"{field}: {message[0].lower()}{message[1:]}, got {first['input']!r:.80}"
 
 
