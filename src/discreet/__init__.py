@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from discreet.core.guarantee import Estimate, ExPost, Guarantee, Published
     from discreet.data import Augmented
+    from discreet.estimators import PrivateClassifier, PrivateRegressor
     from discreet.plan import AdaptivePlan, Counts, History, Knobs, PartsSearch, Plan, Search
     from discreet.prediction import Predictor, load
     from discreet.publication import ModelSpec, Verification, publish, verify
@@ -75,6 +76,8 @@ _HOMES = {
     "Allocation": "core.events",
     "Predictor": "prediction",
     "PrivacyViolation": "core.errors",
+    "PrivateClassifier": "estimators",
+    "PrivateRegressor": "estimators",
     "Published": "core.guarantee",
     "RandomnessReuse": "core.errors",
     "Repeat": "core.events",
@@ -130,6 +133,8 @@ __all__ = [
     "Poisson",
     "Predictor",
     "PrivacyViolation",
+    "PrivateClassifier",
+    "PrivateRegressor",
     "Published",
     "RandomnessReuse",
     "Repeat",

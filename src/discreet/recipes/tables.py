@@ -13,11 +13,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, Schema, columns_bought, provisional
+from discreet.plan import Plan
 from discreet.plan.suggest import suggest
 
 _SIGNAL = 10_000
@@ -28,16 +30,30 @@ _DRIFT = 1.0
 _MOST_EPOCHS = 50.0
 
 
-def table_recipe(schema: Schema, epsilon: float | None, delta: float | None) -> dict[str, Any]:
-    """A recipe as data, for `Recipe`. `InputError` for what must be declared and is not."""
+def table_recipe(
+    schema: Schema,
+    epsilon: float | None,
+    delta: float | None,
+    *,
+    batch: float | None = None,
+    steps: int | None = None,
+    hidden: Sequence[int] | None = None,
+    clip_norm: float | None = None,
+) -> dict[str, Any]:
+    """A recipe as data, for `Recipe`. `InputError` for what must be declared and is not.
+
+    What is given as `batch`, `steps`, `hidden` or `clip_norm` is taken; the learning rate follows from it.
+    """
     _check_declared(schema, epsilon)
     assert schema.population is not None
     assert epsilon is not None
     encoder = Encoder(provisional(schema))
-    found = suggest(schema.population, epsilon, delta, most_epochs=_MOST_EPOCHS).plan
+    found = _plan(schema.population, epsilon, delta, batch, steps)
     noise, steps, batch = found.noise[0].multiplier, found.steps, found.expected_batch
-    hidden = _HIDDEN if schema.population * epsilon >= _SIGNAL else []
-    clip_norm = 2.0 if hidden else 1.0
+    if hidden is None:
+        hidden = _HIDDEN if schema.population * epsilon >= _SIGNAL else []
+    if clip_norm is None:
+        clip_norm = 2.0 if hidden else 1.0
     drift = clip_norm * noise * math.sqrt(steps) / batch / (1 - _MOMENTUM)  # of an output, at learning rate 1
     return {
         "data": "table",
@@ -46,7 +62,7 @@ def table_recipe(schema: Schema, epsilon: float | None, delta: float | None) -> 
             "name": "tabular",
             "kinds": list(encoder.kinds),
             "outputs": len(encoder.classes),
-            "hidden": hidden,
+            "hidden": list(hidden),
         },
         "optimizer": {"name": "sgd", "lr": float(f"{min(_FASTEST, _DRIFT / drift):.2g}"), "momentum": _MOMENTUM},
         "population": schema.population,
@@ -59,6 +75,19 @@ def table_recipe(schema: Schema, epsilon: float | None, delta: float | None) -> 
         "unit": (Unit.USER if schema.unit_column else Unit.EXAMPLE).value,
         "rows_per_unit": schema.rows_per_unit if schema.unit_column else 1,
     }
+
+
+def _plan(population: float, epsilon: float, delta: float | None, batch: float | None, steps: int | None) -> Plan:
+    """What is suggested, or with another batch or length, its noise calibrated anew."""
+    if batch is None or steps is None or delta is None:
+        suggested = suggest(population, epsilon, delta, most_epochs=_MOST_EPOCHS).plan
+        if batch is None and steps is None:
+            return suggested
+        delta = suggested.delta
+        batch = suggested.expected_batch if batch is None else batch
+        steps = suggested.steps if steps is None else steps
+    plan = Plan.poisson(population=population, batch=batch, steps=steps, clip_norm=1.0, delta=delta)
+    return plan.calibrate(epsilon)
 
 
 def _check_declared(schema: Schema, epsilon: float | None) -> None:

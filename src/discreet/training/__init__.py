@@ -1,5 +1,9 @@
 """Training: the assembly of a plan, a model and data, the step, and the loop around it."""
 
+from discreet.training.callbacks import Callback, Opening, Told
+from discreet.training.callbacks_csv import CSVLogger
+from discreet.training.callbacks_mlflow import MLflowLogger
+from discreet.training.callbacks_tensorboard import TensorBoardLogger
 from discreet.training.choose import ChosenModel, choose_model
 from discreet.training.early import EarlyStopping
 from discreet.training.engine_options import EngineOptions
@@ -10,14 +14,20 @@ from discreet.training.training import Training
 from discreet.training.tuning import Setup, Tuning
 
 __all__ = [
+    "CSVLogger",
+    "Callback",
     "ChosenModel",
     "EarlyStopping",
     "EngineOptions",
     "Evaluation",
+    "MLflowLogger",
     "Mechanism",
+    "Opening",
     "Session",
     "Setup",
     "Step",
+    "TensorBoardLogger",
+    "Told",
     "Trained",
     "Training",
     "Tuning",

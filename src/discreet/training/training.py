@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream, SystemStream
 from discreet.training.admission import admit
 from discreet.training.books import Books
+from discreet.training.callbacks import Callback, telling
 from discreet.training.checkpoint import Checkpoint, save_checkpoint
 from discreet.training.clipping import Clipping
 from discreet.training.control import Progress
@@ -190,6 +191,7 @@ class Training:
         evaluate_every: int | None = None,
         progress: bool | None = None,
         early: EarlyStopping | None = None,
+        callbacks: Sequence[Callback] = (),
     ) -> Trained:
         """Take every step of the plan, or what an adaptive one comes to, and return what can be published.
 
@@ -197,6 +199,7 @@ class Training:
         `progress`: show a bar; by default if standard error is a terminal.
         `early`: stop early, or keep the best model, by public or bought metrics; the last evaluation is then that of
         the model that is kept.
+        `callbacks`: told after every step what is public or was released (`training.callbacks`).
 
         Ctrl-C and SIGTERM stop the run between two steps, with a checkpoint, as `Interrupted`.
         """
@@ -205,10 +208,12 @@ class Training:
             self.session() as session,
             stop_requests() as stop,
             progress_bar(self.plan.charges, epsilon, show=progress) as advance,
+            telling(callbacks, self.plan, self._watch) as tell,
         ):
 
             def after_step() -> None:
                 advance(session.position, self.evaluations[-1] if self.evaluations else None, self.clipping.shown())
+                tell(session.position)
                 signal = stop()
                 if session.between_blocks or signal is not None:
                     self.save(session)
@@ -216,6 +221,7 @@ class Training:
                     raise Interrupted(stopped(session.position, self.plan.charges, self.folder.path), signal)
 
             self.take_steps(session, after_step, every, early)
+            tell(session.position)
             return self.result(session)
 
     def take_steps(
@@ -237,19 +243,10 @@ class Training:
     def save(self, session: Session) -> None:
         """Write a checkpoint of what was released so far."""
         scheduler = None if self.scheduler is None else self.scheduler.state_dict()
-        save_checkpoint(
-            self.folder.checkpoint,
-            Checkpoint(
-                session.run,
-                session.position,
-                self.model.state_dict(),
-                self.optimizer.state_dict(),
-                scheduler,
-                progress=None if session.control is None else session.control.progress.as_dict(),
-                clipping=self.clipping.state_dict(),
-                **self._watch.kept(),
-            ),
-        )
+        progress = None if session.control is None else session.control.progress.as_dict()
+        states = self.model.state_dict(), self.optimizer.state_dict(), scheduler
+        kept = {"progress": progress, "clipping": self.clipping.state_dict(), **self._watch.kept()}
+        save_checkpoint(self.folder.checkpoint, Checkpoint(session.run, session.position, *states, **kept))
 
     def result(self, session: Session) -> Trained:
         """What a session has trained, ready for `publish`; also before all steps are taken."""

@@ -1,0 +1,233 @@
+"""What both estimators share: declared facts become a schema and a recipe, and a fit is a run of it."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import torch
+from safetensors.torch import save
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from torch import Tensor
+
+from discreet.core.arrays import Array
+from discreet.core.errors import InputError
+from discreet.core.guarantee import Guarantee
+from discreet.data.tables import Encoder
+from discreet.estimators.around import refuse_leaks
+from discreet.estimators.declared import Bounds, pairs, refuse_undeclared, schema_of
+from discreet.plan import Plan
+from discreet.plan.validation import validate
+from discreet.prediction import spec_of_table
+from discreet.publication import publish
+from discreet.publication.canonical import digest
+from discreet.publication.certificate import certificate
+from discreet.recipes import Recipe
+from discreet.recipes.assemble import Ready, Run, carry_out, training_on
+from discreet.recipes.tables import table_recipe
+
+_AT_ONCE = 4096
+
+logger = logging.getLogger("discreet")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+    """Settings and life of a private estimator; `PrivateClassifier` and `PrivateRegressor` say what is predicted.
+
+    | declared     | meaning |
+    |--------------|---------|
+    | `epsilon`    | what one fit may give away about one unit |
+    | `delta`      | by default the power of ten below 1 / population |
+    | `population` | how many rows (people, with `units`) there are, as the public may know it |
+    | `bounds`     | the range of every column; what is outside is moved to its end |
+
+    By default batch, steps, the model (`hidden` layers), `clip_norm` and `learning_rate` follow from these as they do
+    for tables (`recipes.tables`). `rows_per_unit`: rows of a person that a step uses at most. `seed`: of the initial
+    weights, public; the noise has none. `engine`, `noise`, `ledger`, `dataset_id`, `run_dir`: as in `Training`.
+
+    After `fit`: `guarantee_` and its `epsilon_`, `certificate_`, `trained_` (what `publish` takes), `plan_`.
+    """
+
+    epsilon: float | None = None
+    delta: float | None = None
+    population: float | None = None
+    bounds: Bounds | None = None
+    hidden: tuple[int, ...] | None = None
+    batch: float | None = None
+    steps: int | None = None
+    clip_norm: float | None = None
+    learning_rate: float | None = None
+    rows_per_unit: int = 1
+    seed: int = 0
+    engine: str = "auto"
+    noise: str = "fast"
+    ledger: str | None = None
+    dataset_id: str = ""
+    run_dir: str | None = None
+
+    def fit(self, X: Any, y: Any, *, units: Any = None, public_test: tuple[Any, Any] | None = None) -> Self:
+        """Train privately on rows `X` (rows, columns) and what is to be predicted, `y` (rows,). This is a charge.
+
+        Every call is a run of its own with a charge of its own: two fits on the same rows cost both together. With
+        `ledger` and `dataset_id` they share one budget, and what does not fit it is refused.
+
+        `units`: whose each row is; then all rows of a person are protected together, and `population` counts people.
+        `public_test`: rows and targets declared public, on which metrics are shown and published.
+
+        `InputError` before anything is charged: for what is not declared, rows that are not finite, a step of a
+        pipeline before this one that learns from the rows, and all that `Training` refuses.
+        """
+        refuse_leaks(self)
+        refuse_undeclared(type(self).__name__, self._declared())
+        rows, target = self._checked(X, y)
+        columns = self._columns(rows.shape[1])
+        per_unit = None if units is None else self.rows_per_unit
+        schema = schema_of(columns, pairs(self.bounds, columns), self._target(), self.population, per_unit)  # type: ignore[arg-type]
+        encoder = Encoder(schema)
+        recipe = self._recipe(schema)
+        targets = self._encoded(target)
+        test = None if public_test is None else self._public(encoder, *public_test)
+        ready = Ready((self._inputs(encoder, rows), targets), self._criterion(), test, units=units)
+        if hasattr(self, "trained_"):
+            logger.warning("this estimator is fitted again: that is a second charge, beside the first")
+        folder = Path(self.run_dir or f"discreet-runs/{secrets.token_hex(4)}")
+        run = Run(folder, ledger=self.ledger, dataset_id=self.dataset_id)
+        trained = carry_out(recipe, training_on(recipe, ready, recipe.build_model(), run), progress=False)
+        assert isinstance(trained.plan, Plan)
+        self.trained_, self.plan_, self.guarantee_ = trained, trained.plan, trained.plan.guarantee()
+        self._recipe_used, self._encoder, self._seen = recipe, encoder, _remembered(X)
+        return self
+
+    @property
+    def epsilon_(self) -> float:
+        """The certified epsilon of the last fit, at `guarantee_.delta`."""
+        check_is_fitted(self, "trained_")
+        return float(self.guarantee_.epsilon)
+
+    @property
+    def certificate_(self) -> dict[str, Any]:
+        """What the certificate of the last fit says; `publish` writes it with the hashes of the other files."""
+        check_is_fitted(self, "trained_")
+        tensors = {name: tensor.detach().clone() for name, tensor in self.trained_.model.state_dict().items()}
+        return certificate(self.trained_, self.guarantee_, digest(save(tensors)))
+
+    def publish(self, folder: str | Path) -> Guarantee:
+        """Write the model with its certificate to a new `folder`; `discreet predict` and `discreet.load` read it.
+
+        The key of the noise is destroyed then. Parameters of this estimator are in it as far as they are declared
+        facts; rows are not.
+        """
+        check_is_fitted(self, "trained_")
+        return publish(self.trained_, folder, spec_of_table(self._recipe_used, self._encoder))
+
+    def _outputs(self, X: Any) -> Array:
+        """Probabilities of the classes, or amounts in the unit of the target: (rows, outputs), float64."""
+        check_is_fitted(self, "trained_")
+        inputs = self._inputs(self._encoder, plain(lambda: validate_data(self, X, reset=False, dtype=np.float64)))
+        model = self.trained_.model
+        with torch.no_grad():
+            parts = [model(part) for part in torch.split(inputs, _AT_ONCE)]
+        return self._encoder.decode(torch.cat(parts).double().numpy())
+
+    def _refuse_own_rows(self, X: Any) -> None:
+        seen = getattr(self, "_seen", None)
+        if seen is not None and seen() is X:
+            raise InputError(
+                "score was asked for on the rows of fit, which are private, and a score of them was not paid for; "
+                "score rows that are public, or buy a metric (docs/metrics.md)"
+            )
+
+    def _checked(self, X: Any, y: Any) -> tuple[Array, npt.NDArray[Any]]:
+        """Rows as finite numbers, float64, and one target for each."""
+        rows, target = plain(lambda: validate_data(self, X, y, dtype=np.float64, y_numeric=self._numeric))
+        return rows, plain(lambda: column_or_1d(target, warn=True))
+
+    def _columns(self, count: int) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        return [f"x{place}" for place in range(count)] if names is None else list(names)
+
+    def _inputs(self, encoder: Encoder, rows: Array) -> Tensor:
+        """Rows between their bounds, as the model takes them: (rows, columns), float32."""
+        block = pa.RecordBatch.from_arrays([pa.array(column) for column in rows.T], list(encoder.schema.features))
+        return torch.from_numpy(encoder.encode(block, targets=False).inputs)
+
+    def _public(self, encoder: Encoder, X: Any, y: Any) -> tuple[Tensor, Tensor]:
+        rows = plain(lambda: validate_data(self, X, reset=False, dtype=np.float64))
+        return self._inputs(encoder, rows), self._encoded(np.asarray(y))
+
+    def _recipe(self, schema: Any) -> Recipe:
+        facts = table_recipe(
+            schema,
+            self.epsilon,
+            self.delta,
+            batch=self.batch,
+            steps=self.steps,
+            hidden=self.hidden,
+            clip_norm=self.clip_norm,
+        )
+        facts["model"]["seed"] = self.seed
+        if self.learning_rate is not None:
+            facts["optimizer"]["lr"] = self.learning_rate
+        return validate(Recipe, facts | {"engine": self.engine, "noise": self.noise}, type(self).__name__)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the reference to the rows of `fit`, which is never written anywhere."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_seen"}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True  # noise cannot be seeded
+        tags.target_tags.required = True
+        return tags
+
+    @property
+    @abstractmethod
+    def _numeric(self) -> bool:
+        """Whether targets are numbers."""
+
+    @abstractmethod
+    def _declared(self) -> Mapping[str, object]:
+        """Facts that have no default."""
+
+    @abstractmethod
+    def _target(self) -> Mapping[str, Any]:
+        """The column that is predicted, as schemas have it."""
+
+    @abstractmethod
+    def _encoded(self, target: npt.NDArray[Any]) -> Tensor:
+        """Targets as the model is trained on them."""
+
+    @abstractmethod
+    def _criterion(self) -> Any:
+        """The loss."""
+
+
+def _remembered(rows: Any) -> Any:
+    """A reference to the rows that does not keep them, where there can be one."""
+    try:
+        return weakref.ref(rows)
+    except TypeError:
+        return None
+
+
+def plain(check: Any) -> Any:
+    """What `check` returns; an error of scikit-learn as one line, without the values that it shows."""
+    try:
+        return check()
+    except InputError:
+        raise
+    except (ValueError, TypeError) as error:
+        first, *rest = str(error).splitlines() or [type(error).__name__]
+        advice = [line for line in rest if line.startswith("Reshape")]  # never its advice on missing values
+        raise InputError(" ".join([first, *advice])) from None

@@ -1,0 +1,73 @@
+"""A private classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from torch import Tensor, nn
+
+from discreet.core.arrays import Array
+from discreet.core.errors import InputError
+from discreet.estimators.base import PrivateEstimator, plain
+from discreet.estimators.declared import labels
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+    """Classes of rows, trained privately; settings as in `PrivateEstimator`, and `classes`, which is declared.
+
+    A label that was not declared is refused. After `fit`, `classes_` are the declared classes in order, also those of
+    which there was no row.
+    """
+
+    classes: Any = None
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The class of each row, (rows,)."""
+        scores = self.predict_proba(X)
+        named: npt.NDArray[Any] = self.classes_[scores.argmax(1)]
+        return named
+
+    def predict_proba(self, X: Any) -> Array:
+        """The probability of each class, (rows, classes), in the order of `classes_`."""
+        return self._outputs(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean accuracy on rows that are declared public: what it says of private rows is not paid for.
+
+        `InputError` for the very object that was given to `fit`.
+        """
+        self._refuse_own_rows(X)
+        return float(super().score(X, y, sample_weight))
+
+    @property
+    def _numeric(self) -> bool:
+        return False
+
+    def _declared(self) -> Mapping[str, object]:
+        return {name: getattr(self, name) for name in ("epsilon", "population", "bounds", "classes")}
+
+    def _target(self) -> Mapping[str, Any]:
+        self.classes_ = labels(self.classes)
+        return {"type": "category", "categories": [str(label) for label in self.classes_.tolist()]}
+
+    def _encoded(self, target: npt.NDArray[Any]) -> Tensor:
+        plain(lambda: check_classification_targets(target))
+        unknown = ~np.isin(target, self.classes_)
+        if unknown.any():
+            row = int(np.argmax(unknown))
+            raise InputError(
+                f"the label {target[row]!r:.40} of row {row} is none of the declared classes; declare it in classes, "
+                "or leave the row out"
+            )
+        return torch.from_numpy(np.searchsorted(self.classes_, target).astype(np.int64))
+
+    def _criterion(self) -> nn.Module:
+        return nn.CrossEntropyLoss()

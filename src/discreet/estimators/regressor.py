@@ -1,0 +1,59 @@
+"""A private regressor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import RegressorMixin
+from torch import Tensor, nn
+
+from discreet.core.arrays import Array
+from discreet.estimators.base import PrivateEstimator
+from discreet.estimators.declared import target_range
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
+    """Numbers, trained privately with squared error; settings as in `PrivateEstimator`, and `target_bounds`.
+
+    These are the declared range (low, high) of what is predicted. A target outside counts as the nearer end, and no
+    prediction leaves the range.
+    """
+
+    target_bounds: tuple[float, float] | None = None
+
+    def predict(self, X: Any) -> Array:
+        """The number of each row, (rows,), in the unit of the target."""
+        return self._outputs(X)[:, 0]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R^2 on rows that are declared public: what it says of private rows is not paid for.
+
+        `InputError` for the very object that was given to `fit`.
+        """
+        self._refuse_own_rows(X)
+        return float(super().score(X, y, sample_weight))
+
+    @property
+    def _numeric(self) -> bool:
+        return True
+
+    def _declared(self) -> Mapping[str, object]:
+        return {name: getattr(self, name) for name in ("epsilon", "population", "bounds", "target_bounds")}
+
+    def _target(self) -> Mapping[str, Any]:
+        self._low, self._high = target_range(self.target_bounds)
+        return {"type": "number", "low": self._low, "high": self._high, "outside": "clip"}
+
+    def _encoded(self, target: npt.NDArray[Any]) -> Tensor:
+        inside = np.clip(np.asarray(target, np.float64), self._low, self._high)
+        places = 2 * (inside - self._low) / (self._high - self._low) - 1
+        return torch.from_numpy(places.astype(np.float32)).unsqueeze(1)
+
+    def _criterion(self) -> nn.Module:
+        return nn.MSELoss()

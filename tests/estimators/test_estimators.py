@@ -1,0 +1,156 @@
+"""The life of a private estimator: what it refuses, charges, and publishes."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+import discreet
+from discreet import PrivateClassifier, PrivateRegressor
+from discreet.accounting.filters import BasicFilter
+from discreet.ledger import Ledger
+from discreet.prediction import predict_table
+
+GENERATOR = np.random.Generator(np.random.PCG64(5))
+X = GENERATOR.uniform(size=(300, 3))
+Y = np.where(X[:, 0] > X[:, 1], "yes", "no")
+FRAME = pd.DataFrame(X, columns=["age", "height", "weight"])
+NEW = GENERATOR.uniform(size=(200, 3))
+NEW_Y = np.where(NEW[:, 0] > NEW[:, 1], "yes", "no")
+NEW_FRAME = pd.DataFrame(NEW, columns=FRAME.columns)
+
+DECLARED: dict[str, Any] = {
+    "epsilon": 20.0,
+    "delta": 1e-4,
+    "population": 300,
+    "bounds": (0, 1),
+    "hidden": (),
+    "batch": 150,
+    "steps": 40,
+    "engine": "bookkeeping",
+}
+
+
+def classifier(**changes: Any) -> PrivateClassifier:
+    return PrivateClassifier(**{**DECLARED, "classes": ["no", "yes"], **changes})
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> PrivateClassifier:
+    """Fitted once on a data frame, with public rows beside it."""
+    folder = tmp_path_factory.mktemp("fitted") / "run"
+    return classifier(run_dir=str(folder)).fit(FRAME, Y, public_test=(NEW_FRAME, NEW_Y))
+
+
+def test_it_learns_within_the_declared_epsilon(fitted: PrivateClassifier) -> None:
+    assert fitted.score(NEW_FRAME, NEW_Y) > 0.8
+    assert fitted.epsilon_ <= 20.0
+    assert fitted.certificate_["claim"]["epsilon"] == fitted.epsilon_ == fitted.plan_.guarantee().epsilon
+    assert fitted.certificate_["plan"]["population"] == 300
+    assert fitted.certificate_["public_evaluations"][-1]["accuracy"] == fitted.score(NEW_FRAME, NEW_Y)
+    assert list(fitted.classes_) == ["no", "yes"]
+    assert list(fitted.feature_names_in_) == ["age", "height", "weight"]
+    assert np.allclose(fitted.predict_proba(NEW_FRAME).sum(1), 1)
+
+
+def test_a_score_of_the_rows_of_fit_is_refused(fitted: PrivateClassifier) -> None:
+    with pytest.raises(discreet.InputError, match="the rows of fit, which are private"):
+        fitted.score(FRAME, Y)
+
+
+def test_it_is_published_verified_and_loaded(fitted: PrivateClassifier, tmp_path: Path) -> None:
+    copy = pickle.loads(pickle.dumps(fitted))
+    assert copy.publish(tmp_path / "out") == fitted.guarantee_
+    assert discreet.verify(tmp_path / "out").accepted
+    NEW_FRAME.to_csv(tmp_path / "new.csv", index=False)
+    _, found = predict_table(discreet.load(tmp_path / "out"), tmp_path / "new.csv")
+    assert np.allclose(found, fitted.predict_proba(NEW_FRAME), atol=1e-6)
+
+
+def test_what_is_not_declared_is_refused_in_one_message() -> None:
+    with pytest.raises(discreet.InputError) as refused:
+        PrivateClassifier().fit(X, Y)
+    assert all(f"{name}=" in str(refused.value) for name in ("epsilon", "population", "bounds", "classes"))
+    with pytest.raises(discreet.InputError, match="target_bounds="):
+        PrivateRegressor(**DECLARED).fit(X, X[:, 0])
+    assert not Path("discreet-runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "rows", "targets", "text"),
+    [
+        ({"classes": ["no"]}, X, Y, "at least two labels"),
+        ({"classes": ["no", "maybe"]}, X, Y, "none of the declared classes"),
+        ({"bounds": [(0, 1), (0, 1)]}, X, Y, "rows of 3 columns"),
+        ({"bounds": [(0, 1), (1, 1), (0, 1)]}, X, Y, "the range of x1 is 1 to 1"),
+        ({"bounds": {"age": (0, 1), "height": (0, 1)}}, FRAME, Y, "bounds lacks the columns 'weight'"),
+        ({"bounds": {"years": (0, 1)}}, FRAME, Y, "bounds names 'years'"),
+        ({}, np.where(X > 0.999, np.nan, X * np.nan), Y, "contains NaN.$"),
+        ({"population": 100, "batch": 50}, X, Y, "more than the"),
+    ],
+)
+def test_bad_input_costs_nothing(changes: dict[str, Any], rows: Any, targets: Any, text: str) -> None:
+    with pytest.raises(discreet.InputError, match=text):
+        classifier(**changes).fit(rows, targets)
+    assert not Path("discreet-runs").exists()
+
+
+def test_every_fit_is_a_charge(caplog: pytest.LogCaptureFixture) -> None:
+    ledger = Ledger("team.sqlite")
+    ledger.set_budget("patients", BasicFilter(5.0, 3e-4))
+    ledger.close()
+    one = classifier(epsilon=3.0, steps=2, ledger="team.sqlite", dataset_id="patients").fit(X, Y)
+    with pytest.raises(discreet.BudgetExhausted):
+        one.fit(X, Y)
+    assert "a second charge" in caplog.text
+    with pytest.raises(discreet.BudgetExhausted):
+        clone(one).fit(X, Y)
+
+
+def test_a_pipeline_that_learns_from_private_rows_is_refused() -> None:
+    for step in (
+        StandardScaler(),
+        ColumnTransformer([("some", StandardScaler(), [0]), ("rest", "passthrough", [1, 2])]),
+    ):
+        with pytest.raises(discreet.InputError, match=r"\(StandardScaler\) is fitted on private rows"):
+            make_pipeline(step, classifier()).fit(X, Y)
+    public = FrozenEstimator(StandardScaler().fit(NEW))
+    kept = make_pipeline(public, FunctionTransformer(np.tanh), classifier(bounds=(-1, 1), steps=2))
+    assert kept.fit(X, Y).predict(NEW).shape == (200,)
+
+
+def test_a_search_over_settings_is_refused() -> None:
+    search = GridSearchCV(classifier(), {"clip_norm": [1.0, 2.0]}, error_score="raise")
+    with pytest.raises(discreet.InputError, match="GridSearchCV fits many times"):
+        search.fit(X, Y)
+
+
+def test_people_with_several_rows() -> None:
+    person = np.arange(300) // 3
+    one = classifier(population=100, batch=50, steps=3, rows_per_unit=2).fit(X, Y, units=person)
+    assert one.certificate_["claim"]["unit"] == "user"
+    assert one.plan_.rows_per_unit == 2
+
+
+def test_a_regressor_speaks_the_unit_of_its_target() -> None:
+    one = PrivateRegressor(**{**DECLARED, "target_bounds": (100, 200), "learning_rate": 1.0})
+    one.fit(X, 100 + 90 * X[:, 0])
+    assert one.score(NEW, 100 + 90 * NEW[:, 0]) > 0.5
+    assert one.predict(NEW).min() >= 100
+    assert one.predict(NEW).max() <= 200

@@ -1,0 +1,156 @@
+"""Callbacks are told what is public or was released, and the loggers write exactly that."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+from problems import blobs, tiny_plan, tiny_training
+
+from discreet.core.errors import InputError
+from discreet.plan import Metric
+from discreet.training import CSVLogger, EarlyStopping, MLflowLogger, Opening, TensorBoardLogger, Told
+
+EVERYTHING = "ignore"
+"""Warnings of packages that are not ours."""
+
+
+class Listener:
+    """Keeps what it is told, and in which order it is entered and left."""
+
+    def __init__(self, fail_at: int | None = None) -> None:
+        self.heard: list[Opening | Told | str] = []
+        self._fail_at = fail_at
+
+    def __enter__(self) -> Self:
+        self.heard.append("entered")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.heard.append("left")
+
+    def begin(self, opening: Opening) -> None:
+        self.heard.append(opening)
+
+    def tell(self, told: Told) -> None:
+        self.heard.append(told)
+        if told.step == self._fail_at:
+            raise RuntimeError("a callback broke")
+
+
+def told_of(listener: Listener) -> list[Told]:
+    return [one for one in listener.heard if isinstance(one, Told)]
+
+
+def test_they_are_told_each_step_with_what_is_public_or_bought(tmp_path: Path) -> None:
+    listener = Listener()
+    plan = tiny_plan(metrics=[Metric(noise=4.0)])
+    training = tiny_training(tmp_path, plan=plan, public_test=blobs(9, seed=1))
+    trained = training.run(evaluate_every=3, callbacks=[listener])
+    first, opening, *_, last = listener.heard
+    assert (first, last) == ("entered", "left")
+    assert isinstance(opening, Opening)
+    assert opening.settings["epsilon"] == training.plan.guarantee().epsilon
+    assert opening.settings["noise.0.multiplier"] == 1.5
+    told = told_of(listener)
+    assert [one.step for one in told] == sorted({one.step for one in told})
+    assert told[-1].step == training.plan.charges == told[0].steps
+    public = {one.step: one.metrics for one in trained.evaluations}
+    assert {one.step: one.metrics["public/loss"] for one in told if "public/loss" in one.metrics} == {
+        step: metrics["loss"] for step, metrics in public.items()
+    }
+    (bought,) = trained.bought
+    (heard,) = [one.metrics for one in told if "bought/training_accuracy" in one.metrics]
+    assert heard["bought/training_accuracy"] == bought.value
+    assert heard["bought/training_accuracy_deviation"] == bought.deviation
+    assert {name.split("/")[0] for one in told for name in one.metrics} == {"public", "bought"}
+
+
+def test_without_public_data_there_is_nothing_but_the_step(tmp_path: Path) -> None:
+    listener = Listener()
+    tiny_training(tmp_path).run(callbacks=[listener])
+    assert [one.metrics for one in told_of(listener)] == [{}] * 7
+
+
+def test_one_that_breaks_ends_the_run_and_all_are_left(tmp_path: Path) -> None:
+    first, second = Listener(), Listener(fail_at=4)
+    training = tiny_training(tmp_path)
+    with pytest.raises(RuntimeError, match="a callback broke"):
+        training.run(callbacks=[first, second])
+    assert first.heard[-1] == second.heard[-1] == "left"
+    assert told_of(first)[-1].step == 4
+
+
+def test_the_best_model_that_is_kept_is_told_at_the_end(tmp_path: Path) -> None:
+    listener = Listener()
+    early = EarlyStopping("loss", patience=None)
+    noisy = {"plan": tiny_plan(noise_multiplier=40.0), "public_test": blobs(9, seed=1)}
+    trained = tiny_training(tmp_path, **noisy).run(evaluate_every=1, early=early, callbacks=[listener])
+    assert len(trained.evaluations) == 8  # seven, and the best once more
+    heard = [one.metrics["public/loss"] for one in told_of(listener)]
+    assert heard == [one.metrics["loss"] for one in trained.evaluations]
+
+
+def test_csv(tmp_path: Path) -> None:
+    path = tmp_path / "logs" / "run.csv"
+    trained = tiny_training(tmp_path, public_test=blobs(9, seed=1)).run(evaluate_every=3, callbacks=[CSVLogger(path)])
+    head, *lines = path.read_text().splitlines()
+    assert head == "step,metric,value"
+    found = {(int(step), name): float(value) for step, name, value in (line.split(",") for line in lines)}
+    assert found == {
+        (one.step, f"public/{name}"): value for one in trained.evaluations for name, value in one.metrics.items()
+    }
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match="is another file"):
+        tiny_training(tmp_path / "two").run(callbacks=[CSVLogger(tmp_path / "other.csv")])
+
+
+@pytest.mark.filterwarnings(EVERYTHING)
+def test_tensorboard(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    trained = tiny_training(tmp_path, public_test=blobs(9, seed=1)).run(
+        evaluate_every=3, callbacks=[TensorBoardLogger(tmp_path / "events")]
+    )
+    events = EventAccumulator(str(tmp_path / "events"))
+    events.Reload()
+    found = events.Scalars("public/loss")
+    assert [(one.step, one.wall_time) for one in found] == [(e.step, float(e.step)) for e in trained.evaluations]
+    assert [one.value for one in found] == pytest.approx([e.metrics["loss"] for e in trained.evaluations])
+
+
+@pytest.mark.filterwarnings(EVERYTHING)
+def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = pytest.importorskip("mlflow", reason="mlflow-skinny is not installed")
+    where = (tmp_path / "mlruns").as_uri()
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    logger = MLflowLogger("tiny", tracking_uri=where)
+    training = tiny_training(tmp_path, public_test=blobs(9, seed=1))
+    trained = training.run(evaluate_every=3, callbacks=[logger])
+    client = mlflow.MlflowClient(where)
+    run = client.get_run(logger.run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.params["noise.0.multiplier"] == "1.5"
+    assert float(run.data.params["epsilon"]) == training.plan.guarantee().epsilon
+    history = client.get_metric_history(logger.run_id, "public/loss")
+    assert [(one.step, one.timestamp, one.value) for one in history] == [
+        (e.step, e.step, e.metrics["loss"]) for e in trained.evaluations
+    ]
+
+
+@pytest.mark.parametrize(
+    ("module", "make", "name"),
+    [("tensorboard", lambda: TensorBoardLogger("x"), "tensorboard"), ("mlflow", MLflowLogger, "mlflow")],
+)
+def test_a_package_that_is_missing_is_named_with_its_extra(
+    module: str, make: type, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InputError, match=rf"discreet\[{name}\]"):
+        make()
