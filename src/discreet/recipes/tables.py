@@ -1,4 +1,4 @@
-"""The recipe of a table, from declared facts alone: the schema, the population and the budget.
+"""The recipe of a table, from declared facts alone: the schema, the population and the budget. Of columns:
 
 | what          | chosen by                                                                                           |
 |---------------|-----------------------------------------------------------------------------------------------------|
@@ -8,6 +8,8 @@
 | clip norm     | about the longest gradient that the scale of the features allows: 1, or 2 with a hidden layer. To   |
 |               | clip more would learn a bit faster, and make probabilities wrong                                    |
 | averaging     | of the second half of the steps                                                                     |
+
+Of images and texts, see `wide`.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, Schema, columns_bought, provisional
 from discreet.plan.suggest import suggest
+from discreet.recipes.wide import wide_recipe
 
 _SIGNAL = 10_000
 _HIDDEN = [64]
@@ -34,14 +37,14 @@ def table_recipe(schema: Schema, epsilon: float | None, delta: float | None) -> 
     assert schema.population is not None
     assert epsilon is not None
     encoder = Encoder(provisional(schema))
+    if schema.wide is not None:
+        return _of_any(schema) | wide_recipe(encoder, epsilon, delta) | {"epsilon": epsilon}
     found = suggest(schema.population, epsilon, delta, most_epochs=_MOST_EPOCHS).plan
     noise, steps, batch = found.noise[0].multiplier, found.steps, found.expected_batch
     hidden = _HIDDEN if schema.population * epsilon >= _SIGNAL else []
     clip_norm = 2.0 if hidden else 1.0
     drift = clip_norm * noise * math.sqrt(steps) / batch / (1 - _MOMENTUM)  # of an output, at learning rate 1
-    return {
-        "data": "table",
-        "table": schema.model_dump(mode="json"),
+    return _of_any(schema) | {
         "model": {
             "name": "tabular",
             "kinds": list(encoder.kinds),
@@ -49,13 +52,20 @@ def table_recipe(schema: Schema, epsilon: float | None, delta: float | None) -> 
             "hidden": hidden,
         },
         "optimizer": {"name": "sgd", "lr": float(f"{min(_FASTEST, _DRIFT / drift):.2g}"), "momentum": _MOMENTUM},
-        "population": schema.population,
         "rate": batch / schema.population,
         "steps": steps,
         "clip_norm": clip_norm,
-        "epsilon": epsilon,
         "delta": found.delta,
         "averaging": {"start": steps // 2},
+        "epsilon": epsilon,
+    }
+
+
+def _of_any(schema: Schema) -> dict[str, Any]:
+    return {
+        "data": "table",
+        "table": schema.model_dump(mode="json"),
+        "population": schema.population,
         "unit": (Unit.USER if schema.unit_column else Unit.EXAMPLE).value,
         "rows_per_unit": schema.rows_per_unit if schema.unit_column else 1,
     }
