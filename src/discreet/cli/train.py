@@ -33,6 +33,7 @@ from discreet.cli.wide_options import (
     ModeOption,
     SizeOption,
     TextOption,
+    VocabularyOption,
     WideOptions,
 )
 from discreet.core.errors import InputError
@@ -62,6 +63,7 @@ def train(
     size: SizeOption = None,
     mode: ModeOption = None,
     classes: ClassesOption = None,
+    vocabulary: VocabularyOption = None,
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
     population: PopulationOption = None,
@@ -84,7 +86,7 @@ def train(
     from discreet.cli.table import TableOptions
     from discreet.cli.wide import declared
 
-    options = TableOptions(schema, target, unit, test, WideOptions(text, image, size, mode, classes))
+    options = TableOptions(schema, target, unit, test, WideOptions(text, image, size, mode, classes, vocabulary))
     overrides = overrides_of(epsilon, delta, population, holdout)
     if resume is None:
         if finish:

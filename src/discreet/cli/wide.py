@@ -17,6 +17,7 @@ from discreet.data.tables import CsvFormat, Schema, blocks
 from discreet.data.tables.images import classes_in, images_under, is_coloured
 from discreet.data.tables.values import Marks, texts
 from discreet.data.tables.wide import Image
+from discreet.data.tables.words import words_in
 from discreet.plan.validation import validate
 from discreet.recipes import Recipe
 
@@ -55,7 +56,7 @@ def schema_of_column(path: Path, test: Path | None, wide: WideOptions, facts: di
         raise InputError("give either --text or --image; a model sees one of them")
     name = wide.text or wide.image or ""
     csv = CsvFormat(newlines=True, delimiter="\t" if ".tsv" in path.name.lower() else ",")
-    column = {"type": "text"} if wide.text is not None else _image(wide, test, name, csv)
+    column = _text(wide) if wide.text is not None else _image(wide, test, name, csv)
     given = {
         "columns": {
             name: column,
@@ -81,6 +82,10 @@ def declared(recipe: Recipe) -> list[str]:
     classes = [", ".join(one.categories) for one in targets if hasattr(one, "categories")]
     names = f"the classes {classes[0][:400]}; " if classes else ""
     return [f"declared public, and published with the model: {names}{seen}"]
+
+
+def _text(wide: WideOptions) -> dict[str, Any]:
+    return {"type": "text"} | ({} if wide.vocabulary is None else {"vocabulary": words_in(wide.vocabulary)})
 
 
 def _image(wide: WideOptions, test: Path | None, name: str | None, csv: CsvFormat | None = None) -> dict[str, Any]:

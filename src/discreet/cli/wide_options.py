@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,6 +19,9 @@ ModeOption = Annotated[str | None, typer.Option("--mode", help="Of images: grey 
 ClassesOption = Annotated[
     str | None, typer.Option("--classes", help="Of --target without schema: A,B,C [those of the --test table].")
 ]
+VocabularyOption = Annotated[
+    Path | None, typer.Option("--vocabulary", help="Of --text: a file with a word on each line, declared public.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +33,9 @@ class WideOptions:
     size: str | None = None
     mode: str | None = None
     classes: str | None = None
+    vocabulary: Path | None = None
 
     @property
     def given(self) -> list[str]:
         """The names of those that were given."""
-        return [f"--{name}" for name in ("text", "image", "size", "mode", "classes") if getattr(self, name) is not None]
+        return [f"--{one.name}" for one in fields(self) if getattr(self, one.name) is not None]

@@ -172,7 +172,7 @@ class Encoder:
     def informative(self, inputs: Floats) -> BoolArray:
         """Where encoded features (rows, features) say something: neither missing nor "other"."""
         if self.schema.wide is not None:
-            says: BoolArray = (inputs != 0).any(axis=1, keepdims=True)
+            says: BoolArray = (inputs != 0).any(axis=1, keepdims=True) | (not self.whole)  # a black image is one
             return says
         known = [len(self.categories(name)) / size if size else np.inf for name, size in self._sizes()]
         found: BoolArray = (inputs >= 0) & (inputs < np.array(known))

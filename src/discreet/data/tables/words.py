@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 
+from discreet.core.errors import InputError
 from discreet.data.tables.wide import FreeText
 from discreet.data.text import taken, tokens
 
@@ -24,6 +26,20 @@ def numbered(texts: Sequence[str], column: FreeText) -> np.ndarray:
         known = dict.fromkeys(places[word] for word in taken(text, column.take) if word in places)
         first = list(islice(known, column.length))
         row[: len(first)] = first
+    return found
+
+
+def words_in(path: Path) -> list[str]:
+    """The words of a vocabulary, one on each line of a file. `InputError` if it cannot be read, or has none."""
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not text in UTF-8") from None
+    found = [line.strip() for line in lines if line.strip()]
+    if not found:
+        raise InputError(f"{path} has no words; write one on each line")
     return found
 
 
