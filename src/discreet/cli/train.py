@@ -100,11 +100,15 @@ def train(
         typer.echo(job.recipe.plan().model_dump_json(indent=2))
         return
     if not as_json:
-        for line in [*declared(job.recipe), *prices.of_recipe(job.recipe)]:
-            typer.echo(line, err=True)
+        _announce([*declared(job.recipe), *prices.of_recipe(job.recipe)])
     with spoken():
         guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish)
     _tell(job, guarantee, trained, as_json=as_json)
+
+
+def _announce(lines: list[str]) -> None:
+    for line in lines:
+        typer.echo(line, err=True)
 
 
 def _tell(job: Job, guarantee: Guarantee, trained: Trained, *, as_json: bool) -> None:

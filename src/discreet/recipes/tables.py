@@ -1,4 +1,4 @@
-"""The recipe of a table, from declared facts alone: the schema, the population and the budget. Of columns:
+"""The recipe of a table, from declared facts alone: the schema, the population and the budget.
 
 | what          | chosen by                                                                                           |
 |---------------|-----------------------------------------------------------------------------------------------------|
@@ -36,15 +36,17 @@ def table_recipe(schema: Schema, epsilon: float | None, delta: float | None) -> 
     _check_declared(schema, epsilon)
     assert schema.population is not None
     assert epsilon is not None
-    encoder = Encoder(provisional(schema))
     if schema.wide is not None:
-        return _of_any(schema) | wide_recipe(encoder, epsilon, delta) | {"epsilon": epsilon}
+        return wide_recipe(schema, epsilon, delta)
+    encoder = Encoder(provisional(schema))
     found = suggest(schema.population, epsilon, delta, most_epochs=_MOST_EPOCHS).plan
     noise, steps, batch = found.noise[0].multiplier, found.steps, found.expected_batch
     hidden = _HIDDEN if schema.population * epsilon >= _SIGNAL else []
     clip_norm = 2.0 if hidden else 1.0
     drift = clip_norm * noise * math.sqrt(steps) / batch / (1 - _MOMENTUM)  # of an output, at learning rate 1
-    return _of_any(schema) | {
+    return {
+        "data": "table",
+        "table": schema.model_dump(mode="json"),
         "model": {
             "name": "tabular",
             "kinds": list(encoder.kinds),
@@ -52,20 +54,13 @@ def table_recipe(schema: Schema, epsilon: float | None, delta: float | None) -> 
             "hidden": hidden,
         },
         "optimizer": {"name": "sgd", "lr": float(f"{min(_FASTEST, _DRIFT / drift):.2g}"), "momentum": _MOMENTUM},
+        "population": schema.population,
         "rate": batch / schema.population,
         "steps": steps,
         "clip_norm": clip_norm,
+        "epsilon": epsilon,
         "delta": found.delta,
         "averaging": {"start": steps // 2},
-        "epsilon": epsilon,
-    }
-
-
-def _of_any(schema: Schema) -> dict[str, Any]:
-    return {
-        "data": "table",
-        "table": schema.model_dump(mode="json"),
-        "population": schema.population,
         "unit": (Unit.USER if schema.unit_column else Unit.EXAMPLE).value,
         "rows_per_unit": schema.rows_per_unit if schema.unit_column else 1,
     }

@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 
-from discreet.data.tables import Encoder
+from discreet.core.adjacency import Unit
+from discreet.data.tables import Encoder, Schema
 from discreet.data.tables.wide import FreeText, Image
 from discreet.features import SIZE
 from discreet.plan import NoSampling, Plan
@@ -36,14 +37,22 @@ _IMAGE_CLIP, _TEXT_CLIP = 0.5, 0.7
 _IMAGE_DRIFT, _TEXT_DRIFT = 2.0, 0.75
 
 
-def wide_recipe(encoder: Encoder, epsilon: float, delta: float | None) -> dict[str, Any]:
-    """Model, steps and learning rate for the image or the text that a schema declares; the rest is as for tables."""
-    wide, population = encoder.schema.wide, encoder.schema.population
-    assert wide is not None
-    assert population is not None
-    if isinstance(wide[1], FreeText):
-        return _of_texts(wide[1], len(encoder.classes), population, epsilon, delta)
-    return _of_images(wide[1], len(encoder.classes), population, epsilon, delta)
+def wide_recipe(schema: Schema, epsilon: float, delta: float | None) -> dict[str, Any]:
+    """A recipe as data, for the image or the text that a schema with a population declares."""
+    assert schema.wide is not None
+    assert schema.population is not None
+    outputs, column = len(Encoder(schema).classes), schema.wide[1]
+    budget = schema.population, epsilon, delta
+    own = _of_texts(column, outputs, *budget) if isinstance(column, FreeText) else _of_images(column, outputs, *budget)
+    return {
+        "data": "table",
+        "table": schema.model_dump(mode="json"),
+        "population": schema.population,
+        "epsilon": epsilon,
+        "unit": (Unit.USER if schema.unit_column else Unit.EXAMPLE).value,
+        "rows_per_unit": schema.rows_per_unit if schema.unit_column else 1,
+        **own,
+    }
 
 
 def features_for(image: Image, signal: float) -> list[dict[str, Any]]:
