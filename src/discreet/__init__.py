@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         TruncatedPoisson,
     )
     from discreet.core.guarantee import Estimate, ExPost, Guarantee, Published
-    from discreet.data import Augmented
+    from discreet.data import Augmented, Columns
     from discreet.plan import AdaptivePlan, Counts, History, Knobs, PartsSearch, Plan, Search
     from discreet.prediction import Predictor, load
     from discreet.publication import ModelSpec, Verification, publish, verify
@@ -48,6 +48,7 @@ _HOMES = {
     "Adjacency": "core.adjacency",
     "Augmented": "data",
     "BudgetExhausted": "core.errors",
+    "Columns": "data",
     "Compose": "core.events",
     "Counts": "plan",
     "DiscreetError": "core.errors",
@@ -105,6 +106,7 @@ __all__ = [
     "Allocation",
     "Augmented",
     "BudgetExhausted",
+    "Columns",
     "Compose",
     "Counts",
     "DiscreetError",
