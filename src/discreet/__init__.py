@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         TruncatedPoisson,
     )
     from discreet.core.guarantee import Estimate, ExPost, Guarantee, Published
-    from discreet.data import Augmented
+    from discreet.data import Augmented, Columns
     from discreet.estimators import PrivateClassifier, PrivateRegressor
     from discreet.plan import AdaptivePlan, Counts, History, Knobs, PartsSearch, Plan, Search
     from discreet.prediction import Predictor, load
@@ -49,6 +49,7 @@ _HOMES = {
     "Adjacency": "core.adjacency",
     "Augmented": "data",
     "BudgetExhausted": "core.errors",
+    "Columns": "data",
     "Compose": "core.events",
     "Counts": "plan",
     "DiscreetError": "core.errors",
@@ -108,6 +109,7 @@ __all__ = [
     "Allocation",
     "Augmented",
     "BudgetExhausted",
+    "Columns",
     "Compose",
     "Counts",
     "DiscreetError",

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from torch import nn
 
-from discreet.cli.table import TableOptions, TableSource, recalled, recipe_for, unbought
+from discreet.cli.table import TableOptions, TableSource, check_apart, is_source, recalled, recipe_for, unbought
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
-from discreet.data.tables import columns_bought, is_table
+from discreet.data.tables import columns_bought
 from discreet.plan import Plan
 from discreet.plan.validation import validate
 from discreet.prediction import spec_of, spec_of_table
@@ -47,16 +47,20 @@ class Job:
         options: TableOptions = _NO_TABLE,
     ) -> Job:
         """A job from the options of the command line."""
-        target = out or Path(f"{Path(name).stem}-private")
+        target = out or Path(f"{Path(name).resolve().stem}-private")
         check_target(target)
         folder = target.with_name(target.name + ".run")
-        if is_table(name):
+        if is_source(name):
             if data is not None:
                 raise InputError(f"{name} is the table itself; leave out --data")
-            recipe = recipe_for(options, settings, overrides)
+            check_apart(Path(name), target)
+            recipe = recipe_for(Path(name), options, settings, overrides)
             return cls(recipe, None, target, folder, resume=False, table=TableSource(Path(name), options.test))
         if options.given:
-            raise InputError(f"--schema, --target, --unit and --test go with a table (.csv, .parquet), not with {name}")
+            raise InputError(
+                "--schema, --target, --unit and --test go with a table (.csv, .parquet) or a folder of images, not "
+                f"with {name}"
+            )
         return cls(load_recipe(name, settings, overrides), data, target, folder, resume=False)
 
     @classmethod

@@ -16,13 +16,15 @@ from discreet.core.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from discreet.core.arrays import Array
     from discreet.prediction import Predictor
 
 
 def predict(
     folder: Annotated[Path, typer.Argument(help="A published folder.")],
     data: Annotated[
-        Path, typer.Argument(help="Rows: a table, a .npy, .npz or .csv file of numbers, or images in an idx file.")
+        Path,
+        typer.Argument(help="Rows: a table, a folder of images, a .npy, .npz or .csv file of numbers, an idx file."),
     ],
     out: Annotated[Path | None, typer.Option("--out", help="Write a .csv file instead of to the terminal.")] = None,
 ) -> None:
@@ -50,10 +52,14 @@ def _of_scores(scores: Tensor, outputs: str | None) -> tuple[str, list[str]]:
 
 def _of_table(predictor: Predictor, path: Path) -> tuple[str, list[str]]:
     """A line for each row; empty fields for rows that a treatment of the schema drops."""
+    from discreet.data.tables import image_paths
     from discreet.prediction import predict_table
 
     encoder, found = predict_table(predictor, path)
     names = list(encoder.classes)
+    paths = image_paths(path, encoder)
+    if paths is not None and encoder.task == "classes":
+        return _of_images(paths, [*encoder.schema.features, *encoder.schema.target], names, found)
     if encoder.task == "classes":
         best = found.argmax(axis=1)
         lines = [
@@ -63,6 +69,16 @@ def _of_table(predictor: Predictor, path: Path) -> tuple[str, list[str]]:
         return _line([*encoder.schema.target, "probability"]), [_line(line) for line in lines]
     rows = [[f"{value:.9g}" if value == value else "" for value in row] for row in found.tolist()]
     return _line(names), [_line(row) for row in rows]
+
+
+def _of_images(paths: list[str], head: list[str], names: list[str], found: Array) -> tuple[str, list[str]]:
+    """The path of each image, its class, and a probability for each class."""
+    lines = []
+    for path, row in zip(paths, found, strict=True):
+        known = row[0] == row[0]
+        said = [names[row.argmax()], *(f"{share:.6g}" for share in row)] if known else [""] * (1 + len(names))
+        lines.append(_line([path, *said]))
+    return _line([*head, *names]), lines
 
 
 def _line(fields: list[str]) -> str:

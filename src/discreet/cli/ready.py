@@ -17,6 +17,7 @@ from discreet.data.splits import cut
 from discreet.data.tables import Encoder, PublicTable, metrics_of, named, private_table
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Ready
+from discreet.recipes.fixed import seen_as
 from discreet.training import Trained
 from discreet.training.trained import Evaluation
 
@@ -37,7 +38,7 @@ def of_table(
 ) -> Iterator[TableReady]:
     """A private table, encoded to a file in `folder` that is gone at the end."""
     test, validation = cut(None if public is None else (public.inputs, public.targets), recipe.validation)
-    with private_table(path, encoder, folder) as table:
+    with private_table(path, encoder, folder, seen_as(recipe.features, encoder.shape)) as table:
         yield TableReady(
             table.rows,
             loss_of(encoder),

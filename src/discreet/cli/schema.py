@@ -11,7 +11,7 @@ from discreet.core.errors import InputError
 
 
 def schema(
-    table: Annotated[Path, typer.Argument(help="The table: .csv or .parquet.")],
+    table: Annotated[Path, typer.Argument(help="The table: .csv or .parquet; or a folder of images.")],
     out: Annotated[Path | None, typer.Option("--out", help="File to write to [standard output].")] = None,
     delimiter: Annotated[str, typer.Option("--delimiter", help="What parts the values of a .csv file.")] = ",",
     no_header: Annotated[bool, typer.Option("--no-header", help="The first line of the .csv file is data.")] = False,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from discreet.cli.ready import TableReady, of_table
+from discreet.cli.wide import schema_of_column, schema_of_folder
+from discreet.cli.wide_options import WideOptions
 from discreet.core.errors import InputError
 from discreet.data.tables import (
     Encoder,
@@ -20,6 +22,7 @@ from discreet.data.tables import (
     buy_ranges,
     check_groups,
     columns_bought,
+    is_table,
     load_schema,
     provisional,
     public_table,
@@ -27,7 +30,8 @@ from discreet.data.tables import (
 )
 from discreet.plan import Plan
 from discreet.recipes import Recipe
-from discreet.recipes.load import recipe_of
+from discreet.recipes.fixed import seen_as
+from discreet.recipes.load import recipe_names, recipe_of
 from discreet.recipes.tables import table_recipe
 from discreet.training import answered_first
 
@@ -43,23 +47,32 @@ class TableOptions:
     target: str | None = None
     unit: str | None = None
     test: Path | None = None
+    wide: WideOptions = field(default_factory=WideOptions)
 
     @property
     def given(self) -> bool:
         """Whether there is any."""
-        return any(option is not None for option in (self.schema, self.target, self.unit, self.test))
+        own = any(option is not None for option in (self.schema, self.target, self.unit, self.test))
+        return own or bool(self.wide.given)
 
-    def declared(self, population: float | None) -> Schema:
-        """The schema, with what the command line says instead."""
-        if self.schema is None:
-            raise InputError(
-                "a table needs a schema, which says what its columns are: --schema FILE.yaml; `discreet schema TABLE` "
-                "drafts one"
-            )
-        changes: dict[str, Any] = {"unit": self.unit, "population": population}
+    def declared(self, path: Path, population: float | None) -> Schema:
+        """The schema of the table or folder at `path`, with what the command line says instead."""
+        given: dict[str, Any] = {"unit": self.unit, "population": population}
         if self.target is not None:
-            changes["target"] = [name.strip() for name in self.target.split(",")]
-        return load_schema(self.schema, {name: value for name, value in changes.items() if value is not None})
+            given["target"] = [name.strip() for name in self.target.split(",")]
+        changes = {name: value for name, value in given.items() if value is not None}
+        if self.schema is not None:
+            if self.wide.given:
+                raise InputError(f"the schema says what {self.wide.given[0]} would; change it there")
+            return load_schema(self.schema, changes)
+        if path.is_dir():
+            return schema_of_folder(path, self.test, self.wide, changes)
+        if self.wide.text is not None or self.wide.image is not None:
+            return schema_of_column(path, self.test, self.wide, changes)
+        raise InputError(
+            "a table needs a schema, which says what its columns are: --schema FILE.yaml; `discreet schema TABLE` "
+            "drafts one; or, if a model sees one column of texts or images, --text COLUMN or --image COLUMN"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +98,19 @@ class TableSource:
         """The table, encoded by a schema whose ranges are known, beside the `folder` of the run."""
         encoder = Encoder(schema)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        public = self._public(encoder)
+        public = self._public(recipe, encoder)
         with of_table(recipe, self.path, encoder, public, folder.parent) as ready:
             yield ready
 
-    def _public(self, encoder: Encoder) -> PublicTable | None:
+    def _public(self, recipe: Recipe, encoder: Encoder) -> PublicTable | None:
         if self.test is None:
             return None
-        if self.test.resolve() == self.path.resolve():
+        private, public_path = self.path.resolve(), self.test.resolve()
+        if public_path == private:
             raise InputError(f"--test {self.test} is the private table itself; give a table that may be public")
-        public = public_table(self.test, encoder)
+        if private in public_path.parents or (self.test.is_dir() and public_path in private.parents):
+            raise InputError(f"--test {self.test} and {self.path} lie in one another; put what may be public apart")
+        public = public_table(self.test, encoder, seen_as(recipe.features, encoder.shape))
         check_groups(public.groups)
         return public
 
@@ -128,9 +144,20 @@ def unbought(schema: Schema) -> Schema:
     return provisional(schema)
 
 
-def recipe_for(options: TableOptions, settings: Sequence[str], overrides: Mapping[str, Any]) -> Recipe:
+def is_source(name: str) -> bool:
+    """Whether this is a table or a folder of images, and no recipe."""
+    return is_table(name) or (name not in recipe_names() and Path(name).is_dir())
+
+
+def check_apart(path: Path, target: Path) -> None:
+    """Refuse to write into the folder that is read."""
+    if path.is_dir() and path.resolve() in target.resolve().parents:
+        raise InputError(f"{target} lies in {path}, where the images are; name a folder elsewhere with --out")
+
+
+def recipe_for(path: Path, options: TableOptions, settings: Sequence[str], overrides: Mapping[str, Any]) -> Recipe:
     """The recipe of a table, from its schema, the budget and settings of the command line."""
-    schema = options.declared(overrides.get("population"))
+    schema = options.declared(path, overrides.get("population"))
     data = table_recipe(schema, overrides.get("epsilon"), overrides.get("delta"))
     rest = {name: value for name, value in overrides.items() if name not in data}
     return recipe_of(data, "recipe of the table", settings, rest)

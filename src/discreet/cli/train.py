@@ -27,6 +27,15 @@ from discreet.cli.run_options import (
     SettingsOption,
     overrides_of,
 )
+from discreet.cli.wide_options import (
+    ClassesOption,
+    ImageOption,
+    ModeOption,
+    SizeOption,
+    TextOption,
+    VocabularyOption,
+    WideOptions,
+)
 from discreet.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,7 +46,8 @@ if TYPE_CHECKING:
 
 def train(
     recipe: Annotated[
-        str | None, typer.Argument(help="A recipe by name, a .yaml file, or a table (.csv, .parquet) [digits].")
+        str | None,
+        typer.Argument(help="A recipe by name or .yaml file, a table, a folder of images [digits]."),
     ] = None,
     data: DataOption = None,
     target: Annotated[
@@ -48,6 +58,12 @@ def train(
         str | None, typer.Option("--unit", help="Of a table: the column that says whose a row is, or row.")
     ] = None,
     test: Annotated[Path | None, typer.Option("--test", help="Of a table: another one, declared public.")] = None,
+    text: TextOption = None,
+    image: ImageOption = None,
+    size: SizeOption = None,
+    mode: ModeOption = None,
+    classes: ClassesOption = None,
+    vocabulary: VocabularyOption = None,
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
     population: PopulationOption = None,
@@ -68,8 +84,9 @@ def train(
     """Train on private data, publish the model, and hand over a proof of what it gives away."""
     from discreet.cli.job import Job
     from discreet.cli.table import TableOptions
+    from discreet.cli.wide import declared
 
-    options = TableOptions(schema, target, unit, test)
+    options = TableOptions(schema, target, unit, test, WideOptions(text, image, size, mode, classes, vocabulary))
     overrides = overrides_of(epsilon, delta, population, holdout)
     if resume is None:
         if finish:
@@ -83,11 +100,15 @@ def train(
         typer.echo(job.recipe.plan().model_dump_json(indent=2))
         return
     if not as_json:
-        for line in prices.of_recipe(job.recipe):
-            typer.echo(line, err=True)
+        _announce([*declared(job.recipe), *prices.of_recipe(job.recipe)])
     with spoken():
         guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish)
     _tell(job, guarantee, trained, as_json=as_json)
+
+
+def _announce(lines: list[str]) -> None:
+    for line in lines:
+        typer.echo(line, err=True)
 
 
 def _tell(job: Job, guarantee: Guarantee, trained: Trained, *, as_json: bool) -> None:

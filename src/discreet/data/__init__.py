@@ -13,6 +13,8 @@ from discreet.data.holdout import Parts, hold_out
 from discreet.data.imdb import imdb
 from discreet.data.mnist import mnist
 from discreet.data.movielens import movielens
+from discreet.data.named_columns import Columns
+from discreet.data.pairs import as_public
 from discreet.data.parts import Portion, in_parts
 from discreet.data.private import PrivateData, as_private, check_rows
 from discreet.data.splits import Split
@@ -34,12 +36,14 @@ __all__ = [
     "AUGMENTATIONS",
     "DATASETS",
     "Augmented",
+    "Columns",
     "Groups",
     "Parts",
     "Portion",
     "PrivateData",
     "Split",
     "as_private",
+    "as_public",
     "check_rows",
     "flip",
     "group",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, default_collate
@@ -14,6 +15,7 @@ from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError
 from discreet.data.augmented import Augmented, Transform
 from discreet.data.groups import Groups
+from discreet.data.pairs import Frame, paired
 
 _CHECKED_AT_ONCE = 4096
 
@@ -118,7 +120,7 @@ def check_rows(inputs: Tensor, targets: Tensor, start: int, classes: int | None)
 
 
 def as_private(data: object) -> PrivateData:
-    """Accept a pair of tensors (inputs, targets) or a map-style data set, augmented or not; refuse loaders.
+    """Accept a pair of tensors or arrays (inputs, targets) or a map-style data set, augmented or not; refuse loaders.
 
     A loader decides which examples form a batch, and the guarantee rests on the plan's own sampler doing that.
     """
@@ -132,13 +134,29 @@ def as_private(data: object) -> PrivateData:
         )
     if isinstance(data, IterableDataset):
         raise InputError("data is an IterableDataset, which cannot be sampled by index; pass a map-style data set")
-    if isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Tensor) for part in data):
-        if len(data[0]) != len(data[1]):
-            raise InputError(f"data has {len(data[0])} inputs but {len(data[1])} targets; they must pair up")
-        return PrivateData(TensorDataset(*data))
     if isinstance(data, Dataset) and isinstance(data, Sized):
         return PrivateData(data)
-    raise InputError(f"data must be a pair of tensors or a map-style torch Dataset, got {type(data).__name__}")
+    pair = paired(data)
+    if pair is not None:
+        return PrivateData(TensorDataset(*pair))
+    if isinstance(data, Frame) or hasattr(data, "column_names"):
+        raise InputError(
+            "data has named columns; say which is the target and what the model sees: "
+            "discreet.Columns(data, target=NAME, inputs=NAMES)"
+        )
+    if not isinstance(data, Mapping | str | bytes | Tensor | np.ndarray) and _map_style(data):
+        return PrivateData(cast("Dataset[Any]", data))
+    raise InputError(
+        "data must be a pair of tensors or arrays (inputs, targets), or a map-style data set of such pairs, got "
+        f"{type(data).__name__}"
+    )
+
+
+def _map_style(data: object) -> bool:
+    """Whether there are a length and a row at every place. A tuple or list is one of pairs."""
+    if isinstance(data, tuple | list):
+        return all(isinstance(row, tuple | list) and len(row) == 2 for row in data)
+    return isinstance(data, Sized) and hasattr(data, "__getitem__")
 
 
 def _check_finite(what: str, values: Tensor, start: int) -> None:

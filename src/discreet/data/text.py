@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
@@ -14,10 +15,12 @@ import numpy as np
 from discreet.core.arrays import IntArray
 from discreet.data.hashing import hashed
 
-Taken = Literal["words", "content", "stems"]
-"""What of a text counts: all words; those that are no stop words; or the stems of these, marked where negated."""
+Taken = Literal["words", "content", "stems", "any"]
+"""What of a text counts: all words of English; those that are no stop words; the stems of these, marked where negated;
+or, in any language, all runs of letters and digits."""
 
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
+_RUN = re.compile(r"[^\W_]+")
 _MARK = re.compile(r"<[^<>]*>")
 _ENDINGS = "ingly edly iness ness ings ing ies ied ers er est ed es ly s e y".split()  # noqa: SIM905
 _LEAST, _MOST = 3, 7
@@ -38,6 +41,8 @@ def taken(text: str, what: Taken) -> list[str]:
     A stem is a word without one of a few common endings, if three letters remain, and at most its first seven. One of
     the three words after a negation is marked, so that "not good" differs from "good".
     """
+    if what == "any":
+        return _RUN.findall(_MARK.sub(" ", unicodedata.normalize("NFKC", text).casefold()))
     all_words = words(text)
     if what == "words":
         return all_words

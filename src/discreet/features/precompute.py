@@ -21,27 +21,44 @@ def precompute(front_end: nn.Module, inputs: Tensor, *, at_once: int = 32) -> Te
     which this only rounds differently gets one row at a time. One in which rows influence each other, like a batch
     normalisation that uses statistics of the batch, is an `UnsupportedModel`. The trial sees no data but its shape.
     """
-    trained = [name for name, parameter in front_end.named_parameters() if parameter.requires_grad]
-    if trained:
-        raise InputError(
-            f"the front end would be trained (parameter {trained[0]!r}), so its features cannot be computed once; "
-            "freeze it with requires_grad_(False), after its weights were declared public"
-        )
     if inputs.dim() == 0 or len(inputs) == 0:
         raise InputError(f"precompute needs at least one row, got inputs of shape {tuple(inputs.shape)}")
-    keep_freed_memory()
-    was_training = front_end.training
-    front_end.eval()
-    try:
-        with torch.no_grad():
-            size = rows_together(front_end, inputs[:1], checks.count("at_once", at_once))
-            first = front_end(_block(inputs[:1], size))
-            features = torch.empty(len(inputs), *first.shape[1:], dtype=first.dtype, device=first.device)
-            for start in range(0, len(inputs), size):
-                rows = inputs[start : start + size]
-                features[start : start + size] = front_end(_block(rows, size))[: len(rows)]
-    finally:
-        front_end.train(was_training)
+    return Precomputed(front_end, at_once=at_once)(inputs)
+
+
+class Precomputed:
+    """A front end for many blocks of rows, tried out once, on the shape of the first; as `precompute` for each."""
+
+    def __init__(self, front_end: nn.Module, *, at_once: int = 32) -> None:
+        trained = [name for name, parameter in front_end.named_parameters() if parameter.requires_grad]
+        if trained:
+            raise InputError(
+                f"the front end would be trained (parameter {trained[0]!r}), so its features cannot be computed once; "
+                "freeze it with requires_grad_(False), after its weights were declared public"
+            )
+        self._front_end, self._at_once = front_end, checks.count("at_once", at_once)
+        self._size: int | None = None
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """The features of these rows, at least one."""
+        keep_freed_memory()
+        front_end, was_training = self._front_end, self._front_end.training
+        front_end.eval()
+        try:
+            with torch.no_grad():
+                if self._size is None:
+                    self._size = rows_together(front_end, inputs[:1], self._at_once)
+                return _in_blocks(front_end, inputs, self._size)
+        finally:
+            front_end.train(was_training)
+
+
+def _in_blocks(front_end: nn.Module, inputs: Tensor, size: int) -> Tensor:
+    first = front_end(_block(inputs[:1], size))
+    features = torch.empty(len(inputs), *first.shape[1:], dtype=first.dtype, device=first.device)
+    for start in range(0, len(inputs), size):
+        rows = inputs[start : start + size]
+        features[start : start + size] = front_end(_block(rows, size))[: len(rows)]
     return features
 
 

@@ -10,10 +10,8 @@ from discreet.recipes import Recipe
 
 def spec_of(recipe: Recipe, split: Split) -> ModelSpec:
     """The recipe's model and what stands before it, for rows like those of `split`."""
-    steps, rows = [], split.row_shape
-    if recipe.features:
-        parts = [part.model_dump(mode="json") for part in recipe.features]
-        steps.append(Named("features", {"parts": parts, "shape": list(rows)}))
+    rows = split.row_shape
+    steps = _features(recipe, rows)
     if recipe.components is not None:
         steps.append(Named("components"))
     return ModelSpec(
@@ -29,8 +27,16 @@ def spec_of_table(recipe: Recipe, encoder: Encoder) -> ModelSpec:
     """The recipe's model, and how the rows of a table become its inputs."""
     return ModelSpec(
         model=Named(recipe.model.name, recipe.model.model_dump(mode="json", exclude={"name"})),
-        inputs=(len(encoder.kinds),),
+        inputs=encoder.shape,
+        preprocessing=tuple(_features(recipe, encoder.shape)),
         data=recipe.data.name,
         outputs="classes" if encoder.task == "classes" else "numbers",
         table=encoder.to_json(),
     )
+
+
+def _features(recipe: Recipe, shape: tuple[int, ...]) -> list[Named]:
+    if not recipe.features:
+        return []
+    parts = [part.model_dump(mode="json") for part in recipe.features]
+    return [Named("features", {"parts": parts, "shape": list(shape)})]

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from discreet.core.errors import InputError
-from discreet.features import precompute
+from discreet.features import Precomputed
 from discreet.publication.model_spec import Named
 from discreet.recipes.components import project
 from discreet.recipes.fixed import Features, build_front_end, named
@@ -24,8 +24,7 @@ Step = Callable[[Tensor], Tensor]
 def features(parts: list[Any], shape: list[int]) -> Step:
     """Fixed front ends side by side, as recipes have them (`features`), on rows of `shape`."""
     listed = [Features.model_validate(part) for part in cast("list[object]", named(parts))]
-    front_end = build_front_end(listed, shape)
-    return lambda rows: precompute(front_end, rows)
+    return Precomputed(build_front_end(listed, shape))
 
 
 def components(released: Tensor) -> Step:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from torch import Tensor, nn
 
 from discreet.core.errors import InputError
 from discreet.data import Split
-from discreet.features import FRONT_ENDS, Beside, precompute
+from discreet.features import FRONT_ENDS, Beside, Precomputed, precompute
 from discreet.plan.plan import Positive
 from discreet.plan.validation import Frozen
 
@@ -51,3 +51,11 @@ def with_features(split: Split, front_end: nn.Module) -> Split:
 
     train = precompute(front_end, split.train[0]), split.train[1]
     return replace(split, train=train, test=seen(split.test), validation=seen(split.validation), seen=split.row_shape)
+
+
+def seen_as(features: Sequence[Features], shape: Sequence[int]) -> Callable[[Tensor], Tensor] | None:
+    """From rows (n, ...), flat or of `shape`, to their features (n, width), block by block; None without features."""
+    if not features:
+        return None
+    computed = Precomputed(build_front_end(features, shape))
+    return lambda rows: computed(rows.reshape(-1, *shape))

@@ -14,14 +14,17 @@ from torch import Tensor, nn
 
 
 class MeanEmbedding(nn.Module):
-    """Tokens (n, length), 0 to `tokens`, as the mean of their vectors, (n, width): Bu et al. 2020 count all places."""
+    """Tokens (n, length), 0 to `tokens`, as the mean of their vectors, (n, width): Bu et al. 2020 count all places.
+
+    Tokens may be floating point, as `discreet predict` has them.
+    """
 
     def __init__(self, tokens: int, width: int) -> None:
         super().__init__()
         self.vectors = nn.Embedding(tokens + 1, width)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        mean: Tensor = self.vectors(tokens).mean(1)
+        mean: Tensor = self.vectors(tokens.long()).mean(1)
         return mean
 
 
@@ -41,7 +44,7 @@ class WordScores(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         there = (tokens != 0).unsqueeze(2).to(self.scores.weight.dtype)
         size = there.sum(1).clamp(min=1).sqrt()  # (n, 1)
-        total: Tensor = (self.scores(tokens) * there).sum(1) / size + self.common(torch.ones_like(size) / 10)
+        total: Tensor = (self.scores(tokens.long()) * there).sum(1) / size + self.common(torch.ones_like(size) / 10)
         return total
 
 
@@ -59,7 +62,7 @@ class CollaborativeFiltering(nn.Module):
         self.head = nn.Linear(factors + 2 * latent, outputs)
 
     def forward(self, pairs: Tensor) -> Tensor:
-        user, film = pairs[:, 0], pairs[:, 1]
+        user, film = pairs.long().unbind(1)
         product = self.user_factors(user) * self.film_factors(film)
         read: Tensor = self.head(torch.cat([product, self.user_latent(user), self.film_latent(film)], dim=1))
         return read
@@ -83,7 +86,7 @@ class Biases(nn.Module):
         nn.init.zeros_(self.common.weight)
 
     def forward(self, pairs: Tensor) -> Tensor:
-        user, film = self.user(pairs[:, 0]), self.film(pairs[:, 1])
+        user, film = self.user(pairs[:, 0].long()), self.film(pairs[:, 1].long())
         own = user[:, :1] + film[:, :1] + (user[:, 1:] * film[:, 1:]).sum(1, keepdim=True)
         rating: Tensor = self.middle + own + self.common(torch.full_like(own, self.spread))
         return rating

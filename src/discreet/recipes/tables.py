@@ -8,6 +8,8 @@
 | clip norm     | about the longest gradient that the scale of the features allows: 1, or 2 with a hidden layer. To   |
 |               | clip more would learn a bit faster, and make probabilities wrong                                    |
 | averaging     | of the second half of the steps                                                                     |
+
+Of images and texts, see `wide`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, Schema, columns_bought, provisional
 from discreet.plan import Plan
 from discreet.plan.suggest import suggest
+from discreet.recipes.wide import wide_recipe
 
 _SIGNAL = 10_000
 _HIDDEN = [64]
@@ -47,6 +50,8 @@ def table_recipe(
     _check_declared(schema, epsilon)
     assert schema.population is not None
     assert epsilon is not None
+    if schema.wide is not None:
+        return wide_recipe(schema, epsilon, delta)
     encoder = Encoder(provisional(schema))
     found = _plan(schema.population, epsilon, delta, batch, steps)
     noise, steps, batch = found.noise[0].multiplier, found.steps, found.expected_batch

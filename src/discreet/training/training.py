@@ -15,7 +15,7 @@ from discreet.clipping import Criterion, private_parameters, training_mode
 from discreet.clipping.geometry import Geometry
 from discreet.clipping.state import check_unchanged, combined_digest, hidden_digests, state_digests
 from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
-from discreet.data import as_private
+from discreet.data import as_private, as_public
 from discreet.ledger import Entry, Ledger
 from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
@@ -50,11 +50,12 @@ class Training:
 
     - `criterion(output, target)`: a loss as in torch.nn; it sees one example at a time.
     - `optimizer`: any of torch.optim but LBFGS, over exactly the parameters that require a gradient.
-    - `data`: a pair of tensors or a map-style data set of (input, target) pairs, or `Augmented` data. Private.
+    - `data`: a pair of tensors or arrays, a map-style data set of (input, target) pairs, `Columns` of a frame or a data
+      set, or `Augmented` data. Private.
     - `units`: with a plan for unit="user", whose each row is: a tensor, an array or a list of whole numbers or text.
     - `ids`: with a plan that holds rows out, the name of each row: the same whatever other rows there are.
-    - `public_test`, `public_validation`: pairs of tensors declared public; metrics on them are shown and published. The
-      latter is what policies and early stopping look at.
+    - `public_test`, `public_validation`: pairs of tensors or arrays declared public; metrics on them are shown and
+      published. The latter is what policies and early stopping look at.
     - `run_dir`: a new folder for the key of the noise, checkpoints and the ledger; nothing in it is for publishing.
     - `resume`: go on with the run in `run_dir`, in a new attempt with randomness of its own; also with one that has
       answered the queries before its first step (`answered_first`).
@@ -130,7 +131,7 @@ class Training:
         self._resume, self._ledger, self._dataset_id, self._on_open = resume, ledger, dataset_id, on_open
         if dataset_id and ledger is None and not resume:
             raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
-        self._watch = Watch(model, criterion, public_test, public_validation, averaging)
+        self._watch = Watch(model, criterion, as_public(public_test), as_public(public_validation), averaging)
         self._progress = Progress([])
 
     @property

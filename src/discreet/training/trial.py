@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ def try_every_row(model: nn.Module, criterion: Criterion, data: PrivateData) -> 
     return classes
 
 
-def check_public(sets: Mapping[str, tuple[Tensor, Tensor] | None], classes: int | None, data: object) -> None:
+def check_public(sets: Mapping[str, tuple[Any, Any] | None], classes: int | None, data: object) -> None:
     """Refuse public data, by name, that cannot be evaluated, or that is the private data itself."""
     private = data.data if isinstance(data, Augmented) else data
     for name, given in sets.items():
@@ -42,10 +43,15 @@ def check_public(sets: Mapping[str, tuple[Tensor, Tensor] | None], classes: int 
             public.check(classes, at_most=len(public))
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
-        if isinstance(private, tuple) and any(
-            a.data_ptr() == b.data_ptr() for a, b in zip(given, private, strict=True)
-        ):
+        if isinstance(private, tuple) and any(_same(a, b) for a, b in zip(given, private, strict=True)):
             raise InputError(f"{name} is the training data itself, which is private; give data that may be public")
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two tensors have the same memory, or two objects are one."""
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return one.data_ptr() == other.data_ptr()
+    return one is other
 
 
 def _try_rows(

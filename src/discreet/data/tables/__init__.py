@@ -6,7 +6,15 @@ from discreet.data.tables.encoder import Encoded, Encoder
 from discreet.data.tables.metrics import check_groups, metrics_of
 from discreet.data.tables.reading import blocks, is_table
 from discreet.data.tables.schema import CsvFormat, Schema, load_schema
-from discreet.data.tables.table import PrivateTable, PublicTable, named, new_rows, private_table, public_table
+from discreet.data.tables.table import (
+    PrivateTable,
+    PublicTable,
+    image_paths,
+    named,
+    new_rows,
+    private_table,
+    public_table,
+)
 
 __all__ = [
     "Boolean",
@@ -25,6 +33,7 @@ __all__ = [
     "buy_ranges",
     "check_groups",
     "columns_bought",
+    "image_paths",
     "is_table",
     "load_schema",
     "metrics_of",

@@ -7,6 +7,7 @@
 | category | one of a list of texts           | `categories`; `same` maps other spellings    |
 | boolean  | yes or no, in the usual spellings | none                                        |
 | ignore   | not read                         | none                                         |
+| image, text | see `wide`; a model sees such a column alone | none                          |
 
 Treatments: `missing` (of a missing value), `outside` (of a number out of range), `unseen` (of a category that is not in
 the list).
@@ -31,6 +32,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from discreet.data.tables.wide import FreeText, Image
 from discreet.plan.validation import Frozen
 
 Missing = Literal["flag", "drop", "refuse"]
@@ -212,4 +214,4 @@ class Ignore(Frozen):
     type: Literal["ignore"] = "ignore"
 
 
-Column = Annotated[Number | Date | Category | Boolean | Ignore, Field(discriminator="type")]
+Column = Annotated[Number | Date | Category | Boolean | Image | FreeText | Ignore, Field(discriminator="type")]

@@ -8,6 +8,7 @@ import pyarrow as pa
 import yaml
 
 from discreet.data.tables.columns import FILL_IN
+from discreet.data.tables.images import classes_in
 from discreet.data.tables.reading import header, is_parquet
 from discreet.data.tables.schema import CsvFormat
 
@@ -25,8 +26,25 @@ _HEAD = """\
 """
 
 
+_FOLDER = """\
+# A draft for {path}. Fill in every {mark}; from public knowledge, not by looking at the images.
+#
+# Treated as public, because a schema is published with the model: the names of the sub-folders.
+# Not looked at: images, and how many there are.
+unit: row  # one image is protected; if a person may have several, write an index file with a column that says whose
+population: {mark}  # how many images, as the public may know it: a round number will do
+target: class
+row_id: path
+columns:
+  path: {{type: image, size: 28x28, mode: grey}}  # mode: grey or rgb; fit: stretch, crop, pad
+  class: {{type: category, categories: {names}}}
+"""
+
+
 def draft(path: Path, csv: CsvFormat | None = None) -> str:
-    """The draft as YAML with comments. `InputError` if the table cannot be read."""
+    """The draft as YAML with comments. `InputError` if the table cannot be read. Of a folder of images, its classes."""
+    if path.is_dir():
+        return _of_folder(path)
     csv = csv or CsvFormat()
     found = header(path, csv)
     how = "" if is_parquet(path) else ",\n# which were guessed from the first rows"
@@ -47,6 +65,11 @@ def draft(path: Path, csv: CsvFormat | None = None) -> str:
     return "".join(lines)
 
 
+def _of_folder(path: Path) -> str:
+    names = yaml.safe_dump(list(classes_in(path)), default_flow_style=True, width=10**6).strip()
+    return _FOLDER.format(path=path.name or path.resolve().name, mark=FILL_IN, names=names)
+
+
 def _column(name: str, kind: pa.DataType) -> str:
     words = name.lower().replace("-", "_").replace(" ", "_").split("_")
     if any(word in _NAMES_SOMEBODY for word in words):
@@ -63,7 +86,7 @@ def _column(name: str, kind: pa.DataType) -> str:
         )
         return f"{{type: number, low: {FILL_IN}, high: {FILL_IN}}}{codes}"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return f"{{type: category, categories: {FILL_IN}}}  # or {{type: ignore}}, if it is free text"
+        return f"{{type: category, categories: {FILL_IN}}}  # of free text {{type: text}}, or {{type: ignore}}"
     return f"{{type: ignore}}  # {kind} cannot be used"
 
 

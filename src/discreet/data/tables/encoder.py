@@ -5,7 +5,9 @@
 | number, date | its place between `low` (0) and `high` (1); -1 if it is missing         |
 | category, boolean | (k + 1/2) / K for the k-th of K categories; "other" and "missing" come last, where there are any |
 
-So every encoded value is in [0, 1] or is -1, and a model needs to know no more than `kinds`. Targets:
+So every encoded value is in [0, 1] or is -1, and a model needs to know no more than `kinds`. A column that a model
+sees alone becomes a row of `shape`: an image its pixels, from 0 (black) to 1; a text the numbers of its words, 0 for
+none. Targets:
 
 | target             | task       | encoded as                                              |
 |--------------------|------------|---------------------------------------------------------|
@@ -16,6 +18,7 @@ So every encoded value is in [0, 1] or is -1, and a model needs to know no more 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -28,7 +31,9 @@ from discreet.core.arrays import Array, BoolArray, IntArray
 from discreet.core.errors import InputError
 from discreet.data.tables.columns import Boolean, Category, Date, Number
 from discreet.data.tables.schema import Schema
-from discreet.data.tables.values import MISSING, UNSEEN, BadValue, Marks, amounts, codes
+from discreet.data.tables.values import MISSING, UNSEEN, BadValue, Marks, amounts, codes, texts
+from discreet.data.tables.wide import FreeText, Wide
+from discreet.data.tables.words import numbered
 from discreet.plan.validation import validate
 
 FORMAT = "discreet-table/1"
@@ -88,6 +93,16 @@ class Encoder:
         return tuple(self._size(name) for name in self.schema.features)
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one row of inputs."""
+        return (len(self.kinds),) if self.schema.wide is None else self.schema.wide[1].shape
+
+    @property
+    def whole(self) -> bool:
+        """Whether inputs are whole numbers, those of words."""
+        return self.schema.wide is not None and isinstance(self.schema.wide[1], FreeText)
+
+    @property
     def task(self) -> Task:
         """What is predicted."""
         if len(self.schema.target) > 1:
@@ -121,9 +136,12 @@ class Encoder:
         `InputError` names row and column of a value that is refused. Without `targets` they need not be there.
         """
         kept = np.ones(block.num_rows, np.bool_)
-        inputs = np.empty((block.num_rows, len(self.schema.features)), np.float32)
-        for place, name in enumerate(self.schema.features):
-            inputs[:, place] = self._column(name, block, start, kept)
+        inputs = np.empty((block.num_rows, math.prod(self.shape)), np.float32)
+        if self.schema.wide is not None:
+            inputs[:] = self._wide(*self.schema.wide, block, start, kept)
+        else:
+            for place, name in enumerate(self.schema.features):
+                inputs[:, place] = self._column(name, block, start, kept)
         found = None
         if targets:
             found = np.empty((block.num_rows, len(self.schema.target)), np.float32)
@@ -153,6 +171,9 @@ class Encoder:
 
     def informative(self, inputs: Floats) -> BoolArray:
         """Where encoded features (rows, features) say something: neither missing nor "other"."""
+        if self.schema.wide is not None:
+            says: BoolArray = (inputs != 0).any(axis=1, keepdims=True) | (not self.whole)  # a black image is one
+            return says
         known = [len(self.categories(name)) / size if size else np.inf for name, size in self._sizes()]
         found: BoolArray = (inputs >= 0) & (inputs < np.array(known))
         return found
@@ -170,6 +191,26 @@ class Encoder:
 
     def _sizes(self) -> list[tuple[str, int]]:
         return list(zip(self.schema.features, self.kinds, strict=True))
+
+    def _wide(self, name: str, column: Wide, block: pa.RecordBatch | pa.Table, start: int, kept: BoolArray) -> Floats:
+        """Of images, their pixels as `images.opened` has put them in the block; a row without any is dropped."""
+        values = block.column(name)
+        if not isinstance(column, FreeText):
+            pixels = np.zeros((block.num_rows, math.prod(column.shape)), np.float32)
+            for row, content in enumerate(values):
+                if content.is_valid:
+                    pixels[row] = np.frombuffer(content.as_buffer(), np.uint8)
+            kept &= values.is_valid().to_numpy(zero_copy_only=False)
+            pixels /= 255
+            return pixels
+        try:
+            found = texts(values, self._marks)
+            missing = found.is_null().to_numpy(zero_copy_only=False)
+            if column.missing in ("drop", "refuse"):
+                _leave_out(missing & kept, column.missing, kept, "the text is missing")
+            return numbered([text or "" for text in found.to_pylist()], column)
+        except BadValue as bad:
+            raise InputError(f"row {start + bad.row + 1}, column {name!r}: {bad}") from None
 
     def _column(self, name: str, block: pa.RecordBatch | pa.Table, start: int, kept: BoolArray) -> Array:
         column, values = self.schema.columns[name], block.column(name)

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from discreet.core.errors import InputError
 from discreet.data.tables.columns import FILL_IN, Boolean, Category, Column, Ignore, Number, Text, formula_like
+from discreet.data.tables.wide import FreeText, Image, Wide
 from discreet.plan.validation import Frozen, read_yaml, validate
 
 ROW = "row"
@@ -82,7 +83,17 @@ class Schema(Frozen):
                 raise ValueError(f"subgroups: {name!r} is not a category or boolean column of the schema")
         for name in self.target:
             self.check_target(name)
+        self._check_wide()
         return self
+
+    def _check_wide(self) -> None:
+        wide = [name for name, column in self.columns.items() if isinstance(column, FreeText | Image)]
+        apart = {*wide[:1], *self.target, *self.subgroups, self.unit_column, self.row_id}
+        beside = [name for name, column in self.columns.items() if not isinstance(column, Ignore) and name not in apart]
+        if wide and beside:
+            raise ValueError(
+                f"the model sees {wide[0]!r} and no other column beside it; say type: ignore for {beside[0]!r}"
+            )
 
     def check_target(self, name: str) -> None:
         """Refuse a target that is not declared, or cannot be predicted."""
@@ -92,6 +103,8 @@ class Schema(Frozen):
         column = self.columns[name]
         if isinstance(column, Ignore) or name in (self.unit, self.row_id):
             raise ValueError(f"the target {name!r} is ignored; declare its type")
+        if isinstance(column, FreeText | Image):
+            raise ValueError(f"the target {name!r} is of type {column.type}, which cannot be predicted")
         if isinstance(column, Number) and column.buy is not None:
             raise ValueError(f"the range of the target {name!r} cannot be bought; give low and high")
         if len(self.target) > 1 and not isinstance(column, Boolean):
@@ -110,8 +123,16 @@ class Schema(Frozen):
         return None if self.unit in (None, ROW) else self.unit
 
     @property
+    def wide(self) -> tuple[str, Wide] | None:
+        """The image or text that a model sees, if it sees one: its name, and what is declared of it."""
+        found = ((name, column) for name, column in self.columns.items() if isinstance(column, FreeText | Image))
+        return next(found, None)
+
+    @property
     def features(self) -> tuple[str, ...]:
         """The columns that a model sees, in order."""
+        if self.wide is not None:
+            return (self.wide[0],)
         apart = {*self.target, self.unit_column, self.row_id}
         names = [name for name, column in self.columns.items() if not isinstance(column, Ignore)]
         return tuple(name for name in names if name not in apart)

@@ -46,7 +46,7 @@ class Store:
     """A file of mode 0600 in `folder`, without a name where the system can do that, that rows are appended to."""
 
     def __init__(self, encoder: Encoder, folder: Path) -> None:
-        self.encoder, self._folder, self._rows = encoder, folder, 0
+        self.encoder, self._folder, self._rows, self._features = encoder, folder, 0, 0
         try:
             self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder, prefix=".discreet-")  # noqa: SIM115
         except OSError as error:
@@ -55,6 +55,8 @@ class Store:
     def append(self, rows: Encoded) -> None:
         """Write encoded rows; their targets stand beside their inputs."""
         assert rows.targets is not None
+        if not len(rows.inputs):
+            return
         try:
             self._file.write(np.concatenate([rows.inputs, rows.targets], axis=1).tobytes())
         except OSError as error:
@@ -62,16 +64,18 @@ class Store:
                 f"cannot write the private copy of the table to {self._folder}: {error.strerror}"
             ) from None
         self._rows += len(rows.inputs)
+        self._features = rows.inputs.shape[1]
 
     def rows(self) -> StoredRows:
         """All that was written, as a data set."""
         self._file.flush()
-        encoder, width = self.encoder, len(self.encoder.kinds) + len(self.encoder.schema.target)
+        encoder, width = self.encoder, self._features + len(self.encoder.schema.target)
         if self._rows == 0:
             raise InputError("the table has no rows; give one with at least one")
         pages = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_COPY)
         table = torch.frombuffer(pages, dtype=torch.float32).view(self._rows, width)
-        return StoredRows(table, len(encoder.kinds), encoder.task == "classes", Mapped(pages, len(pages)))
+        kinds = Kinds(self._features, encoder.task == "classes", encoder.whole)
+        return StoredRows(table, kinds, Mapped(pages, len(pages)))
 
     def close(self) -> None:
         """Remove the file."""
@@ -88,13 +92,20 @@ def private_store(encoder: Encoder, folder: Path) -> Iterator[Store]:
         store.close()
 
 
-class StoredRows(Dataset[tuple[Tensor, Tensor]]):
-    """Pairs of inputs (features,) and targets: a class, int64, or numbers (targets,), float32."""
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """What stored numbers are: so many `features`, which may be `whole` numbers, and targets, which may be classes."""
 
-    def __init__(
-        self, table: Tensor, features: int, classes: bool, mapped: Mapped | None, chosen: IntArray | None = None
-    ) -> None:
-        self._table, self._features, self._classes, self._mapped = table, features, classes, mapped
+    features: int
+    classes: bool
+    whole: bool = False
+
+
+class StoredRows(Dataset[tuple[Tensor, Tensor]]):
+    """Pairs of inputs (features,), float32 or int64, and targets: a class, int64, or numbers (targets,), float32."""
+
+    def __init__(self, table: Tensor, kinds: Kinds, mapped: Mapped | None, chosen: IntArray | None = None) -> None:
+        self._table, self._kinds, self._mapped = table, kinds, mapped
         self._chosen, self._since = chosen, 0
 
     def __len__(self) -> int:
@@ -110,10 +121,11 @@ class StoredRows(Dataset[tuple[Tensor, Tensor]]):
         found = self._table[torch.from_numpy(places)]
         if self._mapped is not None:
             self._since = self._mapped.looked_at(len(places), self._since)
-        inputs, targets = found[:, : self._features], found[:, self._features :]
-        return inputs.contiguous(), targets[:, 0].long() if self._classes else targets.contiguous()
+        inputs, targets = found[:, : self._kinds.features], found[:, self._kinds.features :]
+        inputs = inputs.long() if self._kinds.whole else inputs.contiguous()
+        return inputs, targets[:, 0].long() if self._kinds.classes else targets.contiguous()
 
     def taken(self, chosen: IntArray) -> StoredRows:
         """Some of the rows, by their places among these."""
         places = chosen if self._chosen is None else self._chosen[chosen]
-        return StoredRows(self._table, self._features, self._classes, self._mapped, places)
+        return StoredRows(self._table, self._kinds, self._mapped, places)

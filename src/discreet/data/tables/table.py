@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,12 @@ from torch import Tensor
 from discreet.core.arrays import BoolArray, IntArray
 from discreet.core.errors import InputError
 from discreet.data.tables.encoder import Encoded, Encoder
-from discreet.data.tables.reading import blocks
+from discreet.data.tables.images import Once, opened, sources
 from discreet.data.tables.store import StoredRows, private_store
 from discreet.data.tables.values import BadValue, Marks, identifiers
+
+Seen = Callable[[Tensor], Tensor]
+"""Fixed features: from inputs (rows, width) to features (rows, ...), each row by itself."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,8 +51,10 @@ def named(values: pa.ChunkedArray | None) -> object:
 
 
 @contextmanager
-def private_table(path: Path, encoder: Encoder, folder: Path) -> Iterator[PrivateTable]:
+def private_table(path: Path, encoder: Encoder, folder: Path, seen_as: Seen | None = None) -> Iterator[PrivateTable]:
     """Read and encode the table at `path` once, to a private file in `folder` that is gone at the end.
+
+    With `seen_as`, what is kept are features. A table of images may be a folder with a sub-folder for each class.
 
     `InputError` for what cannot be read or is refused; and if a column says nothing, because all of its values are
     missing or unknown, or if all targets are equal. Such messages go to the holder of the data.
@@ -58,8 +63,8 @@ def private_table(path: Path, encoder: Encoder, folder: Path) -> Iterator[Privat
     apart: dict[str, list[pa.Array]] = {name: [] for name in (schema.unit_column, schema.row_id) if name is not None}
     with private_store(encoder, folder) as store:
         for rows, block in _encoded(path, encoder, schema.read):
-            store.append(rows)
             seen.note(rows)
+            store.append(_as(rows, seen_as))
             for name, parts in apart.items():
                 parts.append(block.column(name).filter(pa.array(rows.kept)))
         seen.check(path)
@@ -77,14 +82,15 @@ class PublicTable:
     groups: dict[str, BoolArray]
 
 
-def public_table(path: Path, encoder: Encoder) -> PublicTable:
+def public_table(path: Path, encoder: Encoder, seen_as: Seen | None = None) -> PublicTable:
     """A table declared public, encoded in memory. The same errors; its subgroups are those of the schema."""
     schema = encoder.schema
     inputs, targets = [], []
     codes: dict[str, list[IntArray]] = {name: [] for name in schema.subgroups}
-    for rows, block in _encoded(path, encoder, [name for name in schema.read if name not in _apart(encoder)]):
+    wanted = [name for name in schema.read if name not in _apart(encoder)]
+    for rows, block in _encoded(path, encoder, wanted, public=True):
         assert rows.targets is not None
-        inputs.append(rows.inputs)
+        inputs.append(_as(rows, seen_as).inputs)
         targets.append(rows.targets)
         for name, parts in codes.items():
             parts.append(encoder.codes(name, block)[rows.kept])
@@ -96,33 +102,55 @@ def public_table(path: Path, encoder: Encoder) -> PublicTable:
         for name in schema.subgroups
         for number, category in enumerate(encoder.categories(name))
     }
+    read = torch.from_numpy(np.concatenate(inputs))
     return PublicTable(
-        torch.from_numpy(np.concatenate(inputs)), found[:, 0].long() if encoder.task == "classes" else found, groups
+        read.long() if encoder.whole else read, found[:, 0].long() if encoder.task == "classes" else found, groups
     )
 
 
 def new_rows(path: Path, encoder: Encoder) -> Iterator[Encoded]:
     """The features of a table block by block, for predictions; targets, units and names need not be there."""
     start = 0
-    for block in blocks(path, encoder.schema, encoder.schema.features):
+    for block in sources(path, encoder.schema, encoder.schema.features):
+        ready = opened(block, path, encoder.schema, start)
         try:
-            yield encoder.encode(block, start, targets=False)
+            yield encoder.encode(ready, start, targets=False)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         start += block.num_rows
 
 
+def image_paths(path: Path, encoder: Encoder) -> list[str] | None:
+    """The paths of the images that `new_rows` reads, in the same order; None where there are none."""
+    if encoder.schema.wide is None or encoder.whole:
+        return None
+    found = [block.column(0) for block in sources(path, encoder.schema, encoder.schema.features)]
+    if any(not pa.types.is_string(values.type) for values in found):
+        return None
+    return [name or "" for values in found for name in values.to_pylist()]
+
+
+def _as(rows: Encoded, seen_as: Seen | None) -> Encoded:
+    if seen_as is None or not len(rows.inputs):
+        return rows
+    return replace(rows, inputs=seen_as(torch.from_numpy(rows.inputs)).flatten(1).numpy())
+
+
 def _apart(encoder: Encoder) -> set[str | None]:
-    return {encoder.schema.unit_column, encoder.schema.row_id} - {*encoder.schema.subgroups}
+    return {encoder.schema.unit_column, encoder.schema.row_id} - {*encoder.schema.subgroups, *encoder.schema.features}
 
 
-def _encoded(path: Path, encoder: Encoder, wanted: Sequence[str]) -> Iterator[tuple[Encoded, pa.RecordBatch]]:
+def _encoded(
+    path: Path, encoder: Encoder, wanted: Sequence[str], *, public: bool = False
+) -> Iterator[tuple[Encoded, pa.RecordBatch]]:
     """The blocks of a table, encoded, beside themselves with identifiers as they are compared."""
-    schema, start = encoder.schema, 0
+    schema, start, once = encoder.schema, 0, Once(path, encoder.schema)
     marks = Marks(schema.missing, schema.csv.decimal, schema.csv.trim)
-    for block in blocks(path, schema, wanted):
+    for block in sources(path, schema, wanted, public=public):
+        once.note(block, start)
+        ready = opened(block, path, schema, start)
         try:
-            rows = encoder.encode(block, start)
+            rows = encoder.encode(ready, start)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         for name in (schema.unit_column, schema.row_id):

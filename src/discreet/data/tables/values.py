@@ -66,6 +66,14 @@ def codes(values: pa.Array, column: Category | Boolean, marks: Marks) -> IntArra
     return found
 
 
+def texts(values: pa.Array, marks: Marks) -> pa.Array:
+    """Texts as they stand, null where they are missing."""
+    values = _plain(values, marks)
+    if not (pa.types.is_string(values.type) or pa.types.is_null(values.type)):
+        raise BadValue(0, f"the column is of type {values.type}, not text; correct its type in the schema")
+    return values
+
+
 def identifiers(values: pa.Array, marks: Marks) -> pa.Array:
     """Whole numbers or texts as they stand; `BadValue` for a missing one."""
     values = _plain(values, marks)

@@ -1,0 +1,41 @@
+"""The options of `discreet train` that stand in for a schema: which column is the text or the image, and its facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+TextOption = Annotated[
+    str | None, typer.Option("--text", help="Of a table without schema: its column of texts, and the model sees it.")
+]
+ImageOption = Annotated[
+    str | None, typer.Option("--image", help="The same of images: its column of paths, from where the table is.")
+]
+SizeOption = Annotated[str | None, typer.Option("--size", help="Pixels that images are made: 28x28.")]
+ModeOption = Annotated[str | None, typer.Option("--mode", help="Of images: grey or rgb.")]
+ClassesOption = Annotated[
+    str | None, typer.Option("--classes", help="Of --target without schema: A,B,C [those of the --test table].")
+]
+VocabularyOption = Annotated[
+    Path | None, typer.Option("--vocabulary", help="Of --text: a file with a word on each line, declared public.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class WideOptions:
+    """The options of the command line that stand in for a schema."""
+
+    text: str | None = None
+    image: str | None = None
+    size: str | None = None
+    mode: str | None = None
+    classes: str | None = None
+    vocabulary: Path | None = None
+
+    @property
+    def given(self) -> list[str]:
+        """The names of those that were given."""
+        return [f"--{one.name}" for one in fields(self) if getattr(self, one.name) is not None]

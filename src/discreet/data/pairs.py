@@ -1,0 +1,88 @@
+"""Pairs of arrays from elsewhere as tensors: NumPy arrays, and frames and series of pandas, which is not imported."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from discreet.core.errors import InputError
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """What of a pandas DataFrame is used."""
+
+    columns: Any
+    dtypes: Any
+
+    def to_numpy(self) -> np.ndarray:
+        """All of it."""
+        ...
+
+    def __getitem__(self, names: Any, /) -> Any:
+        """One column, or a frame of several."""
+        ...
+
+
+@runtime_checkable
+class _Series(Protocol):
+    def to_numpy(self) -> np.ndarray: ...
+
+
+def paired(data: object) -> tuple[Tensor, Tensor] | None:
+    """(inputs, targets) as tensors, if `data` is such a pair; None if it is none. `InputError` names what is wrong.
+
+    | inputs, targets        | become                                                                           |
+    |------------------------|----------------------------------------------------------------------------------|
+    | tensors                | themselves                                                                       |
+    | NumPy arrays, series   | float32 if they are floating point, else int64                                   |
+    | a frame of inputs      | float32, in the order of its columns, which must be numbers                      |
+    """
+    if not isinstance(data, tuple) or len(data) != 2:
+        return None
+    inputs, targets = (_tensor(part, name) for part, name in zip(data, ("inputs", "targets"), strict=True))
+    if inputs is None or targets is None:
+        return None
+    if inputs.dim() == 0 or targets.dim() == 0 or len(inputs) != len(targets):
+        sizes = [len(part) if part.dim() else "no" for part in (inputs, targets)]
+        raise InputError(f"data has {sizes[0]} inputs but {sizes[1]} targets; they must pair up")
+    return inputs, targets
+
+
+def as_public(data: object) -> tuple[Tensor, Tensor] | None:
+    """The same of data declared public, None if there is none; anything else is an `InputError`."""
+    found = paired(data)
+    if data is not None and found is None:
+        raise InputError(f"public data must be a pair of tensors, arrays or frames, got {type(data).__name__}")
+    return found
+
+
+def numbers(values: Any, what: str) -> Tensor:
+    """An array as float32 if it is floating point, else int64."""
+    try:
+        found = np.asarray(values)
+    except ValueError:
+        raise InputError(f"{what}: rows have different shapes; bring them to one shape first") from None
+    if found.dtype.kind not in "fiub":
+        raise InputError(f"{what} holds {found.dtype}, not numbers; encode it first, or train from a table")
+    return torch.from_numpy(np.array(found, np.float32 if found.dtype.kind == "f" else np.int64))
+
+
+def features(frame: Frame) -> Tensor:
+    """The columns of a frame side by side, (rows, columns), float32."""
+    for name in frame.columns:
+        numbers(frame[name].to_numpy(), f"the column {name!r}")
+    return torch.from_numpy(np.array(frame.to_numpy(), np.float32))
+
+
+def _tensor(part: object, what: str) -> Tensor | None:
+    if isinstance(part, Tensor):
+        return part
+    if isinstance(part, np.ndarray):
+        return numbers(part, what)
+    if isinstance(part, Frame):
+        return features(part)
+    return numbers(part.to_numpy(), what) if isinstance(part, _Series) else None

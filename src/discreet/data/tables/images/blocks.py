@@ -1,0 +1,127 @@
+"""Images as blocks of a table: from a folder with a sub-folder for each class, or from an index with paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+
+from discreet.core.errors import InputError
+from discreet.data.tables.columns import Category
+from discreet.data.tables.images.folder import image_in, images_under, labelled
+from discreet.data.tables.images.reading import pixels
+from discreet.data.tables.reading import blocks
+from discreet.data.tables.schema import Schema
+from discreet.data.tables.wide import Image
+
+_ROWS = 256
+"""Images that are opened at a time."""
+
+
+def sources(path: Path, schema: Schema, wanted: Sequence[str], *, public: bool = False) -> Iterator[pa.RecordBatch]:
+    """The `wanted` columns of a table, or of a folder of images, in blocks.
+
+    A folder has two columns: what the schema says of an image is the path, its target the class. Without the target
+    images may be anywhere in the folder.
+    """
+    if not path.is_dir():
+        for block in blocks(path, schema, wanted):
+            yield from _parts(block) if _image(schema) else (block,)
+        return
+    image = _image(schema)
+    if image is None:
+        raise InputError(f"{path} is a folder, but this is about a table; give a .csv or .parquet file")
+    rows = _rows(path, schema, wanted, public=public)
+    while part := list(islice(rows, _ROWS)):
+        columns = {image[0]: [name for name, _ in part]}
+        if schema.target:
+            columns[schema.target[0]] = [label for _, label in part]
+        yield pa.RecordBatch.from_pydict({name: pa.array(columns[name], pa.string()) for name in wanted})
+
+
+def opened(block: pa.RecordBatch, path: Path, schema: Schema, start: int) -> pa.RecordBatch:
+    """The block with the pixels of images in the place of their paths or their content; null where one is left out.
+
+    `path` is that of the table or folder, `start` the number of the block's first row. `InputError` names the image.
+    """
+    image = _image(schema)
+    if image is None:
+        return block
+    name, column = image
+    folder = path.is_dir()
+    missing = ("", *schema.missing)
+    found: list[bytes | None] = []
+    for row, value in enumerate(block.column(name).to_pylist(), start + 1):
+        where = f"{path / value}" if folder else f"{path}: row {row}, column {name!r}"
+        if value is None or value in missing:
+            if column.missing != "drop":
+                raise InputError(f"{where}: the image is missing")
+            found.append(None)
+            continue
+        try:
+            found.append(pixels(_source(path, folder, value), column))
+        except InputError as error:
+            if column.unreadable != "drop":
+                shown = "" if folder or isinstance(value, bytes) else f" {value[:80]!r}"
+                raise InputError(f"{where}:{shown} {error}") from None
+            found.append(None)
+    size = column.shape[0] * column.shape[1] * column.shape[2]
+    return block.set_column(block.schema.get_field_index(name), name, pa.array(found, pa.binary(size)))
+
+
+class Once:
+    """Refuses an index that names an image twice: it would be two rows, and its person half protected."""
+
+    def __init__(self, path: Path, schema: Schema) -> None:
+        image = None if path.is_dir() or schema.unit_column is not None else _image(schema)
+        self._path, self._name, self._rows = path, None if image is None else image[0], dict[str, int]()
+
+    def note(self, block: pa.RecordBatch, start: int) -> None:
+        """Look at the paths in a block."""
+        if self._name is None or not pa.types.is_string(block.column(self._name).type):
+            return
+        for row, value in enumerate(block.column(self._name).to_pylist(), start + 1):
+            first = row if value is None else self._rows.setdefault(value, row)
+            if first != row:
+                raise InputError(
+                    f"{self._path}: rows {first} and {row} are the same image {value[:80]!r}; name each once, or say "
+                    "whose rows they are with --unit"
+                )
+
+
+def _source(path: Path, folder: bool, value: object) -> Path | bytes:
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        raise InputError("is neither the path of an image nor its content")
+    return path / value if folder else image_in(path.parent, value)
+
+
+def _rows(path: Path, schema: Schema, wanted: Sequence[str], *, public: bool) -> Iterator[tuple[str, str]]:
+    (target,) = schema.target or (None,)
+    image = _image(schema)
+    assert image is not None
+    strange = [name for name in wanted if name not in (image[0], target)]
+    if strange:
+        raise InputError(
+            f"{path} is a folder, which has a path and a class for each image, and no column {strange[0]!r}; use an "
+            "index file (.csv)"
+        )
+    if target is None or target not in wanted:
+        return ((name, "") for name in images_under(path))
+    column = schema.columns[target]
+    if not isinstance(column, Category):
+        raise InputError(f"schema: {target} must be a category, the names of the sub-folders of {path}")
+    return labelled(path, tuple(column.codes), public=public)
+
+
+def _image(schema: Schema) -> tuple[str, Image] | None:
+    found = schema.wide
+    return (found[0], found[1]) if found is not None and isinstance(found[1], Image) else None
+
+
+def _parts(block: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A block of paths in parts, so that not all of their images are in memory together."""
+    return (block.slice(start, _ROWS) for start in range(0, block.num_rows, _ROWS))

@@ -1,0 +1,54 @@
+"""The words of a text as numbers, by what a schema declares: a public hash, or a vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from discreet.core.errors import InputError
+from discreet.data.tables.wide import FreeText
+from discreet.data.text import taken, tokens
+
+
+def numbered(texts: Sequence[str], column: FreeText) -> np.ndarray:
+    """(texts, length), float32: the first different words that count, 1 to `column.words` each, then zeros.
+
+    Each text by itself. Words that a vocabulary does not have do not count.
+    """
+    if column.vocabulary is None:
+        return tokens(texts, column.buckets, column.length, column.take, distinct=True).astype(np.float32)
+    places, found = _places(column), np.zeros((len(texts), column.length), np.float32)
+    for row, text in zip(found, texts, strict=True):
+        known = dict.fromkeys(places[word] for word in taken(text, column.take) if word in places)
+        first = list(islice(known, column.length))
+        row[: len(first)] = first
+    return found
+
+
+def words_in(path: Path) -> list[str]:
+    """The words of a vocabulary, one on each line of a file. `InputError` if it cannot be read, or has none."""
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not text in UTF-8") from None
+    found = [line.strip() for line in lines if line.strip()]
+    if not found:
+        raise InputError(f"{path} has no words; write one on each line")
+    return found
+
+
+@lru_cache(maxsize=4)
+def _places(column: FreeText) -> Mapping[str, int]:
+    """The number of a word, in the form in which words of a text count (as a stem, for example)."""
+    places: dict[str, int] = {}
+    for place, entry in enumerate(column.vocabulary or (), 1):
+        forms = taken(entry, column.take)
+        if forms:
+            places.setdefault(forms[-1], place)
+    return places

@@ -1,0 +1,112 @@
+"""The recipe of images or texts, from declared facts alone: the schema, the population and the budget.
+
+| what          | of images                                                  | of texts                               |
+|---------------|------------------------------------------------------------|----------------------------------------|
+| batch, steps  | as `discreet suggest` does                                 | all rows, 60 steps                     |
+| model         | a linear layer on fixed features (`features_for`)          | a linear layer on which words occur    |
+| clip norm     | 0.5, of rows of features of norm 10                        | 0.7, of rows of norm 1                 |
+| learning rate | such that the noise of all steps together moves an output by about 2 (images), 0.75 (texts)         |
+| averaging     | of the second half of the steps                                                                     |
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from discreet.core.adjacency import Unit
+from discreet.data.tables import Encoder, Schema
+from discreet.data.tables.wide import FreeText, Image
+from discreet.features import SIZE
+from discreet.plan import NoSampling, Plan
+from discreet.plan.suggest import suggest
+from discreet.recipes.fixed import Features, build_front_end
+
+_SIGNAL = {"grey": 10_000, "rgb": 50_000}
+"""Population x epsilon from which on the many features of scattering are better than few."""
+
+_SMALL, _LARGE = 16, 48
+"""Pixels a side, for which scattering is worth its features."""
+
+_MOMENTUM = 0.9
+_MOST_EPOCHS = 50.0
+_TEXT_STEPS = 60
+_IMAGE_CLIP, _TEXT_CLIP = 0.5, 0.7
+_IMAGE_DRIFT, _TEXT_DRIFT = 2.0, 0.75
+
+
+def wide_recipe(schema: Schema, epsilon: float, delta: float | None) -> dict[str, Any]:
+    """A recipe as data, for the image or the text that a schema with a population declares."""
+    assert schema.wide is not None
+    assert schema.population is not None
+    outputs, column = len(Encoder(schema).classes), schema.wide[1]
+    budget = schema.population, epsilon, delta
+    own = _of_texts(column, outputs, *budget) if isinstance(column, FreeText) else _of_images(column, outputs, *budget)
+    return {
+        "data": "table",
+        "table": schema.model_dump(mode="json"),
+        "population": schema.population,
+        "epsilon": epsilon,
+        "unit": (Unit.USER if schema.unit_column else Unit.EXAMPLE).value,
+        "rows_per_unit": schema.rows_per_unit if schema.unit_column else 1,
+        **own,
+    }
+
+
+def features_for(image: Image, signal: float) -> list[dict[str, Any]]:
+    """The front ends for images: strokes for grey, oriented gradients in few cells for colours and for large images.
+
+    Where `signal`, population x epsilon, is at least 10,000 (grey) or 50,000 (rgb), scattering stands beside them, in
+    images of 16 to 48 pixels a side: many more features, which need more people.
+    """
+    low, high, grey = min(image.size), max(image.size), image.mode == "grey"
+    many = signal >= _SIGNAL[image.mode] and low >= _SMALL and high <= _LARGE
+    cells = 8 if many or high > _LARGE else 4
+    first: dict[str, Any] = {"name": "hog", "cell": max(2, low // cells)}
+    if grey and high <= _LARGE:
+        first = {"name": "strokes"}
+    if not many:
+        return [first]
+    groups, share = (27, 0.64) if grey else (81, 0.5)
+    return [{"name": "scattering", "groups": groups, "share": share}, first | {"share": 1 - share}]
+
+
+def _of_images(image: Image, outputs: int, population: float, epsilon: float, delta: float | None) -> dict[str, Any]:
+    features = features_for(image, population * epsilon)
+    front_end = build_front_end([Features.model_validate(one) for one in features], image.shape)
+    with torch.no_grad():
+        width = front_end(torch.zeros(1, *image.shape)).shape[1]
+    plan = suggest(population, epsilon, delta, most_epochs=_MOST_EPOCHS).plan
+    return {
+        "features": features,
+        "model": {"name": "linear", "inputs": width, "outputs": outputs},
+        "rate": plan.expected_batch / population,
+        "clip_norm": _IMAGE_CLIP,
+        **_of_plan(plan, _IMAGE_CLIP * SIZE, _IMAGE_DRIFT),
+    }
+
+
+def _of_texts(text: FreeText, outputs: int, population: float, epsilon: float, delta: float | None) -> dict[str, Any]:
+    delta = suggest(population, epsilon, delta).plan.delta if delta is None else delta
+    plan = Plan.make(
+        NoSampling(), population=population, steps=_TEXT_STEPS, clip_norm=_TEXT_CLIP, delta=delta
+    ).calibrate(epsilon)
+    return {
+        "model": {"name": "word_scores", "tokens": text.words, "outputs": outputs},
+        "sampling": {"kind": "none"},
+        "clip_norm": _TEXT_CLIP,
+        **_of_plan(plan, _TEXT_CLIP, _TEXT_DRIFT),
+    }
+
+
+def _of_plan(plan: Plan, longest: float, drift: float) -> dict[str, Any]:
+    """`longest`: clip norm x norm of a row, so much one row moves its own output at learning rate 1."""
+    noise = longest * plan.noise[0].multiplier * math.sqrt(plan.steps) / plan.expected_batch / (1 - _MOMENTUM)
+    return {
+        "optimizer": {"name": "sgd", "lr": float(f"{drift / noise:.2g}"), "momentum": _MOMENTUM},
+        "steps": plan.steps,
+        "delta": plan.delta,
+        "averaging": {"start": plan.steps // 2},
+    }

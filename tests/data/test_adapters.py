@@ -1,0 +1,118 @@
+"""What people have their data in, as `Training` takes it: the same rows, whatever they come in."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+import discreet
+from discreet.core.errors import InputError
+from discreet.data import as_private
+
+GENERATOR = np.random.Generator(np.random.PCG64(0))
+X, Y = GENERATOR.normal(size=(30, 3)).astype(np.float32), GENERATOR.integers(0, 2, 30)
+FRAME = pd.DataFrame({"age": X[:, 0].astype(np.float64), "ill": Y, "dose": X[:, 1], "pulse": X[:, 2]})
+
+
+class Rows:
+    """A map-style data set that is no class of torch."""
+
+    def __len__(self) -> int:
+        return len(Y)
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
+        return X[index], int(Y[index])
+
+
+class Named(Rows):
+    def __getitem__(self, index: int) -> Any:
+        return {"seen": X[index], "ill": Y[index]}
+
+
+def hugging_face() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        datasets = pytest.importorskip("datasets")
+    return datasets.Dataset.from_dict({"seen": X.tolist(), "ill": Y.tolist(), "a": X[:, 0], "text": ["x"] * 30})
+
+
+KINDS: dict[str, Callable[[], Any]] = {
+    "tensors": lambda: (torch.from_numpy(X), torch.from_numpy(Y)),
+    "NumPy": lambda: (X.astype(np.float64), Y.astype(np.int32)),
+    "pandas": lambda: (FRAME[["age", "dose", "pulse"]], FRAME["ill"]),
+    "pandas with an index of its own": lambda: discreet.Columns(FRAME.set_index(FRAME.index[::-1]), target="ill"),
+    "pandas, columns by name": lambda: discreet.Columns(FRAME, "ill", ["age", "dose", "pulse"]),
+    "map-style": Rows,
+    "a list of pairs": lambda: [Rows()[i] for i in range(30)],
+    "map-style with names": lambda: discreet.Columns(Named(), "ill", "seen"),
+    "Hugging Face": lambda: discreet.Columns(hugging_face(), "ill", "seen"),
+    "Hugging Face in torch's format": lambda: discreet.Columns(hugging_face().with_format("torch"), "ill", "seen"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_rows_are_the_same(kind: str) -> None:
+    data = as_private(KINDS[kind]())
+    rows = np.array([3, 0, 29, 3])
+    inputs, targets = data.fetch(rows)
+    torch.testing.assert_close(inputs, torch.from_numpy(X[rows]), rtol=0, atol=0)
+    assert targets.dtype == torch.int64
+    assert targets.tolist() == Y[rows].tolist()
+    assert len(data) == 30
+    part = data.only(np.array([5, 7, 2])).only(np.array([2, 0]))
+    assert torch.equal(part.fetch(np.array([0, 1]))[0], torch.from_numpy(X[[2, 5]]))
+
+
+@pytest.mark.parametrize("kind", ["NumPy", "pandas, columns by name", "Hugging Face"])
+def test_training_takes_it(kind: str, tmp_path: Path) -> None:
+    plan = discreet.Plan.poisson(population=30, batch=10, steps=2, clip_norm=1.0, delta=1e-2).calibrate(epsilon=8)
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    given = KINDS[kind](), {"run_dir": tmp_path / "run", "engine": "bookkeeping", "public_test": (X + 1, Y)}
+    training = discreet.Training(plan, model, nn.CrossEntropyLoss(), optimizer, given[0], **given[1])
+    assert training.run().evaluations[-1].metrics["accuracy"] >= 0
+    if kind == "NumPy":
+        same, model = given[0], nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with pytest.raises(InputError, match="public_test is the training data itself"):
+            discreet.Training(plan, model, nn.CrossEntropyLoss(), optimizer, same, public_test=same)
+
+
+def test_several_fields_stand_side_by_side() -> None:
+    inputs, _ = as_private(discreet.Columns(hugging_face(), "ill", ["a", "ill"])).fetch(np.array([4, 1]))
+    torch.testing.assert_close(inputs, torch.tensor([[X[4, 0], Y[4]], [X[1, 0], Y[1]]]))
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "a frame without a target": (lambda: FRAME, "discreet.Columns"),
+    "names without a target": (hugging_face, "discreet.Columns"),
+    "a field that is not there": (lambda: discreet.Columns(FRAME, "sick"), "no field 'sick'; it has age, ill"),
+    "no field to see": (lambda: discreet.Columns(hugging_face(), "ill"), "which field the model sees"),
+    "all splits": (lambda: discreet.Columns({"train": hugging_face()}, "ill", "seen"), r"choose one.*data\['train'\]"),
+    "text": (
+        lambda: as_private(discreet.Columns(hugging_face(), "ill", "text")).fetch(np.array([0])),
+        "the field 'text' holds <U1, not numbers",
+    ),
+    "text in a frame": (lambda: (FRAME.assign(age="old"), FRAME["ill"]), "the column 'age' holds .*, not numbers"),
+    "rows of different lengths": (lambda: ([[1], [1, 2]], Y), "pair of tensors or arrays"),
+    "too few targets": (lambda: (X, Y[1:]), "30 inputs but 29 targets"),
+    "rows without names": (lambda: discreet.Columns(Rows(), "ill", "seen"), "rows have no names"),
+    "one array": (lambda: X, "got ndarray"),
+    "a mapping": (lambda: {"x": X, "y": Y}, "got dict"),
+    "a number": (lambda: 3, "got int"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name: str) -> None:
+    make, said = REFUSED[name]
+    with pytest.raises(InputError, match=said):
+        as_private(make())
