@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from discreet.core import checks
 from discreet.core.errors import InputError
+from discreet.features.edges import Edges
 from discreet.features.hog import Hog
 from discreet.features.random_convolutions import RandomConvolutions
 from discreet.features.scattering import Scattering
@@ -93,11 +94,18 @@ def strokes(shape: tuple[int, ...], *, size: float = SIZE) -> nn.Module:
     return Strokes(size)
 
 
+def edges(shape: tuple[int, ...], *, size: float = SIZE) -> nn.Module:
+    """Edges at two scales and colours, of images of `shape` (channels, h, w)."""
+    _image(shape)
+    return nn.Sequential(Edges(), RowNorm(size))
+
+
 FRONT_ENDS: dict[str, Callable[..., nn.Module]] = {
     "scattering": scattering,
     "hog": hog,
     "random_convolutions": random_convolutions,
     "strokes": strokes,
+    "edges": edges,
 }
 
 

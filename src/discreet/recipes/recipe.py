@@ -21,7 +21,6 @@ from discreet.methods import Averaging, ReleasedScales
 from discreet.plan import (
     AdaptivePlan,
     BoxClipping,
-    Counts,
     EllipsoidClipping,
     Metric,
     NoSampling,
@@ -32,9 +31,9 @@ from discreet.plan import (
 )
 from discreet.plan.clipping import AnyClipping, Clipping
 from discreet.plan.plan import Delta, Positive
-from discreet.plan.policies import Policy
 from discreet.plan.sampling import Count, Rate
 from discreet.plan.validation import Frozen
+from discreet.recipes.adaptive import Adaptive
 from discreet.recipes.bought import RecipeMetric, Share, priced
 from discreet.recipes.components import RecipeComponents
 from discreet.recipes.example import example
@@ -43,16 +42,6 @@ from discreet.recipes.geometry import RecipeGeometry
 from discreet.recipes.models import MODELS
 from discreet.recipes.named import OPTIMIZERS, SCHEDULERS, Named, known
 from discreet.recipes.source import Source
-
-
-class Adaptive(Frozen):
-    """What a recipe says of a run that is chosen on the way; the fields are those of `AdaptivePlan`."""
-
-    policy: Policy
-    noise_multiplier: Positive
-    every: Positive = 1.0
-    counts: Counts | None = None
-    filter: str | None = None
 
 
 class Recipe(Frozen):
@@ -261,6 +250,7 @@ class Recipe(Frozen):
             policy=chosen.policy,
             noise_multiplier=chosen.noise_multiplier,
             most_steps=self.steps,
+            course=chosen.expected(sampling, self.population),
             filter_kind=chosen.filter,
             adjacency=self.adjacency,
             counts=chosen.counts,

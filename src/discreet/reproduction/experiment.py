@@ -76,6 +76,9 @@ class Results(Protocol):
     def of(self, facts: Facts) -> Sequence[tuple[int | None, Mapping[str, Any]]]:
         """(seed, result) of every cell with these facts, by seed; empty if there is none."""
 
+    def beside(self, name: str) -> Results:
+        """Those of another experiment, of the same mode and in the same folder."""
+
 
 class Part(Protocol):
     """One part of an experiment. A kind is a frozen model with these four."""

@@ -20,6 +20,7 @@ from discreet.plan.validation import validate
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import assemble, carry_out
 from discreet.reproduction.experiment import Cell, Facts, Setting
+from discreet.reproduction.readings import readings
 
 
 def recipe_of(facts: Facts, seed: int | None, where: str) -> Recipe:
@@ -58,6 +59,10 @@ def take(cell: Cell, setting: Setting) -> dict[str, Any]:
     }
     if trained.ended is not None:
         result["ended"] = trained.ended
+    if "readings" in cell.facts:
+        at = [one.step for one in trained.evaluations]
+        charges = [(event, count, len(_steps(event))) for event, count in _events(trained.entries)]
+        result["readings"] = readings(charges, at, cell.facts["readings"], proved.adjacency)
     points = cell.facts.get("spending", 0)
     if points and isinstance(trained.plan, Plan):
         result["spending"] = _spending(trained.plan, points)
@@ -67,16 +72,18 @@ def take(cell: Cell, setting: Setting) -> dict[str, Any]:
 def charged(entries: Sequence[Entry]) -> list[list[float]]:
     """[steps, noise multiplier, chance of a row to be in a step] of the steps that were charged, in order."""
     found: list[list[float]] = []
-    for entry in entries:
-        if entry.kind != "reservation":
-            continue
-        for event, count in flatten(from_json(entry.content)):
-            for noise, rate, steps in _steps(event):
-                if found and found[-1][1:] == [noise, rate]:
-                    found[-1][0] += count * steps
-                else:
-                    found.append([count * steps, noise, rate])
+    for event, count in _events(entries):
+        for noise, rate, steps in _steps(event):
+            if found and found[-1][1:] == [noise, rate]:
+                found[-1][0] += count * steps
+            else:
+                found.append([count * steps, noise, rate])
     return found
+
+
+def _events(entries: Sequence[Entry]) -> list[tuple[Event, int]]:
+    """What was charged, in order, with how often in a row."""
+    return [pair for entry in entries if entry.kind == "reservation" for pair in flatten(from_json(entry.content))]
 
 
 def _steps(event: Event) -> list[tuple[float, float, int]]:

@@ -56,7 +56,8 @@ class TrainingPart(Frozen):
 
     `recipe` is as `discreet train` takes it; a model with a key `seed` gets the seed of the run. `draws`: accuracy over
     epochs, against epsilon, as bars, and the noise; curves begin at `least`. `spending`: how many points of epsilon
-    over the steps are computed for them. `versus` names the run that the others are compared with, seed by seed.
+    over the steps are computed for them. `readings`: the delta at which odometers read the run, had it ended there.
+    `versus` names the run that the others are compared with, seed by seed.
     """
 
     kind: Literal["training"]
@@ -66,9 +67,10 @@ class TrainingPart(Frozen):
     metric: str = "accuracy"
     runs: tuple[Run, ...] = ()
     sweeps: tuple[Sweep, ...] = ()
-    draws: tuple[Literal["epochs", "epsilon", "bars", "noise"], ...] = ()
+    draws: tuple[Literal["epochs", "epsilon", "bars", "noise", "odometer"], ...] = ()
     least: float | None = None
     spending: int = Field(default=0, ge=0)
+    readings: float | None = Field(default=None, gt=0, lt=1)
     versus: str | None = None
     claims: tuple[Compared, ...] = ()
 
@@ -99,6 +101,7 @@ class TrainingPart(Frozen):
         """The recipe with these changes, as it was written."""
         facts: dict[str, Any] = {"kind": self.kind, "recipe": over(self.recipe, changes)}
         facts |= {"spending": self.spending} if self.spending else {}
+        facts |= {} if self.readings is None else {"readings": self.readings}
         facts |= {"metric": self.metric} if self.metric != "accuracy" else {}
         return dict(json.loads(json.dumps(facts)))
 

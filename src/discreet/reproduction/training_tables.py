@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from scipy.special import stdtrit
 
 from discreet.reproduction import tables
 from discreet.reproduction.experiment import Facts, Results
+from discreet.reproduction.odometer import READERS
 from discreet.reproduction.pictures import Bar, Line, Panel
 from discreet.reproduction.tables import Table
 
@@ -107,6 +108,9 @@ def draw(part: TrainingPart, what: str, results: Results) -> Panel:
         case "noise":
             lines = [_noise(run.name, found[0][1]) for run, found in named if found]
             return Panel("Noise of one run", "epoch", "noise multiplier", lines, bottom=0.0)
+        case "odometer":
+            lines = [line for run, found in named if found for line in _readings(run.name, found)]
+            return Panel("If the run stops here (ex post)", "epoch", "bound on the privacy loss", lines, bottom=0.0)
         case "epsilon":
             lines = [
                 _against_epsilon(run.name, found, part.metric)
@@ -185,8 +189,17 @@ def _bar(name: str, printed: float | None, part: TrainingPart, changes: dict[str
 
 def _curve(result: Mapping[str, Any], metric: str) -> tuple[list[float], list[float]]:
     """Epochs, and percent or the metric."""
-    rate, unit = result["epochs"] / max(1, result["steps"]), _unit(metric)
-    return [step * rate for step, _ in result["curve"]], [unit * value for _, value in result["curve"]]
+    unit = _unit(metric)
+    return _epochs(result, [step for step, _ in result["curve"]]), [unit * value for _, value in result["curve"]]
+
+
+def _epochs(result: Mapping[str, Any], steps: Sequence[float]) -> list[float]:
+    """How often the data was gone over after so many steps; batches may change on the way."""
+    if not result["noise"]:
+        return [0.0 for _ in steps]
+    counts, _, rates = np.array(result["noise"], dtype=float).T
+    ends = np.concatenate([[0.0], np.cumsum(counts)])
+    return list(np.interp(steps, ends, np.concatenate([[0.0], np.cumsum(counts * rates)])))
 
 
 def _unit(metric: str) -> float:
@@ -211,10 +224,22 @@ def _noise(name: str, result: Mapping[str, Any]) -> Line:
     return Line(name, x, y, steps=True)
 
 
+def _readings(name: str, found: Sequence[tuple[int | None, Mapping[str, Any]]]) -> list[Line]:
+    """A line for each odometer."""
+    lines = []
+    for reader, (_, label) in READERS.items():
+        curves = []
+        for _, result in found:
+            read = result["readings"][reader]
+            curves.append((_epochs(result, [step for step, _ in result["curve"]])[: len(read)], read))
+        line = _band(f"{name}: {label}", curves)
+        lines.append(replace(line, style="dashed" if reader == "doubling" else "solid"))
+    return lines
+
+
 def _against_epsilon(name: str, found: Sequence[tuple[int | None, Mapping[str, Any]]], metric: str) -> Line:
     line = _band(name, [_curve(result, metric) for _, result in found])
     first = found[0][1]
-    rate = first["epochs"] / max(1, first["steps"])
     steps, epsilons = zip(*first["spending"], strict=True)
-    x = np.interp(line.x, [step * rate for step in steps], epsilons)
+    x = np.interp(line.x, _epochs(first, steps), epsilons)
     return Line(name, list(x), line.y, low=line.low, high=line.high)
