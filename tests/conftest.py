@@ -1,19 +1,14 @@
 """What all tests share: one thread, a hypothesis profile without deadlines, and the helpers in tests/support."""
 
+import os
 import sys
 from pathlib import Path
 
+os.environ["OMP_NUM_THREADS"] = "1"  # torch and NumPy look here, also in processes that tests start
+
 import hypothesis
-import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))  # processes that tests spawn inherit it
 
 hypothesis.settings.register_profile("discreet", deadline=None)
 hypothesis.settings.load_profile("discreet")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    """The machine is shared; only tests that have loaded torch need to hold it back."""
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)

@@ -8,12 +8,13 @@ from fractions import Fraction
 
 import hypothesis.strategies as st
 import pytest
+from budgets import ALL, COUNTED, PLAIN, SAMPLED
 from hypothesis import given, settings
 
-from discreet.accounting import admission, costs, filters, gdp, rdp, zcdp
+from discreet.accounting import admission, filters, gdp, rdp, zcdp
 from discreet.accounting.account import Method, guarantee
 from discreet.accounting.admission import decide, give_back, propose, start
-from discreet.accounting.filter_choice import at_order, curve_filter, gaussian_filter, order_filter, zcdp_filter
+from discreet.accounting.filter_choice import at_order, order_filter
 from discreet.accounting.filters import (
     BasicFilter,
     Conversion,
@@ -28,20 +29,7 @@ from discreet.core.errors import InputError, NotProved
 from discreet.core.events import Compose, Event, Gaussian, Laplace, Poisson, Repeat
 from discreet.core.guarantee import Guarantee
 
-SAMPLED = Poisson(0.01, Gaussian(1.0))
-COURSE = Repeat(SAMPLED, 1000)
-PLAIN = Gaussian(10.0)
-
-ALL: list[Filter] = [
-    order_filter(COURSE, 3.0, 1e-5),
-    order_filter(COURSE, 3.0, 1e-5, conversion=Conversion.CLASSIC),
-    curve_filter(COURSE, 3.0, 1e-5),
-    zcdp_filter(3.0, 1e-5),
-    gaussian_filter(3.0, 1e-5),
-    BasicFilter(3.0, 1e-5, Adjacency.ZERO_OUT),
-]
 assert {budget.kind for budget in ALL} == set(filters.KINDS), "every kind is tested"
-COUNTED = ALL[:-1]
 names = [f"{budget.kind} {getattr(budget, 'conversion', '')}".strip() for budget in ALL]
 
 
@@ -274,54 +262,3 @@ def test_no_policy_overspends_and_what_is_spent_is_what_was_released(which: int,
     assert tuple(json.loads(json.dumps(spent, allow_nan=False))) == spent
     if released:
         assert spent == budget.cost(Compose(tuple(released))) == budget.cost(Compose(tuple(reversed(released))))
-
-
-@given(st.floats(0, 1e300), st.floats(1e-280, 1e300))
-def test_costs_round_up_by_less_than_a_quantum(amount: float, limit: float) -> None:
-    quantum = math.ulp(limit)
-    rounded = costs.round_up(amount, quantum)
-    if math.isinf(rounded):
-        assert amount > limit
-    else:
-        assert Fraction(amount) <= Fraction(rounded) < Fraction(amount) + Fraction(quantum)
-        assert (Fraction(rounded) / Fraction(quantum)).denominator == 1
-
-
-@given(st.floats(0, 1e300), st.floats(0, 1e300))
-def test_sums_round_up_by_one_digit_at_most(first: float, second: float) -> None:
-    total, exact = costs.add_up(first, second), Fraction(first) + Fraction(second)
-    assert Fraction(math.nextafter(total, -1.0)) < exact <= Fraction(total) or total == exact == 0
-
-
-@given(st.lists(st.tuples(st.floats(0, 2), st.floats(0, 1e-5)), max_size=20))
-def test_the_basic_filter_rounds_up(charges: list[tuple[float, float]]) -> None:
-    budget, admitted = BasicFilter(3.0, 1e-5), []
-    spent = start(budget)
-    for charge in charges:
-        decision = decide(budget, spent, charge)
-        spent = decision.spent
-        admitted += [charge] * decision.admitted
-    for amount, values, limit in zip(spent, zip((0.0, 0.0), *admitted, strict=True), budget.limits, strict=True):
-        assert sum(map(Fraction, values)) <= Fraction(amount) <= Fraction(limit)
-        assert amount == pytest.approx(math.fsum(values), rel=1e-14, abs=1e-300)
-
-
-@pytest.mark.parametrize("bad", [math.nan, 0.0, -1.0, math.inf, None])
-def test_a_policy_that_returns_no_multiplier_fails_before_a_cost_is_known(bad: float) -> None:
-    with pytest.raises(InputError, match="noise_multiplier"):
-        Gaussian(bad)
-    with pytest.raises(InputError, match="rate"):
-        Poisson(2.0 if bad is None else bad, PLAIN)
-
-
-def test_nothing_that_was_released_is_free() -> None:
-    """Noise so large that the cost underflows costs one last digit of the limit."""
-    for budget in COUNTED:
-        assert budget.cost(Gaussian(1e150)) == filters.quanta(budget)
-        assert budget.cost(Repeat(Gaussian(1e150), 5)) == tuple(5 * quantum for quantum in filters.quanta(budget))
-
-
-def test_noise_beyond_all_range_costs_everything() -> None:
-    for budget in COUNTED:
-        assert not propose(budget, start(budget), Gaussian(1e-300)).admitted
-        assert not propose(budget, start(budget), Repeat(PLAIN, 10**400)).admitted

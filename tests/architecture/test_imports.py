@@ -53,7 +53,7 @@ ALLOWED: dict[str, set[str]] = {
         "accounting",
         "queries",
     },  # queries: which of several models is best is a private choice
-    "data": {"queries"},
+    "data": {"queries", "plan"},  # plan: how files of declared facts are read
     "publication": {
         "plan",
         "accounting",

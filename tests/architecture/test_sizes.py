@@ -7,11 +7,13 @@ import discreet
 
 ROOT = Path(discreet.__file__).parent
 FILE_LINES, FUNCTION_LINES = 320, 60
+WHOLE = {"publication/reviewer/verify.py": 400}
+"""Files that are handed out alone."""
 
 
 def test_files() -> None:
     lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in ROOT.rglob("*.py")}
-    assert {name: length for name, length in lengths.items() if length > FILE_LINES} == {}
+    assert {name: length for name, length in lengths.items() if length > WHOLE.get(name, FILE_LINES)} == {}
 
 
 def test_functions() -> None:

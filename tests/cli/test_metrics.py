@@ -29,11 +29,6 @@ RECIPE: dict[str, Any] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def write(**changes: Any) -> None:
     Path("mine.yaml").write_text(yaml.safe_dump(RECIPE | changes))
     generator = np.random.Generator(np.random.PCG64(0))

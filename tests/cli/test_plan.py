@@ -36,11 +36,6 @@ POLICY = {"kind": "validation_decay", "average": 1, "period": 1, "factor": 0.5, 
 ADAPTIVE = {"adaptive": {"policy": POLICY, "noise_multiplier": 6.0, "every": 2}, "validation": 0.5}
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def write(**changes: Any) -> None:
     recipe = RECIPE | changes
     Path("mine.yaml").write_text(yaml.safe_dump({name: value for name, value in recipe.items() if value is not None}))

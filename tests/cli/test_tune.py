@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from discreet.cli.app import run
 from discreet.core.errors import InputError
@@ -24,7 +23,6 @@ SEARCH = ["--trials", "2", "--grid", "optimizer.lr=0.5,2", "--grid", "clip_norm=
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch.set_num_threads(1)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DISCREET_LEDGER", raising=False)
 

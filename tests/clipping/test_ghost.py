@@ -1,8 +1,7 @@
-"""The engine `ghost`: its two passes are one function, each is rid of what is not finite, and little is held."""
+"""The engine `ghost`: its sum is that of the reference, whatever is not finite, shared or frozen."""
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -12,45 +11,16 @@ from clips import CLIPS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from layers import PROBLEMS, criterion, difference, typical_norm
+from six_rows import LABELS, apart, data, dropped, network, spied, sums
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from discreet.clipping import ENGINES, Clip, Units, backward, ghost, measuring
-from discreet.clipping.replay import Generators
+from discreet.clipping import ENGINES, Clip, Units, backward, measuring
 from discreet.clipping.state import state_digests
 from discreet.core.errors import UnsupportedModel
 
-CLIP = Clip(0.5, 2.0**-30)
-LABELS = torch.arange(6) % 3
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-10}
 """In single precision less than one pass keeps: where a gradient cancels, two passes are left with different rests."""
-
-
-def sums(engine: str, model: nn.Module, inputs: Tensor, loss: Any = None, *, seed: int = 0) -> dict[str, Tensor]:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return ENGINES[engine].clipped_sum(model, loss or nn.CrossEntropyLoss(), inputs, LABELS, CLIP)
-
-
-def data(*shape: int) -> Tensor:
-    return torch.randn(6, *shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-
-
-def apart(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
-    return max(float((one[name] - other[name]).abs().max()) for name in other)
-
-
-def network(*layers: nn.Module) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(4)
-        for layer in layers:
-            if hasattr(layer, "reset_parameters"):
-                layer.reset_parameters()
-    return nn.Sequential(*layers).double()
-
-
-def dropped() -> nn.Module:
-    return network(nn.Linear(8, 7), nn.Dropout(0.5), nn.Tanh(), nn.Linear(7, 5), nn.Dropout(0.3), nn.Linear(5, 3))
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
@@ -95,39 +65,6 @@ def test_an_example_that_is_not_finite_leaves_the_others_alone(name: str, value:
     assert moved <= clip.norm * (1 + 1e-4)
 
 
-def test_both_passes_have_the_same_dropout() -> None:
-    model, inputs = dropped(), data(8)
-    found = sums("ghost", model, inputs)
-    assert apart(found, sums("bookkeeping", model, inputs)) <= 1e-12
-    assert apart(found, sums("ghost", model, inputs, seed=1)) > 1e-3
-
-
-def test_random_numbers_go_on_where_one_pass_leaves_them() -> None:
-    after = []
-    for engine in ("ghost", "bookkeeping"):
-        torch.manual_seed(3)
-        ENGINES[engine].clipped_sum(dropped(), nn.CrossEntropyLoss(), data(8), LABELS, CLIP)
-        after.append(torch.get_rng_state())
-    assert torch.equal(*after)
-
-
-def test_dropout_that_is_drawn_anew_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the test above is worth. (The engine finds it too, by measuring again.)"""
-    model, inputs = dropped(), data(8)
-    wanted = sums("bookkeeping", model, inputs)
-    monkeypatch.setattr(Generators, "rewind", lambda self: None)
-    assert apart(sums("ghost", model, inputs), wanted) > 1e-3
-    monkeypatch.setattr(ghost, "_allowed", lambda used, measured: True)
-    assert apart(sums("ghost", model, inputs), wanted) > 1e-3
-
-
-@pytest.mark.parametrize("rows", [[0], [2, 5], [0, 1, 2, 3, 4]])
-def test_beside_examples_that_are_not_finite_the_others_keep_their_dropout(rows: list[int]) -> None:
-    model, inputs = dropped(), data(8)
-    inputs[rows] = float("nan")
-    assert apart(sums("ghost", model, inputs), sums("bookkeeping", model, inputs)) <= 1e-12
-
-
 def test_nothing_finite_is_a_sum_of_zero() -> None:
     found = sums("ghost", dropped(), data(8) * float("nan"))
     assert all(not part.any() for part in found.values())
@@ -143,67 +80,6 @@ def test_an_infinite_loss_with_a_finite_gradient_counts() -> None:
     assert all(bool(torch.isfinite(part).all()) for part in found.values())
 
 
-def spied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many rows were done again by book-keeping, each time."""
-    calls: list[int] = []
-    real = ghost.clipped_sums
-
-    def spy(model: nn.Module, loss: Any, inputs: Tensor, *others: Any) -> dict[str, Tensor]:
-        calls.append(len(inputs))
-        return real(model, loss, inputs, *others)
-
-    monkeypatch.setattr(ghost, "clipped_sums", spy)
-    return calls
-
-
-class Growing(nn.Module):
-    """Returns more in the second pass than in the first."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.head, self.calls = nn.Linear(8, 3), 0
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.calls += 1
-        return self.head(x * (self.calls + 99) if self.calls == 2 else x)
-
-
-def proportional(output: Tensor, target: Tensor) -> Tensor:
-    return (output * (1 + target).unsqueeze(1)).sum()
-
-
-def test_what_is_longer_in_the_second_pass_sends_the_chunk_to_book_keeping(monkeypatch: pytest.MonkeyPatch) -> None:
-    again = spied(monkeypatch)
-    inputs = data(8)
-    wanted = sums("bookkeeping", network(Growing()), inputs, proportional)
-    assert apart(sums("ghost", network(Growing()), inputs, proportional), wanted) <= 1e-12
-    assert again == [6]
-    with monkeypatch.context() as patch:
-        patch.setattr(ghost, "_allowed", lambda used, measured: True)
-        found = sums("ghost", network(Growing()), inputs, proportional)
-    assert max(float(part.norm()) for part in found.values()) > 2 * len(inputs) * CLIP.norm
-    assert again == [6]
-
-
-class Spoiling(Growing):
-    """Of what it returns in the second pass, one row is not finite."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.calls += 1
-        x = x.clone()
-        x[2] /= self.calls != 2
-        return self.head(x)
-
-
-def test_what_is_not_finite_in_the_second_pass_alone_sends_the_chunk_to_book_keeping(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    again = spied(monkeypatch)
-    wanted = sums("bookkeeping", network(Spoiling()), data(8), proportional)
-    assert apart(sums("ghost", network(Spoiling()), data(8), proportional), wanted) <= 1e-12
-    assert again == [6]
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_sums_are_those_of_book_keeping_to_the_last_bit(dtype: torch.dtype) -> None:
     for way, make in CLIPS.items():
@@ -215,26 +91,6 @@ def test_sums_are_those_of_book_keeping_to_the_last_bit(dtype: torch.dtype) -> N
             torch.manual_seed(3)
             found.append(ENGINES[engine].clipped_sum(model, nn.CrossEntropyLoss(), inputs, LABELS, clip))
         assert all(torch.equal(found[0][name], found[1][name]) for name in found[1]), way
-
-
-def test_what_was_measured_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When a layer is measured, nothing of the layers that were measured before it is left but for the last one."""
-    held: list[weakref.ref[Tensor]] = []
-    alive: list[int] = []
-    real = measuring.measured
-
-    def spy(parameters: Any, calls: Any, *others: Any) -> Any:
-        alive.append(sum(one() is not None for one in held))
-        held.extend(weakref.ref(call.gradients[0]) for call in calls)
-        held.extend(weakref.ref(call.args[0]) for call in calls)
-        return real(parameters, calls, *others)
-
-    monkeypatch.setattr(measuring, "measured", spy)
-    layers = [part for _ in range(6) for part in (nn.Linear(8, 8), nn.Tanh())]
-    sums("ghost", network(*layers, nn.Linear(8, 3)), data(8))
-    assert len(alive) == 14  # in two passes
-    assert max(alive) <= 2
-    assert len(held) == 28
 
 
 def test_a_backward_pass_that_leaves_a_module_out_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,39 +145,10 @@ def test_the_model_is_left_as_it_was_after_an_exception(where: str, monkeypatch:
     assert apart(sums("ghost", model, inputs), sums("bookkeeping", model, inputs)) <= 1e-12
 
 
-def test_both_passes_are_in_full_precision() -> None:
-    seen: list[tuple[str, bool]] = []
-
-    class Watching(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            seen.append((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
-            return x
-
-    torch.set_float32_matmul_precision("medium")
-    try:
-        sums("ghost", network(nn.Linear(4, 3), Watching()), data(4))
-    finally:
-        torch.set_float32_matmul_precision("highest")
-    assert seen == [("highest", False)] * 2
-
-
 def test_frozen_parameters_are_left_out() -> None:
     model = network(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
     model[0].requires_grad_(False)
     assert list(sums("ghost", model, data(4))) == ["2.weight", "2.bias"]
-
-
-def test_no_pass_computes_a_gradient_of_a_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rules do, from the numbers that they measured."""
-    model = network(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
-    asked: list[Any] = []
-    real = torch.autograd.grad
-    monkeypatch.setattr(
-        torch.autograd, "grad", lambda loss, edges, **more: asked.append(edges) or real(loss, edges, **more)
-    )
-    sums("ghost", model, data(4))
-    assert len(asked) == 2
-    assert not any(isinstance(edge, Tensor) or hasattr(edge.node, "variable") for edges in asked for edge in edges)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

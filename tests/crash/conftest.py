@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from crash_runs import Server
+from crash_server import Server
 from postgres_fixtures import postgres, postgres_server
 
 __all__ = ["postgres", "postgres_server", "server"]

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from crash_runs import CRASH, Server, adaptive_findings, journal
+from crash_runs import CRASH, adaptive_findings, journal
+from crash_server import Server
 
 from discreet.core.event_json import from_json
 from discreet.core.events import Gaussian, Poisson

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from crash_runs import CRASH, STEPS, Server, findings, journal
+from crash_runs import CRASH, STEPS, findings, journal
+from crash_server import Server
 
 from discreet import verify
 from discreet.ledger import Ledger

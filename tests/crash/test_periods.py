@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from crash_runs import CRASH, SAMPLINGS, STEPS, Server, findings, journal, plan
+from crash_runs import CRASH, SAMPLINGS, STEPS, findings, journal, plan
+from crash_server import Server
 
 from discreet.publication import verify
 

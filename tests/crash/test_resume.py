@@ -7,7 +7,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from crash_runs import CRASH, PHASES, STEPS, Server, findings, journal
+from crash_runs import CRASH, PHASES, STEPS, findings, journal
+from crash_server import Server
 
 from discreet import verify
 from discreet.ledger import Ledger

@@ -88,7 +88,7 @@ def test_a_model_with_it_is_trained(tmp_path: Path) -> None:
     model = standardise_weights(nn.Sequential(nn.Linear(FEATURES, 6), nn.ReLU(), nn.Linear(6, 3)))
     names = [name for name, _ in model.named_parameters()]
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-    training = tiny_training(tmp_path, model=model)
+    training = tiny_training(tmp_path, model=model, engine="bookkeeping")
     assert training.engine.name == "bookkeeping"
     trained = training.run()
     assert sorted(trained.final) == sorted(names)

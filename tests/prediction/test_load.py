@@ -157,7 +157,7 @@ def test_a_description_that_does_not_fit_is_refused(own: Path, tmp_path: Path, s
         ({"format": "discreet-model/2"}, "format"),
         ({"code": "import os"}, "exactly the fields"),
         ({"preprocessing": [{"name": "eval", "arguments": {}}]}, "unknown step 'eval'"),
-        ({"preprocessing": [{"name": "projection", "arguments": {"components": [1.0]}}]}, "matrix"),
+        ({"preprocessing": [{"name": "components", "arguments": {}}]}, "has not released"),
         ({"preprocessing": [{"name": "features", "arguments": {"parts": [{"name": "x"}], "shape": [4]}}]}, "unknown"),
         ({"inputs": [-4]}, "inputs"),
         ({"outputs": "secrets"}, "outputs"),
@@ -167,16 +167,6 @@ def test_a_description_is_read_strictly(own: Path, tmp_path: Path, change: dict[
     facts = json.loads(ModelSpec().to_json()) | change
     with pytest.raises(InputError, match=message):
         load(described_otherwise(own, tmp_path, json.dumps(facts)), model=WithPublicTensors())
-
-
-def test_a_projection_is_that_of_the_components(own: Path, tmp_path: Path) -> None:
-    axes, center = np.eye(6)[[1, 2, 3, 5]] * 2.0, np.arange(6.0)
-    step = Named("projection", {"components": axes.tolist(), "center": center.tolist()})
-    spec = ModelSpec(module="own", inputs=(6,), preprocessing=(step,))
-    predictor = load(described_otherwise(own, tmp_path, spec.to_json()), model=WithPublicTensors())
-    rows = np.random.Generator(np.random.PCG64(3)).random((5, 6))
-    plain = load(own, model=WithPublicTensors())
-    assert torch.allclose(predictor.scores(rows), plain.scores((rows - center) @ axes.T))
 
 
 def test_a_description_comes_back_as_it_was() -> None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import copy
 import json
 import math
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from forging import Facts, claim, edit, edit_consistently, entry, put, resealed, times, without_entry
+from forging import Facts, claim, edit, edit_consistently, entry, facts_of, put, resealed, times, without_entry
 from problems import blobs, certified_run
 
 from discreet import publish, verify
@@ -46,20 +44,9 @@ def plan(**changes: Any) -> AdaptivePlan:
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("adaptive")
     publish(certified_run(folder, plan=plan(), public_validation=blobs(9, seed=2)), folder / "out")
     return folder / "out"
-
-
-@pytest.fixture
-def folder(original: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(original, tmp_path / "copy"))
-
-
-def facts_of(folder: Path) -> Facts:
-    facts: Facts = json.loads((folder / "certificate.json").read_text())
-    return facts
 
 
 def test_the_claim_is_the_filters_and_the_events_are_what_was_charged(original: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from agd_runs import agd, agd_training
 from forging import Facts, edit, resealed
 from problems import linear
@@ -28,7 +27,6 @@ CASES: dict[str, list[Event]] = {
 
 
 def published(folder: Path, before: list[Event]) -> Path:
-    torch.set_num_threads(1)
     plan = agd(epsilon=6.0, splits=4, before=before)
     with answered_first(plan, linear(), run_dir=folder / "run") as account:
         for event in before:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from agd_runs import agd_training
 from forging import Facts, claim, edit, edit_consistently, put, resealed, times
 
@@ -20,15 +18,9 @@ from discreet.publication.recompute import choices
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("agd")
     publish(agd_training(folder, stream=None).run(), folder / "out")
     return folder / "out"
-
-
-@pytest.fixture
-def folder(original: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(original, tmp_path / "copy"))
 
 
 def choice_events(facts: Facts) -> list[dict[str, Any]]:

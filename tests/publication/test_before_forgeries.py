@@ -4,39 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from adaptive_runs import adaptive
 from first_runs import COMPONENTS, first_plan, first_run
-from forging import Facts, claim, edit, edit_consistently, entry, put, resealed, without_entry
+from forging import Facts, claim, edit, edit_consistently, entry, facts_of, put, resealed, without_entry
 from problems import tiny_plan
 
 from discreet import publish, verify
 from discreet.plan import Metric
+
+pytestmark = pytest.mark.usefixtures("recomputed_once")
 
 PLAIN = tiny_plan().guarantee().epsilon
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("before")
     publish(first_run(folder, first_plan()), folder / "out")
     return folder / "out"
-
-
-@pytest.fixture
-def folder(original: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(original, tmp_path / "copy"))
-
-
-def facts_of(folder: Path) -> Facts:
-    facts: Facts = json.loads((folder / "certificate.json").read_text())
-    return facts
 
 
 def test_the_claim_covers_the_components(original: Path) -> None:

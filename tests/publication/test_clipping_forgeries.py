@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from discreet import publish, verify
 from discreet.clipping import private_parameters
 from discreet.clipping.geometry import Fixed
-from discreet.publication import fixed
+
+pytestmark = pytest.mark.usefixtures("recomputed_once")
 
 
 class Tied(nn.Module):
@@ -65,25 +66,7 @@ def published(folder: Path, name: str) -> Path:
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    torch.set_num_threads(1)
     return {name: published(tmp_path_factory.mktemp(name), name) for name in CLIPPINGS}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _recompute_once() -> Iterator[None]:
-    """The events are the same in all of them."""
-    answers: dict[str, Any] = {}
-    real = fixed.decide
-
-    def decide(*question: Any) -> Any:
-        key = repr(question)
-        if key not in answers:
-            answers[key] = real(*question)
-        return answers[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fixed, "decide", decide)
-        yield
 
 
 def everywhere(*changes: Change) -> Callable[[Path], None]:

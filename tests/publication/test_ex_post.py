@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from forging import Facts, edit, edit_consistently, put, resealed, times
+from forging import Facts, edit, edit_consistently, facts_of, put, resealed, times
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import certified_run, tiny_plan
@@ -24,6 +22,8 @@ from discreet.core.event_json import to_json
 from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
 from discreet.publication.card import certified_epsilon
 from discreet.publication.recompute import odometers as independent
+
+pytestmark = pytest.mark.usefixtures("recomputed_once")
 
 ODOMETERS: dict[str, Odometer] = {
     "doubling": DoublingOdometer(1e-6, (1.5, 3.0, 8.0)),
@@ -66,21 +66,10 @@ def test_lecuyers_figures() -> None:
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("ex-post")
     plan = tiny_plan(odometer="renyi", stop_at=6.0, noise_multiplier=2.0, steps=40)
     publish(certified_run(folder, plan=plan), folder / "out")
     return folder / "out"
-
-
-@pytest.fixture
-def folder(original: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(original, tmp_path / "copy"))
-
-
-def facts_of(folder: Path) -> Facts:
-    facts: Facts = json.loads((folder / "certificate.json").read_text())
-    return facts
 
 
 def test_the_claim_is_the_whole_plans_and_the_reading_stands_beside_it(original: Path) -> None:

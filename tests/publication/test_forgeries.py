@@ -5,11 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -28,39 +24,11 @@ from forging import (
     without_entry,
 )
 from problems import WithPublicTensors, linear
-from promises import published_folder
 from safetensors.torch import load, save
 
-from discreet import InputError, verify
-from discreet.publication import fixed
+from discreet import verify
 
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
-    return published_folder(tmp_path_factory.mktemp("original"))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _recompute_once() -> Iterator[None]:
-    """Most forgeries leave the events alone: the same question about epsilon is answered once."""
-    answers: dict[str, Any] = {}
-    real = fixed.decide
-
-    def decide(*question: Any) -> Any:
-        key = repr(question)
-        if key not in answers:
-            answers[key] = real(*question)
-        return answers[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fixed, "decide", decide)
-        yield
-
-
-@pytest.fixture
-def folder(original: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(original, tmp_path / "copy"))
+pytestmark = pytest.mark.usefixtures("recomputed_once")
 
 
 def multiplier_of_events(factor: float) -> Change:
@@ -304,7 +272,6 @@ def test_a_forgery_is_rejected_by_the_check_meant_for_it(folder: Path, forgery: 
     [
         "swapped model",
         "epsilon lowered by 2 %",
-        "edited plan.yaml",
         "grid of 10 bits",
         "digest of the ledger edited",
         "first block dropped, resealed",
@@ -319,61 +286,6 @@ def test_a_small_forgery_fails_its_own_check_only(folder: Path, forgery: str) ->
     assert [one.name for one in verify(folder).checks if not one.passed] == [check]
 
 
-@pytest.mark.parametrize("name", ["certificate.json", "model.safetensors", "plan.yaml"])
-def test_a_missing_file_is_an_input_error(folder: Path, name: str) -> None:
-    (folder / name).unlink()
-    with pytest.raises(InputError, match=re.escape(name)):
-        verify(folder)
-
-
-def test_a_missing_folder_is_an_input_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nowhere"):
-        verify(tmp_path / "nowhere")
-
-
-NOT_CERTIFICATES = {
-    "empty": b"",
-    "cut": b"{",
-    "list": b"[]",
-    "null": b"null",
-    "number": b"7",
-    "zero byte": b"\0",
-    "not text": b"\xff\xfe\xfa",
-    "nested too deeply": b"[" * 100_000,
-}
-
-
-@pytest.mark.parametrize("case", NOT_CERTIFICATES)
-def test_a_certificate_that_cannot_be_read_is_an_input_error(folder: Path, case: str) -> None:
-    (folder / "certificate.json").write_bytes(NOT_CERTIFICATES[case])
-    with pytest.raises(InputError, match=r"certificate\.json"):
-        verify(folder)
-
-
-def test_a_plan_nested_too_deeply_is_rejected(folder: Path) -> None:
-    (folder / "plan.yaml").write_text("[" * 5_000)
-    assert not verify(folder).accepted
-
-
-def paths_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, one in inner:
-        yield (*path, key)
-        yield from paths_in(one, (*path, key))
-
-
-BESIDE_THE_CLAIM = {
-    ("software",),
-    ("assumptions",),
-    ("public_evaluations",),
-    ("claim", "lower"),
-    ("model", "file"),
-}
-"""Statements from which nothing about privacy follows; the verifier does not look at them."""
-
-STRANGE = [None, "x", -1, 10**400, 1e308, math.nan, [], {}, [[]], {"event": "compose", "of": []}, "\ud800"]
-
-
 def test_a_shorter_run_told_consistently_is_accepted_and_claims_the_whole_plan(folder: Path) -> None:
     """Not a forgery of the claim: it covers all steps of the plan, however few of them are said to be charged."""
     epsilon = json.loads((folder / "certificate.json").read_text())["claim"]["epsilon"]
@@ -383,18 +295,3 @@ def test_a_shorter_run_told_consistently_is_accepted_and_claims_the_whole_plan(f
     facts = json.loads((folder / "certificate.json").read_text())
     assert facts["claim"]["epsilon"] == epsilon
     assert sum(part["count"] for part in facts["events"]["of"]) == 7
-
-
-def test_no_strange_value_anywhere_makes_the_verifier_crash_or_accept(folder: Path) -> None:
-    facts = json.loads((folder / "certificate.json").read_text())
-    for number, path in enumerate(paths_in(facts)):
-        for value in (STRANGE[number % len(STRANGE)], STRANGE[(number * 3 + 5) % len(STRANGE)]):
-            forged = json.loads(json.dumps(facts))
-            put(*path, value=value)(forged)
-            if forged == facts:
-                continue
-            (folder / "certificate.json").write_text(json.dumps(forged))
-            verification = verify(folder)
-            json.dumps(verification.as_dict())
-            if verification.accepted:
-                assert path[:1] in BESIDE_THE_CLAIM or path[:2] in BESIDE_THE_CLAIM, (path, value)

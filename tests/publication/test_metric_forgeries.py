@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from forging import Facts, claim, edit, edit_consistently, put, resealed, times
+from forging import Facts, claim, edit, edit_consistently, facts_of, put, resealed, times
 from problems import blobs, certified_run, tiny_plan
 
 from discreet import publish, verify
 from discreet.core.adjacency import Adjacency
 from discreet.plan import AdaptivePlan, Constant, Metric, Plan, PoissonSampling
+
+pytestmark = pytest.mark.usefixtures("recomputed_once")
 
 METRICS = [
     Metric(noise=9.0, every=3, rows="holdout"),
@@ -32,20 +33,9 @@ def plan() -> Plan:
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("metrics")
     publish(certified_run(folder, plan=plan()), folder / "out")
     return folder / "out"
-
-
-@pytest.fixture
-def folder(original: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(original, tmp_path / "copy"))
-
-
-def facts_of(folder: Path) -> Facts:
-    facts: Facts = json.loads((folder / "certificate.json").read_text())
-    return facts
 
 
 def test_what_was_bought_is_in_the_certificate_and_on_the_pages(original: Path) -> None:

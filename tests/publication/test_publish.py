@@ -26,16 +26,23 @@ from discreet.core.errors import UnsupportedModel
 from discreet.ledger import public_record, record_digest
 from discreet.randomness import NOISE_SAMPLERS
 
-FILES = {"model.safetensors", "model.json", "certificate.json", "plan.yaml", "report.html", "README.md"}
+FILES = {
+    "model.safetensors",
+    "model.json",
+    "certificate.json",
+    "plan.yaml",
+    "report.html",
+    "README.md",
+    "verify.py",
+}
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
     return published_folder(tmp_path_factory.mktemp("original"))
 
 
-def test_six_files_that_are_accepted(original: Path) -> None:
+def test_seven_files_that_are_accepted(original: Path) -> None:
     assert {path.name for path in original.iterdir()} == FILES
     a_published_folder_is_accepted(original)
     assert "ACCEPTED" in verify(original).summary

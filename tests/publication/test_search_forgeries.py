@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,8 @@ from discreet import publish, verify
 
 DEARER = {"law": "truncated_negative_binomial", "shape": 1.0, "success": 0.01}
 
+pytestmark = pytest.mark.usefixtures("recomputed_once")
+
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -34,11 +35,6 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("search")
     publish(tuning(folder).run(), folder / "out")
     return folder / "out"
-
-
-@pytest.fixture
-def folder(original: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(original, tmp_path / "copy"))
 
 
 def test_the_original_is_accepted(original: Path) -> None:

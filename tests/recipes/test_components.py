@@ -13,7 +13,7 @@ import torch
 import yaml
 from safetensors.torch import load_file, save_file
 
-from discreet import InputError
+from discreet import InputError, VerificationFailed, load
 from discreet.cli.app import run
 from discreet.core.adjacency import Query
 from discreet.core.events import Gaussian
@@ -76,6 +76,24 @@ def test_the_certificate_covers_them_and_the_folder_has_them(changes: dict[str, 
     if not changes:  # what is published is all that predictions need
         right = (model(project(split.test[0], vectors)).argmax(1) == split.test[1]).float().mean()
         assert facts["public_evaluations"][-1]["accuracy"] == pytest.approx(float(right))
+        predictor = load("out")
+        assert torch.equal(predictor.scores(split.test[0]), model(project(split.test[0], vectors)))
+        spoilt = bytearray(Path("out/released.safetensors").read_bytes())
+        spoilt[-1] ^= 1
+        Path("out/released.safetensors").write_bytes(spoilt)
+        with pytest.raises(VerificationFailed, match=r"released\.safetensors is not the file"):
+            load("out")
+
+
+@pytest.mark.parametrize("count", [1, 2, 60])
+def test_what_is_seen_of_a_row_does_not_depend_on_the_others(count: int) -> None:
+    """To the last bit, also where one product for all rows would round differently by how many there are."""
+    generator = torch.Generator().manual_seed(count)
+    rows, vectors = torch.rand(2000, 784, generator=generator), torch.rand(count, 784, generator=generator)
+    whole = project(rows, vectors)
+    assert torch.equal(project(rows[1:], vectors), whole[1:])
+    assert torch.equal(project(rows[:3], vectors), whole[:3])
+    assert torch.isfinite(project(torch.full((1, 784), 3e38), vectors)).all()
 
 
 def test_the_verifier_sees_other_components() -> None:

@@ -202,7 +202,7 @@ def test_errors_say_what_and_how(arguments: list[str], words: str, capsys: pytes
         ("seeds: 2", "seeds: 0", "seeds: input should be greater"),
         ("better: two", "better: three", "there is no run 'three'; runs: one, two"),
         ("versus: one", "versed: one", "unknown key 'versed'"),
-        ("data: digits", "data: digit", "data: unknown name; known: digits"),
+        ("data: digits", "data: digit", "data: unknown name; known: a9a"),
         (
             "minutes:",
             "data: [mnist]\nminutes:",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
 from problems import linear, tiny_training
 
 from discreet.methods import AGD
 from discreet.plan import AdaptivePlan, agd_plan
 from discreet.training import Training
+
+BOUND = 3.0
+"""Where losses are clipped."""
 
 
 def agd(**changes: Any) -> AdaptivePlan:
@@ -19,7 +21,7 @@ def agd(**changes: Any) -> AdaptivePlan:
         "population": 24,
         "epsilon": 20.0,
         "delta": 1e-5,
-        "bound": 3.0,
+        "bound": BOUND,
         "clip_norm": 1.0,
         "splits": 12,
         "search": {"candidates": 6, "growth": 0.5},
@@ -45,8 +47,3 @@ def take(training: Training, session: Any, steps: int) -> int:
                 step.add(training.criterion, chunk)
         training.save(session)
     return steps
-
-
-def threads() -> None:
-    """One thread, as forked children need it."""
-    torch.set_num_threads(1)

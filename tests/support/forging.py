@@ -15,6 +15,12 @@ Change = Callable[[Facts], object]
 Forge = Callable[[Path], None]
 
 
+def facts_of(folder: Path) -> Facts:
+    """The certificate."""
+    facts: Facts = json.loads((folder / "certificate.json").read_text())
+    return facts
+
+
 def edit(*changes: Change) -> Forge:
     """Change certificate.json only."""
 
@@ -36,8 +42,9 @@ def edit_consistently(*changes: Change) -> Forge:
 
     def forge(folder: Path) -> None:
         edit(*changes, agree)(folder)
-        plan = json.loads((folder / "certificate.json").read_text())["plan"]
-        (folder / "plan.yaml").write_text(yaml.safe_dump(plan))
+        plan = yaml.safe_dump(json.loads((folder / "certificate.json").read_text())["plan"])
+        (folder / "plan.yaml").write_text(plan)
+        edit(put("files", "plan.yaml", value=hashlib.sha256(plan.encode()).hexdigest()))(folder)
 
     return forge
 
@@ -89,7 +96,7 @@ def resealed(facts: Facts) -> None:
 
 
 def agreed(facts: Facts) -> None:
-    """Plan, fingerprint and ledger told as one story; plan.yaml is written by the caller."""
+    """Plan, fingerprint and ledger told as one story."""
     canonical = json.dumps(facts["plan"], sort_keys=True, separators=(",", ":"))
     fingerprint = "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
     opened = next(one for one in facts["ledger"]["entries"] if one["kind"] == "run")
@@ -99,9 +106,8 @@ def agreed(facts: Facts) -> None:
 
 
 def forged(folder: Path, *changes: Change) -> None:
-    edit(*changes, agreed)(folder)
-    plan = json.loads((folder / "certificate.json").read_text())["plan"]
-    (folder / "plan.yaml").write_text(yaml.safe_dump(plan))
+    """Change the certificate, and all that has to agree with it."""
+    edit_consistently(*changes, agreed)(folder)
 
 
 def again(kind: str) -> Change:

@@ -12,42 +12,27 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from problems import Recorded, blobs, linear, tiny_plan, tiny_training
+from metric_plans import adaptive, unsampled
+from problems import blobs, linear, tiny_plan, tiny_training
 from scipy import stats
+from sessions import LOSS
 from torch import Tensor, nn
 
 from discreet.core.errors import InputError
-from discreet.core.event_json import from_json
-from discreet.core.events import Event, Gaussian, Poisson, flatten
+from discreet.core.events import Gaussian, Poisson
 from discreet.core.release import ClippedSum, Receipt
 from discreet.data import Parts, PrivateData, as_private, group
-from discreet.ledger import Ledger
 from discreet.plan import (
-    AdaptivePlan,
-    Constant,
-    Holdout,
-    Knobs,
     Metric,
-    NoSampling,
     Plan,
-    PoissonSampling,
-    ValidationDecay,
 )
 from discreet.randomness import NOISE_SAMPLERS, TestStream
-from discreet.training import EarlyStopping, purchases
-from discreet.training.evaluation import evaluate
+from discreet.training import purchases
 from discreet.training.purchases import Purchases
 from discreet.training.trained import Bought
 
-LOSS = nn.CrossEntropyLoss()
 ACCURACY = Metric(noise=1e-3)
 CLIPPED = Metric(kind="loss", noise=1e-3, bound=0.75)
-
-
-def unsampled(steps: int, metrics: list[Metric]) -> Plan:
-    """Everyone in every step, whose price is one exact Gaussian's; blocks of three steps."""
-    figures: dict[str, Any] = {"population": 24, "clip_norm": 1.0, "delta": 1e-5, "noise_multiplier": 3.0}
-    return Plan.make(NoSampling(), steps=steps, metrics=metrics, **figures).model_copy(update={"block": 3})
 
 
 def shop(data: PrivateData, plan: Plan | None = None, model: nn.Module | None = None) -> tuple[Purchases, list[Bought]]:
@@ -199,244 +184,6 @@ def test_a_noisy_size_divides_where_it_is_bought(tmp_path: Path) -> None:
     right = int((trained.model(blobs(18)[0]).argmax(1) == blobs(18)[1]).sum())
     assert last.value == pytest.approx(right / 18, abs=1e-3)
     assert last.deviation == pytest.approx(0.5 * math.sqrt(2) * 1e-3 / 24)
-
-
-def test_an_adaptive_run_buys_the_size_once(tmp_path: Path) -> None:
-    metrics = [Metric(noise=9.0), Metric(kind="size", noise=9.0)]
-    trained = tiny_training(tmp_path, plan=adaptive(metrics=metrics)).run()
-    names = [one.metric for one in trained.bought]
-    assert names == ["training_size", *["training_accuracy"] * (len(names) - 1)]
-    assert len(names) > 2
-
-
-# In a run -------------------------------------------------------------------------------------------------------------
-
-
-def charged(folder: Path) -> list[Event]:
-    ledger = Ledger(folder / "run" / "ledger.sqlite")
-    entries = [entry for entry in ledger.entries() if entry.kind == "reservation"]
-    ledger.verify()
-    ledger.close()
-    return [part for entry in entries for part, n in flatten(from_json(entry.content)) for _ in range(n)]
-
-
-BOTH = [Metric(noise=8.0, every=2), Metric(kind="loss", noise=4.0, bound=2.0)]
-
-
-def test_a_fixed_plan_buys_at_the_steps_that_it_names(tmp_path: Path) -> None:
-    plan = tiny_plan(metrics=BOTH)
-    step, accuracy, loss = Poisson(0.5, Gaussian(1.5)), BOTH[0].event, BOTH[1].event
-    training = tiny_training(tmp_path, plan=plan)
-    trained = training.run()
-    assert charged(tmp_path) == [step, step, accuracy] * 3 + [step, loss]
-    assert trained.charged_steps == plan.charges == 11
-    assert [(one.step, one.metric) for one in trained.bought] == [
-        (3, "training_accuracy"),
-        (6, "training_accuracy"),
-        (9, "training_accuracy"),
-        (11, "training_loss"),
-    ]
-    assert all(one.deviation == pytest.approx(8.0 * 0.5 / 24) for one in trained.bought[:3])
-
-
-def test_what_is_bought_is_of_the_model_at_that_step(tmp_path: Path) -> None:
-    """With next to no noise, each value is that of the model when it was bought: after the sixth step, say."""
-    plan = unsampled(metrics=[Metric(noise=1e-3, every=3)], steps=6)
-    training = tiny_training(tmp_path, plan=plan)
-    found: list[float] = []
-    with training.session() as session:
-        while session.ready():
-            with session.step() as step:
-                for chunk in step.chunks:
-                    step.add(LOSS, chunk)
-            found.append(evaluate(training.model, LOSS, *blobs())["accuracy"])
-        bought = training.result(session).bought
-    assert [one.value for one in bought] == pytest.approx([found[2], found[5]], abs=1e-3)
-
-
-def test_a_loop_of_your_own_and_a_resumed_run_keep_what_was_bought(tmp_path: Path) -> None:
-    class Stop(Exception):
-        pass
-
-    plan = tiny_plan(metrics=[Metric(noise=8.0, every=1)], steps=12)  # in blocks of three steps
-    training = tiny_training(tmp_path, plan=plan)
-
-    def stopping() -> None:
-        with training.session() as session:
-            for _ in range(6):
-                with session.step() as step:
-                    for chunk in step.chunks:
-                        step.add(LOSS, chunk)
-                if session.between_blocks:
-                    training.save(session)
-                if session.position == 10:  # in the second block
-                    raise Stop
-
-    with pytest.raises(Stop):
-        stopping()
-    again = tiny_training(tmp_path, plan=plan, resume=True, stream=TestStream(8), model=linear())
-    trained = again.run()
-    assert trained.charged_steps == 24
-    assert [one.step for one in trained.bought] == [2, 4, 6, *range(14, 25, 2)]  # the second block was lost
-
-
-def test_the_best_by_a_bought_metric_is_kept(tmp_path: Path) -> None:
-    states: list[dict[str, Tensor]] = []
-
-    class Noting(nn.Linear):
-        def eval(self) -> Noting:
-            states.append({name: tensor.clone() for name, tensor in self.state_dict().items()})
-            return super().eval()
-
-    torch.manual_seed(0)
-    model = Noting(4, 3)
-    plan = tiny_plan(metrics=[Metric(noise=40.0, every=1)], steps=8)
-    training = tiny_training(tmp_path, plan=plan, model=model, stream=TestStream(11))
-    states.clear()
-    trained = training.run(early=EarlyStopping(metric="training_accuracy", patience=None))
-    values = [one.value for one in trained.bought]
-    best = int(np.argmax(values))
-    assert len(values) == 8
-    assert best < 7
-    kept = trained.model.state_dict()
-    assert all(torch.equal(states[best][name], kept[name]) for name in kept)
-    assert not all(torch.equal(states[7][name], kept[name]) for name in kept)
-
-
-def test_patience_with_a_bought_metric_ends_the_run(tmp_path: Path) -> None:
-    plan = unsampled(metrics=[Metric(noise=1e-3, every=1)], steps=9)
-    model = linear()
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
-    trained = tiny_training(tmp_path, plan=plan, model=model, optimizer=optimizer).run(
-        early=EarlyStopping(metric="training_accuracy", patience=2, least=0.5)
-    )
-    assert len(trained.bought) == 3
-    assert trained.charged_steps == 6  # one block; the rest of the plan was not charged
-
-
-def test_a_rule_on_a_metric_that_is_not_bought_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="does not buy"):
-        tiny_training(tmp_path).run(early=EarlyStopping(metric="holdout_accuracy"))
-
-
-def test_an_adaptive_run_buys_after_each_phase_and_its_policy_may_look(tmp_path: Path) -> None:
-    seen: list[dict[str, float]] = []
-
-    def policy(phase: int, history: Any) -> Knobs | None:
-        seen.extend(dict(each.metrics) for each in history.phases[-1:])
-        return None if phase == 3 else history.knobs
-
-    metrics = [Metric(noise=9.0), Metric(kind="loss", noise=9.0, bound=3.0)]
-    plan = adaptive(policy, metrics=metrics)
-    trained = tiny_training(tmp_path, plan=plan).run()
-    assert [sorted(each) for each in seen] == [["training_accuracy", "training_loss"]] * 3
-    assert [one.value for one in trained.bought[::2]] == [each["training_accuracy"] for each in seen]
-    events = charged(tmp_path)
-    assert [events.count(metric.event) for metric in metrics] == [3, 3]
-    assert trained.charged_steps == len(events) == 3 * 6
-
-
-def adaptive(policy: Any = None, **changes: Any) -> AdaptivePlan:
-    given: dict[str, Any] = {
-        "epsilon": 20.0,
-        "delta": 1e-5,
-        "population": 24,
-        "clip_norm": 1.0,
-        "policy": policy or Constant(),
-        "noise_multiplier": 3.0,
-        "most_steps": 24,
-        "every": 2.0,
-    }
-    return AdaptivePlan.make(PoissonSampling(rate=0.5), **(given | changes))
-
-
-def test_a_decay_by_held_out_accuracy(tmp_path: Path) -> None:
-    policy = ValidationDecay(metric="holdout_accuracy", average=1, period=1, factor=0.5, threshold=5.0)
-    plan = adaptive(policy, metrics=[Metric(noise=9.0, rows="holdout")], holdout=0.4, epsilon=60.0)
-    training = tiny_training(tmp_path, plan=plan, ids=range(24), data=blobs())
-    training.run()
-    noises = [phase.knobs.noise_multiplier for phase in training._progress.phases]
-    assert noises[:3] == [3.0, 1.5, 0.75]
-    with pytest.raises(InputError, match="not bought"):
-        adaptive(policy)
-
-
-# Held out -------------------------------------------------------------------------------------------------------------
-
-
-def test_held_out_rows_are_never_trained_on_and_only_they_are_measured(tmp_path: Path) -> None:
-    data = Recorded(60)
-    plan = tiny_plan(population=60, holdout=0.3, metrics=[Metric(noise=1e-3, rows="holdout")])
-    names = [f"patient {i}" for i in range(60)]
-    out = {i for i in range(60) if Holdout(share=0.3).holds_out(names[i])}
-    assert 8 < len(out) < 30
-    training = tiny_training(tmp_path, plan=plan, data=data, ids=names)
-    data.on_read = lambda _index: None
-    with training.session() as session:
-        for number in range(7):
-            if number == 6:
-                assert not out & set(data.reads)
-                assert len(set(data.reads)) > 30
-                data.reads.clear()
-            with session.step() as step:
-                for chunk in step.chunks:
-                    step.add(LOSS, chunk)
-        assert out <= set(data.reads)  # the last step, and then what is held out
-        (bought,) = training.result(session).bought
-    right = (training.model(data.inputs).argmax(1) == data.targets).double()
-    held = right[sorted(out)]
-    assert bought.value == pytest.approx(0.5 + float((held - 0.5).sum()) / (0.3 * 60), abs=1e-3)
-
-
-def test_the_side_of_a_row_depends_on_its_own_name_only() -> None:
-    holdout = Holdout(share=0.1)
-    names: list[int | str] = [*range(4000), *(f"row {i}" for i in range(4000))]
-    sides = {name: holdout.holds_out(name) for name in names}
-    # 8,000 rows at 1/10: 800 with standard deviation 27; seven of them are allowed
-    assert abs(sum(sides.values()) - 800) < 190
-    assert [sides[i] for i in range(100)] != [holdout.holds_out(str(i)) for i in range(100)]
-    other = Holdout(share=0.1, salt="another")
-    assert {name for name in names if other.holds_out(name)} != {name for name in names if sides[name]}
-    wider = Holdout(share=0.3)
-    assert all(wider.holds_out(name) for name in names if sides[name])
-
-
-@pytest.mark.parametrize("gone", [0, 11, 23])
-def test_removing_a_row_moves_no_other(tmp_path: Path, gone: int) -> None:
-    plan = tiny_plan(holdout=0.3, metrics=[Metric(noise=5.0, rows="holdout")])
-    sides = []
-    for rows in (list(range(24)), [i for i in range(24) if i != gone]):
-        inputs, targets = blobs()
-        training = tiny_training(tmp_path / str(len(rows)), plan=plan, data=(inputs[rows], targets[rows]), ids=rows)
-        parts = training._parts
-        assert parts.held_out is not None
-        held, trained = ({tuple(x.tolist()) for x, _ in part.dataset} for part in (parts.held_out, parts.training))
-        sides.append((held, trained))
-    lost = tuple(blobs()[0][gone].tolist())
-    assert sides[1] == tuple(side - {lost} for side in sides[0])
-
-
-def test_a_user_is_on_one_side_with_all_rows(tmp_path: Path) -> None:
-    owners = [f"user {i // 3}" for i in range(24)]
-    plan = tiny_plan(
-        population=8, batch=4, unit="user", rows_per_unit=3, holdout=0.4, metrics=[Metric(noise=5.0, rows="holdout")]
-    )
-    training = tiny_training(tmp_path, plan=plan, units=owners)
-    parts = training._parts
-    assert parts.held_out is not None
-    held = sum(plan.holdout.holds_out(name) for name in set(owners))  # type: ignore[union-attr]
-    assert (len(parts.held_out), len(parts.training)) == (held, 8 - held)
-    assert (parts.held_out.rows, parts.training.rows) == (3 * held, 24 - 3 * held)
-    trained = training.run()
-    assert len(trained.bought) == 1
-
-
-def test_rows_without_names_are_refused_where_their_number_is_private(tmp_path: Path) -> None:
-    metrics = [Metric(noise=5.0, rows="holdout")]
-    with pytest.raises(InputError, match="ids"):
-        tiny_training(tmp_path, plan=tiny_plan(holdout=0.3, metrics=metrics))
-    training = tiny_training(tmp_path, plan=tiny_plan(holdout=0.3, metrics=metrics, adjacency="zero_out"))
-    assert training._parts.held_out is not None
 
 
 @pytest.mark.parametrize(

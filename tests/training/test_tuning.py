@@ -159,10 +159,12 @@ def test_losers_leave_nothing_behind(
     content = {path.name: path.read_bytes() for path in files(tmp_path)}
     assert set(content) - {"ledger.sqlite-wal", "ledger.sqlite-shm"} == {
         "certificate.json",
+        "model.json",
         "model.safetensors",
         "plan.yaml",
         "report.html",
         "README.md",
+        "verify.py",
         "ledger.sqlite",
     }
     weights = [raw(model.state_dict()["head.weight"]) for model in models[-number:]]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from people import SHUFFLED, user_plan, user_training
 from problems import Recorded, WithPublicTensors, blobs, linear, tiny_plan, tiny_training
 from promises import a_published_folder_is_accepted
 from torch import Tensor, nn
@@ -26,31 +27,10 @@ from discreet.training import Training
 from discreet.training import session as session_module
 
 LOSS = nn.CrossEntropyLoss()
-IDS = np.repeat([30, 10, 20, 40], [1, 3, 8, 12])
-"""Of 24 rows, one person has one, others three, eight and twelve."""
-SHUFFLED = np.random.Generator(np.random.PCG64(1)).permutation(IDS)
-
-
-def user_plan(rows: int = 3, **changes: Any) -> Plan:
-    return tiny_plan(**({"population": 4, "batch": 2, "unit": "user", "rows_per_unit": rows} | changes))
-
-
-def user_training(folder: Path, rows: int = 3, **changes: Any) -> Training:
-    changes.setdefault("units", SHUFFLED)
-    return tiny_training(folder, plan=changes.pop("plan", None) or user_plan(rows), **changes)
 
 
 def weights(model: nn.Module) -> Tensor:
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
-
-
-def test_an_unknown_unit_and_rows_of_an_example_are_refused() -> None:
-    with pytest.raises(InputError, match="unknown unit 'household'; known: example, user"):
-        user_plan(unit="household")
-    with pytest.raises(InputError, match="goes with unit='user'"):
-        tiny_plan(rows_per_unit=2)
-    with pytest.raises(InputError, match="rows_per_unit"):
-        user_plan(0)
 
 
 def test_the_guarantee_is_about_a_user_and_costs_what_an_example_costs() -> None:
@@ -168,50 +148,6 @@ def test_a_user_with_a_thousand_rows_counts_like_one_with_four(
         assert 0.05 * (1 - 1e-4) <= length <= total.sensitivity
     for name in moved[4]:
         assert np.allclose(moved[4][name], moved[1000][name], rtol=0, atol=1e-6)
-
-
-BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "no identifiers": ({"units": None}, "say whose each row is with units="),
-    "identifiers for examples": ({"plan": tiny_plan()}, "make the plan with unit='user'"),
-    "too few identifiers": ({"units": SHUFFLED[:-1]}, "23 identifiers but the data has 24 rows"),
-    "more users than declared": ({"units": np.arange(24)}, "24 different identifiers, more than the 5"),
-    "another public number of users": (
-        {
-            "plan": Plan.make(
-                FixedSizeSampling(batch=2),
-                population=5,
-                steps=2,
-                clip_norm=1.0,
-                delta=1e-5,
-                adjacency="replace_one",
-                unit="user",
-            )
-        },
-        "4 different identifiers, but the plan declares a population of exactly 5",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_what_does_not_fit_is_refused_before_anything_is_charged(tmp_path: Path, case: str) -> None:
-    changes, message = BAD[case]
-    with pytest.raises(InputError, match=message):
-        user_training(tmp_path, **changes)
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("row", [0, 11, 23])
-def test_every_row_of_every_user_is_looked_at_before_a_run(tmp_path: Path, row: int) -> None:
-    inputs, targets = blobs()
-    inputs[row, 0] = float("nan")
-    with pytest.raises(InputError, match=f"row {row} of the data is NaN"):
-        user_training(tmp_path, 1, data=(inputs, targets))
-
-
-def test_more_rows_than_the_population_are_no_matter(tmp_path: Path) -> None:
-    training = user_training(tmp_path)
-    assert len(training.data) == 4
-    assert training.data.rows == 24
 
 
 def test_the_engine_is_rehearsed_on_units_of_several_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

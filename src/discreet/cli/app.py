@@ -24,6 +24,7 @@ from discreet.cli import (
     plan,
     predict,
     reproduce,
+    schema,
     sign,
     suggest,
     train,
@@ -51,6 +52,7 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("plan")(plan.plan)
 app.command("suggest")(suggest.suggest)
 app.command("reproduce")(reproduce.reproduce)
+app.command("schema")(schema.schema)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

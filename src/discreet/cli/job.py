@@ -7,37 +7,57 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from torch import nn
+
+from discreet.cli.table import TableOptions, TableSource, recalled, recipe_for, unbought
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
+from discreet.data.tables import columns_bought, is_table
+from discreet.plan import Plan
 from discreet.plan.validation import validate
-from discreet.prediction import spec_of
+from discreet.prediction import spec_of, spec_of_table
 from discreet.publication.folder import check_target, publish
 from discreet.recipes import Recipe, load_recipe
-from discreet.recipes.assemble import assemble, carry_out
-from discreet.training import Trained
+from discreet.recipes.assemble import Run, assemble, carry_out, training_on
+from discreet.training import Trained, Training
 
 _FILE = "job.json"
+_NO_TABLE = TableOptions()
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A recipe with its data, the folder to publish to, and the folder of the run."""
+    """A recipe with its data, the folder to publish to, and the folder of the run. `table`: where a table is."""
 
     recipe: Recipe
     data: Path | None
     target: Path
     folder: Path
     resume: bool
+    table: TableSource | None = None
 
     @classmethod
     def new(
-        cls, name: str, data: Path | None, out: Path | None, settings: Sequence[str], overrides: Mapping[str, object]
+        cls,
+        name: str,
+        data: Path | None,
+        out: Path | None,
+        settings: Sequence[str],
+        overrides: Mapping[str, object],
+        options: TableOptions = _NO_TABLE,
     ) -> Job:
         """A job from the options of the command line."""
-        recipe = load_recipe(name, settings, overrides)
         target = out or Path(f"{Path(name).stem}-private")
         check_target(target)
-        return cls(recipe, data, target, target.with_name(target.name + ".run"), resume=False)
+        folder = target.with_name(target.name + ".run")
+        if is_table(name):
+            if data is not None:
+                raise InputError(f"{name} is the table itself; leave out --data")
+            recipe = recipe_for(options, settings, overrides)
+            return cls(recipe, None, target, folder, resume=False, table=TableSource(Path(name), options.test))
+        if options.given:
+            raise InputError(f"--schema, --target, --unit and --test go with a table (.csv, .parquet), not with {name}")
+        return cls(load_recipe(name, settings, overrides), data, target, folder, resume=False)
 
     @classmethod
     def resumed(cls, folder: Path) -> Job:
@@ -48,34 +68,61 @@ class Job:
             facts = json.loads((folder / _FILE).read_text())
             recipe, target = facts["recipe"], Path(facts["target"])
             data = None if facts["data"] is None else Path(facts["data"])
+            table = TableSource.remembered(facts.get("table"))
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(f"{folder} is not the folder of a run of `discreet train`; name OUT.run") from None
         check_target(target)
-        return cls(validate(Recipe, recipe, str(folder / _FILE)), data, target, folder, resume=True)
+        return cls(validate(Recipe, recipe, str(folder / _FILE)), data, target, folder, resume=True, table=table)
 
     def run(self, *, ledger: str | None, dataset_id: str, finish: bool) -> tuple[Guarantee, Trained]:
         """Train (unless `finish`), publish, and return the guarantee with the run."""
+        if self.table is not None:
+            return self._run_on_table(self.table, ledger, dataset_id, finish=finish)
         split = self.recipe.load_data(self.data)
-        training = assemble(
-            self.recipe,
-            split,
-            self.folder,
-            resume=self.resume,
-            ledger=ledger,
-            dataset_id=dataset_id,
-            on_open=self._remember,
-        )
-        if finish:
-            with training.session() as session:
-                trained = training.result(session)
-        else:
-            trained = carry_out(self.recipe, training)
+        run = self._run(ledger, dataset_id, resume=self.resume)
+        trained = self._carried_out(assemble(self.recipe, split, run), finish=finish)
         return publish(trained, self.target, spec_of(self.recipe, split)), trained
+
+    def _run_on_table(
+        self, table: TableSource, ledger: str | None, dataset_id: str, *, finish: bool
+    ) -> tuple[Guarantee, Trained]:
+        schema, model = self.recipe.table, self.recipe.build_model()
+        assert schema is not None
+        resume = self._buy(table, model, ledger, dataset_id) or self.resume
+        with table.opened(self.recipe, recalled(schema, self.folder), self.folder) as ready:
+            training = training_on(self.recipe, ready, model, self._run(ledger, dataset_id, resume=resume))
+            trained = ready.judged(self._carried_out(training, finish=finish))
+            return publish(trained, self.target, spec_of_table(self.recipe, ready.encoder)), trained
+
+    def _buy(self, table: TableSource, model: nn.Module, ledger: str | None, dataset_id: str) -> bool:
+        """Buy the ranges that a table's schema does not declare, once the table was checked without them."""
+        schema = self.recipe.table
+        if schema is None or self.resume or not columns_bought(schema):
+            return False
+        plan = self.recipe.plan()
+        if not isinstance(plan, Plan):
+            raise InputError("schema: ranges are bought before runs whose plan is fixed; give low and high")
+        with table.opened(self.recipe, unbought(schema), self.folder) as ready:
+            run = self._run(ledger, dataset_id, resume=False)
+            training_on(self.recipe, ready, self.recipe.build_model(), run)
+        table.buy(self.recipe, plan, model, self.folder, ledger, dataset_id)
+        self._remember()
+        return True
+
+    def _run(self, ledger: str | None, dataset_id: str, *, resume: bool) -> Run:
+        return Run(self.folder, resume, ledger, dataset_id, self._remember)
+
+    def _carried_out(self, training: Training, *, finish: bool) -> Trained:
+        if not finish:
+            return carry_out(self.recipe, training)
+        with training.session() as session:
+            return training.result(session)
 
     def _remember(self) -> None:
         facts = {
             "recipe": self.recipe.model_dump(mode="json"),
             "data": None if self.data is None else str(self.data.resolve()),
             "target": str(self.target.resolve()),
+            "table": None if self.table is None else self.table.as_dict(),
         }
         (self.folder / _FILE).write_text(json.dumps(facts, indent=2) + "\n")

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from discreet.core.errors import InputError
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from discreet.prediction import Predictor
+
 
 def predict(
     folder: Annotated[Path, typer.Argument(help="A published folder.")],
-    data: Annotated[Path, typer.Argument(help="Rows: a .npy, .npz or .csv file of numbers, or an idx file of images.")],
+    data: Annotated[
+        Path, typer.Argument(help="Rows: a table, a .npy, .npz or .csv file of numbers, or images in an idx file.")
+    ],
     out: Annotated[Path | None, typer.Option("--out", help="Write a .csv file instead of to the terminal.")] = None,
 ) -> None:
     """Predict new rows with a published model, once its files are found to be the certified ones."""
@@ -22,18 +31,44 @@ def predict(
     from discreet.prediction.reading import read_rows
 
     predictor = load(folder)
-    scores = predictor.scores(read_rows(data, predictor.spec.inputs))
-    if predictor.spec.outputs == "classes":
-        best = scores.softmax(dim=1).max(dim=1)
-        lines = [
-            f"{label},{share:.6g}" for label, share in zip(best.indices.tolist(), best.values.tolist(), strict=True)
-        ]
-        header = "class,probability"
+    if predictor.spec.table is not None:
+        header, lines = _of_table(predictor, data)
     else:
-        rows = scores.reshape(len(scores), -1).tolist()
-        lines = [",".join(f"{value:.9g}" for value in row) for row in rows]
-        header = ",".join(f"output_{i}" for i in range(len(rows[0])))
+        header, lines = _of_scores(predictor.scores(read_rows(data, predictor.spec.inputs)), predictor.spec.outputs)
     _write(out, [header, *lines])
+
+
+def _of_scores(scores: Tensor, outputs: str | None) -> tuple[str, list[str]]:
+    if outputs == "classes":
+        best = scores.softmax(dim=1).max(dim=1)
+        pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        return "class,probability", [f"{label},{share:.6g}" for label, share in pairs]
+    rows = scores.reshape(len(scores), -1).tolist()
+    lines = [",".join(f"{value:.9g}" for value in row) for row in rows]
+    return ",".join(f"output_{i}" for i in range(len(rows[0]))), lines
+
+
+def _of_table(predictor: Predictor, path: Path) -> tuple[str, list[str]]:
+    """A line for each row; empty fields for rows that a treatment of the schema drops."""
+    from discreet.prediction import predict_table
+
+    encoder, found = predict_table(predictor, path)
+    names = list(encoder.classes)
+    if encoder.task == "classes":
+        best = found.argmax(axis=1)
+        lines = [
+            [names[place], f"{row[place]:.6g}"] if row[0] == row[0] else ["", ""]
+            for place, row in zip(best, found, strict=True)
+        ]
+        return _line([*encoder.schema.target, "probability"]), [_line(line) for line in lines]
+    rows = [[f"{value:.9g}" if value == value else "" for value in row] for row in found.tolist()]
+    return _line(names), [_line(row) for row in rows]
+
+
+def _line(fields: list[str]) -> str:
+    file = io.StringIO()
+    csv.writer(file, lineterminator="").writerow(fields)
+    return file.getvalue()
 
 
 def _write(out: Path | None, lines: list[str]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from discreet.cli.figures import rounded_up
 
 if TYPE_CHECKING:
+    from discreet.data.tables import Schema
     from discreet.plan import AdaptivePlan, Metric, Plan
     from discreet.recipes import Recipe
     from discreet.training.trained import Bought
@@ -91,15 +92,33 @@ def _odometer(reading: Mapping[str, Any]) -> str:
 
 
 def of_recipe(recipe: Recipe) -> Sequence[str]:
-    """What the metrics of a recipe cost; nothing where it buys none."""
+    """What the ranges and metrics of a recipe cost; nothing where it buys none."""
     from discreet.plan import Plan
 
-    if not recipe.bought:
+    if not recipe.bought and recipe.table is None:
         return ()
     plan = recipe.plan()
+    ranges = () if recipe.table is None else of_ranges(recipe.table, plan)
+    if not recipe.bought:
+        return ranges
     alone = without_metrics(plan) if isinstance(plan, Plan) else None
     whole = plan.guarantee().epsilon
-    return lines({"metrics": metrics_of(plan), "epsilon": whole, "epsilon_without_metrics": alone})
+    return [*ranges, *lines({"metrics": metrics_of(plan), "epsilon": whole, "epsilon_without_metrics": alone})]
+
+
+def of_ranges(schema: Schema, plan: Plan | AdaptivePlan) -> Sequence[str]:
+    """What the ranges cost that a table's schema buys."""
+    from discreet.accounting.account import guarantee
+    from discreet.core.events import Compose
+    from discreet.data.tables import columns_bought
+
+    names = ", ".join(columns_bought(schema))
+    if not names:
+        return ()
+    alone = guarantee(Compose(plan.before), plan.delta, plan.adjacency).epsilon
+    return (
+        f"buys the range of {names}, for epsilon {rounded_up(alone)} by itself; the noise of the steps leaves room",
+    )
 
 
 def last_of_each(bought: Sequence[Bought]) -> Sequence[Bought]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,12 +29,25 @@ from discreet.cli.run_options import (
 )
 from discreet.core.errors import InputError
 
+if TYPE_CHECKING:
+    from discreet.cli.job import Job
+    from discreet.core.guarantee import Guarantee
+    from discreet.training import Trained
+
 
 def train(
     recipe: Annotated[
-        str | None, typer.Argument(help="A recipe by name, or the path of a .yaml file [digits].")
+        str | None, typer.Argument(help="A recipe by name, a .yaml file, or a table (.csv, .parquet) [digits].")
     ] = None,
     data: DataOption = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="Of a table: the column to predict, or labels A,B,C.")
+    ] = None,
+    schema: Annotated[Path | None, typer.Option("--schema", help="Of a table: its schema, a .yaml file.")] = None,
+    unit: Annotated[
+        str | None, typer.Option("--unit", help="Of a table: the column that says whose a row is, or row.")
+    ] = None,
+    test: Annotated[Path | None, typer.Option("--test", help="Of a table: another one, declared public.")] = None,
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
     population: PopulationOption = None,
@@ -54,14 +67,16 @@ def train(
 ) -> None:
     """Train on private data, publish the model, and hand over a proof of what it gives away."""
     from discreet.cli.job import Job
+    from discreet.cli.table import TableOptions
 
+    options = TableOptions(schema, target, unit, test)
     overrides = overrides_of(epsilon, delta, population, holdout)
     if resume is None:
         if finish:
             raise InputError("--finish publishes an interrupted run; name it with --resume DIR")
-        job = Job.new(recipe or "digits", data, out, settings or [], overrides)
+        job = Job.new(recipe or "digits", data, out, settings or [], overrides, options)
     else:
-        if recipe or data or out or settings or dataset_id or overrides:
+        if recipe or data or out or settings or dataset_id or overrides or options.given:
             raise InputError("--resume goes on with the run as it was started; leave out recipe, data and settings")
         job = Job.resumed(resume)
     if dry_run:
@@ -72,6 +87,11 @@ def train(
             typer.echo(line, err=True)
     with spoken():
         guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish)
+    _tell(job, guarantee, trained, as_json=as_json)
+
+
+def _tell(job: Job, guarantee: Guarantee, trained: Trained, *, as_json: bool) -> None:
+    """What came out, in one line or as JSON."""
     metrics = trained.evaluations[-1].metrics if trained.evaluations else {}
     if as_json:
         facts = {"folder": str(job.target), "epsilon": guarantee.epsilon, "delta": guarantee.delta}

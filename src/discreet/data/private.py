@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sized
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -16,6 +16,19 @@ from discreet.data.augmented import Augmented, Transform
 from discreet.data.groups import Groups
 
 _CHECKED_AT_ONCE = 4096
+
+
+@runtime_checkable
+class Gathering(Protocol):
+    """A data set that fetches many rows at once, and of which some may be taken."""
+
+    def gather(self, indices: IntArray) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of these rows, stacked along axis 0."""
+        ...
+
+    def taken(self, chosen: IntArray) -> Dataset[Any]:
+        """A data set of these rows."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +59,8 @@ class PrivateData:
         if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
             rows = torch.from_numpy(indices)
             inputs, targets = (tensor[rows] for tensor in self.dataset.tensors)
+        elif isinstance(self.dataset, Gathering):
+            inputs, targets = self.dataset.gather(indices)
         else:
             pairs = default_collate([self.dataset[int(i)] for i in indices])
             if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
@@ -60,6 +75,8 @@ class PrivateData:
         if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
             index = torch.from_numpy(rows)
             return replace(self, dataset=TensorDataset(*(one[index] for one in self.dataset.tensors)), groups=None)
+        if isinstance(self.dataset, Gathering):
+            return replace(self, dataset=self.dataset.taken(rows), groups=None)
         return replace(self, dataset=Subset(self.dataset, rows.tolist()), groups=None)
 
     def check(self, classes: int | None, at_most: int) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
+from discreet.core.errors import InputError
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -30,3 +32,21 @@ class Split:
     def row_shape(self) -> tuple[int, ...]:
         """The shape of one row as the data has it."""
         return tuple(self.train[0].shape[1:]) if self.seen is None else self.seen
+
+
+def cut(
+    test: tuple[Tensor, Tensor] | None, share: float
+) -> tuple[tuple[Tensor, Tensor] | None, tuple[Tensor, Tensor] | None]:
+    """Public rows as (test, validation): the first `share` is for decisions. `InputError` if a part is empty."""
+    if not share or test is None:
+        return test, None
+    inputs, targets = test
+    taken = round(share * len(targets))
+    if not 0 < taken < len(targets):
+        raise InputError(f"recipe: validation {share:g} of {len(targets)} public rows leaves a part empty")
+    return (inputs[taken:], targets[taken:]), (inputs[:taken], targets[:taken])
+
+
+def table(_path: object) -> Split:
+    """Tables are read with their schema, by `discreet train`, and not as a whole."""
+    raise InputError("a table is trained on with: discreet train TABLE --target COLUMN --schema FILE.yaml")

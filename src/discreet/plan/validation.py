@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,8 +51,19 @@ def fingerprint(model: BaseModel) -> str:
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file; unreadable or malformed files are an `InputError`."""
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; check the path") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML in which no key of a mapping is given twice: the first of them would be lost without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        names = [self.construct_object(key, deep=True) for key, _ in node.value]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise yaml.constructor.ConstructorError(None, None, f"the key {twice[0]!r} is there twice", node.start_mark)
+        return super().construct_mapping(node, deep)

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from discreet.core.errors import InputError, VerificationFailed
 from discreet.prediction.steps import Step, build_step
 from discreet.publication.canonical import digest, strict_json
-from discreet.publication.files import CERTIFICATE, MODEL, read
+from discreet.publication.files import CERTIFICATE, HASHED, MODEL, read
 from discreet.publication.model_spec import ModelSpec, Named
+from discreet.publication.released import FILE as RELEASED
 from discreet.recipes.models import MODELS
 
 _AT_ONCE = 256
@@ -78,22 +79,23 @@ def load(folder: str | Path, model: nn.Module | None = None) -> Predictor:
         state = read_tensors(content[MODEL])
     except SafetensorError as error:
         raise InputError(f"{folder / 'model.safetensors'} cannot be read: {error}") from None
+    released = read_tensors(content[RELEASED]) if RELEASED in content else {}
     if model is None:
         model = _build(spec, state)
     _check_tensors(model, state)
     model.load_state_dict(state)
-    return Predictor(model.eval(), spec, facts, tuple(build_step(step) for step in spec.preprocessing))
+    return Predictor(model.eval(), spec, facts, tuple(build_step(step, released) for step in spec.preprocessing))
 
 
 def _certified(folder: Path, facts: dict[str, Any]) -> dict[str, bytes]:
     """The content of all files that the certificate names, each with the hash stated there."""
     try:
-        wanted = dict(facts["files"]) | {MODEL: facts["model"]["sha256"]}
+        wanted = {name: facts["files"][name] for name in HASHED} | {MODEL: facts["model"]["sha256"]}
+        if "released" in facts:
+            wanted[RELEASED] = facts["released"]["sha256"]
     except (LookupError, TypeError, ValueError):
         raise InputError(f"{folder} has a certificate without hashes of its files; ask for the folder again") from None
-    if "model.json" not in wanted:
-        raise InputError(f"the certificate of {folder} says nothing of model.json; ask for the folder again")
-    found = {name: read(folder / Path(name).name) for name in sorted(wanted)}
+    found = {name: read(folder / name) for name in sorted(wanted)}
     for name, content in found.items():
         if digest(content) != wanted[name]:
             raise VerificationFailed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from discreet.data import Split
+from discreet.data.tables import Encoder
 from discreet.publication.model_spec import ModelSpec, Named
 from discreet.recipes import Recipe
 
@@ -13,10 +14,23 @@ def spec_of(recipe: Recipe, split: Split) -> ModelSpec:
     if recipe.features:
         parts = [part.model_dump(mode="json") for part in recipe.features]
         steps.append(Named("features", {"parts": parts, "shape": list(rows)}))
+    if recipe.components is not None:
+        steps.append(Named("components"))
     return ModelSpec(
         model=Named(recipe.model.name, recipe.model.model_dump(mode="json", exclude={"name"})),
         inputs=rows,
         preprocessing=tuple(steps),
         data=recipe.data.name,
         outputs="numbers" if split.train[1].is_floating_point() else "classes",
+    )
+
+
+def spec_of_table(recipe: Recipe, encoder: Encoder) -> ModelSpec:
+    """The recipe's model, and how the rows of a table become its inputs."""
+    return ModelSpec(
+        model=Named(recipe.model.name, recipe.model.model_dump(mode="json", exclude={"name"})),
+        inputs=(len(encoder.kinds),),
+        data=recipe.data.name,
+        outputs="classes" if encoder.task == "classes" else "numbers",
+        table=encoder.to_json(),
     )

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-import torch
 from pydantic import ValidationError
 from torch import Tensor
 
 from discreet.core.errors import InputError
 from discreet.features import precompute
 from discreet.publication.model_spec import Named
+from discreet.recipes.components import project
 from discreet.recipes.fixed import Features, build_front_end, named
 
 Step = Callable[[Tensor], Tensor]
@@ -28,25 +28,26 @@ def features(parts: list[Any], shape: list[int]) -> Step:
     return lambda rows: precompute(front_end, rows)
 
 
-def projection(components: list[list[float]], center: list[float] | None = None) -> Step:
-    """Flattened rows, less `center`, onto `components`, shape (kept, columns): principal components, say."""
-    axes = torch.tensor(components, dtype=torch.float64)
-    if axes.dim() != 2 or (center is not None and len(center) != axes.shape[1]):
-        raise ValueError("components must be a matrix, and center as long as one of its rows")
-    middle = torch.zeros(axes.shape[1], dtype=torch.float64)
-    middle = middle if center is None else torch.tensor(center, dtype=torch.float64)
-    return lambda rows: ((rows.flatten(1).double() - middle) @ axes.T).float()
+def components(released: Tensor) -> Step:
+    """Rows on the principal components that the run bought, shape (count, columns)."""
+    return lambda rows: project(rows, released)
 
 
-STEPS: Mapping[str, Callable[..., Step]] = {"features": features, "projection": projection}
+STEPS: Mapping[str, Callable[..., Step]] = {"features": features, "components": components}
+
+RELEASED = ("components",)
+"""Steps whose first argument is the tensor of their name in released.safetensors."""
 
 
-def build_step(step: Named) -> Step:
+def build_step(step: Named, released: Mapping[str, Tensor]) -> Step:
     """The step by its name; one that this version does not know, or arguments that it cannot have, are refused."""
     if step.name not in STEPS:
         raise InputError(f"model.json: unknown step {step.name!r:.80} of preprocessing; known: {', '.join(STEPS)}")
+    if step.name in RELEASED and step.name not in released:
+        raise InputError(f"model.json: the step {step.name} needs a tensor that the run has not released")
+    given = [released[step.name]] if step.name in RELEASED else []
     try:
-        return STEPS[step.name](**step.arguments)
+        return STEPS[step.name](*given, **step.arguments)
     except (TypeError, ValueError, RuntimeError, ValidationError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"model.json: the step {step.name} cannot have these arguments: {reason}") from None

@@ -19,10 +19,10 @@ CERTIFICATE = "certificate.json"
 FORMAT = "discreet-certificate/1"
 SCHEMA = "certificate.schema.json"
 
-HASHED = ("model.json", "report.html", "README.md")
+HASHED = ("model.json", "plan.yaml", "report.html", "README.md", "verify.py")
 """Files whose hashes the certificate states, beside that of the model."""
 
-FILES = (CERTIFICATE, MODEL, "plan.yaml", *HASHED)
+FILES = (CERTIFICATE, MODEL, *HASHED)
 
 
 def read(path: Path) -> bytes:

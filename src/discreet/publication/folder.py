@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 
 import yaml
@@ -39,6 +40,7 @@ def publish(trained: TrainedRun, folder: str | Path, spec: ModelSpec | None = No
     | plan.yaml         | the plan |
     | report.html       | the same for people, one self-contained page |
     | README.md         | model card |
+    | verify.py         | a verifier in one file, for a reviewer who installs nothing |
 
     Before anything is written, every tensor that is not a private parameter is compared with its declared
     initial value. The folder appears complete or not at all; afterwards the key of the noise and the
@@ -59,12 +61,16 @@ def publish(trained: TrainedRun, folder: str | Path, spec: ModelSpec | None = No
         "report.html": report_page(facts, trained.plan).encode(),
         "README.md": model_card(facts).encode(),
     }
-    described = {"model.json": (spec or of_module(trained.model)).to_json().encode(), **pages}
+    described = {
+        "model.json": (spec or of_module(trained.model)).to_json().encode(),
+        "plan.yaml": yaml.safe_dump(facts["plan"], sort_keys=False).encode(),
+        "verify.py": resources.files("discreet.publication.reviewer").joinpath("verify.py").read_bytes(),
+        **pages,
+    }
     facts["files"] = {name: digest(content) for name, content in described.items()}
     files = {
         "model.safetensors": model,
         "certificate.json": (json.dumps(facts, indent=2) + "\n").encode(),
-        "plan.yaml": yaml.safe_dump(facts["plan"], sort_keys=False).encode(),
         **described,
         **({FILE: released} if released else {}),
     }

@@ -15,7 +15,7 @@ from discreet.publication.canonical import strict_json
 
 FORMAT = "discreet-model/1"
 
-_FIELDS = {"format", "data", "inputs", "preprocessing", "model", "module", "outputs"}
+_FIELDS = {"format", "data", "inputs", "preprocessing", "model", "module", "outputs", "table"}
 _OUTPUTS = ("classes", "numbers")
 
 
@@ -37,7 +37,8 @@ class ModelSpec:
 
     `inputs`: the shape of one row before `preprocessing`, None if it is not known. `preprocessing`: steps in order,
     each about one row by itself. `data`: the library's name of the data set, if it is one of those. `outputs`: whether
-    the model scores `classes` or gives `numbers`; None if that is not known.
+    the model scores `classes` or gives `numbers`; None if that is not known. `table`: how the rows of a table become
+    such inputs, if the model was trained on one (`data.tables.Encoder`).
     """
 
     model: Named | None = None
@@ -46,6 +47,7 @@ class ModelSpec:
     preprocessing: tuple[Named, ...] = ()
     data: str | None = None
     outputs: str | None = None
+    table: Mapping[str, Any] | None = None
 
     def to_json(self) -> str:
         """The content of model.json."""
@@ -57,6 +59,7 @@ class ModelSpec:
             "model": None if self.model is None else self.model.as_dict(),
             "module": self.module,
             "outputs": self.outputs,
+            "table": None if self.table is None else dict(self.table),
         }
         return json.dumps(facts, indent=2, allow_nan=False) + "\n"
 
@@ -73,6 +76,8 @@ class ModelSpec:
             raise InputError("model.json: inputs must be a list of sizes, or null")
         if not isinstance(steps, list):
             raise InputError("model.json: preprocessing must be a list of steps")
+        if facts["table"] is not None and not isinstance(facts["table"], dict):
+            raise InputError("model.json: table must be an encoding of tables, or null")
         if facts["outputs"] not in (None, *_OUTPUTS):
             raise InputError(f"model.json: outputs must be one of {', '.join(_OUTPUTS)}, or null")
         return cls(
@@ -82,6 +87,7 @@ class ModelSpec:
             preprocessing=tuple(_named(step, "preprocessing") for step in steps),
             data=_text(facts["data"], "data"),
             outputs=facts["outputs"],
+            table=facts["table"],
         )
 
 

@@ -11,17 +11,17 @@ from typing import Any
 
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.publication.before import queries_of
-from discreet.publication.tensorfile import tensor_digests
+from discreet.publication.tensorfile import tensor_digests, tensor_shapes
 
 FILE = "released.safetensors"
 
 
 def section(content: bytes, plan: dict[str, Any]) -> dict[str, Any]:
     """What the certificate says of the file. Refused where the plan has no query that could have released it."""
-    if not queries_of(plan):
-        raise PrivacyViolation("the run has released tensors for predictions, but its plan has no query before it")
-    digest = hashlib.sha256(content).hexdigest()
-    return {"file": FILE, "sha256": digest, "tensors": sorted(tensor_digests(content))}
+    found = _fault(content, plan)
+    if found is not None:
+        raise PrivacyViolation(found)
+    return {"file": FILE, "sha256": hashlib.sha256(content).hexdigest(), "tensors": sorted(tensor_digests(content))}
 
 
 def check_released(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
@@ -36,6 +36,21 @@ def check_released(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
         raise InputError(f"cannot read {folder / FILE}: {error.strerror}") from None
     if hashlib.sha256(content).hexdigest() != stated["sha256"] or stated["file"] != FILE:
         return False, f"{FILE} has not the certified SHA-256"
-    if sorted(tensor_digests(content)) != stated["tensors"] or not queries_of(facts["plan"]):
-        return False, "the plan has no query that would have released it, or it has other tensors than it says"
-    return True, f"{FILE} has the certified SHA-256, and queries before the first step are charged"
+    if sorted(tensor_digests(content)) != stated["tensors"]:
+        return False, f"{FILE} has other tensors than the certificate says"
+    found = _fault(content, facts["plan"])
+    if found is not None:
+        return False, found
+    return True, f"{FILE} has the certified SHA-256, and the covariance that its components are of is charged"
+
+
+def _fault(content: bytes, plan: dict[str, Any]) -> str | None:
+    """Why this cannot be what a covariance before the first step released, if so: components, no more than columns."""
+    events = queries_of(plan)
+    if not any((event["event"], event.get("query")) == ("gaussian", "covariance") for event in events):
+        return f"{FILE} holds components, but the plan has no covariance before its first step"
+    shapes = tensor_shapes(content)
+    if list(shapes) != ["components"] or len(shapes["components"]) != 2:
+        return f"{FILE} must hold the matrix 'components' and nothing else"
+    count, columns = shapes["components"]
+    return None if count <= columns else f"{FILE} has {count} components of {columns} columns"

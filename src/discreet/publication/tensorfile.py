@@ -22,9 +22,14 @@ def tensor_digests(content: bytes) -> dict[str, str]:
     return _of_each(content, _digest)
 
 
+def tensor_shapes(content: bytes) -> dict[str, tuple[int, ...]]:
+    """The shape of every tensor, by name."""
+    return _of_each(content, lambda entry, _: tuple(int(size) for size in entry["shape"]))
+
+
 def tensor_sizes(content: bytes) -> dict[str, int]:
     """How many numbers every tensor has, by name."""
-    return _of_each(content, lambda entry, _: math.prod(int(size) for size in entry["shape"]))
+    return {name: math.prod(shape) for name, shape in tensor_shapes(content).items()}
 
 
 def _of_each(content: bytes, question: Callable[[dict[str, Any], memoryview], T]) -> dict[str, T]:
@@ -34,7 +39,7 @@ def _of_each(content: bytes, question: Callable[[dict[str, Any], memoryview], T]
         body = memoryview(content)[8 + length :]
         return {name: question(entry, body) for name, entry in header.items() if name != "__metadata__"}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"model.safetensors cannot be read: {error}") from None
+        raise InputError(f"a file of tensors cannot be read: {error}") from None
 
 
 def _digest(entry: dict[str, Any], body: memoryview) -> str:

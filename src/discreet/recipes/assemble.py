@@ -18,6 +18,8 @@ from discreet.recipes.recipe import Recipe
 from discreet.training import EarlyStopping, EngineOptions, Trained, Training
 from discreet.training.components import buy_components, kept_components, placeholder
 
+Public = tuple[Tensor, Tensor] | None
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -30,31 +32,34 @@ class Run:
     on_open: Callable[[], None] | None = None
 
 
-def assemble(
-    recipe: Recipe,
-    split: Split,
-    folder: Path,
-    *,
-    resume: bool = False,
-    ledger: str | None = None,
-    dataset_id: str = "",
-    on_open: Callable[[], None] | None = None,
-) -> Training:
-    """The training of a recipe on its data, with its run in `folder`; nothing is charged yet.
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """What a run needs beside its recipe: private rows and whose they are, a loss, and public rows."""
+
+    data: object
+    criterion: Criterion
+    test: Public = None
+    validation: Public = None
+    units: object = None
+    ids: object = None
+
+
+def assemble(recipe: Recipe, split: Split, run: Run) -> Training:
+    """The training of a recipe on its data; nothing is charged yet.
 
     But for components, which the model needs to be looked at: the run is opened, and they are charged to it. The same
     training is assembled on made-up components before, so that what is wrong with it costs nothing.
     """
-    run = Run(folder, resume, ledger, dataset_id, on_open)
     if recipe.components is None:
-        return _training(recipe, split, recipe.build_model(), run)
-    vectors = kept_components(folder) if resume else _bought(recipe, recipe.components, split, run)
-    return _training(recipe, on_components(split, vectors), recipe.build_model(), replace(run, resume=True))
+        return training_on(recipe, _ready(recipe, split), recipe.build_model(), run)
+    vectors = kept_components(run.folder) if run.resume else _bought(recipe, recipe.components, split, run)
+    ready = _ready(recipe, on_components(split, vectors))
+    return training_on(recipe, ready, recipe.build_model(), replace(run, resume=True))
 
 
 def _bought(recipe: Recipe, components: RecipeComponents, split: Split, run: Run) -> Tensor:
     made_up = placeholder(split.train[0][0].numel(), components.count)
-    _training(recipe, on_components(split, made_up), recipe.build_model(), run)
+    training_on(recipe, _ready(recipe, on_components(split, made_up)), recipe.build_model(), run)
     return buy_components(
         recipe.plan(),
         recipe.build_model(),
@@ -69,18 +74,25 @@ def _bought(recipe: Recipe, components: RecipeComponents, split: Split, run: Run
     )
 
 
-def _training(recipe: Recipe, split: Split, model: nn.Module, run: Run) -> Training:
+def _ready(recipe: Recipe, split: Split) -> Ready:
+    loss = criterion_for(split.train[1].is_floating_point(), split.values)
+    ids = split.ids if recipe.unit is Unit.EXAMPLE else None
+    return Ready(recipe.augmented(split.train), loss, split.test, split.validation, split.units, ids)
+
+
+def training_on(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Training:
+    """The training of a recipe on what is ready for it."""
     optimizer = recipe.build_optimizer(model)
     return Training(
         recipe.plan(),
         model,
-        criterion_for(split.train[1].is_floating_point(), split.values),
+        ready.criterion,
         optimizer,
-        recipe.augmented(split.train),
-        units=split.units,
-        ids=split.ids if recipe.unit is Unit.EXAMPLE else None,
-        public_test=split.test,
-        public_validation=split.validation,
+        ready.data,
+        units=ready.units,
+        ids=ready.ids,
+        public_test=ready.test,
+        public_validation=ready.validation,
         run_dir=run.folder,
         resume=run.resume,
         ledger=run.ledger,

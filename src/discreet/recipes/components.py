@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from discreet.core.adjacency import Query
 from discreet.core.events import Gaussian
 from discreet.data import Split
+from discreet.features import precompute
 from discreet.plan.plan import Positive
 from discreet.plan.sampling import Count
 from discreet.plan.validation import Frozen
@@ -29,10 +31,24 @@ class RecipeComponents(Frozen):
         return Gaussian(self.noise, Query.COVARIANCE)
 
 
+class OnComponents(nn.Module):
+    """Rows (n, ...) on components (count, columns): (n, count), float32, and finite if the rows are."""
+
+    vectors: Tensor
+
+    def __init__(self, vectors: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("vectors", vectors.double())
+
+    def forward(self, rows: Tensor) -> Tensor:
+        most = torch.finfo(torch.float32).max
+        return (rows.flatten(1).double() @ self.vectors.T).clamp(-most, most).float()
+
+
 def project(rows: Tensor, vectors: Tensor) -> Tensor:
-    """Rows (n, ...) on components (count, columns), as they come out of a run: (n, count), in the type of the rows."""
-    projected: Tensor = rows.flatten(1) @ vectors.T.to(rows.dtype)
-    return projected
+    """Rows (n, ...) on components (count, columns), as they come out of a run: (n, count). Each row by itself, to the
+    last bit."""
+    return precompute(OnComponents(vectors), rows)
 
 
 def on_components(split: Split, vectors: Tensor) -> Split:

@@ -30,10 +30,17 @@ def load_recipe(name: str, settings: Sequence[str] = (), overrides: Mapping[str,
         raise InputError(f"unknown recipe {name!r}; known: {', '.join(recipe_names())}, or the path of a .yaml file")
     if not isinstance(data, dict):
         raise InputError(f"recipe {name}: must be a mapping of keys to values")
+    return recipe_of(data, f"recipe {name}", settings, overrides)
+
+
+def recipe_of(
+    data: dict[str, Any], where: str, settings: Sequence[str] = (), overrides: Mapping[str, object] | None = None
+) -> Recipe:
+    """The recipe that `data` says, with settings and overrides as in `load_recipe`; `where` is named in errors."""
     for setting in settings:
         _set(data, setting)
     data.update(overrides or {})
-    return validate(Recipe, data, f"recipe {name}")
+    return validate(Recipe, data, where)
 
 
 def _set(data: dict[str, Any], setting: str) -> None:

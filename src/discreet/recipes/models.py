@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from discreet.features.strokes import Strokes, double_angle
 from discreet.recipes.networks import biases, collaborative_filtering, mean_embedding, mnist_cnn, word_scores
+from discreet.recipes.tabular import tabular
 
 
 class DigitStrokes(nn.Module):
@@ -68,6 +69,7 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "word_scores": word_scores,
     "collaborative_filtering": collaborative_filtering,
     "biases": biases,
+    "tabular": tabular,
 }
 
 

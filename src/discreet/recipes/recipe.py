@@ -17,6 +17,8 @@ from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.core.events import Event
 from discreet.data import AUGMENTATIONS, Augmented, Split
+from discreet.data.splits import cut
+from discreet.data.tables import Schema, ranges_bought
 from discreet.methods import Averaging, ReleasedScales
 from discreet.plan import (
     AdaptivePlan,
@@ -77,6 +79,7 @@ class Recipe(Frozen):
     """
 
     data: Source
+    table: Schema | None = None
     features: tuple[Features, ...] = ()
     components: RecipeComponents | None = None
     model: Named
@@ -165,6 +168,8 @@ class Recipe(Frozen):
         watched = self.watch in {metric.name for metric in self.bought}
         if self.patience is not None and not (self.validation or watched):
             raise ValueError("patience needs validation, the share of the public test rows that it looks at")
+        if self.table is not None and self.components is not None:
+            raise ValueError("components are of arrays, not of tables; leave them out")
         if self.views > 1 and self.augment is None:
             raise ValueError("views needs augment: equal views count once")
         if self.scheduler is not None and self.optimizer.name == "sgld":
@@ -215,6 +220,8 @@ class Recipe(Frozen):
 
     @property
     def _before(self) -> tuple[Event, ...]:
+        if self.table is not None:
+            return tuple(ranges_bought(self.table))
         return () if self.components is None else (self.components.event,)
 
     @property
@@ -267,15 +274,8 @@ class Recipe(Frozen):
         split = self.data.load(path, self.unit)
         if self.features:
             split = with_features(split, build_front_end(self.features, split.train[0].shape[1:]))
-        if not self.validation or split.test is None:
-            return split
-        inputs, targets = split.test
-        taken = round(self.validation * len(targets))
-        if not 0 < taken < len(targets):
-            raise InputError(
-                f"recipe: validation {self.validation:g} of {len(targets)} public rows leaves a part empty"
-            )
-        return replace(split, test=(inputs[taken:], targets[taken:]), validation=(inputs[:taken], targets[:taken]))
+        test, validation = cut(split.test, self.validation)
+        return replace(split, test=test, validation=validation)
 
     def augmented(self, data: object) -> object:
         """The private data with the recipe's augmentation."""

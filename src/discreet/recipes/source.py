@@ -10,11 +10,14 @@ from pydantic import model_validator
 
 from discreet.core.adjacency import Unit
 from discreet.data import DATASETS, Split
+from discreet.data.splits import table
 from discreet.recipes.named import Named, known
+
+_SOURCES = DATASETS | {"table": table}
 
 
 class Source(Named):
-    """A data set by name, with its arguments as further keys."""
+    """A data set by name, with its arguments as further keys; or a table, whose schema is the recipe's."""
 
     @model_validator(mode="before")
     @classmethod
@@ -23,9 +26,9 @@ class Source(Named):
 
     @model_validator(mode="after")
     def _known(self) -> Source:
-        known(self.name, DATASETS)
+        known(self.name, _SOURCES)
         try:
-            inspect.signature(DATASETS[self.name]).bind(None, **(self.model_extra or {}))
+            inspect.signature(_SOURCES[self.name]).bind(None, **(self.model_extra or {}))
         except TypeError as error:
             raise ValueError(f"{self.name} cannot take these arguments: {error}") from None
         return self
@@ -35,5 +38,5 @@ class Source(Named):
 
         A data set that names the user of each row is used either way; arrays of one's own name users on purpose.
         """
-        split = DATASETS[self.name](path, **(self.model_extra or {}))
+        split = _SOURCES[self.name](path, **(self.model_extra or {}))
         return replace(split, units=None) if unit is Unit.EXAMPLE and self.name != "npz" else split

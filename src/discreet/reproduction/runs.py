@@ -18,7 +18,7 @@ from discreet.ledger import Entry
 from discreet.plan import Plan
 from discreet.plan.validation import validate
 from discreet.recipes import Recipe
-from discreet.recipes.assemble import assemble, carry_out
+from discreet.recipes.assemble import Run, assemble, carry_out
 from discreet.reproduction.experiment import Cell, Facts, Setting
 from discreet.reproduction.readings import readings
 
@@ -36,7 +36,7 @@ def take(cell: Cell, setting: Setting) -> dict[str, Any]:
     recipe = recipe_of(cell.facts, cell.seed, cell.name)
     split = _data(recipe, setting)
     with tempfile.TemporaryDirectory(prefix="discreet-reproduce-") as folder:
-        training = assemble(recipe, split, Path(folder) / "run")
+        training = assemble(recipe, split, Run(Path(folder) / "run"))
         try:
             trained = carry_out(recipe, training, progress=setting.progress)
         except Interrupted as stop:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
-from discreet.clipping import Criterion
+from discreet.clipping import Criterion, evaluation_mode
 from discreet.core.arrays import IntArray
 from discreet.data import PrivateData
-from discreet.training.alone import predicted
+from discreet.training.alone import one_by_one
 from discreet.training.counts import is_right
 
 
@@ -27,7 +28,7 @@ def unit_values(
     """What each of these units counts, in [0, bound]: the mean over its rows, each predicted alone.
 
     `accuracy`: 1 where the class is predicted, at a bound of 1. `loss`: clipped to the bound; one that is no number
-    counts as the bound.
+    counts as the bound. A row on which the model or the loss fails counts as the worst there is.
     """
     if data.groups is None:
         yield from _row_values(kind, bound, model, criterion, data, units)
@@ -46,10 +47,20 @@ def _row_values(
     data: PrivateData,
     rows: IntArray,
 ) -> Iterator[float]:
-    for output, target in predicted(model, data, rows):
-        yield float(is_right(output, target)) if kind == "accuracy" else _clipped(criterion(output, target), bound)
+    worst = 0.0 if kind == "accuracy" else bound
+    with evaluation_mode(model):
+        for inputs, target in one_by_one(model, data, rows):
+            try:
+                with torch.no_grad():
+                    output = model(inputs)
+                value = (
+                    float(is_right(output, target)) if kind == "accuracy" else _loss(criterion, output, target, bound)
+                )
+            except Exception:  # all rows went through before the charge; an error now would tell of this one
+                value = worst
+            yield value
 
 
-def _clipped(loss: Tensor, bound: float) -> float:
-    value = float(loss.sum())
+def _loss(criterion: Criterion, output: Tensor, target: Tensor, bound: float) -> float:
+    value = float(criterion(output, target).sum())
     return bound if math.isnan(value) else min(bound, max(0.0, value))

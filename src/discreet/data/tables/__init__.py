@@ -1,0 +1,38 @@
+"""Tables with a schema: read in blocks, encoded row by row, kept in a private file while a run lasts."""
+
+from discreet.data.tables.bought import buy_ranges, columns_bought, provisional, ranges_bought, with_ranges
+from discreet.data.tables.columns import Boolean, Bought, Category, Date, Ignore, Number
+from discreet.data.tables.encoder import Encoded, Encoder
+from discreet.data.tables.metrics import check_groups, metrics_of
+from discreet.data.tables.reading import blocks, is_table
+from discreet.data.tables.schema import CsvFormat, Schema, load_schema
+from discreet.data.tables.table import PrivateTable, PublicTable, named, new_rows, private_table, public_table
+
+__all__ = [
+    "Boolean",
+    "Bought",
+    "Category",
+    "CsvFormat",
+    "Date",
+    "Encoded",
+    "Encoder",
+    "Ignore",
+    "Number",
+    "PrivateTable",
+    "PublicTable",
+    "Schema",
+    "blocks",
+    "buy_ranges",
+    "check_groups",
+    "columns_bought",
+    "is_table",
+    "load_schema",
+    "metrics_of",
+    "named",
+    "new_rows",
+    "private_table",
+    "provisional",
+    "public_table",
+    "ranges_bought",
+    "with_ranges",
+]

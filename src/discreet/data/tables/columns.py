@@ -1,0 +1,215 @@
+"""What a schema says of one column: its type, its range or categories, and what becomes of values that do not fit.
+
+| type     | a value is                       | range or categories                          |
+|----------|----------------------------------|----------------------------------------------|
+| number   | a number                         | `low`, `high`; `scale: log` for long tails   |
+| date     | a day, 2024-12-31                | `low`, `high`, as days                       |
+| category | one of a list of texts           | `categories`; `same` maps other spellings    |
+| boolean  | yes or no, in the usual spellings | none                                        |
+| ignore   | not read                         | none                                         |
+
+Treatments: `missing` (of a missing value), `outside` (of a number out of range), `unseen` (of a category that is not in
+the list).
+
+| treatment | what happens to the value                          |
+|-----------|----------------------------------------------------|
+| flag      | the model sees that it is missing (`missing` only) |
+| clip      | the nearest end of the range (`outside` only)      |
+| other     | a category of its own (`unseen` only)              |
+| missing   | as if it were missing                              |
+| drop      | the row is left out                                |
+| refuse    | an error that names the row                        |
+
+Features default to flag, clip and other; what is predicted defaults to refuse. Each depends on the row alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from discreet.plan.validation import Frozen
+
+Missing = Literal["flag", "drop", "refuse"]
+Outside = Literal["clip", "missing", "drop", "refuse"]
+Unseen = Literal["other", "missing", "drop", "refuse"]
+
+FILL_IN = "FILL_IN"
+"""What a draft writes where public knowledge is needed."""
+
+TRUE, FALSE = ("true", "yes", "y", "t", "1", "1.0"), ("false", "no", "n", "f", "0", "0.0")
+"""Spellings of a boolean, in lower case."""
+
+_FORMULA = ("=", "@", "\t", "\r")
+
+
+def formula_like(text: str) -> bool:
+    """Whether a spreadsheet would take the text for a formula, if it met it in a file of predictions."""
+    if text.startswith(_FORMULA):
+        return True
+    return text[:1] in ("+", "-") and any(mark in text for mark in "(=|!")
+
+
+def _text(value: object) -> object:
+    """A category as text. YAML reads 1 as a number, and yes as a truth value, which would lose its spelling."""
+    if isinstance(value, bool) or value is None:
+        raise ValueError("YAML reads this as a truth value or as nothing; put it in quotes")
+    return str(value) if isinstance(value, int | float | datetime.date) else value
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+
+
+class Bought(Frozen):
+    """A range that is bought: quantiles `share` and 1 - `share` of a noisy histogram `between` two public numbers.
+
+    `noise` is its standard deviation in people, in each of `bins`; the price is that of one Gaussian release.
+    """
+
+    between: tuple[float, float]
+    noise: Annotated[float, Field(gt=0)] = 10.0
+    bins: Annotated[int, Field(ge=2, le=4096)] = 64
+    share: Annotated[float, Field(ge=0, lt=0.5)] = 0.0
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Bought:
+        if not self.between[0] < self.between[1]:
+            raise ValueError("between needs the lower number first")
+        return self
+
+
+class Number(Frozen):
+    """A number, scaled so that `low` is 0 and `high` is 1; with `scale: log`, by the logarithm of 1 + value - low."""
+
+    type: Literal["number"] = "number"
+    low: float | None = None
+    high: float | None = None
+    buy: Bought | None = None
+    scale: Literal["linear", "log"] = "linear"
+    missing: Missing | None = None
+    outside: Outside | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Number:
+        known = self.bounds
+        if self.buy is None and known is None:
+            raise ValueError(
+                "give low and high, from public knowledge, not from the table; or buy them, for example "
+                "buy: {between: [0, 300]}"
+            )
+        if self.buy is not None and known is not None:
+            raise ValueError("give either low and high, or buy")
+        if self.buy is not None and self.outside not in (None, "clip"):
+            raise ValueError(
+                "what is outside of a range that is bought is clipped; leave out outside, or give the range"
+            )
+        if known is not None and not known[0] < known[1]:
+            raise ValueError(f"low must be below high, got {known[0]:g} and {known[1]:g}")
+        return self
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """`low` and `high`; None as long as they are not bought."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    def with_bounds(self, low: float, high: float) -> Number:
+        """The column with the range that was bought. An error or a row less after the purchase would tell of a row, so
+        what is outside is clipped."""
+        return Number.model_validate(self.model_dump(exclude={"buy"}) | {"low": low, "high": high, "outside": "clip"})
+
+
+class Date(Frozen):
+    """A day, scaled as a number of days."""
+
+    type: Literal["date"] = "date"
+    low: datetime.date
+    high: datetime.date
+    missing: Missing | None = None
+    outside: Outside | None = None
+    scale: Literal["linear"] = "linear"
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Date:
+        if not self.low < self.high:
+            raise ValueError(f"low must be before high, got {self.low} and {self.high}")
+        return self
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """`low` and `high` as days since 1970."""
+        start = datetime.date(1970, 1, 1).toordinal()
+        return float(self.low.toordinal() - start), float(self.high.toordinal() - start)
+
+
+class Category(Frozen):
+    """One of the `categories`, in the order in which classes are numbered. `same` maps other spellings to them."""
+
+    type: Literal["category"] = "category"
+    categories: Annotated[tuple[Text, ...], Field(min_length=1)]
+    same: Mapping[str, Text] = {}
+    weights: Mapping[Text, Annotated[float, Field(gt=0)]] = {}
+    missing: Missing | None = None
+    unseen: Unseen | None = None
+
+    @field_validator("categories", mode="before")
+    @classmethod
+    def _known_beforehand(cls, value: Any) -> Any:
+        if isinstance(value, str) and value != "buy":
+            raise ValueError("give a list of texts")
+        if value == "buy":
+            raise ValueError("categories cannot be bought yet; list them from public knowledge, the rest is `other`")
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Category:
+        twice = {name for name in self.categories if self.categories.count(name) > 1}
+        if twice:
+            raise ValueError(f"the category {min(twice)!r} is listed twice")
+        wrong = [name for name in self.categories if formula_like(name)]
+        if wrong:
+            raise ValueError(f"the category {wrong[0]!r} looks like a formula; rename it in the table, or map it")
+        for field, names in (("same", self.same.values()), ("weights", self.weights)):
+            unknown = sorted(set(names) - set(self.categories))
+            if unknown:
+                raise ValueError(f"{field} names {unknown[0]!r}, which is not in categories")
+        both = sorted(set(self.same) & set(self.categories))
+        if both:
+            raise ValueError(f"{both[0]!r} is a category and is mapped by same as well")
+        return self
+
+    @property
+    def codes(self) -> dict[str, int]:
+        """The number of the category, for every spelling."""
+        numbers = {name: number for number, name in enumerate(self.categories)}
+        return numbers | {spelling: numbers[name] for spelling, name in self.same.items()}
+
+
+class Boolean(Frozen):
+    """True or false, yes or no, 1 or 0, in any case; `weights` are those of false and true."""
+
+    type: Literal["boolean"] = "boolean"
+    weights: Mapping[Text, Annotated[float, Field(gt=0)]] = {}
+    missing: Missing | None = None
+    unseen: Unseen | None = None
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """As those of a category."""
+        return "false", "true"
+
+    @property
+    def codes(self) -> dict[str, int]:
+        """The number of the category, for every spelling in lower case."""
+        return dict.fromkeys(FALSE, 0) | dict.fromkeys(TRUE, 1)
+
+
+class Ignore(Frozen):
+    """A column that is not read: free text, names, identifiers."""
+
+    type: Literal["ignore"] = "ignore"
+
+
+Column = Annotated[Number | Date | Category | Boolean | Ignore, Field(discriminator="type")]

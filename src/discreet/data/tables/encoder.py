@@ -1,0 +1,252 @@
+"""`Encoder`: rows of a table as a fixed number of numbers, by the schema alone and each row by itself.
+
+| column   | encoded as                                                                  |
+|----------|-----------------------------------------------------------------------------|
+| number, date | its place between `low` (0) and `high` (1); -1 if it is missing         |
+| category, boolean | (k + 1/2) / K for the k-th of K categories; "other" and "missing" come last, where there are any |
+
+So every encoded value is in [0, 1] or is -1, and a model needs to know no more than `kinds`. Targets:
+
+| target             | task       | encoded as                                              |
+|--------------------|------------|---------------------------------------------------------|
+| category, boolean  | classes    | the number of the class                                 |
+| several booleans   | labels     | 0 or 1 each                                             |
+| number, date       | regression | its place between `low` (-1) and `high` (1)             |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from discreet.core.arrays import Array, BoolArray, IntArray
+from discreet.core.errors import InputError
+from discreet.data.tables.columns import Boolean, Category, Date, Number
+from discreet.data.tables.schema import Schema
+from discreet.data.tables.values import MISSING, UNSEEN, BadValue, Marks, amounts, codes
+from discreet.plan.validation import validate
+
+FORMAT = "discreet-table/1"
+
+Task = Literal["classes", "labels", "regression"]
+
+_NONE = -1.0
+"""What stands for a missing number."""
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Rows as numbers: `inputs` (rows, features), `targets` (rows, targets) or None, float32; and which rows of the
+    block they are: `kept` (rows of the block,), without those that a treatment drops."""
+
+    inputs: Floats
+    targets: Floats | None
+    kept: BoolArray
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """Encodes the rows of any table that fits the `schema`, whose `target` says what is predicted.
+
+    `InputError` where ranges are not bought yet, or a treatment does not fit the target.
+    """
+
+    schema: Schema
+    _marks: Marks = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        csv = self.schema.csv
+        object.__setattr__(self, "_marks", Marks(self.schema.missing, csv.decimal, csv.trim))
+        if not self.schema.features:
+            raise InputError("the schema has no column to predict from; declare the type of at least one")
+        for name in self.schema.target:
+            column = self.schema.columns[name]
+            if getattr(column, "missing", None) == "flag" or getattr(column, "unseen", None) in ("other", "missing"):
+                raise InputError(f"schema: {name} is predicted, so what is missing or unseen there is refuse or drop")
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Encoder:
+        """The encoder that `to_json` describes; `InputError` if it is none."""
+        if facts.get("format") != FORMAT:
+            raise InputError(f"this is no encoding of tables that is known here: {facts.get('format')!r:.60}")
+        return cls(validate(Schema, facts.get("schema"), "schema of the encoding"))
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, as JSON."""
+        return {"format": FORMAT, "schema": self.schema.model_dump(mode="json")}
+
+    @property
+    def kinds(self) -> tuple[int, ...]:
+        """Of every feature: 0 for a number, or how many categories it has, "other" and "missing" included."""
+        return tuple(self._size(name) for name in self.schema.features)
+
+    @property
+    def task(self) -> Task:
+        """What is predicted."""
+        if len(self.schema.target) > 1:
+            return "labels"
+        column = self.schema.columns[self.schema.target[0]]
+        return "regression" if isinstance(column, Number | Date) else "classes"
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, of the labels, or of the one number that is predicted: one for each output."""
+        column = self.schema.columns[self.schema.target[0]]
+        if self.task == "classes":
+            assert isinstance(column, Category | Boolean)
+            return column.categories
+        return self.schema.target
+
+    @property
+    def weights(self) -> tuple[float, ...] | None:
+        """The declared weights of the classes, 1 where none is given; None if none is."""
+        columns = [self.schema.columns[name] for name in self.schema.target]
+        given = [column.weights for column in columns if isinstance(column, Category | Boolean)]
+        if not any(given):
+            return None
+        if self.task == "labels":
+            return tuple(weights.get("true", 1.0) for weights in given)
+        return tuple(given[0].get(name, 1.0) for name in self.classes)
+
+    def encode(self, block: pa.RecordBatch | pa.Table, start: int = 0, *, targets: bool = True) -> Encoded:
+        """The rows of a block, the first of which is row `start` of the table (for messages, which count from 1).
+
+        `InputError` names row and column of a value that is refused. Without `targets` they need not be there.
+        """
+        kept = np.ones(block.num_rows, np.bool_)
+        inputs = np.empty((block.num_rows, len(self.schema.features)), np.float32)
+        for place, name in enumerate(self.schema.features):
+            inputs[:, place] = self._column(name, block, start, kept)
+        found = None
+        if targets:
+            found = np.empty((block.num_rows, len(self.schema.target)), np.float32)
+            for place, name in enumerate(self.schema.target):
+                found[:, place] = self._column(name, block, start, kept)
+        if kept.all():
+            return Encoded(inputs, found, kept)
+        return Encoded(inputs[kept], None if found is None else found[kept], kept)
+
+    def decode(self, outputs: Array) -> Array:
+        """What a model's outputs (rows, outputs) say: probabilities of classes or labels, or amounts in their unit."""
+        outputs = np.asarray(outputs, np.float64)
+        if self.task == "labels":
+            found: Array = np.exp(-np.logaddexp(0.0, -outputs))
+            return found
+        if self.task == "classes":
+            shifted = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+            shares: Array = shifted / shifted.sum(axis=1, keepdims=True)
+            return shares
+        column = self.schema.columns[self.schema.target[0]]
+        assert isinstance(column, Number | Date)
+        low, high = _bounds(self.schema.target[0], column)
+        places = (np.clip(outputs, -1.0, 1.0) + 1) / 2
+        if column.scale == "log":
+            places = np.expm1(places * np.log1p(high - low)) / (high - low)
+        return np.asarray(low + places * (high - low))
+
+    def informative(self, inputs: Floats) -> BoolArray:
+        """Where encoded features (rows, features) say something: neither missing nor "other"."""
+        known = [len(self.categories(name)) / size if size else np.inf for name, size in self._sizes()]
+        found: BoolArray = (inputs >= 0) & (inputs < np.array(known))
+        return found
+
+    def categories(self, name: str) -> tuple[str, ...]:
+        """The declared categories of a column; () of a number."""
+        column = self.schema.columns[name]
+        return column.categories if isinstance(column, Category | Boolean) else ()
+
+    def codes(self, name: str, block: pa.RecordBatch) -> IntArray:
+        """The numbers of the categories of a column, below 0 where there is none."""
+        column = self.schema.columns[name]
+        assert isinstance(column, Category | Boolean)
+        return codes(block.column(name), column, self._marks)
+
+    def _sizes(self) -> list[tuple[str, int]]:
+        return list(zip(self.schema.features, self.kinds, strict=True))
+
+    def _column(self, name: str, block: pa.RecordBatch | pa.Table, start: int, kept: BoolArray) -> Array:
+        column, values = self.schema.columns[name], block.column(name)
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks()
+        predicted = name in self.schema.target
+        try:
+            if isinstance(column, Number | Date):
+                return self._amounts(name, column, amounts(values, column, self._marks), predicted, kept)
+            assert isinstance(column, Category | Boolean)
+            return self._codes(name, column, values, predicted, kept)
+        except BadValue as bad:
+            raise InputError(f"row {start + bad.row + 1}, column {name!r}: {bad}") from None
+
+    def _amounts(self, name: str, column: Number | Date, found: Array, predicted: bool, kept: BoolArray) -> Array:
+        low, high = _bounds(name, column)
+        missing = np.isnan(found)
+        outside = (found < low) | (found > high)
+        rule = column.outside or ("refuse" if predicted else "clip")
+        if rule == "missing":
+            missing |= outside
+        elif rule != "clip":
+            _leave_out(outside & kept, rule, kept, f"is outside of {low:g} to {high:g}")
+        absent = column.missing or ("refuse" if predicted else "flag")
+        if absent != "flag":
+            _leave_out(missing & kept, absent, kept, "the value is missing")
+        clipped = np.clip(found, low, high)
+        places = (clipped - low) / (high - low)
+        if column.scale == "log":
+            places = np.log1p(clipped - low) / np.log1p(high - low)
+        if predicted:
+            return 2 * places - 1
+        places[missing] = _NONE
+        return places
+
+    def _codes(
+        self, name: str, column: Category | Boolean, values: pa.Array, predicted: bool, kept: BoolArray
+    ) -> Array:
+        found = codes(values, column, self._marks)
+        rule = column.unseen or ("refuse" if predicted else "other")
+        unseen = found == UNSEEN
+        if rule == "missing":
+            found[unseen] = MISSING
+        elif rule == "other":
+            found[unseen] = len(column.categories)
+        else:
+            _leave_out(unseen & kept, rule, kept, "the value is none of the declared categories", values)
+        absent = column.missing or ("refuse" if predicted else "flag")
+        missing = found == MISSING
+        if absent == "flag":
+            found[missing] = self._size(name) - 1
+        else:
+            _leave_out(missing & kept, absent, kept, "the value is missing")
+        places = found.astype(np.float64)
+        return places if predicted else (places + 0.5) / self._size(name)
+
+    def _size(self, name: str) -> int:
+        column = self.schema.columns[name]
+        if not isinstance(column, Category | Boolean):
+            return 0
+        extra = (column.unseen or "other") == "other"
+        return len(column.categories) + extra + ((column.missing or "flag") == "flag")
+
+
+def _leave_out(wrong: BoolArray, rule: str, kept: BoolArray, fault: str, values: pa.Array | None = None) -> None:
+    """Drop rows, or refuse the first of them."""
+    if not wrong.any():
+        return
+    if rule == "drop":
+        kept &= ~wrong
+        return
+    row = int(np.argmax(wrong))
+    shown = "" if values is None else f" ({str(values[row].as_py())[:40]!r})"
+    raise BadValue(row, f"{fault}{shown}")
+
+
+def _bounds(name: str, column: Number | Date) -> tuple[float, float]:
+    if column.bounds is None:
+        raise InputError(f"schema: the range of {name} is not bought yet")
+    return column.bounds

@@ -1,0 +1,148 @@
+"""`Schema`: what is declared of a table before it is read. Everything in it is public and is published."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from discreet.core.errors import InputError
+from discreet.data.tables.columns import FILL_IN, Boolean, Category, Column, Ignore, Number, Text, formula_like
+from discreet.plan.validation import Frozen, read_yaml, validate
+
+ROW = "row"
+"""The unit of a table in which every person has one row at most."""
+
+_NOT_LABELS = "several targets are labels that are each true or false; declare {!r} as boolean"
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+class CsvFormat(Frozen):
+    """How a CSV file is written. Lines at its top that start with `comment` are left out, after `skip` lines.
+
+    `trim`: spaces around a value do not count. `newlines`: quoted values may have several lines.
+    """
+
+    delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
+    quote: Annotated[str, Field(min_length=1, max_length=1)] = '"'
+    decimal: Annotated[str, Field(min_length=1, max_length=1)] = "."
+    header: bool = True
+    skip: Annotated[int, Field(ge=0)] = 0
+    comment: str | None = None
+    encoding: str = "utf-8"
+    trim: bool = True
+    newlines: bool = False
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, value: str) -> str:
+        try:
+            return codecs.lookup(value).name
+        except LookupError:
+            raise ValueError("unknown encoding; for example utf-8, latin-1, cp1252, utf-16") from None
+
+
+class Schema(Frozen):
+    """Columns with their ranges and categories, and who is protected.
+
+    - `columns`: by name; where the CSV file has no header (`csv: {header: false}`), in the order of the file. A column
+      of the table that is not named here is refused, or ignored with `others: ignore`.
+    - `csv`: how a CSV file is written. `missing`: texts that stand for a missing value.
+    - `target`: the column to predict, or several that are boolean (labels).
+    - `unit`: "row" if every person has one row at most, or the column that says whose a row is; then a step uses at
+      most `rows_per_unit` rows of a person. `population`: how many units there are, as declared to the public.
+    - `row_id`: a column that names each row, for `--holdout`.
+    - `subgroups`: columns by whose categories metrics on the public test table are shown as well.
+    """
+
+    columns: Annotated[Mapping[str, Column], Field(min_length=1)]
+    csv: CsvFormat = CsvFormat()
+    missing: tuple[Text, ...] = ("",)
+    others: str = Field("refuse", pattern="^(refuse|ignore)$")
+    target: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    unit: str | None = None
+    rows_per_unit: Annotated[int, Field(ge=1)] = 1
+    population: Annotated[float, Field(gt=0)] | None = None
+    row_id: str | None = None
+    subgroups: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Schema:
+        wrong = [name for name in self.columns if formula_like(name)]
+        if wrong:
+            raise ValueError(f"the column {wrong[0]!r} looks like a formula; rename it")
+        for name in self.subgroups:
+            if not isinstance(self.columns.get(name), Category | Boolean):
+                raise ValueError(f"subgroups: {name!r} is not a category or boolean column of the schema")
+        for name in self.target:
+            self.check_target(name)
+        return self
+
+    def check_target(self, name: str) -> None:
+        """Refuse a target that is not declared, or cannot be predicted."""
+        known = [name for name, column in self.columns.items() if not isinstance(column, Ignore)]
+        if name not in self.columns:
+            raise ValueError(f"the target {name!r} is not a column of the schema; it has {_few(known)}")
+        column = self.columns[name]
+        if isinstance(column, Ignore) or name in (self.unit, self.row_id):
+            raise ValueError(f"the target {name!r} is ignored; declare its type")
+        if isinstance(column, Number) and column.buy is not None:
+            raise ValueError(f"the range of the target {name!r} cannot be bought; give low and high")
+        if len(self.target) > 1 and not isinstance(column, Boolean):
+            raise ValueError(_NOT_LABELS.format(name))
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """Columns that are read: all but those that are ignored; unit and row_id as well."""
+        named = [name for name, column in self.columns.items() if not isinstance(column, Ignore)]
+        extra = [name for name in (self.unit_column, self.row_id) if name is not None and name not in named]
+        return (*named, *extra)
+
+    @property
+    def unit_column(self) -> str | None:
+        """The column that says whose a row is, if a person may have several."""
+        return None if self.unit in (None, ROW) else self.unit
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The columns that a model sees, in order."""
+        apart = {*self.target, self.unit_column, self.row_id}
+        names = [name for name, column in self.columns.items() if not isinstance(column, Ignore)]
+        return tuple(name for name in names if name not in apart)
+
+    def changed(self, **changes: Any) -> Schema:
+        """The schema with some of its fields set anew, checked again."""
+        return validate(Schema, self.model_dump(mode="json") | changes, "schema")
+
+
+def load_schema(path: Path, changes: Mapping[str, Any] | None = None) -> Schema:
+    """Read a schema from YAML, some of its fields replaced; `InputError` names the file, the field and the fault."""
+    data = read_yaml(path)
+    if not isinstance(data, dict) or not isinstance(data.get("columns"), dict):
+        raise InputError(
+            f"{path}: a schema has a mapping `columns` of names to types; `discreet schema TABLE` drafts one"
+        )
+    data |= changes or {}
+    left = list(_left(data))
+    if left:
+        raise InputError(f"{path}: fill in {_few(left)}, from public knowledge and not by looking at the table")
+    return validate(Schema, data, str(path))
+
+
+def _left(data: Mapping[str, Any], within: str = "") -> Iterator[str]:
+    """The names of fields that a draft has left open."""
+    for name, value in data.items():
+        if value == FILL_IN:
+            yield f"{within}{name}"
+        elif isinstance(value, dict):
+            yield from _left(value, f"{within}{name}.")
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")

@@ -1,0 +1,119 @@
+"""Encoded rows in a private file on disk, which training gathers from; gone with the process, however that ends."""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from discreet.core.arrays import IntArray
+from discreet.core.errors import InputError
+from discreet.data.tables.encoder import Encoded, Encoder
+
+_RESIDENT = 256 << 20
+"""Bytes of the file that may stay mapped at a time."""
+
+_FAULT = 64 << 10
+"""Bytes that a look at one row maps at most: a page and those around it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mapped:
+    """The file as it is mapped: pages that were looked at are let go of now and then, so that they do not pile up."""
+
+    pages: mmap.mmap
+    size: int
+
+    def looked_at(self, rows: int, since: int) -> int:
+        """How many bytes may be mapped, after `rows` more rows; 0 once they were let go of."""
+        mapped = min(self.size, since + rows * _FAULT)
+        if self.size <= _RESIDENT or mapped <= _RESIDENT or not hasattr(mmap, "MADV_DONTNEED"):
+            return mapped
+        self.pages.madvise(mmap.MADV_DONTNEED)
+        return 0
+
+
+class Store:
+    """A file of mode 0600 in `folder`, without a name where the system can do that, that rows are appended to."""
+
+    def __init__(self, encoder: Encoder, folder: Path) -> None:
+        self.encoder, self._folder, self._rows = encoder, folder, 0
+        try:
+            self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder, prefix=".discreet-")  # noqa: SIM115
+        except OSError as error:
+            raise InputError(f"cannot write a private file to {folder}: {error.strerror}; name another --out") from None
+
+    def append(self, rows: Encoded) -> None:
+        """Write encoded rows; their targets stand beside their inputs."""
+        assert rows.targets is not None
+        try:
+            self._file.write(np.concatenate([rows.inputs, rows.targets], axis=1).tobytes())
+        except OSError as error:
+            raise InputError(
+                f"cannot write the private copy of the table to {self._folder}: {error.strerror}"
+            ) from None
+        self._rows += len(rows.inputs)
+
+    def rows(self) -> StoredRows:
+        """All that was written, as a data set."""
+        self._file.flush()
+        encoder, width = self.encoder, len(self.encoder.kinds) + len(self.encoder.schema.target)
+        if self._rows == 0:
+            raise InputError("the table has no rows; give one with at least one")
+        pages = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_COPY)
+        table = torch.frombuffer(pages, dtype=torch.float32).view(self._rows, width)
+        return StoredRows(table, len(encoder.kinds), encoder.task == "classes", Mapped(pages, len(pages)))
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._file.close()
+
+
+@contextmanager
+def private_store(encoder: Encoder, folder: Path) -> Iterator[Store]:
+    """A store that is gone at the end."""
+    store = Store(encoder, folder)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+class StoredRows(Dataset[tuple[Tensor, Tensor]]):
+    """Pairs of inputs (features,) and targets: a class, int64, or numbers (targets,), float32."""
+
+    def __init__(
+        self, table: Tensor, features: int, classes: bool, mapped: Mapped | None, chosen: IntArray | None = None
+    ) -> None:
+        self._table, self._features, self._classes, self._mapped = table, features, classes, mapped
+        self._chosen, self._since = chosen, 0
+
+    def __len__(self) -> int:
+        return len(self._table) if self._chosen is None else len(self._chosen)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        inputs, targets = self.gather(np.array([index]))
+        return inputs[0], targets[0]
+
+    def gather(self, indices: IntArray) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of many rows, stacked along axis 0."""
+        places = indices if self._chosen is None else self._chosen[indices]
+        found = self._table[torch.from_numpy(places)]
+        if self._mapped is not None:
+            self._since = self._mapped.looked_at(len(places), self._since)
+        inputs, targets = found[:, : self._features], found[:, self._features :]
+        return inputs.contiguous(), targets[:, 0].long() if self._classes else targets.contiguous()
+
+    def taken(self, chosen: IntArray) -> StoredRows:
+        """Some of the rows, by their places among these."""
+        places = chosen if self._chosen is None else self._chosen[chosen]
+        return StoredRows(self._table, self._features, self._classes, self._mapped, places)

@@ -1,0 +1,176 @@
+"""A table as training takes it: encoded once, to a private file; and a public one, which fits into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from discreet.core.arrays import BoolArray, IntArray
+from discreet.core.errors import InputError
+from discreet.data.tables.encoder import Encoded, Encoder
+from discreet.data.tables.reading import blocks
+from discreet.data.tables.store import StoredRows, private_store
+from discreet.data.tables.values import BadValue, Marks, identifiers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrivateTable:
+    """Encoded rows of a private table. `units`: whose each row is; `ids`: what each row is called."""
+
+    rows: StoredRows
+    units: pa.ChunkedArray | None = None
+    ids: pa.ChunkedArray | None = None
+
+    def owners(self, *, by_name: bool) -> object:
+        """One identifier for each row, or None if every row is a person's only one: their names, or just numbers,
+        equal where the names are, which take less memory."""
+        if self.units is None or by_name:
+            return named(self.units)
+        codes = self.units.dictionary_encode().combine_chunks()
+        if isinstance(codes, pa.ChunkedArray):
+            codes = codes.chunk(0)
+        return np.asarray(codes.indices, np.int64)
+
+
+def named(values: pa.ChunkedArray | None) -> object:
+    """Identifiers as whole numbers or texts."""
+    if values is None:
+        return None
+    return values.to_numpy() if pa.types.is_integer(values.type) else values.to_pylist()
+
+
+@contextmanager
+def private_table(path: Path, encoder: Encoder, folder: Path) -> Iterator[PrivateTable]:
+    """Read and encode the table at `path` once, to a private file in `folder` that is gone at the end.
+
+    `InputError` for what cannot be read or is refused; and if a column says nothing, because all of its values are
+    missing or unknown, or if all targets are equal. Such messages go to the holder of the data.
+    """
+    schema, seen = encoder.schema, _Seen(encoder)
+    apart: dict[str, list[pa.Array]] = {name: [] for name in (schema.unit_column, schema.row_id) if name is not None}
+    with private_store(encoder, folder) as store:
+        for rows, block in _encoded(path, encoder, schema.read):
+            store.append(rows)
+            seen.note(rows)
+            for name, parts in apart.items():
+                parts.append(block.column(name).filter(pa.array(rows.kept)))
+        seen.check(path)
+        chunks = {name: pa.chunked_array(parts) for name, parts in apart.items()}
+        units, ids = (None if name is None else chunks[name] for name in (schema.unit_column, schema.row_id))
+        yield PrivateTable(store.rows(), units, ids)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublicTable:
+    """Rows of a table that is declared public. `groups`: which rows belong to each subgroup."""
+
+    inputs: Tensor
+    targets: Tensor
+    groups: dict[str, BoolArray]
+
+
+def public_table(path: Path, encoder: Encoder) -> PublicTable:
+    """A table declared public, encoded in memory. The same errors; its subgroups are those of the schema."""
+    schema = encoder.schema
+    inputs, targets = [], []
+    codes: dict[str, list[IntArray]] = {name: [] for name in schema.subgroups}
+    for rows, block in _encoded(path, encoder, [name for name in schema.read if name not in _apart(encoder)]):
+        assert rows.targets is not None
+        inputs.append(rows.inputs)
+        targets.append(rows.targets)
+        for name, parts in codes.items():
+            parts.append(encoder.codes(name, block)[rows.kept])
+    if not sum(map(len, inputs)):
+        raise InputError(f"{path} has no rows; give a table with at least one")
+    found = torch.from_numpy(np.concatenate(targets))
+    groups = {
+        f"{name}={category}": np.concatenate(codes[name]) == number
+        for name in schema.subgroups
+        for number, category in enumerate(encoder.categories(name))
+    }
+    return PublicTable(
+        torch.from_numpy(np.concatenate(inputs)), found[:, 0].long() if encoder.task == "classes" else found, groups
+    )
+
+
+def new_rows(path: Path, encoder: Encoder) -> Iterator[Encoded]:
+    """The features of a table block by block, for predictions; targets, units and names need not be there."""
+    start = 0
+    for block in blocks(path, encoder.schema, encoder.schema.features):
+        try:
+            yield encoder.encode(block, start, targets=False)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+        start += block.num_rows
+
+
+def _apart(encoder: Encoder) -> set[str | None]:
+    return {encoder.schema.unit_column, encoder.schema.row_id} - {*encoder.schema.subgroups}
+
+
+def _encoded(path: Path, encoder: Encoder, wanted: Sequence[str]) -> Iterator[tuple[Encoded, pa.RecordBatch]]:
+    """The blocks of a table, encoded, beside themselves with identifiers as they are compared."""
+    schema, start = encoder.schema, 0
+    marks = Marks(schema.missing, schema.csv.decimal, schema.csv.trim)
+    for block in blocks(path, schema, wanted):
+        try:
+            rows = encoder.encode(block, start)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+        for name in (schema.unit_column, schema.row_id):
+            if name is None or name not in block.schema.names:
+                continue
+            block = _with(block, name, _identified(path, block.column(name), marks, start, name))
+        yield rows, block
+        start += block.num_rows
+
+
+def _identified(path: Path, values: pa.Array, marks: Marks, start: int, name: str) -> pa.Array:
+    try:
+        return identifiers(values, marks)
+    except BadValue as bad:
+        raise InputError(f"{path}: row {start + bad.row + 1}, column {name!r}: {bad}") from None
+
+
+def _with(block: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
+    return block.set_column(block.schema.get_field_index(name), name, values)
+
+
+class _Seen:
+    """Whether any value of each column says something."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._informative = np.zeros(len(encoder.kinds), np.bool_)
+        self._least: Any = np.inf
+        self._most: Any = -np.inf
+
+    def note(self, rows: Encoded) -> None:
+        """Look at encoded rows."""
+        if rows.targets is None or not len(rows.targets):
+            return
+        self._informative |= self._encoder.informative(rows.inputs).any(axis=0)
+        self._least = np.minimum(self._least, rows.targets.min(axis=0))
+        self._most = np.maximum(self._most, rows.targets.max(axis=0))
+
+    def check(self, path: Path) -> None:
+        """Refuse a column of which no value was known, and targets that are all the same."""
+        if not np.isfinite(self._least).all():
+            raise InputError(f"{path} has no rows to train on; give a table with at least one")
+        for name, known in zip(self._encoder.schema.features, self._informative, strict=True):
+            if not known:
+                raise InputError(
+                    f"{path}: every value of column {name!r} is missing or unknown to the schema; correct its type, "
+                    "categories or spelling, or say type: ignore"
+                )
+        for name, equal in zip(self._encoder.schema.target, self._least == self._most, strict=True):
+            if equal:
+                raise InputError(f"{path}: the target {name!r} is the same in every row, so there is nothing to learn")

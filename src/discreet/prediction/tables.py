@@ -1,0 +1,34 @@
+"""Predictions for the rows of a table, by a model that was trained on one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from discreet.core.arrays import Array
+from discreet.core.errors import InputError
+from discreet.data.tables import Encoder, new_rows
+from discreet.prediction.load import Predictor
+
+
+def predict_table(predictor: Predictor, path: str | Path) -> tuple[Encoder, Array]:
+    """What the model says of each row of a .csv or .parquet file with the features of its schema: (rows, outputs).
+
+    Probabilities of the classes or labels in `Encoder.classes`, or amounts in the unit of the target. A row that a
+    treatment of the schema drops is all NaN. `InputError` if the model was not trained on a table, or a value does not
+    fit.
+    """
+    if predictor.spec.table is None:
+        raise InputError("this model was not trained on a table with a schema; give its rows as an array")
+    encoder = Encoder.from_json(predictor.spec.table)
+    found = []
+    for block in new_rows(Path(path), encoder):
+        values = np.full((len(block.kept), len(encoder.classes)), np.nan)
+        if len(block.inputs):
+            values[block.kept] = encoder.decode(predictor.scores(torch.from_numpy(block.inputs)).numpy())
+        found.append(values)
+    if not found:
+        raise InputError(f"{path} has no rows")
+    return encoder, np.concatenate(found)

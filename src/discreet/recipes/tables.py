@@ -1,0 +1,84 @@
+"""The recipe of a table, from declared facts alone: the schema, the population and the budget.
+
+| what          | chosen by                                                                                           |
+|---------------|-----------------------------------------------------------------------------------------------------|
+| batch, steps  | as `discreet suggest` does                                                                          |
+| model         | a hidden layer where population x epsilon is at least 10,000; with less, noise drowns it: linear    |
+| learning rate | such that the noise of all steps together moves an output by about 1, and 4 at most                 |
+| clip norm     | about the longest gradient that the scale of the features allows: 1, or 2 with a hidden layer. To   |
+|               | clip more would learn a bit faster, and make probabilities wrong                                    |
+| averaging     | of the second half of the steps                                                                     |
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from discreet.core.adjacency import Unit
+from discreet.core.errors import InputError
+from discreet.data.tables import Encoder, Schema, columns_bought, provisional
+from discreet.plan.suggest import suggest
+
+_SIGNAL = 10_000
+_HIDDEN = [64]
+_MOMENTUM = 0.9
+_FASTEST = 4.0
+_DRIFT = 1.0
+_MOST_EPOCHS = 50.0
+
+
+def table_recipe(schema: Schema, epsilon: float | None, delta: float | None) -> dict[str, Any]:
+    """A recipe as data, for `Recipe`. `InputError` for what must be declared and is not."""
+    _check_declared(schema, epsilon)
+    assert schema.population is not None
+    assert epsilon is not None
+    encoder = Encoder(provisional(schema))
+    found = suggest(schema.population, epsilon, delta, most_epochs=_MOST_EPOCHS).plan
+    noise, steps, batch = found.noise[0].multiplier, found.steps, found.expected_batch
+    hidden = _HIDDEN if schema.population * epsilon >= _SIGNAL else []
+    clip_norm = 2.0 if hidden else 1.0
+    drift = clip_norm * noise * math.sqrt(steps) / batch / (1 - _MOMENTUM)  # of an output, at learning rate 1
+    return {
+        "data": "table",
+        "table": schema.model_dump(mode="json"),
+        "model": {
+            "name": "tabular",
+            "kinds": list(encoder.kinds),
+            "outputs": len(encoder.classes),
+            "hidden": hidden,
+        },
+        "optimizer": {"name": "sgd", "lr": float(f"{min(_FASTEST, _DRIFT / drift):.2g}"), "momentum": _MOMENTUM},
+        "population": schema.population,
+        "rate": batch / schema.population,
+        "steps": steps,
+        "clip_norm": clip_norm,
+        "epsilon": epsilon,
+        "delta": found.delta,
+        "averaging": {"start": steps // 2},
+        "unit": (Unit.USER if schema.unit_column else Unit.EXAMPLE).value,
+        "rows_per_unit": schema.rows_per_unit if schema.unit_column else 1,
+    }
+
+
+def _check_declared(schema: Schema, epsilon: float | None) -> None:
+    if epsilon is None:
+        raise InputError("say what may be given away about a person: --epsilon, for example --epsilon 3")
+    if not schema.target:
+        raise InputError("say which column to predict: --target COLUMN, or target in the schema")
+    if schema.unit is None:
+        raise InputError(
+            "say whose the rows are: --unit COLUMN if a person may have several rows, --unit row if every person has "
+            "one at most (or unit in the schema)"
+        )
+    if schema.unit_column and columns_bought(schema):
+        raise InputError(
+            f"schema: the range of {next(iter(columns_bought(schema)))} cannot be bought, because queries protect "
+            "single rows and a person may have several here; give low and high"
+        )
+    if schema.population is None:
+        what = "people" if schema.unit_column else "rows"
+        raise InputError(
+            f"declare how many {what} the table has, as the public may know it: --population N (or population in the "
+            "schema); it is not read off the table, because that number is private"
+        )

@@ -1,0 +1,111 @@
+"""A model for encoded tables: numbers as pieces, categories as embeddings, and fully connected layers.
+
+All it needs to know of a table is `kinds` (`Encoder.kinds`): nothing is normalised by statistics of the data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+_WIDE = 64
+"""Categories of a column that get an input each; a column with more is embedded."""
+
+
+class UnitNorm(nn.Module):
+    """Every row scaled to L2 norm 1, so that gradients of what follows keep to about one length whatever is learned,
+    clipping changes them little, and probabilities stay calibrated."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return F.normalize(rows, dim=1)
+
+
+class Columns(nn.Module):
+    """From encoded rows (n, columns) to features (n, width), without parameters but the embeddings of long columns.
+
+    A number becomes `pieces` hat functions, evenly spaced over its range, so that what follows is piecewise linear in
+    it, and a mark that it is missing. A category becomes an input that is 1; a column of more than 64 categories is
+    embedded in `embedding` dimensions. Every column has a norm of about 1, and a row of `scale`, whatever the data.
+    """
+
+    def __init__(self, kinds: Sequence[int], pieces: int, embedding: int, scale: float) -> None:
+        super().__init__()
+        self._numbers = [place for place, kind in enumerate(kinds) if kind == 0]
+        self._short = [place for place, kind in enumerate(kinds) if 0 < kind <= _WIDE]
+        self._long = [place for place, kind in enumerate(kinds) if kind > _WIDE]
+        short, long = ([kinds[place] for place in places] for places in (self._short, self._long))
+        self._inputs, self._scale = sum(short), scale / math.sqrt(len(kinds))
+        self._constant("_knots", torch.arange(pieces, dtype=torch.float32))
+        for name, sizes in (("short", short), ("long", long)):
+            self._constant(f"_{name}_sizes", torch.tensor(sizes, dtype=torch.float32))
+            self._constant(f"_{name}_starts", torch.tensor([0, *accumulate(sizes)][:-1], dtype=torch.int64))
+        self.embedding = None
+        if long:
+            self.embedding = nn.Embedding(sum(long), embedding)
+            nn.init.normal_(self.embedding.weight, std=1 / math.sqrt(embedding))
+        self.width = len(self._numbers) * (pieces + 1) + self._inputs + len(long) * embedding
+
+    def forward(self, rows: Tensor) -> Tensor:
+        parts = [self._pieces(rows[:, self._numbers]), self._ones(rows[:, self._short])]
+        if self.embedding is not None:
+            codes = _codes(rows[:, self._long], self._long_sizes) + self._long_starts
+            parts.append(self.embedding(codes).flatten(1))
+        return self._scale * torch.cat(parts, dim=1)
+
+    def _pieces(self, numbers: Tensor) -> Tensor:
+        """(n, numbers) -> (n, numbers * (pieces + 1))."""
+        missing = (numbers < 0).to(numbers.dtype).unsqueeze(2)
+        places = numbers.clamp(0, 1).unsqueeze(2) * (len(self._knots) - 1)
+        hats = F.relu(1 - (places - self._knots).abs()) * (1 - missing)
+        return torch.cat([hats, missing], dim=2).flatten(1)
+
+    def _ones(self, categories: Tensor) -> Tensor:
+        """(n, categories) -> (n, inputs)."""
+        codes = _codes(categories, self._short_sizes) + self._short_starts
+        return torch.zeros(len(codes), self._inputs, device=codes.device).scatter(1, codes, 1.0)
+
+    def _constant(self, name: str, value: Tensor) -> None:
+        self.register_buffer(name, value, persistent=False)
+
+    _knots: Tensor
+    _short_sizes: Tensor
+    _short_starts: Tensor
+    _long_sizes: Tensor
+    _long_starts: Tensor
+
+
+def tabular(
+    kinds: list[int],
+    outputs: int,
+    hidden: list[int] | None = None,
+    pieces: int = 12,
+    embedding: int = 8,
+    scale: float = 1.0,
+    seed: int = 0,
+) -> nn.Module:
+    """`Columns` under layers of `hidden` units with ReLU, or straight under the last layer, which starts at zero.
+
+    `scale`: the norm of a row of features. Weights from the declared `seed`.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        columns = Columns(kinds, pieces, embedding, scale)
+        layers: list[nn.Module] = [columns]
+        for width_in, width_out in pairwise([columns.width, *(hidden or [])]):
+            layers += [nn.Linear(width_in, width_out), nn.ReLU()]
+        if hidden:
+            layers.append(UnitNorm())
+        last = nn.Linear((hidden or [columns.width])[-1], outputs)
+    nn.init.zeros_(last.weight)
+    nn.init.zeros_(last.bias)
+    return nn.Sequential(*layers, last)
+
+
+def _codes(places: Tensor, sizes: Tensor) -> Tensor:
+    """Numbers of categories, from where they are encoded."""
+    return torch.minimum((places * sizes).long().clamp(min=0), sizes.long() - 1)

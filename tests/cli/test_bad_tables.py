@@ -1,0 +1,196 @@
+"""Ways to bring a table that cannot be trained on: each one clear line, exit 2, nothing written, nothing charged."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from discreet.cli.app import run
+
+SCHEMA: dict[str, Any] = {
+    "unit": "row",
+    "population": 40,
+    "target": "outcome",
+    "columns": {
+        "age": {"type": "number", "low": 0, "high": 120},
+        "sex": {"type": "category", "categories": ["f", "m"]},
+        "seen": {"type": "date", "low": "2000-01-01", "high": "2030-01-01"},
+        "smoker": {"type": "boolean"},
+        "outcome": {"type": "category", "categories": ["well", "ill"]},
+    },
+}
+HEADER = "age,sex,seen,smoker,outcome"
+ROW = "50,f,2024-01-01,yes,well"
+ROWS = [f"{20 + i},{'fm'[i % 2]},2024-01-{1 + i % 28:02},{i % 2},{('well', 'ill')[i % 2]}" for i in range(40)]
+
+
+def text(*rows: str, header: str = HEADER) -> bytes:
+    return ("\n".join([header, *ROWS, *rows]) + "\n").encode()
+
+
+def row(**values: str) -> str:
+    return ",".join((dict(zip(HEADER.split(","), ROW.split(","), strict=True)) | values).values())
+
+
+def column(name: str, **facts: Any) -> dict[str, Any]:
+    return {"columns": SCHEMA["columns"] | {name: facts}}
+
+
+def without(name: str) -> dict[str, Any]:
+    return {"columns": {key: value for key, value in SCHEMA["columns"].items() if key != name}}
+
+
+def all_of(name: str, value: str) -> bytes:
+    at = HEADER.split(",").index(name)
+    rows = [",".join([*one.split(",")[:at], value, *one.split(",")[at + 1 :]]) for one in ROWS]
+    return ("\n".join([HEADER, *rows]) + "\n").encode()
+
+
+# name: (bytes of the table, changes of the schema, what the line says)
+CSV: dict[str, tuple[bytes, dict[str, Any], str]] = {
+    "another delimiter": (text().replace(b",", b";"), {}, r"parted by ';'"),
+    "a row too long": (text(ROW + ",1"), {}, "line 42 has 6 values instead of 5"),
+    "a row too short": (text("50,f"), {}, "line 42 has 2 values"),
+    "two columns of one name": (text(header="age,age,seen,smoker,outcome"), {}, "two columns 'age'"),
+    "an empty file": (b"", {}, "is empty"),
+    "a header alone": ((HEADER + "\n").encode(), {}, "no rows"),
+    "a column that is not there": (text(header="years,sex,seen,smoker,outcome"), {}, "no column 'age'"),
+    "a column that is not declared": (text(), without("smoker"), "a column 'smoker' that the schema does not name"),
+    "no header": ("\n".join(ROWS).encode(), {}, "no column 'age'"),
+    "text among numbers": (text(row(age="fifty")), {}, "row 41, column 'age': 'fifty' is not a number"),
+    "a number with a comma": (text(row(age='"1,5"')), {}, "'1,5' is not a number"),
+    "an underscore in a number": (text(row(age="1_0")), {}, "'1_0' is not a number"),
+    "NaN": (text(row(age="nan")), {}, "row 41, column 'age': 'nan' is not a finite number"),
+    "infinity": (text(row(age="-inf")), {}, "'-inf' is not a finite number"),
+    "a number beyond all floats": (text(row(age="9" * 400)), {}, "is not a finite number"),
+    "out of range": (text(row(age="130")), column("age", type="number", low=0, high=120, outside="refuse"), "row 41"),
+    "no day": (text(row(seen="31.12.2024")), {}, "row 41, column 'seen': '31.12.2024' is not a day"),
+    "a 30th of February": (text(row(seen="2024-02-30")), {}, "'2024-02-30' is not a day"),
+    "an unknown class": (text(row(outcome="dead")), {}, "row 41, column 'outcome': .*none of the declared.*'dead'"),
+    "no class": (text(row(outcome="")), {}, "row 41, column 'outcome': the value is missing"),
+    "one class": (all_of("outcome", "ill"), {}, "the target 'outcome' is the same in every row"),
+    "a missing value that is refused": (
+        text(row(sex="")),
+        column("sex", type="category", categories=["f", "m"], missing="refuse"),
+        "row 41, column 'sex': the value is missing",
+    ),
+    "a column of nothing": (all_of("age", ""), {}, "every value of column 'age' is missing"),
+    "another spelling throughout": (all_of("sex", "female"), {}, "every value of column 'sex'"),
+    "not UTF-8": (text(row(sex="\xfc")).decode().encode("latin-1"), {}, "not text in UTF-8"),
+    "UTF-16": (text().decode().encode("utf-16"), {}, "UTF-8"),
+    "an open quote": (text(row(outcome='"well')), {}, "a quote is not closed"),
+    "more people than declared": (text(*ROWS * 9), {}, "400 rows, more than"),
+    "formula in the schema": (text(), column("sex", type="category", categories=["=cmd()", "m"]), "like a formula"),
+    "formula as a column": (text(header="=age,sex,seen,smoker,outcome"), {"others": "ignore"}, "no column 'age'"),
+    "the target is not there": (text(), {"target": "death"}, "the target 'death' is not a column of the schema"),
+    "the target is ignored": (text(), column("outcome", type="ignore"), "the target 'outcome' is ignored"),
+    "labels that are no booleans": (text(), {"target": ["smoker", "outcome"]}, "declare 'outcome' as boolean"),
+    "no target": (text(), {"target": []}, "--target COLUMN"),
+    "no population": (text(), {"population": None}, "--population N"),
+    "no unit": (text(), {"unit": None}, "--unit COLUMN"),
+    "a unit that is not there": (text(), {"unit": "patient"}, "no column 'patient'"),
+    "no bounds": (text(), column("age", type="number"), "give low and high, from public knowledge"),
+    "bounds the wrong way round": (text(), column("age", type="number", low=9, high=1), "low must be below high"),
+    "a placeholder": (text(), column("age", type="number", low="FILL_IN", high=9), "fill in columns.age.low"),
+    "an unknown type": (text(), column("age", type="integer"), "columns.age"),
+    "an unknown treatment": (text(), column("age", type="number", low=0, high=9, missing="mean"), "columns.age"),
+    "a category twice": (text(), column("sex", type="category", categories=["f", "f"]), "'f' is listed twice"),
+    "a truth value as a category": (text(), column("sex", type="category", categories=[True, "m"]), "put it in quotes"),
+    "rows left out of a range to buy": (
+        text(),
+        column("age", type="number", buy={"between": [0, 200]}, outside="drop"),
+        "outside of a range that is bought is clipped",
+    ),
+    "a target's range to buy": (
+        text(),
+        {"target": ["age"]} | column("age", type="number", buy={"between": [0, 200]}),
+        "the range of the target 'age' cannot be bought",
+    ),
+    "categories to buy": (text(), column("sex", type="category", categories="buy"), "cannot be bought"),
+    "nothing to predict from": (
+        text(),
+        {"columns": {"outcome": SCHEMA["columns"]["outcome"]}, "others": "ignore"},
+        "no column to predict from",
+    ),
+    "an unknown encoding": (text(), {"csv": {"encoding": "utf-9"}}, "unknown encoding"),
+    "a subgroup that is no category": (text(), {"subgroups": ["age"]}, "subgroups: 'age'"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DISCREET_LEDGER", raising=False)
+
+
+def refused(capsys: pytest.CaptureFixture[str], said: str, *arguments: str) -> None:
+    """`discreet train` with these arguments fails with one line, and leaves the folder as it was."""
+    before = sorted(Path().iterdir())
+    assert run(["train", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert re.search(said, err), err
+    assert sorted(Path().iterdir()) == before
+
+
+def schema_of(changes: dict[str, Any]) -> list[str]:
+    Path("s.yaml").write_text(yaml.safe_dump(copy.deepcopy(SCHEMA) | changes))
+    return ["--schema", "s.yaml", "--epsilon", "3", "--delta", "1e-4", "--out", "model"]
+
+
+@pytest.mark.parametrize("name", CSV)
+def test_csv(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    content, changes, said = CSV[name]
+    Path("t.csv").write_bytes(content)
+    refused(capsys, said, "t.csv", *schema_of(changes))
+
+
+PARQUET: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
+    "NaN": (lambda t: t.set_column(0, "age", pa.array([float("nan")] * 40)), "'nan' is not a finite number"),
+    "numbers as lists": (lambda t: t.set_column(0, "age", pa.array([[1]] * 40)), "the column is of type list"),
+    "days as numbers": (lambda t: t.set_column(2, "seen", pa.array([1] * 40)), "is of type int64, not a day"),
+    "no rows": (lambda t: t.slice(0, 0), "no rows"),
+    "two columns of one name": (lambda t: t.append_column("age", t.column(0)), "two columns 'age'"),
+}
+
+
+@pytest.mark.parametrize("name", PARQUET)
+def test_parquet(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    change, said = PARQUET[name]
+    pq.write_table(change(parquet()), "t.parquet")
+    refused(capsys, said, "t.parquet", *schema_of({}))
+
+
+def parquet() -> pa.Table:
+    columns = list(zip(*(line.split(",") for line in ROWS), strict=True))
+    table = pa.table(dict(zip(HEADER.split(","), map(list, columns), strict=True)))
+    return table.set_column(0, "age", table.column(0).cast(pa.int64()))
+
+
+def test_files(capsys: pytest.CaptureFixture[str]) -> None:
+    options = schema_of({})
+    refused(capsys, "there is no table none.csv", "none.csv", *options)
+    Path("t.parquet").write_bytes(b"PAR1 is not enough")
+    refused(capsys, "cannot read t.parquet", "t.parquet", *options)
+    Path("t.csv").write_bytes(text())
+    refused(capsys, "a table needs a schema", "t.csv", "--epsilon", "3")
+    refused(capsys, "cannot read none.yaml", "t.csv", "--schema", "none.yaml", "--epsilon", "3")
+    refused(capsys, "--epsilon 3", "t.csv", "--schema", "s.yaml")
+    refused(capsys, "the private table itself", "t.csv", *options, "--test", "t.csv")
+    refused(capsys, "go with a table", "digits", "--schema", "s.yaml")
+    Path("s.yaml").write_text("columns: {a: {type: ignore}, a: {type: ignore}}")
+    refused(capsys, "'a' is there twice", "t.csv", "--schema", "s.yaml", "--epsilon", "3")
+    Path("public.csv").write_bytes(text("1,f,2024-01-01,1,well"))
+    options = schema_of({"subgroups": ["sex"], "missing": ["", "m"]})
+    Path("public.csv").write_text("\n".join([HEADER, *ROWS[:9]]))
+    options = schema_of({"subgroups": ["sex"]})
+    refused(capsys, "the subgroup sex=f has 5 rows", "t.csv", *options, "--test", "public.csv")

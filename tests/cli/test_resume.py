@@ -1,0 +1,167 @@
+"""`discreet train --resume`: a run that was stopped goes on, is finished early, or is refused."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from npz_recipes import RECIPE, SHARED, as_is, assert_one_line_on_engine_and_noise, budget, refused, write
+
+from discreet.cli.app import run
+from discreet.ledger import Ledger
+from discreet.plan import Plan
+from discreet.training import training as training_module
+
+
+@contextmanager
+def stopping_after(steps: int) -> Iterator[None]:
+    """Runs of `discreet train` are asked to stop, as by Ctrl-C, once they have taken so many steps."""
+
+    @contextmanager
+    def stop_requests() -> Iterator[Callable[[], int | None]]:
+        taken = itertools.count(1)
+        yield lambda: signal.SIGINT if next(taken) >= steps else None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_module, "stop_requests", stop_requests)
+        yield
+
+
+def interrupted(capsys: pytest.CaptureFixture[str], *options: str) -> None:
+    """A run of 60 steps, charged in blocks of 50, that was stopped after ten of them."""
+    with stopping_after(10):
+        assert run([*write({"steps": 60, "evaluate_every": 5}), "--out", "out", *options]) == 128 + signal.SIGINT
+    out, err = capsys.readouterr()
+    assert out == ""
+    checked, stopped = err.splitlines(keepends=True)
+    assert_one_line_on_engine_and_noise(checked)
+    assert stopped.startswith("discreet: stopped after step 10 of 60; ")
+    assert "--resume out.run --finish" in err
+    assert not Path("out").exists()
+    assert Path("out.run/checkpoint.pt").exists()
+
+
+def charged(ledger: str = "out.run/ledger.sqlite") -> int:
+    opened = Ledger(ledger)
+    try:
+        opened.verify()
+        return sum(entry.steps for entry in opened.entries())
+    finally:
+        opened.close()
+
+
+@pytest.mark.parametrize("folder", ["out.run", "out"])
+def test_resume_goes_on_to_the_end(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    interrupted(capsys)
+    assert run(["train", "--resume", folder, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["steps"] == charged() == 60
+    certificate = json.loads(Path("out/certificate.json").read_text())
+    steps = [evaluation["step"] for evaluation in certificate["public_evaluations"]]
+    assert steps == [5, 10, 55, 60]  # 11 to 50 were charged and are lost
+    assert [one["attempt"] for one in certificate["ledger"]["entries"] if one["kind"] == "attempt"] == [0, 1]
+    assert run(["verify", "out"]) == 0
+
+
+def test_finish_publishes_what_there_is_under_the_whole_guarantee(capsys: pytest.CaptureFixture[str]) -> None:
+    interrupted(capsys)
+    assert charged() == 50
+    assert run(["train", "--resume", "out.run", "--finish", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["steps"] == charged() == 50
+    certificate = json.loads(Path("out/certificate.json").read_text())
+    plan = Plan.model_validate(certificate["plan"])
+    assert facts["epsilon"] == certificate["claim"]["epsilon"] == plan.guarantee().epsilon
+    assert plan.steps == 60
+    assert certificate["charged_steps"] == 50
+    assert [evaluation["step"] for evaluation in certificate["public_evaluations"]] == [5, 10]
+    assert facts["public_test"].keys() == {"loss", "accuracy"}
+    assert run(["verify", "out"]) == 0
+    assert not Path("out.run/key").exists()
+    assert not Path("out.run/checkpoint.pt").exists()
+    capsys.readouterr()
+    for options in ([], ["--finish"]):
+        assert run(["train", "--resume", "out.run", *options]) == 2
+        assert "exists already" in capsys.readouterr().err
+    Path("out").rename("elsewhere")
+    assert run(["train", "--resume", "out.run"]) == 2
+    assert "is published" in capsys.readouterr().err
+
+
+def test_a_run_may_be_stopped_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    interrupted(capsys)
+    with stopping_after(4):
+        assert run(["train", "--resume", "out.run"]) == 130
+    assert "stopped after step 54 of 60" in capsys.readouterr().err
+    assert run(["train", "--resume", "out.run"]) == 0
+    assert charged() == 60
+
+
+def test_resuming_with_a_shared_ledger_is_charged_to_the_budget_once(capsys: pytest.CaptureFixture[str]) -> None:
+    budget(4.0)
+    interrupted(capsys, *SHARED)
+    assert run(["train", "--resume", "out.run"]) == 0
+    assert charged("shared.sqlite") == 60
+    opened = Ledger("shared.sqlite")
+    assert opened.budget("patients")[1].runs == 1
+    opened.close()
+
+
+def no_job() -> None:
+    Path("out.run").mkdir()
+
+
+def job_of(text: str) -> Callable[[], None]:
+    def prepare() -> None:
+        Path("out.run").mkdir()
+        Path("out.run/job.json").write_text(text)
+
+    return prepare
+
+
+WHOLE = {"recipe": RECIPE, "data": "mine.npz", "target": "out"}
+
+
+NONSENSE: dict[str, tuple[Callable[[], None], list[str]]] = {
+    "no folder": (as_is, ["out.run", "not the folder of a run"]),
+    "empty folder": (no_job, ["out.run", "not the folder of a run"]),
+    "not JSON": (job_of("{["), ["out.run", "not the folder of a run"]),
+    "list": (job_of("[]"), ["out.run", "not the folder of a run"]),
+    "no target": (job_of(json.dumps({"recipe": RECIPE, "data": None})), ["out.run", "not the folder of a run"]),
+    "strange recipe": (job_of(json.dumps(WHOLE | {"recipe": RECIPE | {"steps": -1}})), ["job.json", "steps"]),
+    "never started": (job_of(json.dumps(WHOLE)), ["out.run", "no run that can be resumed"]),
+}
+
+
+@pytest.mark.parametrize("case", NONSENSE)
+@pytest.mark.parametrize("options", [[], ["--finish"]], ids=["", "finish"])
+def test_nonsense_cannot_be_resumed(case: str, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    prepare, words = NONSENSE[case]
+    write()
+    prepare()
+    refused(["train", "--resume", "out.run", *options], words, capsys)
+
+
+def test_a_resumed_run_whose_checkpoint_is_garbage_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    interrupted(capsys)
+    Path("out.run/checkpoint.pt").write_bytes(b"garbage")
+    assert run(["train", "--resume", "out.run"]) == 2
+    err = capsys.readouterr().err
+    assert "checkpoint" in err
+    assert err.count("\n") == 1
+    assert charged() == 50
+
+
+def test_a_resumed_run_with_another_recipe_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    interrupted(capsys)
+    job = json.loads(Path("out.run/job.json").read_text())
+    job["recipe"]["steps"] = 61
+    Path("out.run/job.json").write_text(json.dumps(job))
+    assert run(["train", "--resume", "out.run"]) == 2
+    assert "differs" in capsys.readouterr().err
+    assert charged() == 50

@@ -1,0 +1,173 @@
+"""`discreet train TABLE` from a file to a published and verified folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from discreet.cli.app import run
+from discreet.ledger import Ledger
+from discreet.training import training as training_module
+
+SCHEMA: dict[str, Any] = {
+    "unit": "row",
+    "population": 300,
+    "columns": {
+        "patient": {"type": "ignore"},
+        "age": {"type": "number", "low": 0, "high": 100},
+        "ward": {"type": "category", "categories": ["A", "B", "C"], "weights": {"A": 2}},
+        "smoker": {"type": "boolean"},
+        "ill": {"type": "boolean"},
+        "stay": {"type": "number", "low": 0, "high": 20},
+    },
+}
+FEW = ["--set", "steps=4", "--set", "rate=0.2", "--set", "engine=bookkeeping"]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DISCREET_LEDGER", raising=False)
+
+
+def write(rows: int = 300, **changes: Any) -> list[str]:
+    """patients.csv and public.csv, on which old people are ill; the arguments that train on them."""
+    generator = np.random.Generator(np.random.PCG64(1))
+    for name, count in (("patients", rows), ("public", 200)):
+        age = generator.integers(20, 90, count)
+        lines = [f"p{i // 3},{a},{'ABC'[i % 3]},{i % 2},{int(a > 55)},{a / 10:.1f}" for i, a in enumerate(age)]
+        Path(f"{name}.csv").write_text("\n".join(["patient,age,ward,smoker,ill,stay", *lines]) + "\n")
+    Path("s.yaml").write_text(yaml.safe_dump(SCHEMA | changes))
+    return ["train", "patients.csv", "--schema", "s.yaml", "--epsilon", "8", "--delta", "1e-4", "--json"]
+
+
+def trained(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    assert run(arguments) == 0, capsys.readouterr().err
+    facts: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert run(["verify", facts["folder"]]) == 0
+    capsys.readouterr()
+    return facts
+
+
+def test_from_a_table_to_a_verified_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    """It learns: older than 55 or not, in 100 steps, at epsilon 8 (accuracy 0.95 to 1 in 40 runs with fresh noise)."""
+    arguments = write(subgroups=["ward"])
+    steps = ["--set", "steps=100", "--set", "rate=0.2", "--set", "averaging.start=50", "--set", "evaluate_every=100"]
+    facts = trained([*arguments, "--target", "ill", "--test", "public.csv", *steps], capsys)
+    assert facts["folder"] == "patients-private"
+    assert 7.9 < facts["epsilon"] <= 8.0
+    assert facts["public_test"]["accuracy"] > 0.8
+    assert {"auroc", "sensitivity", "specificity", "calibration error", "ward=B: auroc"} <= set(facts["public_test"])
+    assert json.loads(Path("patients-private/certificate.json").read_text())["public_evaluations"][-1]["auroc"] > 0.8
+    right = [
+        line.split(",")[0] == str(row.split(",")[4] == "1").lower()
+        for line, row in zip(predicted(capsys), Path("public.csv").read_text().splitlines()[1:], strict=True)
+    ]
+    assert np.mean(right) == pytest.approx(facts["public_test"]["accuracy"])
+    names = {"patients.csv", "public.csv", "s.yaml", "patients-private", "patients-private.run"}
+    assert {path.name for path in Path().iterdir()} == names
+
+
+def predicted(capsys: pytest.CaptureFixture[str], head: str = "ill,probability") -> list[str]:
+    """What the published folder says of the public rows."""
+    assert run(["predict", "patients-private", "public.csv"]) == 0, capsys.readouterr().err
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == head
+    return lines
+
+
+def test_rows_for_predictions_need_no_target_and_keep_their_places(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = SCHEMA["columns"] | {"age": SCHEMA["columns"]["age"] | {"outside": "drop"}}
+    trained([*write(columns=columns), "--target", "ill", *FEW], capsys)
+    Path("public.csv").write_text("age,ward,smoker,stay\n30,A,1,2\n300,A,1,2\n60,B,0,3\n")
+    lines = predicted(capsys)
+    assert [bool(line.split(",")[0]) for line in lines] == [True, False, True]
+    Path("public.csv").write_text("age,ward\n30,A\n")
+    assert run(["predict", "patients-private", "public.csv"]) == 2
+    assert "smoker" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("target", "metrics"),
+    [
+        ("ward", {"loss", "accuracy", "auroc", "calibration error"}),
+        ("stay", {"loss", "rmse", "mae"}),
+        (
+            "ill,smoker",
+            {"loss"}
+            | {
+                f"{a}: {b}"
+                for a in ("ill", "smoker")
+                for b in ("accuracy", "auroc", "sensitivity", "specificity", "calibration error")
+            },
+        ),
+    ],
+)
+def test_tasks(target: str, metrics: set[str], capsys: pytest.CaptureFixture[str]) -> None:
+    facts = trained([*write(), "--target", target, "--test", "public.csv", *FEW], capsys)
+    assert set(facts["public_test"]) == metrics
+    heads = {"ward": "ward,probability", "stay": "stay", "ill,smoker": "ill,smoker"}
+    assert len(predicted(capsys, heads[target])) == 200
+
+
+def test_people_with_several_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [*write(population=100, rows_per_unit=3), "--unit", "patient", "--target", "ill", *FEW]
+    pq.write_table(pa_csv.read_csv("patients.csv"), "patients.parquet")
+    facts = trained(["train", "patients.parquet", *arguments[2:]], capsys)
+    certificate = json.loads(Path(facts["folder"], "certificate.json").read_text())
+    assert certificate["claim"]["unit"] == "user"
+    assert certificate["plan"]["rows_per_unit"] == 3
+    assert run([*arguments, "--population", "10", "--out", "x"]) == 2
+    assert "100 different identifiers, more than" in capsys.readouterr().err
+
+
+def test_a_range_is_bought_first_and_covered(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = SCHEMA["columns"] | {
+        "age": {"type": "number", "buy": {"between": [-1000, 1000], "noise": 2, "bins": 100}}
+    }
+    arguments = [*write(columns=columns), "--target", "ill", *FEW]
+
+    # A training that fails goes on with the range that was paid for.
+    def fails(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training_module.Training, "take_steps", fails)
+        assert run([name for name in arguments if name != "--json"]) == 130
+    assert "buys the range of age, for epsilon " in capsys.readouterr().err
+    low, high = json.loads(Path("patients-private.run/ranges.json").read_text())["age"]
+    assert (low, high) == (20.0, 100.0)  # bins of 20 years, of which those in use have 40 people at least
+    assert run(["train", "--resume", "patients-private"]) == 0
+    assert json.loads(Path("patients-private.run/ranges.json").read_text()) == {"age": [low, high]}
+    ledger = Ledger("patients-private.run/ledger.sqlite", create=False)
+    assert ledger.charged_steps(json.loads(Path("patients-private.run/run.json").read_text())["run"]) == 5
+    ledger.close()
+    assert run(["verify", "patients-private"]) == 0
+    certificate = json.loads(Path("patients-private/certificate.json").read_text())
+    assert [event["query"] for event in certificate["plan"]["before"]] == ["histogram"]
+
+    capsys.readouterr()
+    assert run([*arguments, "--unit", "patient", "--out", "third"]) == 2
+    assert "the range of age cannot be bought" in capsys.readouterr().err
+
+
+def test_rows_are_held_out_by_their_names(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [*write(row_id="patient"), "--target", "ill", "--holdout", "30%", *FEW]
+    facts = trained(arguments, capsys)
+    assert [one["metric"] for one in facts["bought"]] == ["holdout_size", "holdout_accuracy"]
+
+
+def test_a_table_that_does_not_fit_the_budget_charges_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    shared = ["--ledger", "team.sqlite", "--dataset-id", "patients"]
+    assert run(["ledger", "budget", *shared, "--epsilon", "1", "--delta", "1e-3"]) == 0
+    assert run([*write(), "--target", "ill", *FEW, *shared]) == 3
+    assert not Path("patients-private.run").exists()

@@ -1,0 +1,300 @@
+"""verify.py, the verifier in one file: read in a sitting, alone, and never more lenient than it says."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import json
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+from adaptive_runs import adaptive
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from forging import Change, Facts, Forge, claim, edit, edit_consistently, entry, put, resealed, times, without_entry
+from problems import blobs, certified_run, linear, tiny_plan
+from promises import published_folder
+from safetensors.torch import save
+from scipy.stats import norm
+
+from discreet import publish, verify
+from discreet.plan import Metric
+from discreet.publication import signature
+from discreet.publication.canonical import canonical, digest
+from discreet.publication.reviewer import verify as reviewer
+
+FILE = Path(reviewer.__file__)
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    return published_folder(tmp_path_factory.mktemp("original"))
+
+
+@pytest.fixture
+def folder(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(original, tmp_path / "copy"))
+
+
+def told(folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
+    code = reviewer.main([str(folder), *options])
+    return code, capsys.readouterr().out
+
+
+def test_it_is_short_and_needs_numpy_and_the_standard_library_only() -> None:
+    lines = FILE.read_text().splitlines()
+    assert len(lines) <= 400
+    assert max(map(len, lines)) <= 120
+    names = {
+        name.split(".")[0]
+        for node in ast.walk(ast.parse(FILE.read_text()))
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert names - {"numpy"} <= set(sys.stdlib_module_names)
+
+
+def test_it_runs_alone(original: Path, tmp_path: Path) -> None:
+    """A copy elsewhere, isolated from the installed library, its own folder and the environment."""
+    shutil.copy(FILE, tmp_path / "check.py")
+    done = subprocess.run(
+        [sys.executable, "-I", str(tmp_path / "check.py"), str(original)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("ACCEPTED: epsilon ")
+    assert "It is not signed" in done.stdout
+    assert not done.stderr
+
+
+def test_the_folder_has_a_copy_and_the_page_says_its_hash(original: Path) -> None:
+    assert (original / "verify.py").read_bytes() == FILE.read_bytes()
+    page = (Path(__file__).parents[2] / "docs" / "certificate.md").read_text()
+    assert hashlib.sha256(FILE.read_bytes()).hexdigest() in page
+
+
+def last_block_left_out(facts: Facts) -> None:
+    without_entry("reservation", -1)(facts)
+    facts["charged_steps"] = 6
+
+
+def events_of(field: str, value: object, *path: object) -> Change:
+    return put("events", "of", 0, "of", *path, field, value=value)
+
+
+def swapped(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(save(linear().state_dict()))
+
+
+def adaptive_by_pld(facts: Facts) -> None:
+    facts["plan"]["kind"], facts["claim"]["method"] = "adaptive", "pld"
+
+
+def user_for_row(facts: Facts) -> None:
+    facts["claim"]["unit"] = facts["plan"]["unit"] = "user"
+
+
+FORGERIES: dict[str, tuple[str, Forge]] = {
+    "epsilon lowered": (
+        "was found",
+        edit(
+            claim("epsilon", times(0.98)), put("ledger", "entries", 0, "body", "epsilon", value=times(0.98)), resealed
+        ),
+    ),
+    "epsilon lowered in the claim only": ("another claim", edit(claim("epsilon", times(0.98)))),
+    "epsilon NaN": ("no number", edit(claim("epsilon", math.nan))),
+    "epsilon as text": ("no finite number", edit(claim("epsilon", "1"))),
+    "multiplier raised in the events": ("not those of the plan", edit(events_of("noise_multiplier", 3.0, "of"))),
+    "multiplier raised in the plan": (
+        "another plan",
+        edit_consistently(put("plan", "noise", 0, "multiplier", value=3.0)),
+    ),
+    "rate lowered in both": (
+        "another plan",
+        edit_consistently(events_of("rate", 0.1), put("plan", "sampling", "rate", value=0.1)),
+    ),
+    "event removed": ("not those of the plan", edit(lambda facts: facts["events"]["of"].pop())),
+    "count lowered": ("not those of the plan", edit(put("events", "of", 0, "count", value=3))),
+    "another query": ("not those of the plan", edit(events_of("query", "count", "of"))),
+    "another sampler": ("sampler", edit(put("mechanism", "sampler", value="shuffle"))),
+    "another adjacency": ("differ", edit(claim("adjacency", "zero_out"))),
+    "another unit": ("differ", edit(claim("unit", "user"))),
+    "another unit, told consistently": ("another plan", edit_consistently(user_for_row)),
+    "adaptive run priced by PLD": ("chosen on the way", edit_consistently(adaptive_by_pld)),
+    "an estimate": ("no guarantee", edit(claim("kind", "estimate"))),
+    "an ex-post reading": ("no guarantee", edit(claim("kind", "ex_post"))),
+    "the method of an estimate": ("theorem", edit(claim("method", "moments"))),
+    "swapped model": ("not the certified one", swapped),
+    "edited report": ("report.html was changed", lambda folder: (folder / "report.html").write_text("epsilon 0")),
+    "edited plan.yaml": ("plan.yaml was changed", lambda folder: (folder / "plan.yaml").write_text("{}")),
+    "a file without a hash": ("no hash", edit(lambda facts: facts["files"].pop("report.html"))),
+    "test generator": ("repeated", edit(put("mechanism", "randomness", value="test"))),
+    "test generator in the ledger": (
+        "another engine",
+        edit(entry("attempt", "body", {"engine": "vmap", "noise": "fast", "randomness": "test"}), resealed),
+    ),
+    "ledger edited": ("sealed", edit(entry("reservation", "steps", 2))),
+    "block left out": ("missing", edit(without_entry("reservation", 1), resealed)),
+    "last block left out, digest left": ("sealed", edit(last_block_left_out)),
+    "an unknown field": ("other fields", edit(put("claim", "note", value="trust me"))),
+    "sensitivity": ("clip norm", edit(put("clipping", "sensitivity", value=0.5))),
+    "another format": ("NOT COVERED", edit(put("format", value="discreet-certificate/2"))),
+    "an unknown event": ("NOT COVERED", edit(events_of("event", "laplace"))),
+    "no JSON": ("cannot be followed", lambda folder: (folder / "certificate.json").write_text("{")),
+    "no claim": ("cannot be followed", edit(lambda facts: facts.pop("claim"))),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forgery_is_not_accepted(folder: Path, capsys: pytest.CaptureFixture[str], forgery: str) -> None:
+    message, forge = FORGERIES[forgery]
+    forge(folder)
+    code, said = told(folder, capsys)
+    assert (code, said.startswith("ACCEPTED")) == (1, False)
+    assert message in said
+    if forgery != "no JSON":
+        assert not verify(folder).accepted
+
+
+def test_a_key_that_is_there_twice_is_rejected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (folder / "certificate.json").read_text()
+    (folder / "certificate.json").write_text(text.replace('"epsilon":', '"epsilon": 0.1, "epsilon":', 1))
+    assert told(folder, capsys) == (1, "REJECTED: a key is in the file twice\n")
+
+
+def test_what_it_does_not_cover_it_does_not_accept(
+    original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = certified_run(tmp_path, plan=adaptive(), public_validation=blobs(9, seed=2))
+    publish(trained, tmp_path / "filter")
+    assert verify(tmp_path / "filter").accepted
+    code, said = told(tmp_path / "filter", capsys)
+    assert (code, said) == (1, "NOT COVERED: a run that was chosen on the way, under a filter\n")
+    for name, value in {
+        "odometer": {"odometer": {}, "most": None},
+        "search": {"kind": "random_stopping"},
+        "clipping": {"kind": "per_layer", "norm": 1.0},
+    }.items():
+        folder = Path(shutil.copytree(original, tmp_path / name))
+        facts = json.loads((folder / "certificate.json").read_text())
+        facts["plan"][name] = value
+        facts["plan_fingerprint"] = "sha256:" + digest(canonical(facts["plan"]))
+        facts["ledger"]["entries"][0]["body"]["plan"] = facts["plan_fingerprint"]
+        resealed(facts)
+        (folder / "certificate.json").write_text(json.dumps(facts))
+        code, said = told(folder, capsys)
+        assert (code, said.split(":")[0]) == (1, "NOT COVERED")
+        assert name in said
+
+
+def test_metrics_that_are_shown_were_bought(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = tiny_plan(metrics=[Metric(kind="accuracy", noise=5.0, every=3)])
+    publish(certified_run(tmp_path, plan=plan), tmp_path / "out")
+    assert told(tmp_path / "out", capsys)[0] == 0
+    edit(lambda facts: facts["bought_metrics"].extend(facts["bought_metrics"]))(tmp_path / "out")
+    assert told(tmp_path / "out", capsys) == (1, "REJECTED: a metric is unpaid\n")
+
+
+def test_signatures(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    public = signature.new_key(tmp_path / "key")
+    assert "not signed" in told(folder, capsys, "--key", public)[1]
+    signature.sign(folder, tmp_path / "key")
+    code, said = told(folder, capsys, "--key", public)
+    assert code == 0
+    assert f"signed by {public}." in said
+    assert told(folder, capsys)[0] == 0
+    assert "somebody else" in told(folder, capsys, "--key", "00" * 32)[1]
+    stated = json.loads((folder / "signature.json").read_text())
+    wrong = stated | {"signature": stated["signature"][:-2] + f"{int(stated['signature'][-2:], 16) ^ 1:02x}"}
+    (folder / "signature.json").write_text(json.dumps(wrong))
+    assert "REJECTED" in told(folder, capsys)[1]
+    (folder / "signature.json").write_text(json.dumps(stated))
+    edit(put("software", "torch", value="0"))(folder)
+    assert "another certificate" in told(folder, capsys)[1]
+
+
+def test_ed25519_against_rfc_8032_and_another_implementation() -> None:
+    """RFC 8032, section 7.1, tests 1 and 3; then `cryptography` on random messages, right and wrong."""
+    for public, message, made in (
+        (
+            "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+            "",
+            "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f059"
+            "5bbe24655141438e7a100b",
+        ),
+        (
+            "fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025",
+            "af82",
+            "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc6594a7c15e971"
+            "6ed28dc027beceea1ec40a",
+        ),
+    ):
+        assert reviewer.ed25519(*map(bytes.fromhex, (public, message, made)))
+    key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    for number in range(3):
+        message = bytes([number]) * 40
+        made, public = key.sign(message), key.public_key().public_bytes_raw()
+        assert reviewer.ed25519(public, message, made)
+        assert not reviewer.ed25519(public, message + b".", made)
+        bit = bytes([made[40] ^ 1])
+        assert not reviewer.ed25519(public, message, made[:40] + bit + made[41:])
+        larger = int.from_bytes(made[32:], "little") + 2**252 + 27742317777372353535851937790883648493
+        assert not reviewer.ed25519(public, message, made[:32] + larger.to_bytes(32, "little"))  # malleable otherwise
+
+
+def benchmark() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("reviewer_benchmark", FILE.parents[4] / "benchmarks" / "reviewer.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["reviewer_benchmark"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_it_agrees_with_the_library_on_random_plans() -> None:
+    """A sample of benchmarks/reviewer.py."""
+    compare = benchmark().compare
+    found = [compare(number) for number in range(1000, 1027)]
+    assert [one.wrong for one in found if one.wrong] == []
+    assert len({one.kind for one in found}) == 9
+
+
+@pytest.mark.parametrize(("multiplier", "delta"), [(0.3, 1e-5), (1.0, 1e-9), (30.0, 1e-3)])
+def test_a_gaussian_against_its_closed_form(multiplier: float, delta: float) -> None:
+    """Balle and Wang 2018, theorem 8, by scipy: the epsilon that is found has at most this delta, and hardly less."""
+    one = {"event": "gaussian", "noise_multiplier": multiplier, "query": "clipped_sum"}
+    epsilon, mu = reviewer.epsilon_of(reviewer.multiset(one), delta, "add_remove", 1e-5), 1 / multiplier
+
+    def exact(e: float) -> float:
+        return float(norm.cdf(mu / 2 - e / mu) - np.exp(e) * norm.cdf(-mu / 2 - e / mu))
+
+    assert exact(epsilon) <= delta < exact(epsilon - 2e-5 - 1e-4 * epsilon)
+
+
+def test_no_theorem_no_price() -> None:
+    gaussian = {"event": "gaussian", "noise_multiplier": 1.0, "query": "clipped_sum"}
+    for event, adjacency in (
+        ({"event": "poisson", "rate": 0.1, "of": gaussian}, "replace_one"),
+        ({"event": "epoch", "of": gaussian}, "add_remove"),
+        ({"event": "fixed_size", "population": 10, "batch": 2, "of": gaussian}, "add_remove"),
+        ({"event": "fixed_size", "population": 10, "batch": 20, "of": gaussian}, "replace_one"),
+        ({"event": "poisson", "rate": 0.1, "of": {"event": "poisson", "rate": 0.1, "of": gaussian}}, "add_remove"),
+        ({"event": "poisson", "rate": 1.1, "of": gaussian}, "add_remove"),
+        (gaussian | {"noise_multiplier": -1.0}, "add_remove"),
+        (gaussian, "household"),
+    ):
+        with pytest.raises(reviewer.Stop, match="REJECTED"):
+            reviewer.epsilon_of(reviewer.multiset(event), 1e-5, adjacency, 1e-3)

@@ -1,0 +1,78 @@
+"""State that private data would enter, or that no release would change: caught, or refused before a charge."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from problems import RunningMean, linear, tiny_training
+from sessions import take
+from torch import Tensor, nn
+
+from discreet import PrivacyViolation, UnsupportedModel
+from discreet.clipping import Findings
+
+
+@pytest.fixture
+def untried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if trying the model out beforehand had found nothing."""
+    monkeypatch.setattr("discreet.training.admission.tried", lambda *_: Findings())
+    monkeypatch.setattr("discreet.training.rehearsal.refuse_memory", lambda *_: None)
+
+
+class InitialisedByData(nn.Module):
+    """Sets a parameter from the first training input that it sees."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.scale = linear(), nn.Parameter(torch.ones(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training and bool((self.scale == 1).all()):
+            with torch.no_grad():
+                self.scale.copy_(x.detach().abs().mean(0))
+        return self.head(x * self.scale)
+
+
+def test_a_parameter_that_takes_its_value_from_private_data_is_caught(tmp_path: Path, untried: None) -> None:
+    with pytest.raises(PrivacyViolation, match="inside a step"):
+        tiny_training(tmp_path, model=InitialisedByData(), engine="reference").run()
+
+
+def test_a_buffer_that_changes_is_caught_at_the_step(tmp_path: Path, untried: None) -> None:
+    training = tiny_training(tmp_path, model=RunningMean(), engine="reference")
+    with training.session() as session, pytest.raises(PrivacyViolation, match="'mean'"):
+        take(session)
+    assert session.position == 1
+
+
+def test_a_buffer_that_changes_is_caught_at_the_end(tmp_path: Path, untried: None) -> None:
+    training = tiny_training(tmp_path, model=RunningMean(), engine="reference")
+    with pytest.raises(PrivacyViolation, match="'mean'"):
+        training.run()
+
+
+def test_a_buffer_outside_the_state_dictionary_is_caught_too(tmp_path: Path, untried: None) -> None:
+    training = tiny_training(tmp_path, model=RunningMean(persistent=False), engine="reference")
+    with pytest.raises(PrivacyViolation, match="outside the state dictionary"):
+        training.run()
+
+
+@pytest.mark.parametrize("engine", ["auto", "bookkeeping", "ghost", "vmap", "reference", "exact"])
+def test_state_that_would_change_is_refused_before_anything_is_charged(tmp_path: Path, engine: str) -> None:
+    for model, name in ((RunningMean(), "buffer 'mean'"), (InitialisedByData(), "parameter 'scale'")):
+        with pytest.raises(UnsupportedModel, match=f"{name} changes"):
+            tiny_training(tmp_path, model=model, engine=engine)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_buffer_outside_the_state_dictionary_may_stay(tmp_path: Path) -> None:
+    model = linear()
+    model.register_buffer("phases", torch.ones(2, dtype=torch.complex64), persistent=False)
+    tiny_training(tmp_path, model=model).run()
+
+
+def test_a_shared_weight_is_private_under_all_its_names(tmp_path: Path) -> None:
+    first, second = nn.Linear(4, 4), nn.Linear(4, 4)
+    second.weight = first.weight
+    model = nn.Sequential(first, nn.Tanh(), second)
+    tiny_training(tmp_path, model=model).run()
