@@ -20,15 +20,20 @@ _FILES = {
 _UNSIGNED_BYTE = 8
 
 
-def mnist(path: Path | None) -> Split:
+def mnist(path: Path | None, *, public: int = 0) -> Split:
     """60,000 images to train and 10,000 to test; inputs (n, 1, 28, 28), float32 in [0, 1]; targets int64.
 
     `path` is the folder of the four idx files, or one that has them in a folder `mnist`. Rows have the numbers that
-    they have there.
+    they have there. The last `public` images of the training part are declared public: they validate, and are not
+    trained on.
     """
     folder = folder_of(path, "mnist", "the four idx files of MNIST")
-    train = _part(folder, "train")
-    return Split(train=train, test=_part(folder, "test"), ids=np.arange(len(train[1])))
+    inputs, targets = _part(folder, "train")
+    rows = len(targets) - public
+    if public < 0 or rows < 1:
+        raise InputError(f"mnist: public must be 0 to {len(targets) - 1} of the training images, got {public}")
+    validation = (inputs[rows:], targets[rows:]) if public else None
+    return Split((inputs[:rows], targets[:rows]), _part(folder, "test"), validation, ids=np.arange(rows))
 
 
 def read_idx(path: Path) -> np.ndarray:

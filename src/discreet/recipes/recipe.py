@@ -62,11 +62,11 @@ class Recipe(Frozen):
     torch does.
 
     `validation` is the share of the public test rows that policies and `patience` look at; metrics of the test are on
-    the others. `patience` stops after so many evaluations without a better validation accuracy, and keeps the best;
-    `watch` names another metric for it. `metrics` are bought on private rows; `holdout` (10%) is the share of all rows
-    that is never trained on, for metrics with `rows: holdout`. Their noise may be left out: then they are as exact as
-    they can be without a higher epsilon. `odometer` is read at the end, ex post; `stop_at` ends the run before it would
-    read more.
+    the others. Data may bring rows for it instead: `{name: mnist, public: 5000}`. `patience` stops after so many
+    evaluations without a better validation accuracy, and keeps the best; `watch` names another metric for it. `metrics`
+    are bought on private rows; `holdout` (10%) is the share of all rows that is never trained on, for metrics with
+    `rows: holdout`. Their noise may be left out: then they are as exact as they can be without a higher epsilon.
+    `odometer` is read at the end, ex post; `stop_at` ends the run before it would read more.
 
     `augment` changes inputs at random at every step (`{name: shift, pixels: 2}`), each in as many `views`, whose mean
     gradient is clipped.
@@ -274,6 +274,10 @@ class Recipe(Frozen):
         split = self.data.load(path, self.unit)
         if self.features:
             split = with_features(split, build_front_end(self.features, split.train[0].shape[1:]))
+        if not self.validation:
+            return split
+        if split.validation is not None:
+            raise InputError("recipe: the data brings rows for validation; leave out validation")
         test, validation = cut(split.test, self.validation)
         return replace(split, test=test, validation=validation)
 

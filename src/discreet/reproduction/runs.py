@@ -20,7 +20,7 @@ from discreet.plan.validation import validate
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Run, assemble, carry_out
 from discreet.reproduction.experiment import Cell, Facts, Setting
-from discreet.reproduction.readings import readings
+from discreet.reproduction.readings import Charge, budget, readings
 
 
 def recipe_of(facts: Facts, seed: int | None, where: str) -> Recipe:
@@ -59,10 +59,11 @@ def take(cell: Cell, setting: Setting) -> dict[str, Any]:
     }
     if trained.ended is not None:
         result["ended"] = trained.ended
+    at = [one.step for one in trained.evaluations]
     if "readings" in cell.facts:
-        at = [one.step for one in trained.evaluations]
-        charges = [(event, count, len(_steps(event))) for event, count in _events(trained.entries)]
-        result["readings"] = readings(charges, at, cell.facts["readings"], proved.adjacency)
+        result["readings"] = readings(_charges(trained.entries), at, cell.facts["readings"], proved.adjacency)
+    if "budget" in cell.facts:
+        result["budget"] = budget(_charges(trained.entries), at, proved.delta, proved.adjacency)
     points = cell.facts.get("spending", 0)
     if points and isinstance(trained.plan, Plan):
         result["spending"] = _spending(trained.plan, points)
@@ -84,6 +85,10 @@ def charged(entries: Sequence[Entry]) -> list[list[float]]:
 def _events(entries: Sequence[Entry]) -> list[tuple[Event, int]]:
     """What was charged, in order, with how often in a row."""
     return [pair for entry in entries if entry.kind == "reservation" for pair in flatten(from_json(entry.content))]
+
+
+def _charges(entries: Sequence[Entry]) -> list[Charge]:
+    return [(event, count, len(_steps(event))) for event, count in _events(entries)]
 
 
 def _steps(event: Event) -> list[tuple[float, float, int]]:

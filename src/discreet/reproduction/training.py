@@ -55,9 +55,9 @@ class TrainingPart(Frozen):
     """The kind.
 
     `recipe` is as `discreet train` takes it; a model with a key `seed` gets the seed of the run. `draws`: accuracy over
-    epochs, against epsilon, as bars, and the noise; curves begin at `least`. `spending`: how many points of epsilon
-    over the steps are computed for them. `readings`: the delta at which odometers read the run, had it ended there.
-    `versus` names the run that the others are compared with, seed by seed.
+    epochs, against epsilon, as bars; the noise, the expected batch and the budget of a filter; curves begin at `least`.
+    `spending`: how many points of epsilon over the steps are computed for them. `readings`: the delta at which
+    odometers read the run, had it ended there. `versus` names the run that the others are compared with, seed by seed.
     """
 
     kind: Literal["training"]
@@ -67,7 +67,7 @@ class TrainingPart(Frozen):
     metric: str = "accuracy"
     runs: tuple[Run, ...] = ()
     sweeps: tuple[Sweep, ...] = ()
-    draws: tuple[Literal["epochs", "epsilon", "bars", "noise", "odometer"], ...] = ()
+    draws: tuple[Literal["epochs", "epsilon", "bars", "noise", "batch", "budget", "odometer"], ...] = ()
     least: float | None = None
     spending: int = Field(default=0, ge=0)
     readings: float | None = Field(default=None, gt=0, lt=1)
@@ -102,6 +102,7 @@ class TrainingPart(Frozen):
         facts: dict[str, Any] = {"kind": self.kind, "recipe": over(self.recipe, changes)}
         facts |= {"spending": self.spending} if self.spending else {}
         facts |= {} if self.readings is None else {"readings": self.readings}
+        facts |= {"budget": True} if "budget" in self.draws else {}
         facts |= {"metric": self.metric} if self.metric != "accuracy" else {}
         return dict(json.loads(json.dumps(facts)))
 

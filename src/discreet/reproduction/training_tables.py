@@ -108,6 +108,12 @@ def draw(part: TrainingPart, what: str, results: Results) -> Panel:
         case "noise":
             lines = [_noise(run.name, found[0][1]) for run, found in named if found]
             return Panel("Noise of one run", "epoch", "noise multiplier", lines, bottom=0.0)
+        case "batch":
+            lines = [_batch(run.name, found[0][1], part.facts(run.set)) for run, found in named if found]
+            return Panel("Batches of one run", "epoch", "expected batch", lines, bottom=0.0)
+        case "budget":
+            lines = [_budget(run.name, found) for run, found in named if found]
+            return Panel("What a Rényi filter counts", "epoch", "epsilon", lines, bottom=0.0)
         case "odometer":
             lines = [line for run, found in named if found for line in _readings(run.name, found)]
             return Panel("If the run stops here (ex post)", "epoch", "bound on the privacy loss", lines, bottom=0.0)
@@ -217,22 +223,37 @@ def _band(name: str, curves: Sequence[tuple[Sequence[float], Sequence[float]]]) 
 
 
 def _noise(name: str, result: Mapping[str, Any]) -> Line:
+    return _stretches(name, [(steps * rate, multiplier) for steps, multiplier, rate in result["noise"]])
+
+
+def _batch(name: str, result: Mapping[str, Any], facts: Facts) -> Line:
+    population = float(facts["recipe"]["population"])
+    return _stretches(name, [(steps * rate, population * rate) for steps, _, rate in result["noise"]])
+
+
+def _stretches(name: str, values: Sequence[tuple[float, float]]) -> Line:
+    """(epochs, value), one after the other."""
     x, y, at = [], [], 0.0
-    for steps, multiplier, rate in result["noise"]:
-        x += [at, at := at + steps * rate]
-        y += [multiplier, multiplier]
+    for epochs, value in values:
+        x += [at, at := at + epochs]
+        y += [value, value]
     return Line(name, x, y, steps=True)
+
+
+def _budget(name: str, found: Sequence[tuple[int | None, Mapping[str, Any]]]) -> Line:
+    return _band(name, [_over_epochs(result, result["budget"]) for _, result in found])
+
+
+def _over_epochs(result: Mapping[str, Any], values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Values of the first evaluations, with the epochs at which they were."""
+    return _epochs(result, [step for step, _ in result["curve"]])[: len(values)], list(values)
 
 
 def _readings(name: str, found: Sequence[tuple[int | None, Mapping[str, Any]]]) -> list[Line]:
     """A line for each odometer."""
     lines = []
     for reader, (_, label) in READERS.items():
-        curves = []
-        for _, result in found:
-            read = result["readings"][reader]
-            curves.append((_epochs(result, [step for step, _ in result["curve"]])[: len(read)], read))
-        line = _band(f"{name}: {label}", curves)
+        line = _band(f"{name}: {label}", [_over_epochs(result, result["readings"][reader]) for _, result in found])
         lines.append(replace(line, style="dashed" if reader == "doubling" else "solid"))
     return lines
 
