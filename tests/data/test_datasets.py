@@ -201,9 +201,10 @@ def test_ratings_are_split_by_a_hash_of_user_and_film(version: str, tmp_path: Pa
     assert len(split.test[1]) == len(RATED) - len(kept)
 
 
-def test_public_images_are_not_trained_on(tmp_path: Path) -> None:
-    path = made("mnist", tmp_path)
-    whole, cut = DATASETS["mnist"](path), DATASETS["mnist"](path, public=1)
+@pytest.mark.parametrize("name", ["mnist", "cifar10"])
+def test_public_images_are_not_trained_on(name: str, tmp_path: Path) -> None:
+    path = made(name, tmp_path)
+    whole, cut = DATASETS[name](path), DATASETS[name](path, public=1)
     assert whole.validation is None
     assert cut.validation is not None
     assert cut.ids is not None
@@ -261,7 +262,7 @@ def test_a_bad_file_is_one_clear_error(name: str, file: str, content: str, said:
         ("adult", {"crosses": [["native_country", "occupation", "education", "age", "race"]]}),
         ("a9a", {"split": -1}),
         ("mnist", {"public": -1}),
-        ("mnist", {"public": 60_000}),
+        ("cifar10", {"public": 50_000}),
         ("imdb", {"form": "poem"}),
         ("imdb", {"take": "nouns"}),
         ("imdb", {"buckets": 0}),

@@ -129,8 +129,10 @@ def test_mistakes_are_named() -> None:
 def test_a_model_may_begin_with_it(name: str, engine: str) -> None:
     """Not precomputed: every engine clips what stands behind it."""
     options = {"scattering": {"angles": 2, "groups": 3}, "random_convolutions": {"filters": 4, "groups": 2}}
-    front_end = FRONT_ENDS[name]((1, 12, 12), **options.get(name, {}))
-    inputs = torch.rand(4, 1, 12, 12, generator=torch.Generator().manual_seed(0))
+    options |= {"vgg16": {"width": 4}, "alexnet": {"width": 4}}
+    shape = {"vgg16": (3, 32, 32), "alexnet": (3, 12, 12)}.get(name, (1, 12, 12))
+    front_end = FRONT_ENDS[name](shape, **options.get(name, {}))
+    inputs = torch.rand(4, *shape, generator=torch.Generator().manual_seed(0))
     torch.manual_seed(0)
     model = nn.Sequential(front_end, nn.Linear(front_end(inputs).shape[1], 3))
     assert {key for key, _ in model.named_parameters()} == {"1.weight", "1.bias"}

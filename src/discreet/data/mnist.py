@@ -11,7 +11,7 @@ from torch import Tensor
 
 from discreet.core.errors import InputError
 from discreet.data.files import find, folder_of, read
-from discreet.data.splits import Split
+from discreet.data.splits import Split, last_public
 
 _FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
@@ -28,12 +28,8 @@ def mnist(path: Path | None, *, public: int = 0) -> Split:
     trained on.
     """
     folder = folder_of(path, "mnist", "the four idx files of MNIST")
-    inputs, targets = _part(folder, "train")
-    rows = len(targets) - public
-    if public < 0 or rows < 1:
-        raise InputError(f"mnist: public must be 0 to {len(targets) - 1} of the training images, got {public}")
-    validation = (inputs[rows:], targets[rows:]) if public else None
-    return Split((inputs[:rows], targets[:rows]), _part(folder, "test"), validation, ids=np.arange(rows))
+    train, validation = last_public("mnist", _part(folder, "train"), public)
+    return Split(train, _part(folder, "test"), validation, ids=np.arange(len(train[1])))
 
 
 def read_idx(path: Path) -> np.ndarray:

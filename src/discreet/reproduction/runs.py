@@ -36,7 +36,7 @@ def take(cell: Cell, setting: Setting) -> dict[str, Any]:
     recipe = recipe_of(cell.facts, cell.seed, cell.name)
     split = _data(recipe, setting)
     with tempfile.TemporaryDirectory(prefix="discreet-reproduce-") as folder:
-        training = assemble(recipe, split, Run(Path(folder) / "run"))
+        training = assemble(recipe, split, Run(Path(folder) / "run", device=setting.device))
         try:
             trained = carry_out(recipe, training, progress=setting.progress)
         except Interrupted as stop:

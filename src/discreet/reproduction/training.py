@@ -12,6 +12,7 @@ from discreet.plan.validation import Frozen
 from discreet.reproduction import training_tables as shown
 from discreet.reproduction.experiment import Cell, Facts, Results, Setting, over
 from discreet.reproduction.pictures import Panel
+from discreet.reproduction.reaching import reach_table
 from discreet.reproduction.tables import Table
 
 
@@ -51,13 +52,21 @@ class Compared(Frozen):
     worse: str
 
 
+class Level(Frozen):
+    """An accuracy to be reached, and the epsilon that is printed for it, run by run."""
+
+    accuracy: float = Field(gt=0, le=1)
+    printed: dict[str, float] = Field(default_factory=dict)
+
+
 class TrainingPart(Frozen):
     """The kind.
 
     `recipe` is as `discreet train` takes it; a model with a key `seed` gets the seed of the run. `draws`: accuracy over
     epochs, against epsilon, as bars; the noise, the expected batch and the budget of a filter; curves begin at `least`.
     `spending`: how many points of epsilon over the steps are computed for them. `readings`: the delta at which
-    odometers read the run, had it ended there. `versus` names the run that the others are compared with, seed by seed.
+    odometers read the run, had it ended there. `reach`: accuracies, for which the price of a plan that is just long
+    enough is shown. `versus` names the run that the others are compared with, seed by seed.
     """
 
     kind: Literal["training"]
@@ -73,6 +82,7 @@ class TrainingPart(Frozen):
     readings: float | None = Field(default=None, gt=0, lt=1)
     versus: str | None = None
     claims: tuple[Compared, ...] = ()
+    reach: tuple[Level, ...] = ()
 
     @model_validator(mode="after")
     def _named(self) -> TrainingPart:
@@ -80,8 +90,11 @@ class TrainingPart(Frozen):
         if len(set(names)) < len(names):
             raise ValueError("runs need different names")
         wanted = {one for claim in self.claims for one in (claim.better, claim.worse)} | ({self.versus} - {None})
+        wanted |= {name for level in self.reach for name in level.printed}
         if wanted - set(names):
             raise ValueError(f"there is no run {sorted(map(str, wanted - set(names)))[0]!r}; runs: {', '.join(names)}")
+        if self.reach and not self.spending:
+            raise ValueError("reach needs spending, the points at which epsilon is known")
         if not (self.runs or self.sweeps):
             raise ValueError("give runs or sweeps")
         return self
@@ -116,6 +129,7 @@ class TrainingPart(Frozen):
         """Mean and spread of the accuracy beside what is printed, with what is certified; and what the paper says."""
         found = [shown.runs_table(self, results)] if self.runs else []
         found += [shown.sweep_table(self, sweep, results) for sweep in self.sweeps]
+        found += [reach_table(self, results)] if self.reach else []
         return found + ([shown.claims_table(self, results)] if self.claims else [])
 
     def panels(self, results: Results) -> Sequence[Panel]:
