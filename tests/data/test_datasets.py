@@ -201,6 +201,19 @@ def test_ratings_are_split_by_a_hash_of_user_and_film(version: str, tmp_path: Pa
     assert len(split.test[1]) == len(RATED) - len(kept)
 
 
+@pytest.mark.parametrize("name", ["mnist", "cifar10"])
+def test_public_images_are_not_trained_on(name: str, tmp_path: Path) -> None:
+    path = made(name, tmp_path)
+    whole, cut = DATASETS[name](path), DATASETS[name](path, public=1)
+    assert whole.validation is None
+    assert cut.validation is not None
+    assert cut.ids is not None
+    assert torch.equal(torch.cat([cut.train[0], cut.validation[0]]), whole.train[0])
+    assert torch.equal(torch.cat([cut.train[1], cut.validation[1]]), whole.train[1])
+    assert len(cut.validation[1]) == 1
+    assert len(cut.ids) == len(cut.train[1])
+
+
 BAD = {
     "cancer": [
         ("breast-cancer-wisconsin.data", f"{CELLS}\n{CELLS[:-1]}3\n", "line 2"),
@@ -248,6 +261,8 @@ def test_a_bad_file_is_one_clear_error(name: str, file: str, content: str, said:
         ("adult", {"columns": []}),
         ("adult", {"crosses": [["native_country", "occupation", "education", "age", "race"]]}),
         ("a9a", {"split": -1}),
+        ("mnist", {"public": -1}),
+        ("cifar10", {"public": 50_000}),
         ("imdb", {"form": "poem"}),
         ("imdb", {"take": "nouns"}),
         ("imdb", {"buckets": 0}),

@@ -11,7 +11,7 @@ from layers import difference
 from torch import nn
 
 from discreet import InputError
-from discreet.features import FRONT_ENDS, Beside, RowNorm, Strokes
+from discreet.features import FRONT_ENDS, Beside, Edges, RowNorm, Strokes
 
 Array = np.ndarray
 
@@ -71,6 +71,46 @@ def test_a_row_of_zeros_stays_zero() -> None:
     assert bool((Beside([RowNorm()], [1.0])(torch.zeros(2, 3)) == 0).all())
 
 
+def test_edges_are_the_direct_ones() -> None:
+    x = torch.rand(2, 3, 12, 14, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    found = Edges()(x)
+    assert found.shape == (2, 400 + 16 * 3)
+    for row in range(2):
+        image = x[row].numpy()
+        grey = image.mean(0)
+        parts = [places(strengths(grey), 5), places(strengths(pooled(grey[None], 2, 2)[0]), 5), places(image - 0.5, 4)]
+        joined = np.concatenate([part / np.linalg.norm(part) for part in parts])
+        np.testing.assert_allclose(found[row].numpy(), joined, rtol=0, atol=1e-6)
+
+
+def strengths(grey: Array) -> Array:
+    """(h, w) -> (8, h, w): how far brightness rises in eight directions, over the root of their mean square."""
+    h, w = grey.shape
+    found = np.zeros((8, h, w))
+    for i, j in np.ndindex(h, w):
+        rise = np.array([at(grey, i, j + 1) - at(grey, i, j - 1), at(grey, i + 1, j) - at(grey, i - 1, j)])
+        along = [rise @ [math.cos(k * math.pi / 4), math.sin(k * math.pi / 4)] for k in range(8)]
+        positive = np.maximum(along, 0)
+        found[:, i, j] = positive / math.sqrt((positive**2).mean() + 1e-3)
+    return found
+
+
+def at(grey: Array, i: int, j: int) -> float:
+    """A pixel, or the nearest one of the border."""
+    return float(grey[min(max(i, 0), grey.shape[0] - 1), min(max(j, 0), grey.shape[1] - 1)])
+
+
+def places(x: Array, n: int) -> Array:
+    """Means on n x n places, each from floor to ceiling of its share."""
+    _, h, w = x.shape
+    cells = [
+        x[:, i * h // n : -(-(i + 1) * h // n), j * w // n : -(-(j + 1) * w // n)].mean((1, 2))
+        for i in range(n)
+        for j in range(n)
+    ]
+    return np.array(cells).T.ravel()
+
+
 def test_mistakes_are_named() -> None:
     with pytest.raises(InputError, match="1 front ends need as many shares, got 2"):
         Beside([RowNorm()], [1.0, 2.0])
@@ -80,6 +120,8 @@ def test_mistakes_are_named() -> None:
         RowNorm(-1.0)
     with pytest.raises(InputError, match="at least 6 pixels"):
         Strokes()(torch.zeros(1, 3, 28, 28))
+    with pytest.raises(InputError, match="of 10 pixels a side or more"):
+        Edges()(torch.zeros(1, 3, 28, 9))
 
 
 @pytest.mark.parametrize("engine", ["bookkeeping", "vmap", "exact"])
@@ -87,8 +129,10 @@ def test_mistakes_are_named() -> None:
 def test_a_model_may_begin_with_it(name: str, engine: str) -> None:
     """Not precomputed: every engine clips what stands behind it."""
     options = {"scattering": {"angles": 2, "groups": 3}, "random_convolutions": {"filters": 4, "groups": 2}}
-    front_end = FRONT_ENDS[name]((1, 12, 12), **options.get(name, {}))
-    inputs = torch.rand(4, 1, 12, 12, generator=torch.Generator().manual_seed(0))
+    options |= {"vgg16": {"width": 4}, "alexnet": {"width": 4}}
+    shape = {"vgg16": (3, 32, 32), "alexnet": (3, 12, 12)}.get(name, (1, 12, 12))
+    front_end = FRONT_ENDS[name](shape, **options.get(name, {}))
+    inputs = torch.rand(4, *shape, generator=torch.Generator().manual_seed(0))
     torch.manual_seed(0)
     model = nn.Sequential(front_end, nn.Linear(front_end(inputs).shape[1], 3))
     assert {key for key, _ in model.named_parameters()} == {"1.weight", "1.bias"}

@@ -17,30 +17,35 @@ SMALL = {
     "scattering": {"angles": 2, "groups": 3},
     "hog": {"bins": 4},
     "random_convolutions": {"filters": 4, "groups": 2},
+    "vgg16": {"width": 4},
+    "alexnet": {"width": 4},
 }
+SHAPES = {"vgg16": (3, 32, 32), "alexnet": (3, 12, 12)}
 
 
-def rows(count: int, seed: int = 0) -> Tensor:
-    return torch.rand(count, *SHAPE, generator=torch.Generator().manual_seed(seed))
+def rows(count: int, seed: int = 0, shape: tuple[int, ...] = SHAPE) -> Tensor:
+    return torch.rand(count, *shape, generator=torch.Generator().manual_seed(seed))
 
 
 @pytest.mark.parametrize("name", FRONT_ENDS)
 def test_a_rows_features_are_its_own_bit_for_bit(name: str) -> None:
     """Alone, in another order, beside other rows, and beside rows that are not finite."""
-    front_end, inputs = FRONT_ENDS[name](SHAPE, **SMALL.get(name, {})), rows(11)
+    shape = SHAPES.get(name, SHAPE)
+    front_end, inputs = FRONT_ENDS[name](shape, **SMALL.get(name, {})), rows(11, shape=shape)
     features = precompute(front_end, inputs, at_once=4)
     assert features.shape[0] == 11
     for i in range(11):
         assert torch.equal(precompute(front_end, inputs[i : i + 1], at_once=4)[0], features[i])
     assert torch.equal(precompute(front_end, inputs.flip(0), at_once=4).flip(0), features)
-    others = torch.cat([inputs[:5], rows(9, seed=1)])
+    others = torch.cat([inputs[:5], rows(9, seed=1, shape=shape)])
     others[6] = torch.nan
     assert torch.equal(precompute(front_end, others, at_once=4)[:5], features[:5])
 
 
 @pytest.mark.parametrize("name", FRONT_ENDS)
 def test_rows_of_features_have_one_size_and_are_those_of_the_front_end(name: str) -> None:
-    front_end, inputs = FRONT_ENDS[name](SHAPE, **SMALL.get(name, {})), rows(5)
+    shape = SHAPES.get(name, SHAPE)
+    front_end, inputs = FRONT_ENDS[name](shape, **SMALL.get(name, {})), rows(5, shape=shape)
     features = precompute(front_end, inputs)
     torch.testing.assert_close(features.norm(dim=1), torch.full((5,), 10.0))
     torch.testing.assert_close(features, front_end(inputs))
@@ -143,6 +148,8 @@ def test_other_mistakes_are_named() -> None:
         ("scattering", (1, 28, 28), {"groups": 7}, "81 channels.*7 groups"),
         ("hog", (784,), {}, "channels, height, width"),
         ("random_convolutions", (1, 28, 28), {"groups": 3}, "128 channels.*3 groups"),
+        ("vgg16", (3, 31, 32), {}, "at least 32 pixels a side"),
+        ("alexnet", (1, 28, 28), {}, r"images \(3, height, width\)"),
     ],
 )
 def test_bad_front_ends_are_refused(name: str, shape: tuple[int, ...], options: dict[str, int], words: str) -> None:

@@ -29,6 +29,7 @@ def reproduce(
     seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Runs of each cell [as the file says].")] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder of the results (JSON).")] = Path("reproduced"),
     pages: Annotated[Path | None, typer.Option("--pages", help="Folder of pages and pictures [that of --out].")] = None,
+    device: Annotated[str, typer.Option("--device", help="Where models train: cpu, cuda.")] = "cpu",
     render: Annotated[bool, typer.Option("--render", help="Only write the pages of what is there.")] = False,
 ) -> None:
     """Measure tables and figures of the five papers anew, with what is certified beside what is printed."""
@@ -45,10 +46,13 @@ def reproduce(
     from discreet.reproduction.store import Store
 
     wanted.sort(key=lambda name: read_header(name).minutes.quick if quick else read_header(name).minutes.full)
-    setting = Setting(data, progress=False)
+    setting = Setting(data, progress=False, device=device)
     for name in wanted:
         experiment = read_experiment(name, "quick" if quick else "full")
         lacking = [one for one in experiment.header.data if not _is_there(one, data)]
+        if experiment.header.accelerator and experiment.mode == "full" and device == "cpu" and not (render or names):
+            typer.echo(f"skipped: {name} asks for an accelerator (--device cuda); name it to run it here", err=True)
+            continue
         if lacking and not render:
             words = f"{name} needs the data set {lacking[0]}; give the folder that has {lacking[0]}/ with --data DIR"
             if names:
@@ -68,16 +72,16 @@ def _list(wanted: list[str]) -> Iterator[str]:
     from discreet.reproduction.experiment import read_header
     from discreet.reproduction.papers import PAPERS
 
-    rows = [("name", "paper", "item", "minutes quick/full", "data", "what")]
+    rows = [("name", "paper", "item", "minutes quick/full", "data", "needs", "what")]
     for name in wanted:
         header = read_header(name)
         minutes = f"{header.minutes.quick:g} / {header.minutes.full:g}"
-        what = (PAPERS[header.paper].short, header.item, minutes, ", ".join(header.data) or "-", header.title)
-        rows.append((name, *what))
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+        data, needs = ", ".join(header.data) or "-", "accelerator" if header.accelerator else "CPU"
+        rows.append((name, PAPERS[header.paper].short, header.item, minutes, data, needs, header.title))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     for row in rows:
         cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False))
-        yield "  ".join([*cells, row[5]])
+        yield "  ".join([*cells, row[-1]])
 
 
 def _is_there(name: str, data: Path | None) -> bool:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from discreet.core.errors import InputError
 from discreet.data.files import find, folder_of, read
-from discreet.data.splits import Split
+from discreet.data.splits import Split, last_public
 
 _FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
@@ -20,15 +20,16 @@ _FILES = {
 _UNSIGNED_BYTE = 8
 
 
-def mnist(path: Path | None) -> Split:
+def mnist(path: Path | None, *, public: int = 0) -> Split:
     """60,000 images to train and 10,000 to test; inputs (n, 1, 28, 28), float32 in [0, 1]; targets int64.
 
     `path` is the folder of the four idx files, or one that has them in a folder `mnist`. Rows have the numbers that
-    they have there.
+    they have there. The last `public` images of the training part are declared public: they validate, and are not
+    trained on.
     """
     folder = folder_of(path, "mnist", "the four idx files of MNIST")
-    train = _part(folder, "train")
-    return Split(train=train, test=_part(folder, "test"), ids=np.arange(len(train[1])))
+    train, validation = last_public("mnist", _part(folder, "train"), public)
+    return Split(train, _part(folder, "test"), validation, ids=np.arange(len(train[1])))
 
 
 def read_idx(path: Path) -> np.ndarray:

@@ -47,6 +47,17 @@ def cut(
     return (inputs[taken:], targets[taken:]), (inputs[:taken], targets[:taken])
 
 
+def last_public(
+    name: str, train: tuple[Tensor, Tensor], public: int
+) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor] | None]:
+    """The rows of a training part as (train, validation): the last `public` are declared public, for decisions."""
+    inputs, targets = train
+    rows = len(targets) - public
+    if public < 0 or rows < 1:
+        raise InputError(f"{name}: public must be 0 to {len(targets) - 1} of the training rows, got {public}")
+    return (inputs[:rows], targets[:rows]), (inputs[rows:], targets[rows:]) if public else None
+
+
 def table(_path: object) -> Split:
     """Tables are read with their schema, by `discreet train`, and not as a whole."""
     raise InputError("a table is trained on with: discreet train TABLE --target COLUMN --schema FILE.yaml")

@@ -3,6 +3,7 @@
 What a front end knows about images is public, so that privacy is paid only for what is learned behind it.
 """
 
+from discreet.features.edges import Edges
 from discreet.features.front_ends import FRONT_ENDS, SIZE, Beside, RowNorm
 from discreet.features.hog import Hog
 from discreet.features.precompute import Precomputed, precompute
@@ -14,6 +15,7 @@ __all__ = [
     "FRONT_ENDS",
     "SIZE",
     "Beside",
+    "Edges",
     "Hog",
     "Precomputed",
     "RandomConvolutions",

@@ -10,10 +10,12 @@ from torch import Tensor, nn
 
 from discreet.core import checks
 from discreet.core.errors import InputError
+from discreet.features.edges import Edges
 from discreet.features.hog import Hog
 from discreet.features.random_convolutions import RandomConvolutions
 from discreet.features.scattering import Scattering
 from discreet.features.strokes import Strokes
+from discreet.features.trained import convolutions
 
 SIZE = 10.0
 """The L2 norm of every row of features."""
@@ -93,11 +95,34 @@ def strokes(shape: tuple[int, ...], *, size: float = SIZE) -> nn.Module:
     return Strokes(size)
 
 
+def edges(shape: tuple[int, ...], *, size: float = SIZE) -> nn.Module:
+    """Edges at two scales and colours, of images of `shape` (channels, h, w)."""
+    _image(shape)
+    return nn.Sequential(Edges(), RowNorm(size))
+
+
+def vgg16(
+    shape: tuple[int, ...], *, weights: str | None = None, width: int = 64, seed: int = 0, size: float = SIZE
+) -> nn.Module:
+    """The convolutions of VGG-16, of a file of `weights` that are declared public, or drawn from `seed`."""
+    return nn.Sequential(convolutions(shape, "vgg16", weights=weights, width=width, seed=seed), RowNorm(size))
+
+
+def alexnet(
+    shape: tuple[int, ...], *, weights: str | None = None, width: int = 64, seed: int = 0, size: float = SIZE
+) -> nn.Module:
+    """Two convolutions as in Xu et al. 2019, of a file of `weights` that are declared public, or drawn from `seed`."""
+    return nn.Sequential(convolutions(shape, "alexnet", weights=weights, width=width, seed=seed), RowNorm(size))
+
+
 FRONT_ENDS: dict[str, Callable[..., nn.Module]] = {
     "scattering": scattering,
     "hog": hog,
     "random_convolutions": random_convolutions,
     "strokes": strokes,
+    "edges": edges,
+    "vgg16": vgg16,
+    "alexnet": alexnet,
 }
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from discreet.clipping import Criterion
 from discreet.clipping.valued import ValuedCrossEntropy
 from discreet.core.adjacency import Unit
+from discreet.core.errors import InputError
 from discreet.data import Split
 from discreet.recipes.components import RecipeComponents, on_components
 from discreet.recipes.recipe import Recipe
@@ -23,13 +24,14 @@ Public = tuple[Tensor, Tensor] | None
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Where a run is and who pays for it; the fields are those of `Training`."""
+    """Where a run is and who pays for it; the fields are those of `Training`. `device`: where the model trains."""
 
     folder: Path
     resume: bool = False
     ledger: str | None = None
     dataset_id: str = ""
     on_open: Callable[[], None] | None = None
+    device: str = "cpu"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +84,7 @@ def _ready(recipe: Recipe, split: Split) -> Ready:
 
 def training_on(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Training:
     """The training of a recipe on what is ready for it."""
+    model = _on(model, run.device)
     optimizer = recipe.build_optimizer(model)
     return Training(
         recipe.plan(),
@@ -104,6 +107,14 @@ def training_on(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Tra
         averaging=recipe.averaging,
         on_open=run.on_open,
     )
+
+
+def _on(model: nn.Module, device: str) -> nn.Module:
+    try:
+        return model.to(device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"models cannot be on the device {device!r} here: {reason}; use cpu") from None
 
 
 def carry_out(recipe: Recipe, training: Training, *, progress: bool | None = None) -> Trained:

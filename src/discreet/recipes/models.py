@@ -10,7 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from discreet.features.strokes import Strokes, double_angle
+from discreet.features.weights import drawn
 from discreet.recipes.networks import biases, collaborative_filtering, mean_embedding, mnist_cnn, word_scores
+from discreet.recipes.residual import resnet9, resnet18
 from discreet.recipes.tabular import tabular
 
 
@@ -51,8 +53,7 @@ def linear(inputs: int, outputs: int) -> nn.Module:
 
 def mlp(inputs: int, outputs: int, hidden: list[int], seed: int = 0) -> nn.Module:
     """Fully connected layers with ReLU, on flattened input; weights from the declared `seed`."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with drawn(seed):
         layers: list[nn.Module] = [nn.Flatten()]
         for width_in, width_out in pairwise([inputs, *hidden, outputs]):
             layers += [nn.Linear(width_in, width_out), nn.ReLU()]
@@ -70,6 +71,8 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "collaborative_filtering": collaborative_filtering,
     "biases": biases,
     "tabular": tabular,
+    "resnet9": resnet9,
+    "resnet18": resnet18,
 }
 
 

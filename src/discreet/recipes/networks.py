@@ -6,11 +6,10 @@ the components of MNIST in Yu et al. 2019.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 from torch import Tensor, nn
+
+from discreet.features.weights import drawn
 
 
 class MeanEmbedding(nn.Module):
@@ -95,7 +94,7 @@ class Biases(nn.Module):
 def mnist_cnn(seed: int = 0) -> nn.Module:
     """Two convolutions and two layers for (n, 1, 28, 28): 26,010 parameters, as in the tutorial that Abadi et al. 2016
     and Bu et al. 2020 use."""
-    with _drawn(seed):
+    with drawn(seed):
         return nn.Sequential(
             nn.Conv2d(1, 16, 8, stride=2, padding=3),
             nn.ReLU(),
@@ -112,7 +111,7 @@ def mnist_cnn(seed: int = 0) -> nn.Module:
 
 def mean_embedding(tokens: int, width: int = 16, hidden: int = 16, outputs: int = 2, seed: int = 0) -> nn.Module:
     """Words as vectors, their mean, one hidden layer: the IMDb network of Bu et al. 2020 with 10,000 tokens."""
-    with _drawn(seed):
+    with drawn(seed):
         return nn.Sequential(
             MeanEmbedding(tokens, width), nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, outputs)
         )
@@ -127,7 +126,7 @@ def collaborative_filtering(
     users: int, films: int, outputs: int = 5, factors: int = 5, latent: int = 10, seed: int = 0
 ) -> nn.Module:
     """The MovieLens network of Bu et al. 2020."""
-    with _drawn(seed):
+    with drawn(seed):
         return CollaborativeFiltering(users, films, outputs, factors, latent)
 
 
@@ -141,13 +140,5 @@ def biases(
     seed: int = 0,
 ) -> nn.Module:
     """What a user and a film add to a rating, and with `rank` what they have in common."""
-    with _drawn(seed):
+    with drawn(seed):
         return Biases(users, films, middle, rank, scale, spread)
-
-
-@contextmanager
-def _drawn(seed: int) -> Iterator[None]:
-    """Weights drawn in this block are those of a declared seed; the generator of others is left as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield

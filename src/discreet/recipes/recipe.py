@@ -23,7 +23,6 @@ from discreet.methods import Averaging, ReleasedScales
 from discreet.plan import (
     AdaptivePlan,
     BoxClipping,
-    Counts,
     EllipsoidClipping,
     Metric,
     NoSampling,
@@ -34,9 +33,9 @@ from discreet.plan import (
 )
 from discreet.plan.clipping import AnyClipping, Clipping
 from discreet.plan.plan import Delta, Positive
-from discreet.plan.policies import Policy
 from discreet.plan.sampling import Count, Rate
 from discreet.plan.validation import Frozen
+from discreet.recipes.adaptive import Adaptive
 from discreet.recipes.bought import RecipeMetric, Share, priced
 from discreet.recipes.components import RecipeComponents
 from discreet.recipes.example import example
@@ -45,16 +44,6 @@ from discreet.recipes.geometry import RecipeGeometry
 from discreet.recipes.models import MODELS
 from discreet.recipes.named import OPTIMIZERS, SCHEDULERS, Named, known
 from discreet.recipes.source import Source
-
-
-class Adaptive(Frozen):
-    """What a recipe says of a run that is chosen on the way; the fields are those of `AdaptivePlan`."""
-
-    policy: Policy
-    noise_multiplier: Positive
-    every: Positive = 1.0
-    counts: Counts | None = None
-    filter: str | None = None
 
 
 class Recipe(Frozen):
@@ -73,11 +62,11 @@ class Recipe(Frozen):
     torch does.
 
     `validation` is the share of the public test rows that policies and `patience` look at; metrics of the test are on
-    the others. `patience` stops after so many evaluations without a better validation accuracy, and keeps the best;
-    `watch` names another metric for it. `metrics` are bought on private rows; `holdout` (10%) is the share of all rows
-    that is never trained on, for metrics with `rows: holdout`. Their noise may be left out: then they are as exact as
-    they can be without a higher epsilon. `odometer` is read at the end, ex post; `stop_at` ends the run before it would
-    read more.
+    the others. Data may bring rows for it instead: `{name: mnist, public: 5000}`. `patience` stops after so many
+    evaluations without a better validation accuracy, and keeps the best; `watch` names another metric for it. `metrics`
+    are bought on private rows; `holdout` (10%) is the share of all rows that is never trained on, for metrics with
+    `rows: holdout`. Their noise may be left out: then they are as exact as they can be without a higher epsilon.
+    `odometer` is read at the end, ex post; `stop_at` ends the run before it would read more.
 
     `augment` changes inputs at random at every step (`{name: shift, pixels: 2}`), each in as many `views`, whose mean
     gradient is clipped.
@@ -268,6 +257,7 @@ class Recipe(Frozen):
             policy=chosen.policy,
             noise_multiplier=chosen.noise_multiplier,
             most_steps=self.steps,
+            course=chosen.expected(sampling, self.population),
             filter_kind=chosen.filter,
             adjacency=self.adjacency,
             counts=chosen.counts,
@@ -284,6 +274,10 @@ class Recipe(Frozen):
         split = self.data.load(path, self.unit)
         if self.features:
             split = with_features(split, build_front_end(self.features, split.train[0].shape[1:]))
+        if not self.validation:
+            return split
+        if split.validation is not None:
+            raise InputError("recipe: the data brings rows for validation; leave out validation")
         test, validation = cut(split.test, self.validation)
         return replace(split, test=test, validation=validation)
 

@@ -7,6 +7,7 @@
     prints: ...                # what the paper prints
     minutes: {quick: 0.1, full: 0.2}
     data: [mnist]              # data sets by name, where there are any
+    accelerator: true          # where a full run asks for one
     parts:                     # each of a kind of its own (KINDS), with what that kind takes
       - kind: epsilon
         ...
@@ -60,13 +61,14 @@ def key_of(facts: Facts, seed: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a cell may need beside its facts: where the data sets are, and whether training shows a bar.
+    """What a cell may need beside its facts: where data sets are, whether training shows a bar, and on what it runs.
 
     `kept` is for what is dear to load and the next cell may need again.
     """
 
     data: Path | None = None
     progress: bool = False
+    device: str = "cpu"
     kept: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
@@ -75,6 +77,9 @@ class Results(Protocol):
 
     def of(self, facts: Facts) -> Sequence[tuple[int | None, Mapping[str, Any]]]:
         """(seed, result) of every cell with these facts, by seed; empty if there is none."""
+
+    def beside(self, name: str) -> Results:
+        """Those of another experiment, of the same mode and in the same folder."""
 
 
 class Part(Protocol):
@@ -110,6 +115,8 @@ class Header(Frozen):
     prints: str = ""
     minutes: Minutes
     data: tuple[str, ...] = ()
+    accelerator: bool = False
+    """Whether a full run asks for one: the minutes are then those of an ordinary one, guessed."""
     columns: int = Field(default=3, ge=1, le=4)
     """Panels side by side in the picture."""
     parts: tuple[dict[str, Any], ...] = Field(min_length=1)

@@ -9,7 +9,9 @@ from discreet.core.errors import InputError
 from discreet.plan.validation import Frozen, validate
 from discreet.reproduction.divergence import DivergencePart
 from discreet.reproduction.epsilon import EpsilonPart
+from discreet.reproduction.equal import EqualPart
 from discreet.reproduction.experiment import Part
+from discreet.reproduction.goals import GoalsPart
 from discreet.reproduction.noise import NoisePart
 from discreet.reproduction.odometer import OdometerPart
 from discreet.reproduction.published import PublishedPart
@@ -20,6 +22,8 @@ from discreet.reproduction.training import TrainingPart
 KINDS: Mapping[str, type[Frozen]] = {
     "divergence": DivergencePart,
     "epsilon": EpsilonPart,
+    "equal": EqualPart,
+    "goals": GoalsPart,
     "noise": NoisePart,
     "odometer": OdometerPart,
     "published": PublishedPart,

@@ -20,6 +20,7 @@ from discreet.plan.validation import validate
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Run, assemble, carry_out
 from discreet.reproduction.experiment import Cell, Facts, Setting
+from discreet.reproduction.readings import Charge, budget, readings
 
 
 def recipe_of(facts: Facts, seed: int | None, where: str) -> Recipe:
@@ -35,7 +36,7 @@ def take(cell: Cell, setting: Setting) -> dict[str, Any]:
     recipe = recipe_of(cell.facts, cell.seed, cell.name)
     split = _data(recipe, setting)
     with tempfile.TemporaryDirectory(prefix="discreet-reproduce-") as folder:
-        training = assemble(recipe, split, Run(Path(folder) / "run"))
+        training = assemble(recipe, split, Run(Path(folder) / "run", device=setting.device))
         try:
             trained = carry_out(recipe, training, progress=setting.progress)
         except Interrupted as stop:
@@ -58,6 +59,11 @@ def take(cell: Cell, setting: Setting) -> dict[str, Any]:
     }
     if trained.ended is not None:
         result["ended"] = trained.ended
+    at = [one.step for one in trained.evaluations]
+    if "readings" in cell.facts:
+        result["readings"] = readings(_charges(trained.entries), at, cell.facts["readings"], proved.adjacency)
+    if "budget" in cell.facts:
+        result["budget"] = budget(_charges(trained.entries), at, proved.delta, proved.adjacency)
     points = cell.facts.get("spending", 0)
     if points and isinstance(trained.plan, Plan):
         result["spending"] = _spending(trained.plan, points)
@@ -67,16 +73,22 @@ def take(cell: Cell, setting: Setting) -> dict[str, Any]:
 def charged(entries: Sequence[Entry]) -> list[list[float]]:
     """[steps, noise multiplier, chance of a row to be in a step] of the steps that were charged, in order."""
     found: list[list[float]] = []
-    for entry in entries:
-        if entry.kind != "reservation":
-            continue
-        for event, count in flatten(from_json(entry.content)):
-            for noise, rate, steps in _steps(event):
-                if found and found[-1][1:] == [noise, rate]:
-                    found[-1][0] += count * steps
-                else:
-                    found.append([count * steps, noise, rate])
+    for event, count in _events(entries):
+        for noise, rate, steps in _steps(event):
+            if found and found[-1][1:] == [noise, rate]:
+                found[-1][0] += count * steps
+            else:
+                found.append([count * steps, noise, rate])
     return found
+
+
+def _events(entries: Sequence[Entry]) -> list[tuple[Event, int]]:
+    """What was charged, in order, with how often in a row."""
+    return [pair for entry in entries if entry.kind == "reservation" for pair in flatten(from_json(entry.content))]
+
+
+def _charges(entries: Sequence[Entry]) -> list[Charge]:
+    return [(event, count, len(_steps(event))) for event, count in _events(entries)]
 
 
 def _steps(event: Event) -> list[tuple[float, float, int]]:

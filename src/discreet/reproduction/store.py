@@ -84,6 +84,10 @@ class Store:
         found = [(one.seed, one.result) for one in self._cells.values() if key_of(one.facts, None) == wanted]
         return sorted(found, key=lambda pair: -1 if pair[0] is None else pair[0])
 
+    def beside(self, name: str) -> Store:
+        """The results of another experiment, of the same mode and in the same folder."""
+        return Store(self.path.parent, name, self.mode)
+
     def add(self, measured: Measured | Iterable[Measured]) -> None:
         """Write the file anew with one more cell, or more. What another process has added meanwhile is kept."""
         more = [measured] if isinstance(measured, Measured) else list(measured)

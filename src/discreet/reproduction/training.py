@@ -12,6 +12,7 @@ from discreet.plan.validation import Frozen
 from discreet.reproduction import training_tables as shown
 from discreet.reproduction.experiment import Cell, Facts, Results, Setting, over
 from discreet.reproduction.pictures import Panel
+from discreet.reproduction.reaching import reach_table
 from discreet.reproduction.tables import Table
 
 
@@ -51,12 +52,21 @@ class Compared(Frozen):
     worse: str
 
 
+class Level(Frozen):
+    """An accuracy to be reached, and the epsilon that is printed for it, run by run."""
+
+    accuracy: float = Field(gt=0, le=1)
+    printed: dict[str, float] = Field(default_factory=dict)
+
+
 class TrainingPart(Frozen):
     """The kind.
 
     `recipe` is as `discreet train` takes it; a model with a key `seed` gets the seed of the run. `draws`: accuracy over
-    epochs, against epsilon, as bars, and the noise; curves begin at `least`. `spending`: how many points of epsilon
-    over the steps are computed for them. `versus` names the run that the others are compared with, seed by seed.
+    epochs, against epsilon, as bars; the noise, the expected batch and the budget of a filter; curves begin at `least`.
+    `spending`: how many points of epsilon over the steps are computed for them. `readings`: the delta at which
+    odometers read the run, had it ended there. `reach`: accuracies, for which the price of a plan that is just long
+    enough is shown. `versus` names the run that the others are compared with, seed by seed.
     """
 
     kind: Literal["training"]
@@ -66,11 +76,13 @@ class TrainingPart(Frozen):
     metric: str = "accuracy"
     runs: tuple[Run, ...] = ()
     sweeps: tuple[Sweep, ...] = ()
-    draws: tuple[Literal["epochs", "epsilon", "bars", "noise"], ...] = ()
+    draws: tuple[Literal["epochs", "epsilon", "bars", "noise", "batch", "budget", "odometer"], ...] = ()
     least: float | None = None
     spending: int = Field(default=0, ge=0)
+    readings: float | None = Field(default=None, gt=0, lt=1)
     versus: str | None = None
     claims: tuple[Compared, ...] = ()
+    reach: tuple[Level, ...] = ()
 
     @model_validator(mode="after")
     def _named(self) -> TrainingPart:
@@ -78,8 +90,11 @@ class TrainingPart(Frozen):
         if len(set(names)) < len(names):
             raise ValueError("runs need different names")
         wanted = {one for claim in self.claims for one in (claim.better, claim.worse)} | ({self.versus} - {None})
+        wanted |= {name for level in self.reach for name in level.printed}
         if wanted - set(names):
             raise ValueError(f"there is no run {sorted(map(str, wanted - set(names)))[0]!r}; runs: {', '.join(names)}")
+        if self.reach and not self.spending:
+            raise ValueError("reach needs spending, the points at which epsilon is known")
         if not (self.runs or self.sweeps):
             raise ValueError("give runs or sweeps")
         return self
@@ -99,6 +114,8 @@ class TrainingPart(Frozen):
         """The recipe with these changes, as it was written."""
         facts: dict[str, Any] = {"kind": self.kind, "recipe": over(self.recipe, changes)}
         facts |= {"spending": self.spending} if self.spending else {}
+        facts |= {} if self.readings is None else {"readings": self.readings}
+        facts |= {"budget": True} if "budget" in self.draws else {}
         facts |= {"metric": self.metric} if self.metric != "accuracy" else {}
         return dict(json.loads(json.dumps(facts)))
 
@@ -112,6 +129,7 @@ class TrainingPart(Frozen):
         """Mean and spread of the accuracy beside what is printed, with what is certified; and what the paper says."""
         found = [shown.runs_table(self, results)] if self.runs else []
         found += [shown.sweep_table(self, sweep, results) for sweep in self.sweeps]
+        found += [reach_table(self, results)] if self.reach else []
         return found + ([shown.claims_table(self, results)] if self.claims else [])
 
     def panels(self, results: Results) -> Sequence[Panel]:

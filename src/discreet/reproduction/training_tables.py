@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from scipy.special import stdtrit
 
 from discreet.reproduction import tables
 from discreet.reproduction.experiment import Facts, Results
+from discreet.reproduction.odometer import READERS
 from discreet.reproduction.pictures import Bar, Line, Panel
 from discreet.reproduction.tables import Table
 
@@ -107,6 +108,15 @@ def draw(part: TrainingPart, what: str, results: Results) -> Panel:
         case "noise":
             lines = [_noise(run.name, found[0][1]) for run, found in named if found]
             return Panel("Noise of one run", "epoch", "noise multiplier", lines, bottom=0.0)
+        case "batch":
+            lines = [_batch(run.name, found[0][1], part.facts(run.set)) for run, found in named if found]
+            return Panel("Batches of one run", "epoch", "expected batch", lines, bottom=0.0)
+        case "budget":
+            lines = [_budget(run.name, found) for run, found in named if found]
+            return Panel("What a Rényi filter counts", "epoch", "epsilon", lines, bottom=0.0)
+        case "odometer":
+            lines = [line for run, found in named if found for line in _readings(run.name, found)]
+            return Panel("If the run stops here (ex post)", "epoch", "bound on the privacy loss", lines, bottom=0.0)
         case "epsilon":
             lines = [
                 _against_epsilon(run.name, found, part.metric)
@@ -185,8 +195,17 @@ def _bar(name: str, printed: float | None, part: TrainingPart, changes: dict[str
 
 def _curve(result: Mapping[str, Any], metric: str) -> tuple[list[float], list[float]]:
     """Epochs, and percent or the metric."""
-    rate, unit = result["epochs"] / max(1, result["steps"]), _unit(metric)
-    return [step * rate for step, _ in result["curve"]], [unit * value for _, value in result["curve"]]
+    unit = _unit(metric)
+    return _epochs(result, [step for step, _ in result["curve"]]), [unit * value for _, value in result["curve"]]
+
+
+def _epochs(result: Mapping[str, Any], steps: Sequence[float]) -> list[float]:
+    """How often the data was gone over after so many steps; batches may change on the way."""
+    if not result["noise"]:
+        return [0.0 for _ in steps]
+    counts, _, rates = np.array(result["noise"], dtype=float).T
+    ends = np.concatenate([[0.0], np.cumsum(counts)])
+    return list(np.interp(steps, ends, np.concatenate([[0.0], np.cumsum(counts * rates)])))
 
 
 def _unit(metric: str) -> float:
@@ -204,17 +223,44 @@ def _band(name: str, curves: Sequence[tuple[Sequence[float], Sequence[float]]]) 
 
 
 def _noise(name: str, result: Mapping[str, Any]) -> Line:
+    return _stretches(name, [(steps * rate, multiplier) for steps, multiplier, rate in result["noise"]])
+
+
+def _batch(name: str, result: Mapping[str, Any], facts: Facts) -> Line:
+    population = float(facts["recipe"]["population"])
+    return _stretches(name, [(steps * rate, population * rate) for steps, _, rate in result["noise"]])
+
+
+def _stretches(name: str, values: Sequence[tuple[float, float]]) -> Line:
+    """(epochs, value), one after the other."""
     x, y, at = [], [], 0.0
-    for steps, multiplier, rate in result["noise"]:
-        x += [at, at := at + steps * rate]
-        y += [multiplier, multiplier]
+    for epochs, value in values:
+        x += [at, at := at + epochs]
+        y += [value, value]
     return Line(name, x, y, steps=True)
+
+
+def _budget(name: str, found: Sequence[tuple[int | None, Mapping[str, Any]]]) -> Line:
+    return _band(name, [_over_epochs(result, result["budget"]) for _, result in found])
+
+
+def _over_epochs(result: Mapping[str, Any], values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Values of the first evaluations, with the epochs at which they were."""
+    return _epochs(result, [step for step, _ in result["curve"]])[: len(values)], list(values)
+
+
+def _readings(name: str, found: Sequence[tuple[int | None, Mapping[str, Any]]]) -> list[Line]:
+    """A line for each odometer."""
+    lines = []
+    for reader, (_, label) in READERS.items():
+        line = _band(f"{name}: {label}", [_over_epochs(result, result["readings"][reader]) for _, result in found])
+        lines.append(replace(line, style="dashed" if reader == "doubling" else "solid"))
+    return lines
 
 
 def _against_epsilon(name: str, found: Sequence[tuple[int | None, Mapping[str, Any]]], metric: str) -> Line:
     line = _band(name, [_curve(result, metric) for _, result in found])
     first = found[0][1]
-    rate = first["epochs"] / max(1, first["steps"])
     steps, epsilons = zip(*first["spending"], strict=True)
-    x = np.interp(line.x, [step * rate for step in steps], epsilons)
+    x = np.interp(line.x, _epochs(first, steps), epsilons)
     return Line(name, list(x), line.y, low=line.low, high=line.high)
