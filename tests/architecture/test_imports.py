@@ -72,7 +72,7 @@ ALLOWED: dict[str, set[str]] = {
         "clipping",
         "training",
     },  # not in the sentence: named data sets and models with a plan, and the training that comes of them
-    "reproduction": {"recipes", "training", "plan", "data", "accounting", "ledger"},  # the papers' tables and figures
+    "reproduction": {"recipes", "training", "clipping", "methods", "plan", "data", "accounting", "ledger"},
     "prediction": {
         "publication",
         "recipes",

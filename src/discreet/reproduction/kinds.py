@@ -14,8 +14,10 @@ from discreet.reproduction.experiment import Part
 from discreet.reproduction.goals import GoalsPart
 from discreet.reproduction.noise import NoisePart
 from discreet.reproduction.odometer import OdometerPart
+from discreet.reproduction.paths import PathsPart
 from discreet.reproduction.published import PublishedPart
 from discreet.reproduction.schedule import SchedulePart
+from discreet.reproduction.timing import TimingPart
 from discreet.reproduction.tradeoff import TradeOffPart
 from discreet.reproduction.training import TrainingPart
 
@@ -26,8 +28,10 @@ KINDS: Mapping[str, type[Frozen]] = {
     "goals": GoalsPart,
     "noise": NoisePart,
     "odometer": OdometerPart,
+    "paths": PathsPart,
     "published": PublishedPart,
     "schedule": SchedulePart,
+    "timing": TimingPart,
     "trade_off": TradeOffPart,
     "training": TrainingPart,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,18 @@ def take(cell: Cell, setting: Setting) -> dict[str, Any]:
     if points and isinstance(trained.plan, Plan):
         result["spending"] = _spending(trained.plan, points)
     return result
+
+
+def seconds_of(cell: Cell, setting: Setting, steps: int) -> float:
+    """How long the processor takes for a run of so many steps, from the look at the data to its last evaluation."""
+    content = json.loads(json.dumps(cell.facts["recipe"])) | {"steps": steps}
+    recipe = validate(Recipe, content, cell.name)
+    split = _data(recipe, setting)
+    with tempfile.TemporaryDirectory(prefix="discreet-reproduce-") as folder:
+        training = assemble(recipe, split, Run(Path(folder) / "run", device=setting.device))
+        began = time.process_time()
+        carry_out(recipe, training, progress=False)
+        return time.process_time() - began
 
 
 def charged(entries: Sequence[Entry]) -> list[list[float]]:
