@@ -212,6 +212,14 @@ def test_public_images_are_not_trained_on(name: str, tmp_path: Path) -> None:
     assert torch.equal(torch.cat([cut.train[1], cut.validation[1]]), whole.train[1])
     assert len(cut.validation[1]) == 1
     assert len(cut.ids) == len(cut.train[1])
+    chosen = DATASETS[name](path, public=1, held_out=1)
+    assert chosen.test is not None
+    assert chosen.validation is not None
+    assert torch.equal(chosen.test[0], whole.train[0][-1:])
+    assert torch.equal(chosen.validation[0], whole.train[0][-2:-1])
+    assert torch.equal(chosen.train[0], whole.train[0][:-2])
+    with pytest.raises(InputError, match="must leave some of the"):
+        DATASETS[name](path, held_out=len(whole.train[1]))
 
 
 BAD = {

@@ -13,27 +13,27 @@ from discreet.core.errors import InputError
 from discreet.data.arrays import npz
 from discreet.data.files import folder_of, read
 from discreet.data.plain_pickle import plain_pickle
-from discreet.data.splits import Split, last_public
+from discreet.data.splits import Part, Split, divided
 
 _NEEDS = "data_batch_1 to data_batch_5 and test_batch of CIFAR-10 (or the same as .bin), or cifar10_subset.npz"
 _SHAPE, _BYTES = (3, 32, 32), 3072
 _NAMES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
 
 
-def cifar10(path: Path | None, *, public: int = 0) -> Split:
+def cifar10(path: Path | None, *, public: int = 0, held_out: int = 0) -> Split:
     """Images of 10 classes: 50,000 to train on and 10,000 to test, or a part; inputs (n, 3, 32, 32) in [0, 1].
 
     `path` is the folder of the files of one of the versions, or one that has them in `cifar10`,
     `cifar-10-batches-py` or `cifar-10-batches-bin`. Pickles are read without running anything in them. A .npz file has
     `x_train`, `y_train`, `x_test`, `y_test`; images are (32, 32, 3). Rows are called by their place in the files. The
-    last `public` images of the training part are declared public: they validate, and are not trained on.
+    last `public` images of the training part are declared public: they validate, and are not trained on. The last
+    `held_out` are evaluated on instead of the test part, to choose settings by.
     """
-    split = _whole(path)
-    train, validation = last_public("cifar10", split.train, public)
-    return Split(train, split.test, validation, ids=np.arange(len(train[1])))
+    train, test = _whole(path)
+    return divided("cifar10", train, test, public=public, held_out=held_out)
 
 
-def _whole(path: Path | None) -> Split:
+def _whole(path: Path | None) -> tuple[Part, Part]:
     folder = folder_of(path, "cifar10", _NEEDS)
     for inner in ("cifar-10-batches-py", "cifar-10-batches-bin"):
         folder = folder / inner if (folder / inner).is_dir() else folder
@@ -43,16 +43,16 @@ def _whole(path: Path | None) -> Split:
     for ending, batch in _VERSIONS.items():
         if (folder / f"test_batch{ending}").is_file():
             train, test = (_joined([batch(folder / f"{name}{ending}") for name in names]) for names in _NAMES.values())
-            return Split(train=train, test=test)
+            return train, test
     raise InputError(f"{folder} lacks {_NEEDS}; give their folder with --data DIR")
 
 
-def _subset(file: Path) -> Split:
+def _subset(file: Path) -> tuple[Part, Part]:
     split = npz(file)
     if split.test is None:
         raise InputError(f"{file} lacks the arrays x_test and y_test")
     train, test = (_channels_first(file, *part) for part in (split.train, split.test))
-    return Split(train=train, test=test)
+    return train, test
 
 
 def _channels_first(file: Path, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from discreet.core.errors import InputError
 from discreet.data.files import find, folder_of, read
-from discreet.data.splits import Split, last_public
+from discreet.data.splits import Split, divided
 
 _FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
@@ -20,16 +20,16 @@ _FILES = {
 _UNSIGNED_BYTE = 8
 
 
-def mnist(path: Path | None, *, public: int = 0) -> Split:
+def mnist(path: Path | None, *, public: int = 0, held_out: int = 0) -> Split:
     """60,000 images to train and 10,000 to test; inputs (n, 1, 28, 28), float32 in [0, 1]; targets int64.
 
     `path` is the folder of the four idx files, or one that has them in a folder `mnist`. Rows have the numbers that
     they have there. The last `public` images of the training part are declared public: they validate, and are not
-    trained on.
+    trained on. The last `held_out` are evaluated on instead of the test part, to choose settings by.
     """
     folder = folder_of(path, "mnist", "the four idx files of MNIST")
-    train, validation = last_public("mnist", _part(folder, "train"), public)
-    return Split(train, _part(folder, "test"), validation, ids=np.arange(len(train[1])))
+    train, test = _part(folder, "train"), _part(folder, "test")
+    return divided("mnist", train, test, public=public, held_out=held_out)
 
 
 def read_idx(path: Path) -> np.ndarray:

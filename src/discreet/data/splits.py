@@ -9,6 +9,9 @@ from torch import Tensor
 
 from discreet.core.errors import InputError
 
+Part = tuple[Tensor, Tensor]
+"""Inputs and targets."""
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -47,15 +50,22 @@ def cut(
     return (inputs[taken:], targets[taken:]), (inputs[:taken], targets[:taken])
 
 
-def last_public(
-    name: str, train: tuple[Tensor, Tensor], public: int
-) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor] | None]:
-    """The rows of a training part as (train, validation): the last `public` are declared public, for decisions."""
-    inputs, targets = train
-    rows = len(targets) - public
-    if public < 0 or rows < 1:
-        raise InputError(f"{name}: public must be 0 to {len(targets) - 1} of the training rows, got {public}")
-    return (inputs[:rows], targets[:rows]), (inputs[rows:], targets[rows:]) if public else None
+def divided(name: str, train: Part, test: Part, *, public: int = 0, held_out: int = 0) -> Split:
+    """A data set with named rows. The last `public` rows for training are declared public: they validate. With
+    `held_out`, the last rows for training are what is evaluated on in place of `test`, which is left for the end."""
+    rows = len(train[1])
+    if public < 0 or held_out < 0 or public + held_out >= rows:
+        raise InputError(
+            f"{name}: public and held_out must leave some of the {rows} training rows, got {public} and {held_out}"
+        )
+    kept, trained = rows - held_out, rows - held_out - public
+    validation = _rows(train, trained, kept) if public else None
+    test = _rows(train, kept, rows) if held_out else test
+    return Split(_rows(train, 0, trained), test, validation, ids=np.arange(trained))
+
+
+def _rows(part: Part, start: int, stop: int) -> Part:
+    return part[0][start:stop], part[1][start:stop]
 
 
 def table(_path: object) -> Split:

@@ -73,6 +73,7 @@ class TrainingPart(Frozen):
     title: str = ""
     recipe: dict[str, Any]
     seeds: int = Field(ge=1)
+    first_seed: int = 0
     metric: str = "accuracy"
     runs: tuple[Run, ...] = ()
     sweeps: tuple[Sweep, ...] = ()
@@ -108,7 +109,8 @@ class TrainingPart(Frozen):
                     name = " ".join(filter(None, [sweep.title, line.name, f"{point.x:g}"]))
                     named.append((name, self.facts(over(line.set, point.set))))
         whose = f"{self.title}: " if self.title else ""
-        return [Cell(f"{whose}{name}, seed {s}", facts, s) for s in range(seeds or self.seeds) for name, facts in named]
+        every = range(self.first_seed, self.first_seed + (seeds or self.seeds))
+        return [Cell(f"{whose}{name}, seed {seed}", facts, seed) for seed in every for name, facts in named]
 
     def facts(self, changes: dict[str, Any]) -> Facts:
         """The recipe with these changes, as it was written."""
@@ -130,7 +132,7 @@ class TrainingPart(Frozen):
         found = [shown.runs_table(self, results)] if self.runs else []
         found += [shown.sweep_table(self, sweep, results) for sweep in self.sweeps]
         found += [reach_table(self, results)] if self.reach else []
-        return found + ([shown.claims_table(self, results)] if self.claims else [])
+        return found + ([shown.claims_of(self, results)] if self.claims else [])
 
     def panels(self, results: Results) -> Sequence[Panel]:
         """What `draws` names, and the sweeps."""

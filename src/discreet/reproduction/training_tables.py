@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from discreet.reproduction import tables
+from discreet.reproduction.claims import claims_table, difference, paired
 from discreet.reproduction.experiment import Facts, Results
 from discreet.reproduction.odometer import READERS
 from discreet.reproduction.pictures import Bar, Line, Panel
@@ -20,35 +19,10 @@ from discreet.reproduction.tables import Table
 if TYPE_CHECKING:
     from discreet.reproduction.training import Sweep, TrainingPart
 
-_SURE = 0.95
-"""Two-sided confidence, by Student's t over the seeds, with which a difference counts as seen."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Of two runs over `count` seeds: the mean, and its standard error."""
-
-    mean: float
-    error: float
-    count: int
-
 
 def scores(metric: str, facts: Facts, results: Results) -> dict[int | None, float]:
     """The last value of the metric by seed; an accuracy in percent."""
     return {seed: _unit(metric) * result["metrics"][metric] for seed, result in results.of(facts)}
-
-
-def paired(found: Mapping[int | None, float], against: Mapping[int | None, float]) -> Difference | None:
-    """The mean difference over the seeds that both have; None for fewer than two."""
-    pairs = [found[seed] - against[seed] for seed in found if seed in against]
-    if len(pairs) < 2:
-        return None
-    return Difference(statistics.mean(pairs), statistics.stdev(pairs) / math.sqrt(len(pairs)), len(pairs))
-
-
-def difference(pair: Difference | None) -> str:
-    """+0.64 ± 0.22: the mean and its standard error."""
-    return tables.MISSING if pair is None else f"{pair.mean:+.2f} ± {pair.error:.2f}"
 
 
 def runs_table(part: TrainingPart, results: Results) -> Table:
@@ -87,14 +61,10 @@ def sweep_table(part: TrainingPart, sweep: Sweep, results: Results) -> Table:
     return Table((*head, *(["printed"] if printed else [])), tuple(rows), sweep.title)
 
 
-def claims_table(part: TrainingPart, results: Results) -> Table:
-    """What the paper says, and whether it is seen here, with a confidence of `_SURE` each."""
-    rows = []
-    by_name = {run.name: scores(part.metric, part.facts(run.set), results) for run in part.runs}
-    for claim in part.claims:
-        pair = paired(by_name[claim.better], by_name[claim.worse])
-        rows.append((claim.says, difference(pair), _verdict(pair, lower_is_better=part.metric != "accuracy")))
-    return Table(("the paper says", "difference here", "verdict"), tuple(rows))
+def claims_of(part: TrainingPart, results: Results) -> Table:
+    """What the paper says of the runs."""
+    found = {run.name: scores(part.metric, part.facts(run.set), results) for run in part.runs}
+    return claims_table(part.claims, found, lower_is_better=part.metric != "accuracy")
 
 
 def draw(part: TrainingPart, what: str, results: Results) -> Panel:
@@ -176,15 +146,6 @@ def _printed(value: float | None, metric: str) -> str:
     if value is None:
         return tables.MISSING
     return f"{100 * value:.2f}" if metric == "accuracy" else f"{value:g}"
-
-
-def _verdict(pair: Difference | None, *, lower_is_better: bool) -> str:
-    if pair is None:
-        return tables.MISSING
-    gain = -pair.mean if lower_is_better else pair.mean
-    if abs(gain) < pair.error * float(stdtrit(pair.count - 1, 0.5 + 0.5 * _SURE)):
-        return "not settled"
-    return "seen" if gain > 0 else "the other way round"
 
 
 def _bar(name: str, printed: float | None, part: TrainingPart, changes: dict[str, Any], results: Results) -> Bar:
