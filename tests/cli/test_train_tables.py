@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from discreet.cli import table as table_module
 from discreet.cli.app import run
 from discreet.ledger import Ledger
 from discreet.training import training as training_module
@@ -158,6 +159,25 @@ def test_a_range_is_bought_first_and_covered(
     capsys.readouterr()
     assert run([*arguments, "--unit", "patient", "--out", "third"]) == 2
     assert "the range of age cannot be bought" in capsys.readouterr().err
+
+
+def test_a_run_that_dies_in_the_purchase_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = SCHEMA["columns"] | {"age": {"type": "number", "buy": {"between": [0, 100], "noise": 2, "bins": 10}}}
+    arguments = [*write(columns=columns), "--target", "ill", *FEW]
+    real = table_module.buy_ranges
+
+    def dies(*given: Any) -> None:
+        real(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(table_module, "buy_ranges", dies)
+        assert run(arguments) == 130
+    capsys.readouterr()
+    assert run(["train", "--resume", "patients-private"]) == 2
+    assert "was interrupted while it bought ranges: they are charged and lost" in capsys.readouterr().err
 
 
 def test_rows_are_held_out_by_their_names(capsys: pytest.CaptureFixture[str]) -> None:

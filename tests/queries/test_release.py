@@ -184,6 +184,7 @@ def failing(_rows: Any) -> Any:
         (ROWS, [Quantile(0.5, 0, 1, 1.0, column=9)], {}, "no column 9"),
         (ROWS, [Choice("ab", failing, 1.0, 1.0)], {}, "one number per candidate"),
         (ROWS, [Covariance()], {"multipliers": 2.0**30}, "noise multiplier between"),
+        (ROWS, [Histogram((0.0, 1.0))], {"multipliers": 2.0**51}, "too large for the grid"),
         ([["a"]], BOTH, {"multipliers": 1.0}, "array of numbers"),
         (np.zeros((2, 2, 2)), BOTH, {"multipliers": 1.0}, "3 axes"),
     ],

@@ -109,8 +109,7 @@ class Job:
         with table.opened(self.recipe, unbought(schema), self.folder) as ready:
             run = self._run(ledger, dataset_id, resume=False)
             training_on(self.recipe, ready, self.recipe.build_model(), run)
-        table.buy(self.recipe, plan, model, self.folder, ledger, dataset_id)
-        self._remember()
+        table.buy(self.recipe, plan, model, run)
         return True
 
     def _run(self, ledger: str | None, dataset_id: str, *, resume: bool) -> Run:

@@ -30,6 +30,7 @@ from discreet.data.tables import (
 )
 from discreet.plan import Plan
 from discreet.recipes import Recipe
+from discreet.recipes.assemble import Run
 from discreet.recipes.fixed import seen_as
 from discreet.recipes.load import recipe_names, recipe_of
 from discreet.recipes.tables import table_recipe
@@ -114,16 +115,20 @@ class TableSource:
         check_groups(public.groups)
         return public
 
-    def buy(
-        self, recipe: Recipe, plan: Plan, model: nn.Module, folder: Path, ledger: str | None, dataset_id: str
-    ) -> Schema:
-        """Buy the ranges that the schema does not declare, in the run of `plan`, and return the whole schema."""
+    def buy(self, recipe: Recipe, plan: Plan, model: nn.Module, run: Run) -> Schema:
+        """Buy the ranges that the schema does not declare, in the `run` of `plan`, and return the whole schema."""
         assert recipe.table is not None
         with answered_first(
-            plan, model, run_dir=folder, ledger=ledger, dataset_id=dataset_id, noise=recipe.noise
+            plan,
+            model,
+            run_dir=run.folder,
+            ledger=run.ledger,
+            dataset_id=run.dataset_id,
+            noise=recipe.noise,
+            on_open=run.on_open,
         ) as account:
             ranges = buy_ranges(self.path, recipe.table, account)
-        (folder / _RANGES).write_text(json.dumps(ranges) + "\n")
+        (run.folder / _RANGES).write_text(json.dumps(ranges) + "\n")
         return with_ranges(recipe.table, ranges)
 
 

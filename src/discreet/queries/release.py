@@ -29,6 +29,7 @@ from discreet.queries.draws import CHOICE_ASSUMPTION
 from discreet.queries.rows import private_rows, usable
 from discreet.queries.sums import Count, Covariance, Histogram, Mean, NoisySum, Sum, events
 from discreet.randomness import Purpose, RoundedSampler, Substream
+from discreet.randomness.exact import LARGEST_SCALE
 from discreet.sampling import PoissonSampler
 
 Query = Count | Sum | Mean | Histogram | Covariance | Choice | Quantile
@@ -137,8 +138,18 @@ def _rehearse(query: Query, none: Array, multiplier: float, account: Account) ->
     """Find errors in a query before it is charged."""
     if isinstance(query, Choice | Quantile):
         query.scores(none, account.adjacency)
-    else:
-        query.sums(none, multiplier)
+        return
+    for total in query.sums(none, multiplier):
+        if _scale(total, multiplier) > LARGEST_SCALE:
+            raise InputError(
+                f"{type(query).__name__}: a noise multiplier of {multiplier:g} is too large for the grid of its sums "
+                f"(noise of at most 2^50 steps of {total.unit:g}); take less noise"
+            )
+
+
+def _scale(total: NoisySum, multiplier: float) -> int:
+    """The noise, in whole units of the sum."""
+    return math.ceil(multiplier * total.contribution * (1 + 2.0**-50))
 
 
 def _answer(query: Query, rows: Array, multiplier: float, rate: float, account: Account, substream: Substream) -> Any:
@@ -157,8 +168,7 @@ def _with_noise(total: NoisySum, multiplier: float, sampler: RoundedSampler, sub
 
     round(Z) + S = round(Z + S) for whole S: post-processing of the Gaussian mechanism, as in `mechanism.gaussian`.
     """
-    scale = math.ceil(multiplier * total.contribution * (1 + 2.0**-50))
-    noise = sampler.draw(substream, total.units.size, scale).reshape(total.units.shape)
+    noise = sampler.draw(substream, total.units.size, _scale(total, multiplier)).reshape(total.units.shape)
     noisy: Array = np.asarray(total.units + noise) * total.unit
     return noisy
 

@@ -170,6 +170,11 @@ class Recipe(Frozen):
             raise ValueError("patience needs validation, the share of the public test rows that it looks at")
         if self.table is not None and self.components is not None:
             raise ValueError("components are of arrays, not of tables; leave them out")
+        if self.table is not None and self._sampling.SIZE_IS_PUBLIC and self.table.drops:
+            raise ValueError(
+                f"with this sampling the number of rows is public, but some are dropped by {self.table.drops[0]!r}, so "
+                "that it depends on them; treat them otherwise, or use rate, for Poisson sampling"
+            )
         if self.views > 1 and self.augment is None:
             raise ValueError("views needs augment: equal views count once")
         if self.scheduler is not None and self.optimizer.name == "sgld":

@@ -52,10 +52,14 @@ def _made(experiment: Experiment, store: Store) -> str:
         lines.append(f"**{missing} of {len(wanted)} cells are not measured yet.**")
     if done:
         minutes = sum(one.seconds for one in done) / 60
-        lines.append(f"{len(done)} cells took {minutes:.2g} CPU-minutes ({_when(done)}; {_with(done)}).")
+        lines.append(f"{len(done)} cells took {_minutes(minutes)} CPU-minutes ({_when(done)}; {_with(done)}).")
     if any(one.seed is not None for one in done):
         lines.append("A seed fixes the initial weights; noise and batches are drawn anew in every run.")
     return " ".join(lines)
+
+
+def _minutes(minutes: float) -> str:
+    return f"{minutes:.0f}" if minutes >= 10 else f"{minutes:.2g}"
 
 
 def _when(done: Sequence[Measured]) -> str:

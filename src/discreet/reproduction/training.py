@@ -42,6 +42,7 @@ class Sweep(Frozen):
     points: tuple[Point, ...] = Field(min_length=1)
     lines: tuple[Run, ...] = (Run(name=""),)
     log: Literal["", "x"] = ""
+    drawn: bool = True
 
 
 class Compared(Frozen):
@@ -137,5 +138,5 @@ class TrainingPart(Frozen):
     def panels(self, results: Results) -> Sequence[Panel]:
         """What `draws` names, and the sweeps."""
         return [shown.draw(self, what, results) for what in self.draws] + [
-            shown.sweep_panel(self, sweep, results) for sweep in self.sweeps
+            shown.sweep_panel(self, sweep, results) for sweep in self.sweeps if sweep.drawn
         ]

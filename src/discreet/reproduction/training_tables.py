@@ -58,7 +58,8 @@ def sweep_table(part: TrainingPart, sweep: Sweep, results: Results) -> Table:
             facts = part.facts(_both(line.set, point.set))
             cells += [*_mean(scores(part.metric, facts, results)), _length_and_price(facts, results)[1]]
         rows.append((*cells, *([_printed(point.printed, part.metric)] if printed else [])))
-    return Table((*head, *(["printed"] if printed else [])), tuple(rows), sweep.title)
+    title = ": ".join(filter(None, [part.title, sweep.title]))
+    return Table((*head, *(["printed"] if printed else [])), tuple(rows), title)
 
 
 def claims_of(part: TrainingPart, results: Results) -> Table:
@@ -74,7 +75,8 @@ def draw(part: TrainingPart, what: str, results: Results) -> Panel:
     match what:
         case "bars":
             bars = [_bar(run.name, run.printed, part, run.set, results) for run, found in named if found]
-            return Panel(part.title, f"{unit}; red: printed", "", bars=bars)
+            marked = "; red: printed" if any(bar.printed is not None for bar in bars) else ""
+            return Panel(part.title, f"{unit}{marked}", "", bars=bars)
         case "noise":
             lines = [_noise(run.name, found[0][1]) for run, found in named if found]
             return Panel("Noise of one run", "epoch", "noise multiplier", lines, bottom=0.0)

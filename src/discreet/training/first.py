@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +58,7 @@ def answered_first(
     ledger: str | Path | None = None,
     dataset_id: str = "",
     noise: str = "fast",
+    on_open: Callable[[], None] | None = None,
 ) -> Iterator[Account]:
     """Open the run of `plan` and yield the account that pays for the queries in `plan.before`, in order.
 
@@ -66,14 +67,15 @@ def answered_first(
         trained = Training(plan, model, ..., (pca.transform(rows), targets), run_dir="run", resume=True).run()
 
     The plan is in the ledger before the first query is answered, so nothing of it can depend on an answer. `model`,
-    `ledger`, `dataset_id` and `noise` are those of the training. An answer that is lost in a crash stays charged, and
-    is not given again. Queries must be about the rows that the run trains on (and holds out); `Training` cannot see it.
+    `ledger`, `dataset_id`, `noise` and `on_open` are those of the training. An answer that is lost in a crash stays
+    charged, and is not given again. Queries must be about the rows that the run trains on (and holds out); `Training`
+    cannot see it.
     """
     if not plan.before:
         raise InputError("the plan has no queries before its first step; give their events with before when making it")
     whole = plan.with_initial_state(combined_digest(state_digests(model)))
     folder = RunFolder(Path(run_dir))
-    with started(folder, whole, ledger, dataset_id, None) as opened:
+    with started(folder, whole, ledger, dataset_id, on_open) as opened:
         mechanism = {"engine": QUERIES, "noise": noise, "randomness": randomness_of(None)}
         try:
             yield RunAccount(

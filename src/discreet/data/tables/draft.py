@@ -1,4 +1,4 @@
-"""A draft of a schema: from the names and types of a table's columns, and from no value of them."""
+"""A draft of a schema: from the names and types of a table's columns, which for a .csv file are guessed."""
 
 from __future__ import annotations
 
@@ -49,6 +49,12 @@ def draft(path: Path, csv: CsvFormat | None = None) -> str:
     found = header(path, csv)
     how = "" if is_parquet(path) else ",\n# which were guessed from the first rows"
     lines = [_HEAD.format(path=path.name, mark=FILL_IN, how=how)]
+    numbers = [name for name in found.names if _is_number(name)]
+    if numbers and csv.header and not is_parquet(path):
+        lines.append(
+            f"# CAREFUL: the first line was taken for names, and {numbers[0]!r} is a number. If that line is data,\n"
+            "# this draft shows somebody's row: throw it away, and draft again with --no-header.\n"
+        )
     given = csv.model_dump(mode="json", exclude_defaults=True)
     if given and not is_parquet(path):
         lines.append(f"csv: {yaml.safe_dump(given, default_flow_style=True).strip()}\n")
@@ -88,6 +94,14 @@ def _column(name: str, kind: pa.DataType) -> str:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return f"{{type: category, categories: {FILL_IN}}}  # of free text {{type: text}}, or {{type: ignore}}"
     return f"{{type: ignore}}  # {kind} cannot be used"
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _quoted(name: str) -> str:

@@ -65,7 +65,8 @@ def _of_csv(path: Path, schema: Schema, wanted: Sequence[str]) -> Iterator[pa.Re
     csv = schema.csv
     names = list(_first_block(path, csv).names) if csv.header else list(schema.columns)
     _check_names(path, schema, names, wanted)
-    read = [*wanted, *(names[-1:] if names[-1] not in wanted else ())]  # the last one would hide an open quote
+    # An open quote is seen where it ends: in any column, unless values may have line breaks.
+    read = [*wanted, *(name for name in names if name not in wanted and not csv.newlines)]
     wrong: list[pa_csv.InvalidRow] = []
     converting = pa_csv.ConvertOptions(
         column_types=dict.fromkeys(read, pa.string()), include_columns=read, strings_can_be_null=False
@@ -157,7 +158,7 @@ def _check_names(path: Path, schema: Schema, found: Sequence[str], wanted: Seque
 def _refuse_open_quotes(path: Path, block: pa.RecordBatch) -> None:
     """A quote that is not closed would make one value of the rest of the file, and lose its rows."""
     for name, column in zip(block.schema.names, block.columns, strict=True):
-        if pc.any(pc.match_substring(column, "\n")).as_py():
+        if pc.any(pc.match_substring_regex(column, "[\r\n]")).as_py():
             raise InputError(
                 f"{path}: a value of column {_short(name)} runs over several lines: a quote is not closed; close it, "
                 "or say csv: {newlines: true} if values have line breaks"

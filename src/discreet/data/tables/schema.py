@@ -118,6 +118,12 @@ class Schema(Frozen):
         return (*named, *extra)
 
     @property
+    def drops(self) -> tuple[str, ...]:
+        """Columns for which a row may be left out, as its value says."""
+        ways = ("missing", "outside", "unseen", "unreadable")
+        return tuple(name for name, one in self.columns.items() if "drop" in (getattr(one, way, None) for way in ways))
+
+    @property
     def unit_column(self) -> str | None:
         """The column that says whose a row is, if a person may have several."""
         return None if self.unit in (None, ROW) else self.unit

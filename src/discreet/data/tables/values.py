@@ -55,7 +55,7 @@ def amounts(values: pa.Array, column: Number | Date, marks: Marks) -> Array:
 def codes(values: pa.Array, column: Category | Boolean, marks: Marks) -> IntArray:
     """Numbers of categories, int64; `MISSING` and `UNSEEN` where there is none."""
     values = _plain(values, marks)
-    texts = values if pa.types.is_string(values.type) else pc.cast(values, pa.string())
+    texts = _as_texts(values)
     known = column.codes
     if isinstance(column, Boolean):
         texts = pc.utf8_lower(texts)
@@ -64,6 +64,14 @@ def codes(values: pa.Array, column: Category | Boolean, marks: Marks) -> IntArra
     found: IntArray = numbers[pc.fill_null(places, len(known)).to_numpy(zero_copy_only=False)]
     found[values.is_null().to_numpy(zero_copy_only=False)] = MISSING
     return found
+
+
+def _as_texts(values: pa.Array) -> pa.Array:
+    if pa.types.is_string(values.type):
+        return values
+    if pa.types.is_nested(values.type) or pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
+        raise BadValue(0, f"the column is of type {values.type}, not text or a number; correct its type in the table")
+    return pc.cast(values, pa.string())
 
 
 def texts(values: pa.Array, marks: Marks) -> pa.Array:

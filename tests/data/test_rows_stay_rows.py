@@ -1,0 +1,77 @@
+"""No line of a table decides how other lines are read, or how many there are where that is public."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from discreet import InputError
+from discreet.data.tables import Encoder, Schema, private_table
+from discreet.data.tables.draft import draft
+from discreet.data.tables.reading import blocks
+from discreet.recipes import Recipe
+from discreet.recipes.tables import table_recipe
+
+COLUMNS: dict[str, Any] = {
+    "note": {"type": "ignore"},
+    "kind": {"type": "category", "categories": ["a", "b"]},
+    "age": {"type": "number", "low": 0, "high": 99},
+    "ill": {"type": "boolean"},
+}
+
+
+def schema(**changes: Any) -> Schema:
+    return Schema.model_validate({"unit": "row", "population": 2000, "target": "ill", "columns": COLUMNS} | changes)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["lf", "crlf", "cr"])
+@pytest.mark.parametrize("others", ["refuse", "ignore"])
+@pytest.mark.parametrize("opened", ["note", "kind"])
+def test_an_open_quote_swallows_no_rows(opened: str, others: str, end: str, tmp_path: Path) -> None:
+    """It would run to the next quote in that column, a sound one, with as many values in what is left as in a line."""
+
+    def line(value: str) -> str:
+        return f"{value},a,1,0" if opened == "note" else f"x,{value},1,0"
+
+    lines = ["note,kind,age,ill", line('"was 5 ft'), *["x,a,50,1"] * 1000, line('"she said ""hi"""'), "x,a,50,1"]
+    path = tmp_path / "t.csv"
+    path.write_bytes(end.join([*lines, ""]).encode())
+    named = {name: facts for name, facts in COLUMNS.items() if name != "note" or others == "refuse"}
+    with pytest.raises(InputError, match="a quote is not closed"):
+        sum(len(block) for block in blocks(path, schema(columns=named, others=others), ["kind", "age", "ill"]))
+
+
+def test_a_public_number_of_rows_does_not_depend_on_them() -> None:
+    dropping = schema(columns=COLUMNS | {"age": COLUMNS["age"] | {"outside": "drop"}})
+    facts = table_recipe(dropping, 1.0, 1e-5)
+    Recipe.model_validate(facts)
+    fixed = {name: value for name, value in facts.items() if name not in ("rate", "averaging")}
+    fixed |= {"sampling": {"kind": "fixed_size", "batch": 10}, "adjacency": "replace_one"}
+    with pytest.raises(ValueError, match="the number of rows is public, but some are dropped by 'age'"):
+        Recipe.model_validate(fixed)
+    kept = {"columns": COLUMNS}
+    Recipe.model_validate(fixed | {"table": schema(**kept)})
+
+
+@pytest.mark.parametrize("values", [pa.array([[1], [2]]), pa.array([b"\xff", b"a"]), pa.array([{"a": 1}, {"a": 2}])])
+def test_types_that_are_no_texts_are_refused_in_one_line(values: pa.Array, tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"kind": values, "ill": [True, False]}), path)
+    columns = {"kind": COLUMNS["kind"], "ill": COLUMNS["ill"]}
+    with (
+        pytest.raises(InputError, match="'kind': the column is of type"),
+        private_table(path, Encoder(schema(columns=columns)), tmp_path),
+    ):
+        pass
+
+
+def test_a_draft_of_a_table_without_names_warns(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("39,State-gov,77516\n50,Private,83311\n")
+    assert "CAREFUL" in draft(path)
+    path.write_text("age,kind,weight\n50,Private,83311\n")
+    assert "CAREFUL" not in draft(path)
