@@ -176,7 +176,8 @@ def tradeoff_chart(shares: Sequence[float], best: Sequence[float], budget: Seque
         if budget is not None:
             axes.plot(shares, budget, color=_MUTED, linewidth=1.5, linestyle=(0, (1.2, 1.8)), clip_on=False)
         axes.plot(shares, best, color=_ACCENT, clip_on=False)
-        middle = min(range(len(shares)), key=lambda i: abs(shares[i] + best[i] - 1))
+        beside = 1.0 if budget is None else 1.3  # to the right of the dotted line's corner
+        middle = min(range(len(shares)), key=lambda i: abs(shares[i] + best[i] - beside))
         place, side = ((-6, 5), "right") if best[middle] - shares[middle] < 0.3 else ((9, -16), "left")
         at = (shares[middle], best[middle])
         axes.annotate("best attack", at, place, textcoords="offset points", color=_INK, ha=side)
