@@ -116,7 +116,12 @@ def spent_chart(points: Sequence[tuple[int, float]]) -> str:
         axes.set_yticks([0, 0.5, 1])
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.annotate(
-            f"{parts[-1]:.1%}", (charged[-1], parts[-1]), (-4, -34), textcoords="offset points", color=_INK, ha="right"
+            f"{parts[-1]:.1%}",
+            (charged[-1], parts[-1]),
+            (-4, 7 if parts[-1] < 0.5 else -34),  # clear of the axis below, and of the limit above
+            textcoords="offset points",
+            color=_INK,
+            ha="right",
         )
         axes.set_xlabel("charged steps")
 

@@ -12,7 +12,7 @@ from typing import Any
 from discreet.accounting import costs
 from discreet.accounting.filters import ZcdpFilter
 from discreet.core.errors import NotProved
-from discreet.plan import AdaptivePlan, Plan
+from discreet.plan import AdaptivePlan, PartsSearch, Plan
 from discreet.publication.formats import number, plain, rounded_down, rounded_up
 from discreet.publication.model_spec import ModelSpec
 from discreet.publication.words import Words
@@ -101,7 +101,8 @@ def _guarantee(claim: Mapping[str, Any], plan: Plan | AdaptivePlan) -> str:
 
 
 def _declared(plan: Plan | AdaptivePlan, words: Words) -> str:
-    text = f"every figure of the plan, among them a population of {number(plan.population)} {words.many}"
+    of = "one part of the data" if isinstance(plan, Plan) and isinstance(plan.search, PartsSearch) else "the data"
+    text = f"every figure of the plan, among them the population of {of}: {number(plan.population)} {words.many}"
     if plan.delta * plan.population >= 1:
         text += "; delta is not below 1 / population"
     return text
