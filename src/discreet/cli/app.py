@@ -20,6 +20,7 @@ from discreet.cli import (
     calibrate,
     compare,
     epsilon,
+    export,
     init,
     ledger,
     plan,
@@ -45,6 +46,7 @@ app = typer.Typer(
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("predict")(predict.predict)
+app.command("export")(export.export)
 app.command("sign")(sign.sign)
 app.command("verify")(verify.verify)
 app.add_typer(ledger.app, name="ledger")
