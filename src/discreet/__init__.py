@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from discreet.data import Augmented, Columns
     from discreet.estimators import PrivateClassifier, PrivateRegressor
     from discreet.plan import AdaptivePlan, Counts, History, Knobs, PartsSearch, Plan, Search
-    from discreet.prediction import Predictor, load
+    from discreet.prediction import Predictor, export_onnx, load
     from discreet.publication import ModelSpec, Verification, publish, verify
     from discreet.training import EarlyStopping, EngineOptions, Setup, Trained, Training, Tuning
 
@@ -94,6 +94,7 @@ _HOMES = {
     "account": "accounting.account",
     "calibrate_noise": "accounting.calibrate",
     "delta_at": "accounting.profile",
+    "export_onnx": "prediction",
     "group_guarantee": "accounting.profile",
     "guarantee": "accounting.account",
     "load": "prediction",
@@ -153,6 +154,7 @@ __all__ = [
     "account",
     "calibrate_noise",
     "delta_at",
+    "export_onnx",
     "group_guarantee",
     "guarantee",
     "load",

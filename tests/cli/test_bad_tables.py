@@ -1,10 +1,17 @@
-"""Ways to bring a table that cannot be trained on: each one clear line, exit 2, nothing written, nothing charged."""
+"""Ways to bring a table that cannot be used: each one clear line, exit 2, nothing half-written, nothing charged.
+
+`KINDS` lists them all, for `train`, `predict` and `verify`. Each is run in a folder of its own, beside a ledger that
+must not come to be; all files are compared before and after.
+"""
 
 from __future__ import annotations
 
 import copy
+import io
 import re
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from folders import folder_of
 
 from discreet.cli.app import run
+from discreet.data.tables import Encoder, Schema
+from discreet.publication.model_spec import ModelSpec, Named
+from discreet.recipes.models import MODELS
 
 SCHEMA: dict[str, Any] = {
     "unit": "row",
@@ -55,7 +66,7 @@ def all_of(name: str, value: str) -> bytes:
 
 
 # name: (bytes of the table, changes of the schema, what the line says)
-CSV: dict[str, tuple[bytes, dict[str, Any], str]] = {
+TRAIN: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "another delimiter": (text().replace(b",", b";"), {}, r"parted by ';'"),
     "a row too long": (text(ROW + ",1"), {}, "line 42 has 6 values instead of 5"),
     "a row too short": (text("50,f"), {}, "line 42 has 2 values"),
@@ -122,36 +133,31 @@ CSV: dict[str, tuple[bytes, dict[str, Any], str]] = {
     ),
     "an unknown encoding": (text(), {"csv": {"encoding": "utf-9"}}, "unknown encoding"),
     "a subgroup that is no category": (text(), {"subgroups": ["age"]}, "subgroups: 'age'"),
+    "a truth value among numbers": (text(row(age="true")), {}, "row 41, column 'age': 'true' is not a number"),
+    "a hexadecimal number": (text(row(age="0x10")), {}, "'0x10' is not a number"),
+    "a huge whole number": (
+        text(row(age="1" + "0" * 30)),
+        column("age", type="number", low=0, high=120, outside="refuse"),
+        "row 41, column 'age'",
+    ),
+    "a formula among numbers": (text(row(age="=1+1")), {}, "'=1\\+1' is not a number"),
+    "a formula as a class": (text(row(outcome="=cmd()")), {}, "none of the declared categories .'=cmd"),
+    "a NUL among numbers": (text(row(age="\x00")), {}, "row 41, column 'age'"),
+    "blank lines": (b"\n\n\n", {}, "is empty"),
+    "names that differ by case": (text(header="age,Sex,seen,smoker,outcome"), {}, "no column 'sex'"),
+    "a column without a name": (text(header="age,,seen,smoker,outcome"), {}, "no column 'sex'"),
+    "a target of nothing": (all_of("outcome", ""), {}, "column 'outcome': the value is missing"),
+    "a year of five digits": (text(row(seen="99999-01-01")), {}, "'99999-01-01' is not a day"),
+    "no text at all": (bytes(range(256)) * 10, {}, "not text in UTF-8"),
+    "a spreadsheet": (b"PK\x03\x04" + bytes(range(200)), {}, "a spreadsheet"),
+    "compressed, by another name": (b"\x1f\x8b\x08" + bytes(60), {}, "not text in UTF-8"),
+    "a negative population": (text(), {"population": -4}, "population: .*greater than 0"),
+    "a population that is no number": (text(), {"population": float("nan")}, "population: .*finite"),
+    "bounds that are not finite": (text(), column("age", type="number", low=0, high=float("inf")), "finite number"),
+    "columns as a list": (text(), {"columns": ["age"]}, "a mapping `columns`"),
+    "no columns": (text(), {"columns": {}}, "columns: .*at least 1"),
+    "an unknown key of the schema": (text(), {"colour": 1}, "unknown key 'colour'"),
 }
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DISCREET_LEDGER", raising=False)
-
-
-def refused(capsys: pytest.CaptureFixture[str], said: str, *arguments: str) -> None:
-    """`discreet train` with these arguments fails with one line, and leaves the folder as it was."""
-    before = sorted(Path().iterdir())
-    assert run(["train", *arguments]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    assert re.search(said, err), err
-    assert sorted(Path().iterdir()) == before
-
-
-def schema_of(changes: dict[str, Any]) -> list[str]:
-    Path("s.yaml").write_text(yaml.safe_dump(copy.deepcopy(SCHEMA) | changes))
-    return ["--schema", "s.yaml", "--epsilon", "3", "--delta", "1e-4", "--out", "model"]
-
-
-@pytest.mark.parametrize("name", CSV)
-def test_csv(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    content, changes, said = CSV[name]
-    Path("t.csv").write_bytes(content)
-    refused(capsys, said, "t.csv", *schema_of(changes))
 
 
 PARQUET: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
@@ -162,35 +168,161 @@ PARQUET: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
     "two columns of one name": (lambda t: t.append_column("age", t.column(0)), "two columns 'age'"),
 }
 
+NEW = "age,sex,seen,smoker"
+PREDICT: dict[str, tuple[bytes, str]] = {
+    "an empty file": (b"", "is empty"),
+    "a header alone": (f"{NEW}\n".encode(), "no rows"),
+    "another delimiter": (b"age;sex;seen;smoker\n50;f;2024-01-01;1\n", "parted by ';'"),
+    "a column that is not there": (b"age,sex,seen\n50,f,2024-01-01\n", "no column 'smoker'"),
+    "two columns of one name": (b"age,age,seen,smoker\n50,f,2024-01-01,1\n", "two columns 'age'"),
+    "no header": (b"50,f,2024-01-01,1\n50,f,2024-01-01,1\n", "no column 'age'"),
+    "NaN": (f"{NEW}\nnan,f,2024-01-01,1\n".encode(), "row 1, column 'age': 'nan' is not a finite number"),
+    "infinity": (f"{NEW}\ninf,f,2024-01-01,1\n".encode(), "'inf' is not a finite number"),
+    "text among numbers": (f"{NEW}\n50,f,2024-01-01,1\nfifty,f,2024-01-01,1\n".encode(), "row 2, column 'age'"),
+    "a formula among numbers": (f"{NEW}\n=1+1,f,2024-01-01,1\n".encode(), "'=1\\+1' is not a number"),
+    "no day": (f"{NEW}\n50,f,2024-02-30,1\n".encode(), "'2024-02-30' is not a day"),
+    "a row too long": (f"{NEW}\n50,f,2024-01-01,1,1\n".encode(), "line 2 has 5 values instead of 4"),
+    "a row too short": (f"{NEW}\n50,f\n".encode(), "line 2 has 2 values instead of 4"),
+    "an open quote": (f'{NEW}\n50,f,2024-01-01,"1\n'.encode(), "a quote is not closed"),
+    "not UTF-8": (f"{NEW}\n50,\xfc,2024-01-01,1\n".encode("latin-1"), "not text in UTF-8"),
+    "a spreadsheet": (b"PK\x03\x04" + bytes(range(200)), "a spreadsheet"),
+}
 
-@pytest.mark.parametrize("name", PARQUET)
-def test_parquet(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    change, said = PARQUET[name]
-    pq.write_table(change(parquet()), "t.parquet")
-    refused(capsys, said, "t.parquet", *schema_of({}))
+# name: what stands in for certificate.json, None for nothing
+VERIFY: dict[str, tuple[bytes | None, str]] = {
+    "no certificate": (None, "cannot read m/certificate.json"),
+    "an empty certificate": (b"", "is not JSON"),
+    "a certificate that is no JSON": (b"epsilon: 1", "is not JSON"),
+    "a certificate that is a list": (b"[]", "is not a certificate"),
+    "a certificate that is no text": (b"\xff\xfe\x00", "is not JSON"),
+    "a certificate nested without end": (b"[" * 100_000, "is not JSON"),
+}
 
 
-def parquet() -> pa.Table:
+@dataclass(frozen=True)
+class Kind:
+    """Files that are there, the command, and what its one line says."""
+
+    files: Mapping[str, bytes | None]
+    arguments: tuple[str, ...]
+    said: str
+
+
+def schema_of(changes: dict[str, Any]) -> bytes:
+    return yaml.safe_dump(copy.deepcopy(SCHEMA) | changes).encode()
+
+
+def train(table: str, content: bytes | None, changes: dict[str, Any], said: str, *more: str) -> Kind:
+    """`discreet train` on a table, with a schema."""
+    options = ("--schema", "s.yaml", "--epsilon", "3", "--delta", "1e-4", "--out", "model", "--ledger", "team.sqlite")
+    files = {"s.yaml": schema_of(changes)} | ({} if content is None else {table: content})
+    return Kind(files, ("train", table, *options, *more), said)
+
+
+def parquet(change: Callable[[pa.Table], pa.Table]) -> bytes:
     columns = list(zip(*(line.split(",") for line in ROWS), strict=True))
     table = pa.table(dict(zip(HEADER.split(","), map(list, columns), strict=True)))
-    return table.set_column(0, "age", table.column(0).cast(pa.int64()))
+    file = io.BytesIO()
+    pq.write_table(change(table.set_column(0, "age", table.column(0).cast(pa.int64()))), file)
+    return file.getvalue()
 
 
-def test_files(capsys: pytest.CaptureFixture[str]) -> None:
-    options = schema_of({})
-    refused(capsys, "there is no table none.csv", "none.csv", *options)
-    Path("t.parquet").write_bytes(b"PAR1 is not enough")
-    refused(capsys, "cannot read t.parquet", "t.parquet", *options)
-    Path("t.csv").write_bytes(text())
-    refused(capsys, "a table needs a schema", "t.csv", "--epsilon", "3")
-    refused(capsys, "cannot read none.yaml", "t.csv", "--schema", "none.yaml", "--epsilon", "3")
-    refused(capsys, "--epsilon 3", "t.csv", "--schema", "s.yaml")
-    refused(capsys, "the private table itself", "t.csv", *options, "--test", "t.csv")
-    refused(capsys, "go with a table", "digits", "--schema", "s.yaml")
-    Path("s.yaml").write_text("columns: {a: {type: ignore}, a: {type: ignore}}")
-    refused(capsys, "'a' is there twice", "t.csv", "--schema", "s.yaml", "--epsilon", "3")
-    Path("public.csv").write_bytes(text("1,f,2024-01-01,1,well"))
-    options = schema_of({"subgroups": ["sex"], "missing": ["", "m"]})
-    Path("public.csv").write_text("\n".join([HEADER, *ROWS[:9]]))
-    options = schema_of({"subgroups": ["sex"]})
-    refused(capsys, "the subgroup sex=f has 5 rows", "t.csv", *options, "--test", "public.csv")
+def others() -> dict[str, Kind]:
+    """What is wrong with files and options, and not with values."""
+    table, twice = {"t.csv": text()}, b"columns: {a: {type: ignore}, a: {type: ignore}}"
+    few = "\n".join([HEADER, *ROWS[:9]]).encode()
+    grouped = train("t.csv", text(), {"subgroups": ["sex"]}, "the subgroup sex=f has 5 rows", "--test", "public.csv")
+    bare = ("train", "t.csv", "--schema", "s.yaml")
+    return {
+        "train: no such table": train("none.csv", None, {}, "there is no table none.csv"),
+        "train: no such Parquet": train("none.parquet", None, {}, "there is no table none.parquet"),
+        "train: not Parquet": train("t.parquet", b"PAR1 is not enough", {}, "cannot read t.parquet"),
+        "train: no schema": Kind(table, ("train", "t.csv", "--epsilon", "3"), "a table needs a schema"),
+        "train: no such schema": Kind(table, (*bare, "--epsilon", "3"), "cannot read s.yaml"),
+        "train: no epsilon": Kind(table | {"s.yaml": schema_of({})}, bare, "--epsilon 3"),
+        "train: epsilon 0": train("t.csv", text(), {}, "epsilon must be .*greater than 0", "--epsilon", "0"),
+        "train: delta 2": train("t.csv", text(), {}, "delta must be .*less than 1", "--delta", "2"),
+        "train: its own test": train("t.csv", text(), {}, "the private table itself", "--test", "t.csv"),
+        "train: a schema for digits": Kind(table, ("train", "digits", "--schema", "s.yaml"), "go with a table"),
+        "train: a column declared twice": Kind(
+            table | {"s.yaml": twice}, (*bare, "--epsilon", "3"), "'a' is there twice"
+        ),
+        "train: a small subgroup": Kind(grouped.files | {"public.csv": few}, grouped.arguments, grouped.said),
+        "train: a folder that is taken": Kind(
+            train("t.csv", text(), {}, "").files | {"model/x": b""},
+            train("t.csv", text(), {}, "").arguments,
+            "model exists already",
+        ),
+        "predict: no such table": Kind({}, ("predict", "m", "none.csv"), "there is no table none.csv"),
+        "predict: no such folder": Kind({}, ("predict", "none", "none.csv"), "cannot read none/certificate.json"),
+        "predict: a table as a folder": Kind(
+            table, ("predict", "t.csv", "t.csv"), "cannot read t.csv/certificate.json"
+        ),
+        "predict: nowhere to write": Kind(
+            {"n.csv": f"{NEW}\n50,f,2024-01-01,1\n".encode()},
+            ("predict", "m", "n.csv", "--out", "no/p.csv"),
+            "cannot write no/p.csv",
+        ),
+        "verify: no such folder": Kind({}, ("verify", "none"), "cannot read none/certificate.json"),
+        "verify: a table": Kind(table, ("verify", "t.csv"), "cannot read t.csv/certificate.json"),
+        "verify: no weights": Kind({"m/model.safetensors": None}, ("verify", "m"), "cannot read m/model.safetensors"),
+    }
+
+
+KINDS: dict[str, Kind] = {
+    **{f"train: {name}": train("t.csv", *kind) for name, kind in TRAIN.items()},
+    **{
+        f"train: Parquet, {name}": train("t.parquet", parquet(change), {}, said)
+        for name, (change, said) in PARQUET.items()
+    },
+    **{
+        f"predict: {name}": Kind({"n.csv": content}, ("predict", "m", "n.csv", "--out", "p.csv"), said)
+        for name, (content, said) in PREDICT.items()
+    },
+    **{
+        f"verify: {name}": Kind({"m/certificate.json": content}, ("verify", "m"), said)
+        for name, (content, said) in VERIFY.items()
+    },
+    **others(),
+}
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model for such tables."""
+    encoder = Encoder(Schema.model_validate(SCHEMA))
+    arguments = {"kinds": list(encoder.kinds), "outputs": 2}
+    spec = ModelSpec(Named("tabular", arguments), inputs=(4,), table=encoder.to_json(), outputs="classes")
+    return folder_of(tmp_path_factory.mktemp("published") / "m", MODELS["tabular"](**arguments), spec)
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_one_clear_line_and_nothing_else(name: str, published: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    kind = KINDS[name]
+    if "m" in kind.arguments:
+        shutil.copytree(published, "m")
+    for file, content in kind.files.items():
+        if content is None:
+            Path(file).unlink()
+            continue
+        Path(file).parent.mkdir(exist_ok=True)
+        Path(file).write_bytes(content)
+    before = everything(Path())
+    assert run(list(kind.arguments)) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1, err
+    assert re.search(kind.said, err), err
+    assert everything(Path()) == before  # no ledger either, so nothing was charged
+
+
+def test_a_table_that_is_right_is_not_refused(published: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The same command on a table as it should be, also one that begins with a byte-order mark."""
+    for mark in (b"", b"\xef\xbb\xbf"):
+        Path("n.csv").write_bytes(mark + f"{NEW}\n50,f,2024-01-01,1\n".encode())
+        assert run(["predict", str(published), "n.csv"]) == 0
+        assert capfd.readouterr().out.startswith("outcome,probability\n")

@@ -12,9 +12,11 @@ import yaml
 
 from discreet.core.errors import InputError
 from discreet.core.event_json import to_json
-from discreet.plan import Plan
+from discreet.plan import NoSampling, Plan
 from discreet.publication.card import model_card
 from discreet.publication.formats import code, markdown
+from discreet.publication.model_spec import ModelSpec, Named
+from discreet.publication.reporting import rho, tier
 
 
 def make_facts(noise: Any = 4.0) -> dict[str, Any]:
@@ -58,11 +60,51 @@ def make_facts(noise: Any = 4.0) -> dict[str, Any]:
     }
 
 
-def test_front_matter_is_yaml_with_tags() -> None:
-    start, front, body = model_card(make_facts()).split("---\n", 2)
+def front(card: str) -> dict[str, Any]:
+    start, block, body = card.split("---\n", 2)
     assert start == ""
-    assert yaml.safe_load(front) == {"library_name": "discreet", "tags": ["differential-privacy", "dp-sgd"]}
     assert body.lstrip().startswith("# ")
+    return dict(yaml.safe_load(block))
+
+
+def test_front_matter_is_what_hugging_face_reads() -> None:
+    """Its metadata: a task, tags, and a model-index whose results name task, data set and metrics with numbers."""
+    found = front(model_card(make_facts(), ModelSpec(model=Named("digit_strokes"), data="digits", inputs=(64,))))
+    assert found["library_name"] == "discreet"
+    assert found["pipeline_tag"] == "image-classification"
+    assert "differential-privacy" in found["tags"]
+    (entry,) = found["model-index"]
+    (result,) = entry["results"]
+    assert entry["name"] == "digit_strokes"
+    assert result["task"] == {"type": "image-classification"}
+    assert result["dataset"] == {"name": "digits, declared public", "type": "digits"}
+    assert result["metrics"] == [{"type": "loss", "value": 0.25}, {"type": "accuracy", "value": 0.964}]
+
+
+def test_front_matter_says_no_more_than_is_known() -> None:
+    found = front(model_card(make_facts() | {"public_evaluations": [{"step": 1, "loss": math.nan}]}))
+    assert set(found) == {"library_name", "tags"}
+    named = ModelSpec(module="a.b.Net", outputs="numbers", table={})
+    assert front(model_card(make_facts(), named))["pipeline_tag"] == "tabular-regression"
+
+
+def test_the_card_answers_the_reporting_guide() -> None:
+    """The facts that Ponomareva et al. 2023 ask for, of three kinds of plans."""
+    card = model_card(make_facts())
+    table = card[card.index("## Reporting") : card.index("## Assumptions")]
+    rows = dict(re.findall(r"^\| ([^|]+) \| (.+) \|$", table, re.MULTILINE))
+    assert rows["Setting"].startswith("central")
+    assert rows["Looks at the data that are covered"] == "40 steps of training"
+    assert "earlier runs" in rows["Looks at the data that are not covered"]
+    assert "no rho" in rows["Guarantee"]  # zCDP gains nothing from sampling
+    assert "1 tensors that were not trained" in rows["Not private"]
+    plan = Plan.poisson(population=9, batch=9, steps=8, clip_norm=1.0, delta=1e-4, noise_multiplier=4.0)
+    unsampled = plan.model_copy(update={"sampling": NoSampling()})
+    assert rho(unsampled) == pytest.approx(8 / (2 * 4.0**2), rel=1e-9)  # Bun and Steinke 2016, Proposition 1.6
+    assert rho(unsampled) >= 0.25
+    assert [tier(epsilon) for epsilon in (0.5, 1.0, 1.01, 10.0, 10.1)] == [
+        (1, "strong"), (1, "strong"), (2, "reasonable"), (2, "reasonable"), (3, "weak"),
+    ]  # fmt: skip
 
 
 def test_card_states_the_claim_on_the_safe_side() -> None:
@@ -76,8 +118,15 @@ def test_card_states_the_claim_on_the_safe_side() -> None:
     assert Decimal(least[1]) <= Decimal(facts["claim"]["lower"])
     for text in ("0.0001", "`add_remove`", "`example`", "`pld`", "discreet 0.1.0, python 3.11.2", "1,437", "96.4%"):
         assert text in card
-    assert "load_file" in card
     assert "discreet verify FOLDER" in card
+
+
+def test_the_card_says_how_to_use_the_model() -> None:
+    assert 'discreet.load("FOLDER", model=Net())' in model_card(make_facts(), ModelSpec(module="a.b.Net"))
+    assert "model=MyNet()" in model_card(make_facts(), ModelSpec(module="a.<locals>.f(x)"))
+    known = model_card(make_facts(), ModelSpec(model=Named("linear"), inputs=(8, 8)))
+    assert "discreet predict FOLDER new.csv" in known
+    assert "shape (n, 8, 8)" in known
 
 
 def test_tables_have_two_cells_in_every_row() -> None:

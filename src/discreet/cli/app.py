@@ -20,6 +20,8 @@ from discreet.cli import (
     calibrate,
     compare,
     epsilon,
+    export,
+    init,
     ledger,
     plan,
     predict,
@@ -31,18 +33,20 @@ from discreet.cli import (
     tune,
     verify,
 )
+from discreet.cli.examples import with_examples
 from discreet.core.errors import BudgetExhausted, DiscreetError, Interrupted, VerificationFailed
 
 app = typer.Typer(
     help="Train a neural network on people's data, publish it, and prove what it gives away.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("predict")(predict.predict)
+app.command("export")(export.export)
 app.command("sign")(sign.sign)
 app.command("verify")(verify.verify)
 app.add_typer(ledger.app, name="ledger")
@@ -52,6 +56,7 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("plan")(plan.plan)
 app.command("suggest")(suggest.suggest)
 app.command("reproduce")(reproduce.reproduce)
+app.command("init")(init.init)
 app.command("schema")(schema.schema)
 
 
@@ -63,7 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; errors become one line on standard error."""
     try:
-        result = typer.main.get_command(app).main(args=list(arguments), prog_name="discreet", standalone_mode=False)
+        command = with_examples(typer.main.get_command(app))
+        result = command.main(args=list(arguments), prog_name="discreet", standalone_mode=False)
     except typer.Abort:
         return _fail("interrupted", 130)
     except typer.TyperException as error:

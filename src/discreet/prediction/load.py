@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from discreet.publication.canonical import digest, strict_json
 from discreet.publication.files import CERTIFICATE, HASHED, MODEL, read
 from discreet.publication.model_spec import ModelSpec, Named
 from discreet.publication.released import FILE as RELEASED
-from discreet.recipes.models import MODELS
+from discreet.recipes.models import CODES, MODELS
 
 _AT_ONCE = 256
 
@@ -41,7 +42,7 @@ class Predictor:
         rows = self._rows(inputs)
         for step in self.steps:
             rows = step(rows)
-        with torch.no_grad():
+        with torch.no_grad(), self._known_codes():
             return torch.cat([self.model(rows[at : at + _AT_ONCE]) for at in range(0, len(rows), _AT_ONCE)])
 
     def predict(self, inputs: Tensor | ArrayLike) -> Tensor:
@@ -49,11 +50,27 @@ class Predictor:
         found = self.scores(inputs)
         return found.argmax(dim=1) if self.spec.outputs == "classes" else found
 
+    @property
+    def _takes_codes(self) -> bool:
+        return self.spec.model is not None and self.spec.model.name in CODES
+
+    @contextmanager
+    def _known_codes(self) -> Iterator[None]:
+        try:
+            yield
+        except IndexError:
+            if not self._takes_codes:
+                raise
+            raise InputError("a row has a code that this model does not know; give codes as in training") from None
+
     def _rows(self, inputs: Tensor | ArrayLike) -> Tensor:
         try:
-            rows = torch.as_tensor(inputs).to(torch.float32)
+            given = torch.as_tensor(inputs)
+            rows = given.to(torch.int64 if self._takes_codes else torch.float32)
         except (TypeError, ValueError, RuntimeError):
             raise InputError("predict needs an array of numbers with one entry for each row") from None
+        if self._takes_codes and (not torch.equal(rows.to(given.dtype), given) or bool((rows < 0).any())):
+            raise InputError("this model takes whole numbers from 0 on, which it looks up; other numbers are no input")
         shape = self.spec.inputs
         if rows.dim() < 1 or len(rows) == 0:
             raise InputError(f"predict needs at least one row, got an array of shape {tuple(rows.shape)}")

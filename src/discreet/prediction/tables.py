@@ -13,6 +13,20 @@ from discreet.data.tables import Encoder, new_rows
 from discreet.prediction.load import Predictor
 
 
+def encode_table(predictor: Predictor, path: str | Path) -> Array:
+    """The rows of a .csv or .parquet file as the model's inputs, (rows, features), float32, by its published schema.
+
+    What an ONNX file of the model takes. Rows that a treatment of the schema drops are not among them.
+    """
+    if predictor.spec.table is None:
+        raise InputError("this model was not trained on a table with a schema; give its rows as an array")
+    encoder = Encoder.from_json(predictor.spec.table)
+    found = [block.inputs for block in new_rows(Path(path), encoder)]
+    if not found:
+        raise InputError(f"{path} has no rows")
+    return np.concatenate(found)
+
+
 def predict_table(predictor: Predictor, path: str | Path) -> tuple[Encoder, Array]:
     """What the model says of each row of a .csv or .parquet file with the features of its schema: (rows, outputs).
 

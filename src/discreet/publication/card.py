@@ -7,17 +7,20 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
-from discreet.plan import Plan
+from discreet.plan import AdaptivePlan, Plan
 from discreet.publication.clipping_words import how_clipped
+from discreet.publication.contents import contents, use_in_python, use_on_command_line
 from discreet.publication.course import course
 from discreet.publication.drawing import how_drawn
 from discreet.publication.formats import FILTERS, code, markdown
+from discreet.publication.front_matter import front_matter
+from discreet.publication.model_spec import ModelSpec
+from discreet.publication.reporting import answers, tier
 from discreet.publication.searched import described, one_run
 from discreet.publication.words import words_for
 
@@ -39,17 +42,16 @@ THEOREMS: Mapping[str, str] = {
     "whatever was chosen on the way",
 }
 
-_FRONT_MATTER = {"library_name": "discreet", "tags": ["differential-privacy", "dp-sgd"]}
 
-
-def model_card(facts: dict[str, Any]) -> str:
+def model_card(facts: dict[str, Any], spec: ModelSpec | None = None) -> str:
     """Write the model card for the certificate `facts`: Markdown with YAML front matter, as Hugging Face reads it.
 
-    Every value is escaped, so that no text of a certificate can become markup. Epsilon is rounded up, the lower
-    bound down.
+    `spec`: what model.json says of the model; without it, that it is a module of its maker's own. Every value is
+    escaped, so that no text of a certificate can become markup. Epsilon is rounded up, the lower bound down.
     """
     epsilon, words, search = certified_epsilon(facts), words_for(facts["claim"]["unit"]), described(facts)
-    facts = one_run(facts)
+    plan = _plan(facts)
+    facts, spec = one_run(facts), spec or ModelSpec()
     return _template().render(
         facts=facts,
         search=search,
@@ -64,12 +66,23 @@ def model_card(facts: dict[str, Any]) -> str:
         held_out=held_out(facts["plan"]),
         software=software(facts),
         tensors=trained_tensors(facts),
-        front_matter=Markup(yaml.safe_dump(_FRONT_MATTER, sort_keys=False)),
+        front_matter=Markup(front_matter(spec, final_metrics(facts))),
+        tier=tier(epsilon),
+        answers=answers(facts, plan, spec, words, search),
+        contents=contents(facts),
+        command=use_on_command_line(spec),
+        python=Markup(use_in_python(spec)),
         words=words,
         by_person=facts["claim"]["unit"] == Unit.USER,
         neighbours=words.neighbours.get(facts["claim"]["adjacency"], facts["claim"]["adjacency"]),
         theorem=THEOREMS.get(facts["claim"]["method"], facts["claim"]["method"]),
     )
+
+
+def _plan(facts: Mapping[str, Any]) -> Plan | AdaptivePlan:
+    """The plan that was claimed, of the whole search if there was one."""
+    kind = AdaptivePlan if facts["plan"].get("kind") == "adaptive" else Plan
+    return kind.model_validate(facts["plan"])
 
 
 @cache

@@ -116,7 +116,12 @@ def spent_chart(points: Sequence[tuple[int, float]]) -> str:
         axes.set_yticks([0, 0.5, 1])
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.annotate(
-            f"{parts[-1]:.1%}", (charged[-1], parts[-1]), (-4, -34), textcoords="offset points", color=_INK, ha="right"
+            f"{parts[-1]:.1%}",
+            (charged[-1], parts[-1]),
+            (-4, 7 if parts[-1] < 0.5 else -34),  # clear of the axis below, and of the limit above
+            textcoords="offset points",
+            color=_INK,
+            ha="right",
         )
         axes.set_xlabel("charged steps")
 
@@ -176,7 +181,8 @@ def tradeoff_chart(shares: Sequence[float], best: Sequence[float], budget: Seque
         if budget is not None:
             axes.plot(shares, budget, color=_MUTED, linewidth=1.5, linestyle=(0, (1.2, 1.8)), clip_on=False)
         axes.plot(shares, best, color=_ACCENT, clip_on=False)
-        middle = min(range(len(shares)), key=lambda i: abs(shares[i] + best[i] - 1))
+        beside = 1.0 if budget is None else 1.3  # to the right of the dotted line's corner
+        middle = min(range(len(shares)), key=lambda i: abs(shares[i] + best[i] - beside))
         place, side = ((-6, 5), "right") if best[middle] - shares[middle] < 0.3 else ((9, -16), "left")
         at = (shares[middle], best[middle])
         axes.annotate("best attack", at, place, textcoords="offset points", color=_INK, ha=side)

@@ -57,12 +57,13 @@ def publish(trained: TrainedRun, folder: str | Path, spec: ModelSpec | None = No
     released = _tensors(trained.released) if trained.released else b""
     if released:
         facts["released"] = section(released, facts["plan"])
+    spec = spec or of_module(trained.model)
     pages = {
-        "report.html": report_page(facts, trained.plan).encode(),
-        "README.md": model_card(facts).encode(),
+        "report.html": report_page(facts, trained.plan, spec).encode(),
+        "README.md": model_card(facts, spec).encode(),
     }
     described = {
-        "model.json": (spec or of_module(trained.model)).to_json().encode(),
+        "model.json": spec.to_json().encode(),
         "plan.yaml": yaml.safe_dump(facts["plan"], sort_keys=False).encode(),
         "verify.py": resources.files("discreet.publication.reviewer").joinpath("verify.py").read_bytes(),
         **pages,

@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import cache
+from hashlib import sha256
+from importlib import resources
 from itertools import groupby
 from typing import Any
 
@@ -35,10 +37,13 @@ from discreet.publication.card import (
     trained_tensors,
 )
 from discreet.publication.clipping_words import how_clipped
+from discreet.publication.contents import contents, use_in_python, use_on_command_line
 from discreet.publication.course import course
 from discreet.publication.drawing import how_drawn, who_took_part
 from discreet.publication.figures import Prefix
 from discreet.publication.formats import FILTERS, percent_up, rounded_up
+from discreet.publication.model_spec import ModelSpec
+from discreet.publication.reporting import answers, tier
 from discreet.publication.searched import described, one_run
 from discreet.publication.words import ROW, Words, words_for
 
@@ -60,16 +65,17 @@ _QUERIES = {
 _ASKED = _QUERIES | {"clipped_sum": "sum of clipped rows, with noise"}
 
 
-def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan) -> str:
+def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpec | None = None) -> str:
     """The report as HTML, from the certificate `facts` and the `plan` that they claim to describe.
 
+    `spec`: what model.json says of the model; without it, that it is a module of its maker's own.
     `InputError` if the plan is another one than the certificate's, or if the claim is no finite guarantee.
     """
     epsilon, claim = certified_epsilon(facts), facts["claim"]
     if facts["plan_fingerprint"] != plan.fingerprint():
         raise InputError("the certificate belongs to another plan; give the plan that it was written for")
     risk, words, search = attack_risk(claim, plan), words_for(claim["unit"]), described(facts)
-    facts = one_run(facts)
+    facts, spec = one_run(facts), spec or ModelSpec()
     return _template().render(
         drawing=how_drawn(facts["plan"]["sampling"], plan.population, words, changes=changes(facts)),
         clipped=how_clipped(facts["plan"]["clipping"], facts["clipping"]),
@@ -98,7 +104,19 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan) -> str:
         **(chosen_charts(facts) if isinstance(plan, AdaptivePlan) else charts(facts, plan)),
         accuracy_figure=accuracy_figure(facts),
         tradeoff_figure=Markup(_tradeoff_chart(risk)),
+        tier=tier(epsilon),
+        answers=answers(facts, plan, spec, words, search),
+        contents=contents(facts),
+        command=use_on_command_line(spec),
+        python=use_in_python(spec),
+        verifier=_verifier(),
     )
+
+
+@cache
+def _verifier() -> str:
+    """SHA-256 of the single-file verifier that goes with the folder."""
+    return sha256(resources.files("discreet.publication.reviewer").joinpath("verify.py").read_bytes()).hexdigest()
 
 
 @cache

@@ -75,6 +75,9 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "resnet18": resnet18,
 }
 
+CODES = frozenset({"mean_embedding", "word_scores", "collaborative_filtering", "biases"})
+"""Models whose inputs are whole numbers, which they look up."""
+
 
 def _zero_head(features: int) -> nn.Linear:
     head = nn.Linear(features, 10, bias=False)

@@ -67,7 +67,7 @@ class Columns(nn.Module):
     def _ones(self, categories: Tensor) -> Tensor:
         """(n, categories) -> (n, inputs)."""
         codes = _codes(categories, self._short_sizes) + self._short_starts
-        return torch.zeros(len(codes), self._inputs, device=codes.device).scatter(1, codes, 1.0)
+        return torch.zeros(codes.shape[0], self._inputs, device=codes.device).scatter(1, codes, 1.0)
 
     def _constant(self, name: str, value: Tensor) -> None:
         self.register_buffer(name, value, persistent=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ _ROWS = 1 << 16
 """Rows of a Parquet file that are taken at a time."""
 
 _TEXT, _PARQUET = (".csv", ".tsv", ".csv.gz", ".tsv.gz"), (".parquet", ".pq")
+_BEGIN = 1 << 16
+_ZIP = b"PK\x03\x04"
 _OTHER_DELIMITERS = ";\t|,"
 _SHOWN = 60
 
@@ -51,6 +54,7 @@ def header(path: Path, csv: CsvFormat) -> pa.Schema:
     with _said_plainly(path):
         if is_parquet(path):
             return pa_parquet.read_schema(path)
+        _refuse_other_files(path, csv)
         return _first_block(path, csv)
 
 
@@ -63,6 +67,7 @@ def _of_parquet(path: Path, schema: Schema, wanted: Sequence[str]) -> Iterator[p
 
 def _of_csv(path: Path, schema: Schema, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
     csv = schema.csv
+    _refuse_other_files(path, csv)
     names = list(_first_block(path, csv).names) if csv.header else list(schema.columns)
     _check_names(path, schema, names, wanted)
     # An open quote is seen where it ends: in any column, unless values may have line breaks.
@@ -81,6 +86,15 @@ def _of_csv(path: Path, schema: Schema, wanted: Sequence[str]) -> Iterator[pa.Re
         if wrong:
             raise InputError(_other_length(path, wrong[0], csv)) from None
         raise
+
+
+def _refuse_other_files(path: Path, csv: CsvFormat) -> None:
+    """A spreadsheet, or text in another encoding, by how the file begins: the parser would say less of it."""
+    with _source(path) as file:
+        begin = file.read(_BEGIN)
+    if begin.startswith(_ZIP):
+        raise InputError(f"{path} is a spreadsheet or another zip file; save the table as .csv, or as .parquet")
+    codecs.getincrementaldecoder(csv.encoding)().decode(begin)
 
 
 def _first_block(path: Path, csv: CsvFormat) -> pa.Schema:

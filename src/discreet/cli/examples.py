@@ -1,0 +1,36 @@
+"""One example of every command, shown by --help and parsed by a test; a command's words are separated by spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+EXAMPLES: Mapping[str, str] = {
+    "train": "discreet train digits --epsilon 1 --delta 1e-4 --out digits-private",
+    "tune": "discreet tune digits --grid optimizer.lr=0.5,1,2 --trials 8 --epsilon 2 --out best",
+    "predict": "discreet predict digits-private new.csv --out predictions.csv",
+    "verify": "discreet verify digits-private --key my.key.pub",
+    "sign": "discreet sign digits-private --key my.key --new-key",
+    "export": "discreet export digits-private model.onnx",
+    "init": "discreet init table --out my-table",
+    "schema": "discreet schema patients.csv --out patients.yaml",
+    "suggest": "discreet suggest --population 60000 --epsilon 1 --parameters 26000",
+    "plan": "discreet plan digits --set epsilon=2",
+    "epsilon": "discreet epsilon --sampling poisson --rate 0.01 --noise 6 --steps 40000 --delta 1e-5",
+    "calibrate": "discreet calibrate --sampling poisson --rate 0.01 --steps 2000 --epsilon 1 --delta 1e-4",
+    "compare": "discreet compare --sampling poisson --rate 0.01 --noise 6 --steps 40000 --delta 1e-5",
+    "reproduce": "discreet reproduce yu-figure-2",
+    "debug": "discreet debug digits --public",
+    "ledger show": "discreet ledger show --ledger team.sqlite",
+    "ledger verify": "discreet ledger verify --ledger team.sqlite digits-private",
+    "ledger budget": "discreet ledger budget --ledger team.sqlite --dataset-id patients --epsilon 3 --delta 1e-3",
+}
+
+
+def with_examples(command: Any, words: tuple[str, ...] = ()) -> Any:
+    """The command (a click command or group) whose help, and that of all below it, ends with its example."""
+    for name, below in getattr(command, "commands", {}).items():
+        with_examples(below, (*words, name))
+    if " ".join(words) in EXAMPLES:
+        command.epilog = f"Example: {EXAMPLES[' '.join(words)]}"
+    return command

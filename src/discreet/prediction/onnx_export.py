@@ -1,0 +1,167 @@
+"""`export_onnx`: the model of a published folder, with what its inputs go through first, as one ONNX file.
+
+What is written is held against the model before it is kept: ONNX's own reference evaluator must say the same of random
+rows. The file is post-processing of the published folder, so it gives nothing more away.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from safetensors.torch import load as read_tensors
+from torch import Tensor, nn
+
+from discreet.core.errors import InputError
+from discreet.core.extras import extra
+from discreet.prediction.load import Predictor, load
+from discreet.publication.canonical import digest
+from discreet.publication.files import CERTIFICATE, read
+from discreet.publication.released import FILE as RELEASED
+from discreet.recipes.components import OnComponents
+from discreet.recipes.fixed import Features, build_front_end, named
+from discreet.recipes.models import CODES
+
+OPSET = 18
+"""The version of ONNX's operators that is written; runtimes of 2023 and later have it."""
+
+_TOLERANCE = 1e-4
+"""How far scores may differ from those of the model, as a part of the largest: float32 sums in another order."""
+
+
+def export_onnx(folder: str | Path, path: str | Path, model: nn.Module | None = None) -> Path:
+    """Write `path` (a new .onnx file) for the published `folder`, whose files must be the certified ones.
+
+    Input `rows` (n, ...) as `discreet.load(folder)` takes them, float32, or int64 for models of codes; output `scores`
+    (n, outputs). Of a table, rows are as `encode_table` gives them: the schema is in the file's metadata, and so are
+    the claim and the SHA-256 of the certificate. `model`: as in `load`.
+
+    `InputError` if the model or a front end has operations that ONNX has not, if the shape of a row is not known, or
+    if the file would say something else than the model. Needs the extra `onnx`.
+    """
+    onnx = extra("onnx", "onnx", "export")
+    folder, path = Path(folder), Path(path)
+    if path.suffix != ".onnx":
+        raise InputError(f"{path} is no .onnx file; name one that ends in .onnx")
+    if path.exists():
+        raise InputError(f"{path} exists already; name another file")
+    predictor = load(folder, model)
+    if predictor.spec.inputs is None:
+        raise InputError(f"{folder} does not tell the shape of a row, which an ONNX file needs; publish with a spec")
+    content = onnx.load_from_string(_traced(predictor, _whole(folder, predictor)))
+    _check(onnx, content, predictor)
+    onnx.helper.set_model_props(content, _properties(folder, predictor))
+    try:
+        with path.open("xb") as file:
+            file.write(content.SerializeToString())
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; name another file") from None
+    return path
+
+
+def _whole(folder: Path, predictor: Predictor) -> nn.Module:
+    """Preprocessing and model as one module."""
+    file = folder / RELEASED
+    released = read_tensors(read(file)) if "released" in predictor.certificate else {}
+    built = [_AS_MODULES[step.name](released, **step.arguments) for step in predictor.spec.preprocessing]
+    return nn.Sequential(*built, predictor.model).eval()
+
+
+def _features(_released: Mapping[str, Tensor], parts: list[Any], shape: list[int]) -> nn.Module:
+    return build_front_end([Features.model_validate(part) for part in cast("list[object]", named(parts))], shape)
+
+
+def _components(released: Mapping[str, Tensor]) -> nn.Module:
+    return OnComponents(released["components"])
+
+
+_AS_MODULES: Mapping[str, Callable[..., nn.Module]] = {"features": _features, "components": _components}
+
+
+def _traced(predictor: Predictor, whole: nn.Module) -> bytes:
+    buffer = io.BytesIO()
+    try:
+        with _quiet(), torch.no_grad():
+            torch.onnx.export(
+                whole,
+                (_random(predictor, 2),),
+                cast("Any", buffer),  # its type hint knows of paths only
+                dynamo=False,
+                opset_version=OPSET,
+                input_names=["rows"],
+                output_names=["scores"],
+                dynamic_axes={"rows": {0: "n"}, "scores": {0: "n"}},
+            )
+    except (torch.onnx.OnnxExporterError, RuntimeError, TypeError, ValueError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputError(f"{_name(predictor)} cannot be written as ONNX: {reason:.200}") from None
+    return buffer.getvalue()
+
+
+def _check(onnx: Any, content: Any, predictor: Predictor) -> None:
+    """The file says of 3 random rows, and of one alone, what the model says."""
+    from onnx.reference import ReferenceEvaluator
+
+    onnx.checker.check_model(content)
+    evaluator = ReferenceEvaluator(content)
+    for count in (3, 1):
+        rows = _random(predictor, count)
+        wanted = predictor.scores(rows).numpy()
+        try:
+            with np.errstate(all="ignore"):
+                found = np.asarray(cast("Any", evaluator.run(None, {"rows": rows.numpy()}))[0])
+        except Exception as error:  # the evaluator raises whatever NumPy does
+            raise InputError(f"{_name(predictor)} cannot be written as ONNX: {error!s:.200}") from None
+        if found.shape != wanted.shape or not np.allclose(
+            found, wanted, rtol=0, atol=_TOLERANCE * max(1.0, float(np.abs(wanted).max()))
+        ):
+            raise InputError(f"{_name(predictor)} cannot be written as ONNX: the file would predict something else")
+
+
+def _random(predictor: Predictor, count: int) -> Tensor:
+    """`count` rows that the model can take: codes 0 and 1, or numbers between 0 and 1."""
+    shape = (count, *(predictor.spec.inputs or ()))
+    generator = torch.Generator().manual_seed(count)
+    if predictor.spec.model is not None and predictor.spec.model.name in CODES:
+        return torch.randint(0, 2, shape, generator=generator)
+    return torch.rand(shape, generator=generator)
+
+
+def _properties(folder: Path, predictor: Predictor) -> dict[str, str]:
+    found = {
+        "discreet.certificate_sha256": digest(read(folder / CERTIFICATE)),
+        "discreet.claim": json.dumps(predictor.certificate["claim"]),
+    }
+    if predictor.spec.table is not None:
+        found["discreet.table"] = json.dumps(predictor.spec.table)
+    return found
+
+
+def _name(predictor: Predictor) -> str:
+    """What could not be exported: the front ends by name, if there are any, and the model."""
+    spec = predictor.spec
+    model = spec.model.name if spec.model is not None else type(predictor.model).__name__
+    parts = [part["name"] for step in spec.preprocessing for part in step.arguments.get("parts", [])]
+    return f"the model {model}" + (f" behind {', '.join(parts)}" if parts else "")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """torch warns about its own exporters; nothing of that is news to who exports."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,69 @@
+"""The command line explains itself: every command has an example that it can parse, and the shell completes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from discreet.cli.app import app, run
+from discreet.cli.examples import EXAMPLES, with_examples
+
+
+def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield " ".join(words), command
+        return
+    for name, one in below.items():
+        yield from commands(one, (*words, name))
+
+
+ROOT = with_examples(typer.main.get_command(app))
+COMMANDS = dict(commands(ROOT))
+
+
+def parsed(arguments: list[str]) -> tuple[str, dict[str, Any]]:
+    """The words of the command that these arguments call, and its parameters; nothing is run."""
+    command, words, context = ROOT, [], ROOT.make_context("discreet", list(arguments))
+    while hasattr(command, "commands"):
+        rest = [*context._protected_args, *context.args]
+        name, command, rest = command.resolve_command(context, rest)
+        words.append(name)
+        context = command.make_context(name, rest, parent=context)
+    return " ".join(words), context.params
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_and_an_example_that_parses(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (COMMANDS[name].help or "").strip().endswith(".")
+    for parameter in COMMANDS[name].params:
+        assert getattr(parameter, "help", None), f"{name}: {parameter.name} says nothing of itself"
+    program, *arguments = shlex.split(EXAMPLES[name])
+    assert program == "discreet"
+    called, parameters = parsed(arguments)
+    assert called == name
+    assert any(value not in (None, False, "", ()) for value in parameters.values())
+    assert run([*name.split(), "--help"]) == 0
+    assert EXAMPLES[name].split()[1] in capsys.readouterr().out.rpartition("Example:")[2]
+
+
+def test_an_example_that_does_not_parse_is_noticed() -> None:
+    with pytest.raises(Exception, match="--nosuch"):
+        parsed(["train", "digits", "--nosuch", "1"])
+    with pytest.raises(Exception, match="valid number"):
+        parsed(["epsilon", "--rate", "x"])
+
+
+def test_the_shell_completes_commands_and_options() -> None:
+    for words, wanted in (("discreet ver", "verify"), ("discreet train --hold", "--holdout")):
+        asked = {"_DISCREET_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        command = [sys.executable, "-c", "from discreet.cli import main; main()"]
+        found = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, check=False)
+        assert wanted in found.stdout.split(), found.stderr

@@ -1,0 +1,50 @@
+"""What `discreet init` writes runs as it is, and replaces nothing."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import pytest
+import torch
+
+from discreet.cli.app import run
+from discreet.cli.init import Kind
+
+DEFAULTS = {Kind.TABLE: "table-start", Kind.MODULE: "train_private.py"}
+
+
+def test_the_table_trains_by_the_commands_in_its_schema(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["init", "table"]) == 0
+    monkeypatch.chdir("table-start")
+    commands = re.findall(r"^#   (discreet .*)$", Path("schema.yaml").read_text(), re.MULTILINE)
+    assert [shlex.split(command)[1] for command in commands] == ["train", "verify", "predict"]
+    for command in commands:
+        assert run(shlex.split(command)[1:]) == 0, command
+    out = capsys.readouterr().out
+    accuracy = float(re.search(r"public test accuracy ([\d.]+)%", out)[1])  # type: ignore[index]
+    assert accuracy > 65  # the larger class has 56 % of the made-up volunteers
+    assert "ACCEPTED" in out
+
+
+def test_the_module_trains_publishes_and_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", "module", "--out", "mine.py"]) == 0
+    with torch.random.fork_rng():
+        runpy.run_path("mine.py", run_name="__main__")
+    assert (Path("mine-model") / "report.html").is_file()
+    assert "ACCEPTED" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_nothing_is_overwritten(kind: Kind, capsys: pytest.CaptureFixture[str]) -> None:
+    there = Path(DEFAULTS[kind])
+    there.write_text("mine")
+    assert run(["init", kind.value]) == 2
+    assert there.read_text() == "mine"
+    assert "exists already" in capsys.readouterr().err
+    assert run(["init", "module", "--out", "mine.txt"]) == 2
+    assert sorted(Path().iterdir()) == [there]
