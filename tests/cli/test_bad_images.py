@@ -85,11 +85,12 @@ FOLDERS: dict[str, tuple[Callable[[], object], str]] = {
     "a link to another image": (lambda: os.symlink("0.png", "photos/cat/9.png"), r"cat/9.png is a link"),
     "no classes": (lambda: only(), r"photos has no sub-folders"),
     "images without classes": (lambda: only("x.png"), r"photos has no sub-folders"),
+    "a space at the end": (lambda: png("photos/cow /x.png"), r"'cow ', with a space at an end"),
     "one class": (lambda: only("cat/x.png"), r"has one sub-folder, 'cat'"),
     "a class like a formula": (lambda: png("photos/=cat()/x.png"), r"'=cat\(\)' looks like a formula"),
     "no name in UTF-8": (lambda: Path(os.fsdecode(b"photos/cat/\xff.png")).touch(), r"not UTF-8: '\\\\xff.png'"),
     "a public class that is unknown": (lambda: png("public/bird/x.png"), r"public/bird is none of the classes"),
-    "a broken public image": (lambda: Path("public/cat/0.png").write_text("x"), r"public/cat/0.png is no image"),
+    "a broken public image": (lambda: Path("public/cat/0.png").write_text("x"), r"public/cat/0.png: is no image"),
 }
 
 

@@ -12,6 +12,7 @@ import yaml
 from PIL import Image
 
 from discreet.cli.app import run
+from discreet.training import Training
 
 FEW = ["--set", "steps=4", "--set", "averaging.start=2", "--set", "engine=bookkeeping", "--epsilon", "8"]
 FEW += ["--delta", "1e-3", "--json"]
@@ -72,13 +73,35 @@ def test_from_a_folder_to_a_verified_one(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_an_index_with_several_images_of_a_person(capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that was interrupted goes on; metrics are shown by subgroup."""
     write()
-    declared = ["--image", "file", "--target", "kind", "--classes", "down,across", "--size", "12x12"]
-    facts = trained(["index.csv", *declared, "--unit", "patient", "--population", "40", *FEW], capsys)
-    certificate = json.loads(Path(facts["folder"], "certificate.json").read_text())
+    declared = {
+        "columns": {"file": {"type": "image", "size": 12}}
+        | {name: {"type": "category", "categories": ["down", "across"]} for name in ("kind", "seen")},
+        "target": "kind",
+        "unit": "patient",
+        "population": 40,
+        "subgroups": ["seen"],
+    }
+    Path("s.yaml").write_text(yaml.safe_dump(declared))
+    lines = [f"public/{kind}/{i}.png,{kind},down" for i in range(40) for kind in [("down", "across")[i % 2]]]
+    Path("public.csv").write_text("\n".join(["file,kind,seen", *lines]))
+    Path("index.csv").write_text(Path("index.csv").read_text().replace("\n", ",down\n").replace("ent,down", "ent,seen"))
+
+    def fails(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    command = ["train", "index.csv", "--schema", "s.yaml", "--test", "public.csv", *FEW]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Training, "take_steps", fails)
+        assert run(command) == 130
+    capsys.readouterr()
+    facts = trained(["--resume", "index-private", "--json"], capsys)
+    assert 0 <= facts["public_test"]["seen=down: accuracy"] <= 1
+    certificate = json.loads(Path("index-private/certificate.json").read_text())
     assert certificate["claim"]["unit"] == "user"
     Path("new.csv").write_text("file\nprivate/down/0.png\n")
-    assert run(["predict", facts["folder"], "new.csv"]) == 0
+    assert run(["predict", "index-private", "new.csv"]) == 0
     assert capsys.readouterr().out.startswith("file,kind,down,across\nprivate/down/0.png,")
 
 

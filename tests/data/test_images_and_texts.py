@@ -73,13 +73,15 @@ def test_a_folder_an_index_and_a_file_with_images_in_it_are_the_same(tmp_path: P
     (images / "i.csv").write_text("\n".join(["path,class", *(f"{name},{name[0]}" for name in names)]))
     inside = pa.table({"path": [(images / name).read_bytes() for name in names], "class": [name[0] for name in names]})
     pq.write_table(inside, images / "i.parquet")
+    structs = [{"bytes": one, "path": None} for one in inside["path"].to_pylist()]  # as Hugging Face has them
+    pq.write_table(inside.set_column(0, "path", pa.array(structs)), images / "h.parquet")
     facts = {
         "columns": {"path": {"type": "image", "size": 6}, "class": {"type": "category", "categories": ["b", "a"]}},
         "target": "class",
         "unit": "row",
     }
     encoder = Encoder(validate(Schema, facts, "schema"))
-    sources = [images / "i.csv", images / "i.parquet"]
+    sources = [images / "i.csv", images / "i.parquet", images / "h.parquet"]
     found = [public_table(source, encoder) for source in sources]
     for source in sources:
         source.unlink()

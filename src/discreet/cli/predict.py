@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from discreet.core.arrays import Array
+    from discreet.data.tables import Encoder
     from discreet.prediction import Predictor
 
 
@@ -58,8 +59,8 @@ def _of_table(predictor: Predictor, path: Path) -> tuple[str, list[str]]:
     encoder, found = predict_table(predictor, path)
     names = list(encoder.classes)
     paths = image_paths(path, encoder)
-    if paths is not None and encoder.task == "classes":
-        return _of_images(paths, [*encoder.schema.features, *encoder.schema.target], names, found)
+    if paths is not None:
+        return _of_images(paths, encoder, found)
     if encoder.task == "classes":
         best = found.argmax(axis=1)
         lines = [
@@ -71,14 +72,18 @@ def _of_table(predictor: Predictor, path: Path) -> tuple[str, list[str]]:
     return _line(names), [_line(row) for row in rows]
 
 
-def _of_images(paths: list[str], head: list[str], names: list[str], found: Array) -> tuple[str, list[str]]:
-    """The path of each image, its class, and a probability for each class."""
+def _of_images(paths: list[str], encoder: Encoder, found: Array) -> tuple[str, list[str]]:
+    """The path of each image; of classes, which one; and a probability for each class or label, or the amount."""
+    names, classes = list(encoder.classes), encoder.task == "classes"
     lines = []
     for path, row in zip(paths, found, strict=True):
-        known = row[0] == row[0]
-        said = [names[row.argmax()], *(f"{share:.6g}" for share in row)] if known else [""] * (1 + len(names))
-        lines.append(_line([path, *said]))
-    return _line([*head, *names]), lines
+        if row[0] == row[0]:
+            best = [names[row.argmax()]] if classes else []
+            lines.append(_line([path, *best, *(f"{value:.6g}" for value in row)]))
+        else:
+            lines.append(_line([path, *[""] * (classes + len(names))]))
+    head = [*encoder.schema.features, *(encoder.schema.target if classes else ()), *names]
+    return _line(head), lines
 
 
 def _line(fields: list[str]) -> str:

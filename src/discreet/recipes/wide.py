@@ -24,7 +24,7 @@ from discreet.plan import NoSampling, Plan
 from discreet.plan.suggest import suggest
 from discreet.recipes.fixed import Features, build_front_end
 
-_SIGNAL = {"grey": 10_000, "rgb": 50_000}
+_SIGNAL = {"grey": 10_000, "rgb": 20_000}
 """Population x epsilon from which on the many features of scattering are better than few."""
 
 _SMALL, _LARGE = 16, 48
@@ -58,19 +58,18 @@ def wide_recipe(schema: Schema, epsilon: float, delta: float | None) -> dict[str
 def features_for(image: Image, signal: float) -> list[dict[str, Any]]:
     """The front ends for images: strokes for grey, oriented gradients in few cells for colours and for large images.
 
-    Where `signal`, population x epsilon, is at least 10,000 (grey) or 50,000 (rgb), scattering stands beside them, in
-    images of 16 to 48 pixels a side: many more features, which need more people.
+    In images of 16 to 48 pixels a side, where `signal`, population x epsilon, is large enough for many more features:
+    scattering, beside the strokes from 10,000 on (grey), and alone from 20,000 on (rgb).
     """
     low, high, grey = min(image.size), max(image.size), image.mode == "grey"
-    many = signal >= _SIGNAL[image.mode] and low >= _SMALL and high <= _LARGE
-    cells = 8 if many or high > _LARGE else 4
-    first: dict[str, Any] = {"name": "hog", "cell": max(2, low // cells)}
-    if grey and high <= _LARGE:
-        first = {"name": "strokes"}
-    if not many:
+    if high > _LARGE:
+        return [{"name": "hog", "cell": max(2, low // 8)}]
+    first: dict[str, Any] = {"name": "strokes"} if grey else {"name": "hog", "cell": max(2, low // 4)}
+    if signal < _SIGNAL[image.mode] or low < _SMALL:
         return [first]
-    groups, share = (27, 0.64) if grey else (81, 0.5)
-    return [{"name": "scattering", "groups": groups, "share": share}, first | {"share": 1 - share}]
+    if grey:
+        return [{"name": "scattering", "groups": 27, "share": 0.64}, first | {"share": 0.36}]
+    return [{"name": "scattering", "groups": 81}]
 
 
 def _of_images(image: Image, outputs: int, population: float, epsilon: float, delta: float | None) -> dict[str, Any]:

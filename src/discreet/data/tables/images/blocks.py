@@ -55,7 +55,7 @@ def opened(block: pa.RecordBatch, path: Path, schema: Schema, start: int) -> pa.
     found: list[bytes | None] = []
     for row, value in enumerate(block.column(name).to_pylist(), start + 1):
         where = f"{path / value}" if folder else f"{path}: row {row}, column {name!r}"
-        if value is None or value in missing:
+        if value is None or (isinstance(value, str) and value in missing):
             if column.missing != "drop":
                 raise InputError(f"{where}: the image is missing")
             found.append(None)
@@ -64,7 +64,7 @@ def opened(block: pa.RecordBatch, path: Path, schema: Schema, start: int) -> pa.
             found.append(pixels(_source(path, folder, value), column))
         except InputError as error:
             if column.unreadable != "drop":
-                shown = "" if folder or isinstance(value, bytes) else f" {value[:80]!r}"
+                shown = "" if folder or not isinstance(value, str) else f" {value[:80]!r}"
                 raise InputError(f"{where}:{shown} {error}") from None
             found.append(None)
     size = column.shape[0] * column.shape[1] * column.shape[2]
@@ -92,6 +92,8 @@ class Once:
 
 
 def _source(path: Path, folder: bool, value: object) -> Path | bytes:
+    if isinstance(value, dict):  # as Hugging Face stores images in Parquet files
+        value = value.get("bytes") or value.get("path")
     if isinstance(value, bytes):
         return value
     if not isinstance(value, str):

@@ -30,6 +30,9 @@ def classes_in(folder: Path) -> tuple[str, ...]:
     stray = [entry.name for entry in entries if entry.name not in names]
     if stray:
         raise InputError(f"{folder / stray[0]} belongs to no class; move it into a sub-folder, or out of {folder}")
+    spaced = [name for name in names if name != name.strip()]
+    if spaced:
+        raise InputError(f"{folder} has a sub-folder {spaced[0]!r}, with a space at an end; rename it")
     if len(names) == 1:
         raise InputError(f"{folder} has one sub-folder, {names[0]!r}; there must be two classes at least")
     return names

@@ -6,6 +6,8 @@ import io
 import stat
 import struct
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -35,12 +37,9 @@ def pixels(source: Path | bytes, column: Image) -> bytes:
     """
     content = source if isinstance(source, bytes) else _content(source)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Pillow.DecompressionBombWarning)
-            warnings.simplefilter("ignore", UserWarning)
-            with Pillow.open(io.BytesIO(content), formats=FORMATS) as image:
-                _check(image)
-                return _resized(_plain(ImageOps.exif_transpose(image)), column)
+        with _warned(), Pillow.open(io.BytesIO(content), formats=FORMATS) as image:
+            _check(image)
+            return _resized(_plain(ImageOps.exif_transpose(image)), column)
     except UnidentifiedImageError:
         raise InputError("is no image that can be read (png, jpeg, bmp, ppm, tiff, webp, gif)") from None
     except (Pillow.DecompressionBombError, Pillow.DecompressionBombWarning, MemoryError):
@@ -55,10 +54,19 @@ def pixels(source: Path | bytes, column: Image) -> bytes:
 def is_coloured(path: Path) -> bool:
     """Whether an image has colours, by its mode. The same errors, but for what is wrong with its pixels."""
     try:
-        with Pillow.open(path, formats=FORMATS) as image:
+        with _warned(), Pillow.open(path, formats=FORMATS) as image:
             return image.mode not in ("1", "L", "LA", "La", "I;16", "I;16B", "I;16L")
-    except (*_BROKEN, Pillow.DecompressionBombError):
-        raise InputError(f"{path} is no image that can be read") from None
+    except (*_BROKEN, Pillow.DecompressionBombError, Pillow.DecompressionBombWarning):
+        raise InputError(f"{path}: is no image that can be read") from None
+
+
+@contextmanager
+def _warned() -> Iterator[None]:
+    """What Pillow warns of is an error where a file is too large, and nothing otherwise."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("error", Pillow.DecompressionBombWarning)
+        yield
 
 
 def _content(path: Path) -> bytes:
