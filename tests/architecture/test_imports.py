@@ -71,6 +71,7 @@ ALLOWED: dict[str, set[str]] = {
         "features",
         "clipping",
         "training",
+        "randomness",
     },  # not in the sentence: named data sets and models with a plan, and the training that comes of them
     "reproduction": {"recipes", "training", "plan", "data", "accounting", "ledger"},  # the papers' tables and figures
     "prediction": {

@@ -19,6 +19,7 @@ import typer
 from discreet.cli import (
     calibrate,
     compare,
+    debug,
     epsilon,
     ledger,
     plan,
@@ -42,6 +43,7 @@ app = typer.Typer(
 )
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
+app.command("debug")(debug.debug)
 app.command("predict")(predict.predict)
 app.command("sign")(sign.sign)
 app.command("verify")(verify.verify)

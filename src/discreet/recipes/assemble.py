@@ -13,6 +13,7 @@ from discreet.clipping import Criterion
 from discreet.clipping.valued import ValuedCrossEntropy
 from discreet.core.adjacency import Unit
 from discreet.data import Split
+from discreet.randomness import Stream
 from discreet.recipes.components import RecipeComponents, on_components
 from discreet.recipes.recipe import Recipe
 from discreet.training import EarlyStopping, EngineOptions, Trained, Training
@@ -23,13 +24,14 @@ Public = tuple[Tensor, Tensor] | None
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Where a run is and who pays for it; the fields are those of `Training`."""
+    """Where a run is and who pays for it; the fields are those of `Training`. With a `stream` nothing is published."""
 
     folder: Path
     resume: bool = False
     ledger: str | None = None
     dataset_id: str = ""
     on_open: Callable[[], None] | None = None
+    stream: Stream | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,6 +105,7 @@ def training_on(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Tra
         scheduler=recipe.build_scheduler(optimizer),
         averaging=recipe.averaging,
         on_open=run.on_open,
+        stream=run.stream,
     )
 
 
