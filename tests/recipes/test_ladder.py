@@ -57,7 +57,7 @@ def test_every_rung_is_of_public_rows_and_noise_costs_most() -> None:
     plain, clipped, noisy = ladder.climb(recipe(), split())
     assert [rung.fault for rung in (plain, clipped, noisy)] == [None] * 3
     assert plain.metrics["accuracy"] > 0.8
-    assert clipped.metrics["accuracy"] > 0.8
+    assert clipped.metrics["accuracy"] > 0.7
     assert noisy.metrics["loss"] > clipped.metrics["loss"] > plain.metrics["loss"]
 
 

@@ -131,6 +131,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
             before=bool(before.queries_of(facts["plan"])),
             search=searched.kind(facts),
         ),
+        *assumptions.public_rows(facts.get("public_batches")),
         *assumptions.clipping(facts["plan"]["clipping"]["kind"], mechanism["float_bits"]),
         *assumptions.choices(chosen.searches(facts["plan"]), mechanism["float_bits"]),
         NOISE_SAMPLERS[mechanism["noise"]].assumption,

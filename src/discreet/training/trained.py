@@ -63,6 +63,7 @@ class Trained:
     the state the run started from and ended with. `ended` says why a run ended before its last step, if it did so by
     itself. `secrets` are files to destroy once the model is published. `winner` are the settings of the run, if a
     search chose them. `released`: tensors that queries before the first step released and that predictions need.
+    `public`: what is declared of public rows whose gradient joined the steps.
     """
 
     model: nn.Module
@@ -77,6 +78,7 @@ class Trained:
     ended: str | None = None
     winner: Mapping[str, Any] | None = None
     released: Mapping[str, Tensor] = field(default_factory=dict)
+    public: Mapping[str, Any] | None = None
 
     @property
     def charged_steps(self) -> int:
