@@ -109,8 +109,6 @@ class Training:
         self.data.check_size(*plan.sampling.sizes(plan.population))
         admit(model, optimizer, self.data)
         self.clipping = Clipping(plan.clipping, private_parameters(model), geometry)
-        if any(float(state.get("step", 1)) > 0 for state in optimizer.state.values()):
-            raise InputError("the optimizer was used before and remembers gradients; make a new one for the run")
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
         classes = try_every_row(model, criterion, self.data)
         self._refuse_changed_model("changed when it was called; initialise it on public input first")
