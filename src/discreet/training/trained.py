@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from discreet.core.html import fact_table, rounded_up
 from discreet.ledger import Entry
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream, SystemStream
@@ -79,6 +80,20 @@ class Trained:
     winner: Mapping[str, Any] | None = None
     released: Mapping[str, Tensor] = field(default_factory=dict)
     public: Mapping[str, Any] | None = None
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what `publish` would say first. Nothing of it is of private rows but what was bought."""
+        metrics = dict(self.evaluations[-1].metrics) if self.evaluations else {}
+        facts: dict[str, object] = {
+            "charged steps": f"{self.charged_steps} of {self.plan.charges}",
+            "epsilon of the plan": rounded_up(self.plan.guarantee().epsilon),
+            "delta": f"{self.plan.delta:g}",
+            "randomness": "test: it cannot be published" if self.mechanism.randomness == "test" else None,
+            "ended": self.ended,
+        }
+        facts |= {f"public {name}": f"{value:.4g}" for name, value in metrics.items()}
+        facts |= {f"bought {one.metric}": f"{one.value:.4g} +/- {one.deviation:.2g}" for one in self.bought}
+        return fact_table("Trained model", facts)
 
     @property
     def charged_steps(self) -> int:
