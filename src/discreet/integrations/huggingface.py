@@ -7,6 +7,7 @@ public by its hash, and only what they add is clipped and noised.
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -50,14 +51,23 @@ class Packed(Dataset[tuple[Tensor, Tensor]]):
 
 
 class Classifier(nn.Module):
-    """`inner`, a model for the classification of sequences, on packed rows (n, columns, length): scores (n, labels)."""
+    """`inner`, a model for the classification of sequences, on packed rows (n, columns, length): scores (n, labels).
+
+    Positions are given for each row, where `inner` takes them: left to itself it would embed them once for all rows,
+    and examples must lie along axis 0 everywhere.
+    """
 
     def __init__(self, inner: nn.Module, columns: Sequence[str] = COLUMNS) -> None:
         super().__init__()
         self.inner, self._columns = inner, tuple(columns)
+        base: Any = getattr(inner, "get_base_model", None)  # peft hides the signature
+        takes = inspect.signature(inner.forward if base is None else base().forward)
+        self._positions = "position_ids" in takes.parameters
 
     def forward(self, rows: Tensor) -> Tensor:
         named = {name: rows[:, place] for place, name in enumerate(self._columns)}
+        if self._positions and "position_ids" not in named:
+            named["position_ids"] = torch.arange(rows.shape[2], device=rows.device).expand(len(rows), -1)
         scores: Tensor = self.inner(**named, return_dict=True).logits
         return scores
 
