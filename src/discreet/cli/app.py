@@ -19,6 +19,7 @@ import typer
 from discreet.cli import (
     calibrate,
     compare,
+    debug,
     epsilon,
     export,
     init,
@@ -45,6 +46,7 @@ app = typer.Typer(
 )
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
+app.command("debug")(debug.debug)
 app.command("predict")(predict.predict)
 app.command("export")(export.export)
 app.command("sign")(sign.sign)

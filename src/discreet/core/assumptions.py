@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from discreet.core.adjacency import Unit
 
 _UNITS = {
@@ -141,6 +144,16 @@ def of_run(
         (SEARCHES[search], True),
     )
     return tuple(sentence for sentences, holds in said if holds for sentence in sentences)
+
+
+def public_rows(declared: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """What is assumed where the gradient of public rows joins every step; `declared` is what is said of them."""
+    if declared is None:
+        return ()
+    return (
+        f"The {declared['rows']} rows with SHA-256 {declared['sha256']} are public. The exact mean gradient of "
+        f"{declared['batch']} of them, with weight {declared['weight']!r}, joins the noisy mean of every step.",
+    )
 
 
 _CHUNKS = (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
+from discreet.core.html import fact_table, rounded_down, rounded_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,18 @@ class Guarantee:
     def is_finite(self) -> bool:
         """Whether anything at all is proved."""
         return math.isfinite(self.epsilon)
+
+    def _repr_html_(self) -> str:
+        """For notebooks; epsilon is rounded up, the lower bound down."""
+        facts = {
+            "epsilon": f"at most {rounded_up(self.epsilon)}",
+            "at least": None if self.lower is None else rounded_down(self.lower),
+            "delta": f"{self.delta:g}",
+            "neighbours": self.adjacency.value,
+            "protected": f"one {self.unit.value}",
+            "theorem": self.method,
+        }
+        return fact_table("Guarantee", facts)
 
 
 @dataclass(frozen=True, slots=True)

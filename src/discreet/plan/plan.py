@@ -23,6 +23,7 @@ from discreet.plan import order, pricing
 from discreet.plan.batches import RatePhase, check_rates, rate_phases, spread
 from discreet.plan.before import Before, as_before, check_before
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
+from discreet.plan.display import as_html
 from discreet.plan.holdout import Holdout, as_holdout
 from discreet.plan.metrics import Metric, check_metrics, units_of
 from discreet.plan.reading import Reading, as_reading, check_reading
@@ -301,6 +302,9 @@ class Plan(Frozen):
     def with_initial_state(self, digest: str) -> Plan:
         """A new plan that declares the state training starts from."""
         return self.model_copy(update={"initial_state": digest})
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
     def fingerprint(self) -> str:
         """SHA-256 of the canonical JSON of the plan."""

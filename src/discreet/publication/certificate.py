@@ -91,6 +91,8 @@ class TrainedRun(Protocol):
     def winner(self) -> Mapping[str, Any] | None: ...
     @property
     def released(self) -> Mapping[str, Tensor]: ...
+    @property
+    def public(self) -> Mapping[str, Any] | None: ...
 
 
 def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) -> dict[str, Any]:
@@ -135,6 +137,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         "assumptions": [
             *assumptions.general(plan.unit),
             *_of_run(plan),
+            *assumptions.public_rows(trained.public),
             *assumptions.clipping(plan.clipping.kind, mechanism.float_bits),
             *assumptions.choices(isinstance(plan, AdaptivePlan) and plan.line_search is not None, mechanism.float_bits),
             *mechanism.assumptions,
@@ -150,6 +153,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         ],
         "bought_metrics": [_bought(one) for one in trained.bought],
         "software": _software(),
+        **({} if trained.public is None else {"public_batches": dict(trained.public)}),
     }
 
 

@@ -35,7 +35,7 @@ _WHOM: dict[str, Any] = {
 
 def certificate_schema() -> dict[str, Any]:
     """Every field of a certificate with its type; fields that are not named are refused."""
-    found = _object(_SECTIONS, optional=("released",))
+    found = _object(_SECTIONS, optional=("released", "public_batches"))
     defs = {"Event": {"oneOf": [_object({"event": {"const": name}} | parts) for name, parts in _EVENTS.items()]}}
     defs |= {"Filter": _declared("filter", filters.KINDS), "Odometer": _declared("odometer", odometers.KINDS)}
     defs |= {"Trials": {"oneOf": [_object({"law": {"const": name}} | parts) for name, parts in _TRIALS.items()]}}
@@ -241,6 +241,17 @@ _SECTIONS: dict[str, Any] = {
     "released": _said(
         _object({"file": {"const": "released.safetensors"}, "sha256": _HASH, "tensors": _list(_TEXT)}),
         "What queries before the first step released and predictions need.",
+    ),
+    "public_batches": _said(
+        _object(
+            {
+                "weight": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+                "rows": _ENTRY,
+                "batch": _ENTRY,
+                "sha256": _HASH,
+            }
+        ),
+        "Public rows whose exact mean gradient joins every step, and its weight.",
     ),
     "files": _said({"type": "object", "additionalProperties": _HASH}, "Hashes of the other files of the folder."),
 }

@@ -21,6 +21,7 @@ import yaml
 from discreet.core import assumptions
 from discreet.core.adjacency import Unit
 from discreet.core.errors import DiscreetError
+from discreet.core.html import fact_table
 from discreet.publication import before, bought, chosen, ex_post, fixed, searched
 from discreet.publication.clipped import check_clipping
 from discreet.publication.files import FILES, check_certificate, check_files, check_model, read, read_certificate
@@ -59,6 +60,11 @@ class Verification:
     def accepted(self) -> bool:
         """Whether the claim stands."""
         return bool(self.checks) and all(check.passed for check in self.checks)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: every check of the certificate."""
+        answers = {check.name: f"{'passed' if check.passed else 'FAILED'}: {check.detail}" for check in self.checks}
+        return fact_table(self.summary, answers)
 
     def as_dict(self) -> dict[str, Any]:
         """The same as JSON-ready data."""
@@ -131,6 +137,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
             before=bool(before.queries_of(facts["plan"])),
             search=searched.kind(facts),
         ),
+        *assumptions.public_rows(facts.get("public_batches")),
         *assumptions.clipping(facts["plan"]["clipping"]["kind"], mechanism["float_bits"]),
         *assumptions.choices(chosen.searches(facts["plan"]), mechanism["float_bits"]),
         NOISE_SAMPLERS[mechanism["noise"]].assumption,

@@ -14,6 +14,7 @@ from discreet.clipping.valued import ValuedCrossEntropy
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.data import Split
+from discreet.randomness import Stream
 from discreet.recipes.components import RecipeComponents, on_components
 from discreet.recipes.recipe import Recipe
 from discreet.training import EarlyStopping, EngineOptions, Trained, Training
@@ -24,7 +25,8 @@ Public = tuple[Tensor, Tensor] | None
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Where a run is and who pays for it; the fields are those of `Training`. `device`: where the model trains."""
+    """Where a run is and who pays for it; the fields are those of `Training`. `device`: where the model trains. With a
+    `stream` nothing is published."""
 
     folder: Path
     resume: bool = False
@@ -32,6 +34,7 @@ class Run:
     dataset_id: str = ""
     on_open: Callable[[], None] | None = None
     device: str = "cpu"
+    stream: Stream | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,6 +109,7 @@ def training_on(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Tra
         scheduler=recipe.build_scheduler(optimizer),
         averaging=recipe.averaging,
         on_open=run.on_open,
+        stream=run.stream,
     )
 
 

@@ -8,6 +8,7 @@ from discreet.training.choose import ChosenModel, choose_model
 from discreet.training.early import EarlyStopping
 from discreet.training.engine_options import EngineOptions
 from discreet.training.first import answered_first
+from discreet.training.public_batches import PublicBatches
 from discreet.training.session import Session, Step
 from discreet.training.trained import Evaluation, Mechanism, Trained
 from discreet.training.training import Training
@@ -23,6 +24,7 @@ __all__ = [
     "MLflowLogger",
     "Mechanism",
     "Opening",
+    "PublicBatches",
     "Session",
     "Setup",
     "Step",

@@ -19,7 +19,7 @@ from discreet.clipping import (
     training_mode,
     try_out,
 )
-from discreet.core.errors import UnsupportedModel
+from discreet.core.errors import InputError, UnsupportedModel
 from discreet.data import PrivateData
 from discreet.training.random_rows import random_rows
 from discreet.training.views import transformed
@@ -44,6 +44,8 @@ def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData)
     if data.transform is not None:
         _admit_transform(data, random_rows(model, data, None, raw=True).inputs)
     admit_optimizer(optimizer, model)
+    if any(float(state.get("step", 1)) > 0 for state in optimizer.state.values()):
+        raise InputError("the optimizer was used before and remembers gradients; make a new one for the run")
 
 
 def admit_evaluated(model: nn.Module, inputs: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""The only place where a gradient is handed to an optimizer: from a release, and from nothing else."""
+"""The only place where a gradient is handed to an optimizer: from a release, and from public rows."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ from torch import Tensor, nn
 
 from discreet.core.arrays import Array
 from discreet.core.release import Release
+from discreet.training.public_batches import PublicGradient
 
 
 def apply(
-    release: Release, parameters: dict[str, nn.Parameter], optimizer: torch.optim.Optimizer, divisor: float
+    release: Release,
+    parameters: dict[str, nn.Parameter],
+    optimizer: torch.optim.Optimizer,
+    divisor: float,
+    public: PublicGradient | None = None,
 ) -> None:
     """Let the optimizer take one step with the noisy mean `release / divisor`, then clear the gradients.
 
-    `divisor` is a public constant: the expected batch of the plan.
+    `divisor` is a public constant: the expected batch of the plan. `public`: what public rows add.
     """
     try:
         for name, parameter in parameters.items():
-            parameter.grad = _mean(release.tensors[name], divisor, parameter)
+            mean = _mean(release.tensors[name], divisor, parameter)
+            parameter.grad = mean if public is None else public.joined(name, mean)
         optimizer.step()
     finally:
         for parameter in parameters.values():

@@ -73,6 +73,17 @@ def resumed(folder: RunFolder) -> Iterator[tuple[Opened, Checkpoint | None]]:
         ledger.close()
 
 
+def record_of(where: str, run: str, position: int) -> tuple[Entry, ...]:
+    """All entries of a run, which must hold at least `position` charged steps."""
+    ledger = Ledger(where, create=False)
+    try:
+        if not ledger.charged_steps(run) >= position:
+            raise LedgerError(f"the ledger {ledger.shown} has lost charges of this run; restore the newest copy")
+        return tuple(ledger.entries(run))
+    finally:
+        ledger.close()
+
+
 def with_slack_of(engine: Engine, record: Sequence[Entry]) -> Engine:
     """The engine with the float slack of the run's first attempt: measured again, it may come out a bit larger or
     smaller."""

@@ -33,6 +33,7 @@ from discreet.training.counts import bought_count
 from discreet.training.dial import Dial
 from discreet.training.guard import Guard, model_randomness
 from discreet.training.line_search import Search
+from discreet.training.public_batches import PublicSource
 from discreet.training.purchases import Purchases
 from discreet.training.views import views_of
 
@@ -122,6 +123,7 @@ class Session:
         metrics: Metrics = dict,
         released: Callable[[int], None] = lambda position: None,
         search: Search | None = None,
+        public: PublicSource | None = None,
     ) -> None:
         keep_freed_memory()
         self.plan, self.model, self.optimizer, self.data = plan, model, optimizer, data
@@ -130,7 +132,7 @@ class Session:
         self.run, self.stream, self.ledger, self.clipping = run, stream, ledger, clipping
         self.position = ledger.charged_steps(run)
         self._attempt, self._physical_batch, self._guard = attempt, physical_batch, guard
-        self._purchases, self._search = purchases, search
+        self._purchases, self._search, self._public = purchases, search, public
         self._released = released
         self._receipts: deque[Receipt] = deque()
         self._batches: deque[IntArray] = deque()
@@ -196,7 +198,8 @@ class Session:
         if clip.scales is not None:
             scales = {self.parameters[name]: part for name, part in clip.scales.items()}
         tell_noise(self.optimizer, std / draw.divisor, scales)
-        apply(self.clipping.unscaled(release, clip), self.parameters, self.optimizer, draw.divisor)
+        beside = () if self._public is None else (self._public.at(receipt.position),)
+        apply(self.clipping.unscaled(release, clip), self.parameters, self.optimizer, draw.divisor, *beside)
         self.clipping.learn(release, clip, std, draw.divisor)
         self._guard.note()
         self._choose_step_size()

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from discreet.core.html import fact_table, rounded_up
 from discreet.ledger import Entry
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream, SystemStream
@@ -63,6 +64,7 @@ class Trained:
     the state the run started from and ended with. `ended` says why a run ended before its last step, if it did so by
     itself. `secrets` are files to destroy once the model is published. `winner` are the settings of the run, if a
     search chose them. `released`: tensors that queries before the first step released and that predictions need.
+    `public`: what is declared of public rows whose gradient joined the steps.
     """
 
     model: nn.Module
@@ -77,6 +79,21 @@ class Trained:
     ended: str | None = None
     winner: Mapping[str, Any] | None = None
     released: Mapping[str, Tensor] = field(default_factory=dict)
+    public: Mapping[str, Any] | None = None
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what `publish` would say first. Nothing of it is of private rows but what was bought."""
+        metrics = dict(self.evaluations[-1].metrics) if self.evaluations else {}
+        facts: dict[str, object] = {
+            "charged steps": f"{self.charged_steps} of {self.plan.charges}",
+            "epsilon of the plan": rounded_up(self.plan.guarantee().epsilon),
+            "delta": f"{self.plan.delta:g}",
+            "randomness": "test: it cannot be published" if self.mechanism.randomness == "test" else None,
+            "ended": self.ended,
+        }
+        facts |= {f"public {name}": f"{value:.4g}" for name, value in metrics.items()}
+        facts |= {f"bought {one.metric}": f"{one.value:.4g} +/- {one.deviation:.2g}" for one in self.bought}
+        return fact_table("Trained model", facts)
 
     @property
     def charged_steps(self) -> int:

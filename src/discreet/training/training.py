@@ -14,9 +14,9 @@ from torch.optim.lr_scheduler import LRScheduler
 from discreet.clipping import Criterion, private_parameters, training_mode
 from discreet.clipping.geometry import Geometry
 from discreet.clipping.state import check_unchanged, combined_digest, hidden_digests, state_digests
-from discreet.core.errors import InputError, Interrupted, LedgerError, PrivacyViolation
+from discreet.core.errors import InputError, Interrupted, PrivacyViolation
 from discreet.data import as_private, as_public
-from discreet.ledger import Entry, Ledger
+from discreet.ledger import Entry
 from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream, SystemStream
@@ -33,8 +33,9 @@ from discreet.training.first import check_answered
 from discreet.training.guard import Guard
 from discreet.training.line_search import check_search, search_of
 from discreet.training.noise_check import noise_named, with_noise
-from discreet.training.opening import Opened, resumed, started, with_slack_of
+from discreet.training.opening import Opened, record_of, resumed, started, with_slack_of
 from discreet.training.progress import progress_bar
+from discreet.training.public_batches import PublicBatches, PublicSource, check_beside, check_declared, keep_declared
 from discreet.training.purchases import Purchases
 from discreet.training.rehearsal import rehearse
 from discreet.training.run_folder import RunFolder
@@ -68,6 +69,7 @@ class Training:
     - `noise`: "fast", or "exact", slower, which assumes nothing but random bits.
     - `physical_batch`: examples per chunk, for memory only; a user's rows in a step are not parted.
     - `scheduler`: stepped after every step. `averaging`: evaluate and publish the average of iterates, not the last.
+    - `public`: rows declared public whose exact mean gradient joins every step, with a weight (`PublicBatches`).
     - `on_open`: called once the run folder of a new run is there, to put something beside the run.
 
     Everything is checked here, so a mistake costs no privacy: nothing is charged before the first step.
@@ -97,6 +99,7 @@ class Training:
         averaging: Averaging | None = None,
         stream: Stream | None = None,
         on_open: Callable[[], None] | None = None,
+        public: PublicBatches | None = None,
     ) -> None:
         if isinstance(plan, Plan) and plan.search is not None:
             raise InputError("the plan searches for settings, in several runs; give it to Tuning (discreet tune)")
@@ -107,8 +110,6 @@ class Training:
         self.data.check_size(*plan.sampling.sizes(plan.population))
         admit(model, optimizer, self.data)
         self.clipping = Clipping(plan.clipping, private_parameters(model), geometry)
-        if any(float(state.get("step", 1)) > 0 for state in optimizer.state.values()):
-            raise InputError("the optimizer was used before and remembers gradients; make a new one for the run")
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
         classes = try_every_row(model, criterion, self.data)
         self._refuse_changed_model("changed when it was called; initialise it on public input first")
@@ -119,12 +120,13 @@ class Training:
         )
         self.engine = self.rehearsal.engine
         check_public({"public_test": public_test, "public_validation": public_validation}, classes, data)
+        check_beside(public, plan, optimizer, classes, data)
         check_plan(plan, model, criterion, self._parts, public_validation is not None)
         check_search(plan, optimizer, model, criterion, self.data, classes, self.engine)
         check_optimizer(optimizer, plan)
         self.rehearsal = with_noise(self.rehearsal, plan, model, self.clipping, self.noise)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
-        self._stream = stream
+        self._stream, self.public = stream, public
         if resume and run_dir is None:
             raise InputError("resume=True needs the run_dir of the run to go on with")
         self.folder = RunFolder(Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}"))
@@ -181,6 +183,7 @@ class Training:
             progress=self._progress,
             metrics=self._watch.validated,
             released=self._watch.released,
+            public=None if self.public is None else PublicSource(self.public, self.model, self.criterion),
             search=search_of(
                 self.plan, self.model, self.criterion, self.optimizer, self.data, self.engine, self.rehearsal.chunk
             ),
@@ -252,13 +255,7 @@ class Training:
     def result(self, session: Session) -> Trained:
         """What a session has trained, ready for `publish`; also before all steps are taken."""
         check_unchanged(self.model, self.initial, self._hidden)
-        ledger = Ledger(session.ledger.where, create=False)
-        try:
-            entries = tuple(ledger.entries(session.run))
-            if not ledger.charged_steps(session.run) >= session.position:
-                raise LedgerError(f"the ledger {ledger.shown} has lost charges of this run; restore the newest copy")
-        finally:
-            ledger.close()
+        entries = record_of(session.ledger.where, session.run, session.position)
         return self.trained(entries, ended=session.ended)
 
     def trained(self, entries: tuple[Entry, ...], ended: str | None = None) -> Trained:
@@ -275,6 +272,7 @@ class Training:
             bought=tuple(self._watch.bought),
             ended=ended,
             released=self.folder.released(),
+            public=None if self.public is None else self.public.declared,
         )
 
     def _purchases(self) -> Purchases:
@@ -299,11 +297,13 @@ class Training:
         if not self._resume:
             check_answered(self.plan, (), self.noise.name)
             with started(self.folder, self.plan, self._ledger, self._dataset_id, self._on_open) as opened:
+                keep_declared(self.folder.path, self.public)
                 yield opened
             return
         with resumed(self.folder) as (opened, checkpoint):
             record = opened.ledger.entries(opened.run)
             check_answered(self.plan, record, self.noise.name)
+            check_declared(self.folder.path, self.public)
             self.engine = with_slack_of(self.engine, record)
             if checkpoint is not None:
                 self._restore(checkpoint)

@@ -1,0 +1,27 @@
+"""A small table for notebooks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from html import escape
+
+
+def fact_table(title: str, facts: Mapping[str, object]) -> str:
+    """HTML of names and values under a title, everything escaped; values that are None are left out."""
+    rows = "".join(
+        f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(str(value))}</td></tr>'
+        for name, value in facts.items()
+        if value is not None
+    )
+    return f'<table><caption style="text-align:left"><b>{escape(title)}</b></caption>{rows}</table>'
+
+
+def rounded_up(value: float) -> str:
+    """Four digits after the point, never below the value."""
+    return f"{math.ceil(value * 1e4) / 1e4:.4f}" if math.isfinite(value) else "infinite"
+
+
+def rounded_down(value: float) -> str:
+    """Four digits after the point, never above the value."""
+    return f"{math.floor(value * 1e4) / 1e4:.4f}" if math.isfinite(value) else "infinite"

@@ -1,0 +1,95 @@
+"""Lightning around a private run: its trainer calls, the session takes the steps. Needs `discreet[lightning]`.
+
+Lightning's own loaders, gradient accumulation, clipping and precision would go around the plan, so a private module
+optimises manually and has no training rows that Lightning could see: one "batch" of Lightning is one charged step.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from discreet.core.errors import InputError
+from discreet.core.extras import extra
+from discreet.training import Session, Trained, Training
+
+LightningModule: Any = extra("lightning", "lightning", "PrivateModule").LightningModule
+
+
+class PrivateModule(LightningModule):  # type: ignore[misc]
+    """A module whose `fit` takes the steps of `training`; afterwards `trained` is what `publish` takes.
+
+        module = PrivateModule(training)
+        Trainer(max_epochs=1, accelerator="cpu").fit(module, val_dataloaders=public_loader)
+        publish(module.trained, "out")
+
+    Rows for validation are declared public: batches of (inputs, targets), whose loss is logged as `public_loss`, and
+    accuracy where targets are classes. There is no training loss to log: it was not paid for. One process, one device.
+    """
+
+    def __init__(self, training: Training) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+        self.model = training.model
+        self._training = training
+        self._open = ExitStack()
+        self._session: Session | None = None
+        self.trained: Trained | None = None
+
+    def train_dataloader(self) -> DataLoader[int]:
+        """As many batches as there are charged steps, with nothing in them."""
+        return DataLoader(range(self._training.plan.charges), batch_size=1)  # type: ignore[arg-type]
+
+    def configure_optimizers(self) -> None:
+        """None: the optimizer of the training takes its steps from releases."""
+
+    def on_fit_start(self) -> None:
+        """Open the run. `InputError` for trainers that would run it several times."""
+        trainer = self.trainer
+        if trainer.world_size != 1 or trainer.max_epochs != 1:
+            raise InputError(
+                f"a private run is one epoch in one process; this trainer has max_epochs={trainer.max_epochs} and "
+                f"{trainer.world_size} processes: give Trainer(max_epochs=1, devices=1)"
+            )
+        self._session = self._open.enter_context(self._training.session())
+
+    def forward(self, inputs: Tensor) -> Any:
+        """The model's output."""
+        return self.model(inputs)
+
+    def training_step(self, batch: Any, index: int) -> None:
+        """One private step, or the end of the run."""
+        session, training = self._session, self._training
+        assert session is not None
+        if not session.ready():
+            self.trainer.should_stop = True
+            return
+        with session.step() as step:
+            for chunk in step.chunks:
+                step.add(training.criterion, chunk)
+        if training.scheduler is not None:
+            training.scheduler.step()
+        if session.between_blocks:
+            training.save(session)
+
+    def validation_step(self, batch: tuple[Tensor, Tensor], index: int) -> None:
+        """Loss and accuracy on a batch that is declared public."""
+        inputs, targets = batch
+        output = self.model(inputs)
+        self.log("public_loss", torch.as_tensor(self._training.criterion(output, targets)).mean())
+        if isinstance(output, Tensor) and output.dim() == 2 and targets.dim() == 1 and not targets.is_floating_point():
+            self.log("public_accuracy", (output.argmax(1) == targets).float().mean())
+
+    def on_train_end(self) -> None:
+        """Take what was trained out of the session."""
+        assert self._session is not None
+        self.trained = self._training.result(self._session)
+        self._open.close()
+
+    def on_exception(self, exception: BaseException) -> None:
+        """Close the ledger; what was charged stays charged."""
+        self._open.close()

@@ -1,0 +1,155 @@
+"""The debug ladder: where accuracy is lost, rung by rung, on rows that are declared public.
+
+| rung    | a step is                                                        | what it shows                        |
+|---------|------------------------------------------------------------------|--------------------------------------|
+| plain   | the mean gradient of a batch, as anywhere else                    | what model and optimizer can do      |
+| clipped | each gradient clipped as the recipe says; next to no noise        | what clipping costs                  |
+| noisy   | the same with the noise of the recipe's plan                      | what the run will be like            |
+
+Public rows are repeated up to the declared population, so that batches, divisor and noise are those of the real run.
+The runs draw from a test stream, which anybody can repeat, and the first rungs have no finite epsilon: none of them can
+be published. Nothing is charged, and no row that is not declared public is trained on.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from discreet.clipping.losses import summed_loss
+from discreet.core.adjacency import Unit
+from discreet.core.errors import DiscreetError, InputError, PrivacyViolation
+from discreet.data import Split, as_private
+from discreet.methods import NoiseAware, RunningAverage
+from discreet.randomness import TestStream
+from discreet.recipes.assemble import Run, assemble, carry_out, criterion_for
+from discreet.recipes.recipe import Recipe
+from discreet.training import Trained
+from discreet.training.evaluation import evaluate
+from discreet.training.views import transformed
+
+RUNGS = ("plain", "clipped", "noisy")
+
+_NEXT_TO_NONE = 1e-4
+"""Of the clip norm: the noise in each number of a mean gradient, in a run without noise. None at all has no grid."""
+
+_LEARNED_FROM = 0.7
+"""The share of the public rows that rungs train on, unless the rows to train on are public too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """Metrics on public rows of a model that is gone; `fault` says why there are none."""
+
+    name: str
+    metrics: Mapping[str, float]
+    fault: str | None = None
+
+    @property
+    def model(self) -> NoReturn:
+        """There is none: `publish` refuses a rung."""
+        raise PrivacyViolation(
+            f"this is the rung {self.name!r} of the debug ladder: it has no guarantee and cannot be published; train "
+            "with discreet train"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """What rungs train on and what they are judged by, both public."""
+
+    learn: tuple[Tensor, Tensor]
+    judge: tuple[Tensor, Tensor]
+
+
+def public_rows(split: Split, *, all_public: bool) -> Rows:
+    """The rows of the ladder: the public test rows in two parts; if all rows are declared public, training and test.
+
+    `InputError` if the data has no public rows.
+    """
+    if split.test is None:
+        raise InputError(
+            "the debug ladder needs public rows, and this data has none: give public test rows (x_test and y_test), or "
+            "made-up rows of the same shape"
+        )
+    if all_public:
+        return Rows(split.train, split.test)
+    count = len(split.test[1])
+    order = torch.from_numpy(np.random.Generator(np.random.PCG64(0)).permutation(count))
+    first = round(_LEARNED_FROM * count)
+    if not 0 < first < count:
+        raise InputError(f"the data has {count} public test row(s), too few for the debug ladder; give at least two")
+    learn, judge = (tuple(part[chosen] for part in split.test) for chosen in (order[:first], order[first:]))
+    return Rows((learn[0], learn[1]), (judge[0], judge[1]))
+
+
+def climb(recipe: Recipe, split: Split, *, all_public: bool = False) -> Iterator[Rung]:
+    """The rungs of a recipe one after the other. What one cannot do is its `fault`."""
+    rows = public_rows(split, all_public=all_public)
+    for name in RUNGS:
+        try:
+            yield Rung(name, plain(recipe, split, rows) if name == "plain" else _private(name, recipe, split, rows))
+        except DiscreetError as error:
+            yield Rung(name, {}, str(error))
+
+
+def plain(recipe: Recipe, split: Split, rows: Rows) -> Mapping[str, float]:
+    """Metrics of the recipe's model after the plan's number of steps on mean gradients, without clipping or noise.
+
+    This is a loop of torch as anybody would write it, and shares nothing with private steps.
+    """
+    model = recipe.build_model()
+    optimizer = recipe.build_optimizer(model)
+    if isinstance(optimizer, NoiseAware):
+        raise InputError(f"{recipe.optimizer.name} is made of the noise of private steps; it has no plain run")
+    scheduler = recipe.build_scheduler(optimizer)
+    average = None if recipe.averaging is None else RunningAverage(model, recipe.averaging)
+    criterion = criterion_for(rows.learn[1].is_floating_point(), split.values)
+    data = as_private(recipe.augmented(rows.learn))
+    generator = np.random.Generator(np.random.PCG64(1))
+    size = min(data.rows, max(1, round(_batch(recipe))))
+    for step in range(recipe.steps):
+        inputs, targets = data.fetch(np.sort(generator.choice(data.rows, size, replace=False)))
+        optimizer.zero_grad()
+        (summed_loss(criterion, model(transformed(data, inputs)), targets) / size).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        if scheduler is not None:
+            scheduler.step()
+        if average is not None:
+            average.update(step + 1)
+    return evaluate(model if average is None else average.model, criterion, *rows.judge)
+
+
+def run(name: str, recipe: Recipe, split: Split, rows: Rows, folder: Path) -> Trained:
+    """The run of the rung `clipped` or `noisy`: on public rows and a test stream, so that no certificate is made."""
+    changes: dict[str, object] = {"metrics": (), "holdout": None, "odometer": None, "stop_at": None, "patience": None}
+    if name == "clipped":
+        schedule = f"uniform:initial={_NEXT_TO_NONE * _batch(recipe)!r}"
+        changes |= {"epsilon": None, "schedule": schedule, "adaptive": None}
+    recipe = recipe.model_copy(update=changes)
+    count = int(recipe.population)
+    places = torch.arange(count) % len(rows.learn[1])
+    learn = rows.learn[0][places], rows.learn[1][places]
+    users = np.arange(count) if recipe.unit is Unit.USER else None
+    made = replace(split, train=learn, test=rows.judge, validation=rows.judge, units=users, ids=None)
+    training = assemble(recipe, made, Run(folder / "run", stream=TestStream(0)))
+    return carry_out(recipe, training, progress=False)
+
+
+def _private(name: str, recipe: Recipe, split: Split, rows: Rows) -> Mapping[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        last = run(name, recipe, split, rows, Path(folder)).evaluations[-1].metrics
+    return {name: value for name, value in last.items() if not name.startswith("validation_")}
+
+
+def _batch(recipe: Recipe) -> float:
+    """The expected batch of the first step."""
+    plan = recipe.plan()
+    return plan.sampling.expected_batch(plan.population)

@@ -1,0 +1,116 @@
+"""Hugging Face's trainer and adapters of peft around a private run, on a tiny model with random weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import discreet
+from discreet.core.errors import InputError
+
+transformers = pytest.importorskip("transformers", reason="transformers is not installed; it is in the extra hf")
+peft = pytest.importorskip("peft", reason="peft is not installed; it is in the extra hf")
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+PLAN = discreet.Plan.poisson(population=40, batch=20, steps=3, clip_norm=1.0, delta=1e-3, noise_multiplier=1.0)
+
+
+def tiny_model() -> Any:
+    """A decoder of one layer and 16 numbers a token, with a head for two classes."""
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=30,
+        max_position_embeddings=8,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        num_labels=2,
+        pad_token_id=0,
+    )
+    return transformers.AutoModelForSequenceClassification.from_config(config)
+
+
+def rows(count: int, seed: int) -> list[dict[str, Any]]:
+    """Sequences of six tokens, a third of them padded."""
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(1, 30, (count, 6), generator=generator)
+    mask = torch.ones_like(tokens)
+    mask[::3, 4:] = 0
+    labels = (tokens[:, 0] > 15).long()
+    return [
+        {"input_ids": (tokens[i] * mask[i]).tolist(), "attention_mask": mask[i].tolist(), "labels": int(labels[i])}
+        for i in range(count)
+    ]
+
+
+def private_trainer(folder: Path, model: Any, **changes: Any) -> Any:
+    from discreet.integrations.huggingface import PrivateTrainer
+
+    arguments = {"output_dir": str(folder / "hf"), "report_to": [], "use_cpu": True, "learning_rate": 1e-2}
+    return PrivateTrainer(
+        model=model,
+        args=transformers.TrainingArguments(**arguments | changes),
+        train_dataset=rows(40, 0),
+        eval_dataset=rows(10, 1),
+        plan=PLAN,
+        options={"run_dir": folder / "run", "engine": "bookkeeping"},
+    )
+
+
+def test_adapters_are_trained_through_the_trainer_and_certified(tmp_path: Path) -> None:
+    wanted = peft.LoraConfig(r=2, target_modules=["q_proj", "v_proj"], task_type="SEQ_CLS")
+    model = peft.get_peft_model(tiny_model(), wanted)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    trainer = private_trainer(tmp_path, model)
+    trained = trainer.train()
+    assert trained.charged_steps == 3
+    assert "accuracy" in trained.evaluations[-1].metrics
+    changed = {name for name, tensor in model.state_dict().items() if not torch.equal(tensor, before[name])}
+    trainable = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert changed == trainable
+    assert all("lora" in name or "score" in name for name in changed)
+    assert trainer.evaluate()["eval_loss"] > 0  # Hugging Face's own evaluation, of public rows
+    discreet.publish(trained, tmp_path / "out")
+    assert discreet.verify(tmp_path / "out").accepted
+
+
+@pytest.mark.parametrize("kind", ["Bert", "GPT2"])
+def test_models_with_embedded_positions_run_as_a_batch(kind: str, tmp_path: Path) -> None:
+    """Given for each row, positions give the same scores, and one-pass clipping admits the model."""
+    from discreet.integrations.huggingface import Classifier, Packed
+
+    sizes = {
+        "Bert": {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8},
+        "GPT2": {"n_embd": 8, "n_layer": 1, "n_head": 1, "n_positions": 8},
+    }
+    config = getattr(transformers, f"{kind}Config")(vocab_size=30, num_labels=2, pad_token_id=0, **sizes[kind])
+    inner = transformers.AutoModelForSequenceClassification.from_config(config).eval()
+    packed, model = Packed(rows(40, 0)), Classifier(inner)
+    batch = torch.stack([packed[place][0] for place in range(4)])
+    wanted = inner(input_ids=batch[:, 0], attention_mask=batch[:, 1]).logits
+    assert torch.allclose(model(batch), wanted, atol=1e-6)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    options: dict[str, Any] = {"run_dir": tmp_path / "run", "engine": "bookkeeping"}
+    training = discreet.Training(PLAN, model, torch.nn.CrossEntropyLoss(), optimizer, packed, **options)
+    assert training.engine.name == "bookkeeping"
+
+
+def test_what_goes_around_the_plan_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="those of the plan"):
+        private_trainer(tmp_path, tiny_model(), gradient_accumulation_steps=2)
+    with pytest.raises(InputError, match="is resumed with options"):
+        private_trainer(tmp_path, tiny_model()).train(resume_from_checkpoint=True)
+
+
+def test_rows_of_several_lengths_or_without_a_column_are_named() -> None:
+    from discreet.integrations.huggingface import Packed
+
+    with pytest.raises(InputError, match="row 0 lacks 'labels'"):
+        Packed([{"input_ids": [1], "attention_mask": [1]}])[0]
+    with pytest.raises(InputError, match="different lengths"):
+        Packed([{"input_ids": [1, 2], "attention_mask": [1], "labels": 0}])[0]

@@ -1,0 +1,57 @@
+"""Lightning's trainer around a private run: the same steps, charged and certified as without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from problems import blobs, tiny_training
+
+import discreet
+from discreet.core.errors import InputError
+
+lightning = pytest.importorskip("lightning", reason="lightning is not installed; it is in the extra lightning")
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def trainer(folder: Path, **changes: Any) -> Any:
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    quiet |= {"enable_model_summary": False, "accelerator": "cpu", "default_root_dir": folder}
+    return lightning.Trainer(**quiet | {"max_epochs": 1, **changes})
+
+
+def test_a_fit_takes_the_steps_of_the_plan_and_is_certified(tmp_path: Path) -> None:
+    from discreet.integrations.lightning import PrivateModule
+
+    module = PrivateModule(tiny_training(tmp_path, stream=None))
+    public = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*blobs(9, seed=1)), batch_size=9)
+    fitted = trainer(tmp_path)
+    fitted.fit(module, val_dataloaders=public)
+    assert module.trained is not None
+    assert module.trained.charged_steps == 7
+    assert set(fitted.callback_metrics) == {"public_loss", "public_accuracy"}
+    discreet.publish(module.trained, tmp_path / "out")
+    assert discreet.verify(tmp_path / "out").accepted
+
+
+def test_the_steps_are_those_of_a_run_without_lightning(tmp_path: Path) -> None:
+    """Both draw from the same test stream, so they end with the same weights, to the bit."""
+    from discreet.integrations.lightning import PrivateModule
+
+    alone = tiny_training(tmp_path / "alone").run()
+    module = PrivateModule(tiny_training(tmp_path / "within"))
+    trainer(tmp_path).fit(module)
+    assert module.trained is not None
+    assert module.trained.final == alone.final
+
+
+def test_trainers_that_would_go_around_the_plan_are_refused(tmp_path: Path) -> None:
+    from discreet.integrations.lightning import PrivateModule
+
+    training = tiny_training(tmp_path)
+    with pytest.raises(InputError, match="one epoch in one process"):
+        trainer(tmp_path, max_epochs=2).fit(PrivateModule(training))
+    assert not training.folder.path.exists()

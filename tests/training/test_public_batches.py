@@ -1,0 +1,120 @@
+"""Public rows in private steps: their gradient is exact, declared, and changes nothing that privacy depends on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from problems import blobs, certified_run, linear, tiny_training
+from sessions import take
+from torch import nn
+
+import discreet
+from discreet.core.errors import InputError
+from discreet.core.release import Release
+from discreet.methods import DPAdamBC
+from discreet.training import PublicBatches
+from discreet.training import session as session_module
+
+PUBLIC = blobs(15, seed=9)
+
+
+def first_step(folder: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Release, nn.Module]:
+    """What the first step released, and the model after it."""
+    seen: list[Release] = []
+    real = session_module.apply
+
+    def watched(release: Release, *rest: Any) -> None:
+        seen.append(release)
+        real(release, *rest)
+
+    monkeypatch.setattr(session_module, "apply", watched)
+    training = tiny_training(folder, **options)
+    with training.session() as session:
+        take(session)
+    monkeypatch.undo()
+    return seen[0], training.model
+
+
+@pytest.mark.parametrize("batch", [None, 6])
+def test_a_step_is_the_noisy_mean_and_the_exact_public_mean(
+    batch: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written out: w0 - lr ((1 - w) noisy / B + w grad), with torch's own backward of the public mean loss."""
+    public = PublicBatches(*PUBLIC, weight=0.25, batch=batch)
+    release, model = first_step(tmp_path, monkeypatch, public=public)
+    start = linear()
+    inputs, targets = public.rows(0)
+    assert len(targets) == (batch or 15)
+    nn.CrossEntropyLoss()(start(inputs), targets).backward()
+    for name, before in start.named_parameters():
+        assert before.grad is not None
+        noisy = torch.from_numpy(release.tensors[name]) / 12
+        wanted = before - 0.1 * (0.75 * noisy + 0.25 * before.grad)
+        assert torch.allclose(dict(model.named_parameters())[name].double(), wanted.double(), atol=1e-6)
+
+
+def test_what_is_released_and_charged_does_not_know_of_public_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone, _ = first_step(tmp_path / "alone", monkeypatch)
+    beside, _ = first_step(tmp_path / "beside", monkeypatch, public=PublicBatches(*PUBLIC, weight=0.9))
+    assert alone.event == beside.event
+    assert all((alone.tensors[name] == beside.tensors[name]).all() for name in alone.tensors)
+    one, two = tiny_training(tmp_path / "1"), tiny_training(tmp_path / "2", public=PublicBatches(*PUBLIC, weight=0.9))
+    assert one.plan.fingerprint() == two.plan.fingerprint()
+
+
+def test_they_are_declared_in_the_certificate_and_a_changed_weight_is_found(tmp_path: Path) -> None:
+    public = PublicBatches(*PUBLIC, weight=0.25, batch=6)
+    discreet.publish(certified_run(tmp_path, model=linear(), public=public), tmp_path / "out")
+    path = tmp_path / "out" / "certificate.json"
+    facts = json.loads(path.read_text())
+    assert facts["public_batches"] == public.declared
+    assert (facts["public_batches"]["rows"], facts["public_batches"]["weight"]) == (15, 0.25)
+    assert sum(public.declared["sha256"] in sentence for sentence in facts["assumptions"]) == 1
+    assert discreet.verify(tmp_path / "out").accepted
+    for changes in ({"weight": 0.5}, {"rows": 1500}, {"sha256": "0" * 64}):
+        path.write_text(json.dumps(facts | {"public_batches": public.declared | changes}))
+        failed = [check.name for check in discreet.verify(tmp_path / "out").checks if not check.passed]
+        assert failed == ["mechanism"]
+    path.write_text(json.dumps({name: value for name, value in facts.items() if name != "public_batches"}))
+    assert [check.name for check in discreet.verify(tmp_path / "out").checks if not check.passed] == ["mechanism"]
+
+
+def test_the_digest_is_of_every_number() -> None:
+    other = PUBLIC[0].clone()
+    other[3, 2] += 1e-6
+    digests = {PublicBatches(*rows, weight=0.5).declared["sha256"] for rows in (PUBLIC, (other, PUBLIC[1]))}
+    assert len(digests) == 2
+
+
+def test_a_run_goes_on_with_what_it_began_with(tmp_path: Path) -> None:
+    public = PublicBatches(*PUBLIC, weight=0.25)
+    training = tiny_training(tmp_path, public=public)
+    with training.session() as session:
+        for _ in range(3):
+            take(session)
+        training.save(session)
+    for other in (None, PublicBatches(*PUBLIC, weight=0.5)):
+        with pytest.raises(InputError, match="other public rows"):
+            tiny_training(tmp_path, public=other, resume=True).run()
+    assert tiny_training(tmp_path, public=public, resume=True).run().charged_steps == 7
+
+
+def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
+    for weight in (0.0, 1.0, float("nan")):
+        with pytest.raises(InputError, match="weight"):
+            PublicBatches(*PUBLIC, weight=weight)
+    with pytest.raises(InputError, match="as many public rows"):
+        PublicBatches(*PUBLIC, weight=0.5, batch=16)
+    private = blobs()
+    with pytest.raises(InputError, match="is the training data itself"):
+        tiny_training(tmp_path, data=private, public=PublicBatches(*private, weight=0.5))
+    model = linear()
+    noisy = DPAdamBC(model.parameters(), lr=0.1)
+    with pytest.raises(InputError, match="noise of a release alone"):
+        tiny_training(tmp_path, model=model, optimizer=noisy, public=PublicBatches(*PUBLIC, weight=0.5))
