@@ -35,7 +35,7 @@ def recipe_of(facts: Facts, seed: int | None, where: str) -> Recipe:
 def take(cell: Cell, setting: Setting) -> dict[str, Any]:
     """Train, and say what is certified, how accurate it is on public data over time, and what was charged."""
     recipe = recipe_of(cell.facts, cell.seed, cell.name)
-    split = _data(recipe, setting)
+    split = data_of(recipe, setting)
     with tempfile.TemporaryDirectory(prefix="discreet-reproduce-") as folder:
         training = assemble(recipe, split, Run(Path(folder) / "run", device=setting.device))
         try:
@@ -75,7 +75,7 @@ def seconds_of(cell: Cell, setting: Setting, steps: int) -> float:
     """How long the processor takes for a run of so many steps, from the look at the data to its last evaluation."""
     content = json.loads(json.dumps(cell.facts["recipe"])) | {"steps": steps}
     recipe = validate(Recipe, content, cell.name)
-    split = _data(recipe, setting)
+    split = data_of(recipe, setting)
     with tempfile.TemporaryDirectory(prefix="discreet-reproduce-") as folder:
         training = assemble(recipe, split, Run(Path(folder) / "run", device=setting.device))
         began = time.process_time()
@@ -130,7 +130,7 @@ def _spending(plan: Plan, points: int) -> list[list[float]]:
     return found
 
 
-def _data(recipe: Recipe, setting: Setting) -> Split:
+def data_of(recipe: Recipe, setting: Setting) -> Split:
     """The data of a recipe. That of the last run is kept: mostly the next one has the same."""
     wanted = recipe.model_dump(mode="json", include={"data", "features", "validation", "unit"})
     key = json.dumps(wanted, sort_keys=True)
