@@ -185,7 +185,7 @@ def test_a_seed_is_that_of_the_weights() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["reproduce", "no-such"], "unknown experiment 'no-such'; known: adadp-figure-2"),
+        (["reproduce", "no-such"], "unknown experiment 'no-such'; known: adadp-figure-1"),
         (["reproduce", "nowhere.yaml"], "cannot read nowhere.yaml"),
     ],
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,8 @@ def take(cell: Cell, setting: Setting) -> dict[str, Any]:
     split = data_of(recipe, setting)
     with tempfile.TemporaryDirectory(prefix="discreet-reproduce-") as folder:
         training = assemble(recipe, split, Run(Path(folder) / "run", device=setting.device))
-        try:
+        with _taken_anew(cell):
             trained = carry_out(recipe, training, progress=setting.progress)
-        except Interrupted as stop:
-            words = f"interrupted; the same command goes on, and takes {cell.name} anew"
-            raise Interrupted(words, stop.signal) from None
     proved = trained.plan.guarantee()
     phases = charged(trained.entries)
     result: dict[str, Any] = {
@@ -79,8 +77,19 @@ def seconds_of(cell: Cell, setting: Setting, steps: int) -> float:
     with tempfile.TemporaryDirectory(prefix="discreet-reproduce-") as folder:
         training = assemble(recipe, split, Run(Path(folder) / "run", device=setting.device))
         began = time.process_time()
-        carry_out(recipe, training, progress=False)
+        with _taken_anew(cell):
+            carry_out(recipe, training, progress=False)
         return time.process_time() - began
+
+
+@contextmanager
+def _taken_anew(cell: Cell) -> Iterator[None]:
+    """An interrupted run says what becomes of it here: its folder is gone."""
+    try:
+        yield
+    except Interrupted as stop:
+        words = f"interrupted; the same command goes on, and takes {cell.name} anew"
+        raise Interrupted(words, stop.signal) from None
 
 
 def charged(entries: Sequence[Entry]) -> list[list[float]]:
