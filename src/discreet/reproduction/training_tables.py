@@ -104,7 +104,8 @@ def draw(part: TrainingPart, what: str, results: Results) -> Panel:
     match what:
         case "bars":
             bars = [_bar(run.name, run.printed, part, run.set, results) for run, found in named if found]
-            return Panel(part.title, f"{unit}; red: printed", "", bars=bars)
+            red = "; red: printed" if any(bar.printed is not None for bar in bars) else ""
+            return Panel(part.title, unit + red, "", bars=bars)
         case "noise":
             lines = [_noise(run.name, found[0][1]) for run, found in named if found]
             return Panel("Noise of one run", "epoch", "noise multiplier", lines, bottom=0.0)
