@@ -72,7 +72,7 @@ def _list(wanted: list[str]) -> Iterator[str]:
     from discreet.reproduction.experiment import read_header
     from discreet.reproduction.papers import PAPERS
 
-    rows = [("name", "paper", "item", "minutes quick/full", "data", "needs", "what")]
+    rows = [("name", "paper", "item", "about minutes, quick/full", "data", "needs", "what")]
     for name in wanted:
         header = read_header(name)
         minutes = f"{header.minutes.quick:g} / {header.minutes.full:g}"

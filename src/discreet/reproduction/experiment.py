@@ -99,7 +99,7 @@ class Part(Protocol):
 
 
 class Minutes(Frozen):
-    """How long a run takes, about, on one core."""
+    """How long a run takes, about, on one core of an ordinary machine: processor time."""
 
     quick: float = Field(ge=0)
     full: float = Field(ge=0)

@@ -68,8 +68,9 @@ def _fill(axes: Axes, panel: Panel) -> None:
         axes.set_xscale("log")
     if "y" in panel.log:
         axes.set_yscale("log")
-    if panel.bottom is not None and ("y" not in panel.log or panel.bottom > 0):
-        axes.set_ylim(bottom=panel.bottom)
+    highest = max((max(line.y) for line in panel.lines if len(line.y)), default=math.inf)
+    if panel.bottom is not None and panel.bottom < highest and ("y" not in panel.log or panel.bottom > 0):
+        axes.set_ylim(bottom=panel.bottom)  # not above all lines, as in a quick run
     axes.set_xlabel(panel.x)
     axes.set_ylabel(panel.y)
     axes.set_title(panel.title, loc="left", fontsize=10)

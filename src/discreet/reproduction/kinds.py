@@ -16,6 +16,7 @@ from discreet.reproduction.noise import NoisePart
 from discreet.reproduction.odometer import OdometerPart
 from discreet.reproduction.paths import PathsPart
 from discreet.reproduction.published import PublishedPart
+from discreet.reproduction.scales import ScalesPart
 from discreet.reproduction.schedule import SchedulePart
 from discreet.reproduction.timing import TimingPart
 from discreet.reproduction.tradeoff import TradeOffPart
@@ -30,6 +31,7 @@ KINDS: Mapping[str, type[Frozen]] = {
     "odometer": OdometerPart,
     "paths": PathsPart,
     "published": PublishedPart,
+    "scales": ScalesPart,
     "schedule": SchedulePart,
     "timing": TimingPart,
     "trade_off": TradeOffPart,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +36,11 @@ def recipe_of(facts: Facts, seed: int | None, where: str) -> Recipe:
 def take(cell: Cell, setting: Setting) -> dict[str, Any]:
     """Train, and say what is certified, how accurate it is on public data over time, and what was charged."""
     recipe = recipe_of(cell.facts, cell.seed, cell.name)
-    split = _data(recipe, setting)
+    split = data_of(recipe, setting)
     with tempfile.TemporaryDirectory(prefix="discreet-reproduce-") as folder:
         training = assemble(recipe, split, Run(Path(folder) / "run", device=setting.device))
-        try:
+        with _taken_anew(cell):
             trained = carry_out(recipe, training, progress=setting.progress)
-        except Interrupted as stop:
-            words = f"interrupted; the same command goes on, and takes {cell.name} anew"
-            raise Interrupted(words, stop.signal) from None
     proved = trained.plan.guarantee()
     phases = charged(trained.entries)
     result: dict[str, Any] = {
@@ -75,12 +73,23 @@ def seconds_of(cell: Cell, setting: Setting, steps: int) -> float:
     """How long the processor takes for a run of so many steps, from the look at the data to its last evaluation."""
     content = json.loads(json.dumps(cell.facts["recipe"])) | {"steps": steps}
     recipe = validate(Recipe, content, cell.name)
-    split = _data(recipe, setting)
+    split = data_of(recipe, setting)
     with tempfile.TemporaryDirectory(prefix="discreet-reproduce-") as folder:
         training = assemble(recipe, split, Run(Path(folder) / "run", device=setting.device))
         began = time.process_time()
-        carry_out(recipe, training, progress=False)
+        with _taken_anew(cell):
+            carry_out(recipe, training, progress=False)
         return time.process_time() - began
+
+
+@contextmanager
+def _taken_anew(cell: Cell) -> Iterator[None]:
+    """An interrupted run says what becomes of it here: its folder is gone."""
+    try:
+        yield
+    except Interrupted as stop:
+        words = f"interrupted; the same command goes on, and takes {cell.name} anew"
+        raise Interrupted(words, stop.signal) from None
 
 
 def charged(entries: Sequence[Entry]) -> list[list[float]]:
@@ -130,7 +139,7 @@ def _spending(plan: Plan, points: int) -> list[list[float]]:
     return found
 
 
-def _data(recipe: Recipe, setting: Setting) -> Split:
+def data_of(recipe: Recipe, setting: Setting) -> Split:
     """The data of a recipe. That of the last run is kept: mostly the next one has the same."""
     wanted = recipe.model_dump(mode="json", include={"data", "features", "validation", "unit"})
     key = json.dumps(wanted, sort_keys=True)
