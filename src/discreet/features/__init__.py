@@ -3,22 +3,11 @@
 What a front end knows about images is public, so that privacy is paid only for what is learned behind it.
 """
 
-from discreet.features.front_ends import FRONT_ENDS, SIZE, Beside, RowNorm
+from discreet.features.front_ends import FRONT_ENDS, Beside, RowNorm
 from discreet.features.hog import Hog
-from discreet.features.precompute import Precomputed, precompute
+from discreet.features.precompute import precompute
 from discreet.features.random_convolutions import RandomConvolutions
 from discreet.features.scattering import Scattering
 from discreet.features.strokes import Strokes
 
-__all__ = [
-    "FRONT_ENDS",
-    "SIZE",
-    "Beside",
-    "Hog",
-    "Precomputed",
-    "RandomConvolutions",
-    "RowNorm",
-    "Scattering",
-    "Strokes",
-    "precompute",
-]
+__all__ = ["FRONT_ENDS", "Beside", "Hog", "RandomConvolutions", "RowNorm", "Scattering", "Strokes", "precompute"]
