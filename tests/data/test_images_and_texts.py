@@ -130,6 +130,11 @@ def test_texts_in_a_table(tmp_path: Path) -> None:
     assert (found.inputs > 0).sum(1).tolist() == [2, 0, 1]  # "two" is a stop word
     with private_table(tmp_path / "t.csv", encoder, tmp_path) as table:
         assert torch.equal(table.rows.gather(np.array([0, 1, 2]))[0], found.inputs)
+    typed = pa.table(
+        {"review": pa.array(["two\nlines, good", None, "bad"], pa.large_string()), "sentiment": ["pos", "neg", "neg"]}
+    )
+    pq.write_table(typed, tmp_path / "t.parquet")
+    assert torch.equal(public_table(tmp_path / "t.parquet", encoder).inputs, found.inputs)
     dropping = facts["columns"] | {"review": {"type": "text", "missing": "drop"}}
     kept = public_table(tmp_path / "t.csv", Encoder(validate(Schema, facts | {"columns": dropping}, "schema")))
     assert torch.equal(kept.inputs, found.inputs[[0, 2]])
