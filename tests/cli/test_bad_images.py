@@ -175,6 +175,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_options(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    refused(capsys, "there is no folder none/", "none/", *BUDGET)
     refused(capsys, "--population N", "photos", *BUDGET[:4])
     refused(capsys, "--epsilon 3", "photos", *BUDGET[4:])
     refused(capsys, "for example 28x28", "photos", *BUDGET, "--size", "large")

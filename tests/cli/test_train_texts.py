@@ -33,7 +33,7 @@ def write() -> None:
 
 @pytest.mark.parametrize("vocabulary", [None, "words.txt"])
 def test_from_texts_to_a_verified_folder(vocabulary: str | None, capsys: pytest.CaptureFixture[str]) -> None:
-    """It learns words in 20 steps at epsilon 8 (accuracy 0.95 to 1 in 20 runs of both with fresh noise)."""
+    """It learns words in 20 steps at epsilon 8 (accuracy 1 in 20 runs of each with fresh noise)."""
     write()
     Path("words.txt").write_text("bad\ndull\nawful\ngood\ngreat\nlovely\n")
     options = [] if vocabulary is None else ["--vocabulary", vocabulary]

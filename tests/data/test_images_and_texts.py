@@ -13,8 +13,10 @@ import pytest
 import torch
 from PIL import Image as Pillow
 
+from discreet.cli.wide import schema_of_folder
+from discreet.cli.wide_options import WideOptions
 from discreet.data.hashing import hashed
-from discreet.data.tables import Encoder, Schema, new_rows, private_table, public_table
+from discreet.data.tables import Category, Encoder, Schema, new_rows, private_table, public_table
 from discreet.data.tables.images.reading import pixels
 from discreet.data.tables.wide import FreeText, Image
 from discreet.data.tables.words import numbered
@@ -128,6 +130,28 @@ def test_texts_in_a_table(tmp_path: Path) -> None:
     assert (found.inputs > 0).sum(1).tolist() == [2, 0, 1]  # "two" is a stop word
     with private_table(tmp_path / "t.csv", encoder, tmp_path) as table:
         assert torch.equal(table.rows.gather(np.array([0, 1, 2]))[0], found.inputs)
+    typed = pa.table(
+        {"review": pa.array(["two\nlines, good", None, "bad"], pa.large_string()), "sentiment": ["pos", "neg", "neg"]}
+    )
+    pq.write_table(typed, tmp_path / "t.parquet")
+    assert torch.equal(public_table(tmp_path / "t.parquet", encoder).inputs, found.inputs)
     dropping = facts["columns"] | {"review": {"type": "text", "missing": "drop"}}
     kept = public_table(tmp_path / "t.csv", Encoder(validate(Schema, facts | {"columns": dropping}, "schema")))
     assert torch.equal(kept.inputs, found.inputs[[0, 2]])
+
+
+def test_what_a_folder_declares_comes_from_names_and_public_images(tmp_path: Path) -> None:
+    """Colours in private images alone change nothing of the schema."""
+    private, public = folder(tmp_path / "private", 4), folder(tmp_path / "public", 4)
+    colours = content(np.stack([GREY] * 3, axis=2))
+    (private / "a" / "coloured.png").write_bytes(colours)
+    facts = {"unit": "row", "population": 4.0}
+    grey = [schema_of_folder(private, test, WideOptions(), facts) for test in (None, public)]
+    assert grey[0] == grey[1]
+    assert grey[0].wide == ("path", Image(size=(28, 28), mode="grey"))
+    assert grey[0].columns["class"] == Category(categories=("a", "b"))
+    (public / "b" / "coloured.png").write_bytes(colours)
+    coloured = schema_of_folder(private, public, WideOptions(), facts)
+    assert coloured.wide == ("path", Image(size=(32, 32), mode="rgb"))
+    said = schema_of_folder(private, public, WideOptions(size="40x30", mode="grey"), facts)
+    assert said.wide == ("path", Image(size=(40, 30), mode="grey"))

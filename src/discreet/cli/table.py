@@ -150,7 +150,9 @@ def unbought(schema: Schema) -> Schema:
 
 
 def is_source(name: str) -> bool:
-    """Whether this is a table or a folder of images, and no recipe."""
+    """Whether this is a table or a folder of images, and no recipe. `InputError` for a folder that is not there."""
+    if name.endswith("/") and not Path(name).is_dir():
+        raise InputError(f"there is no folder {name}; check the path")
     return is_table(name) or (name not in recipe_names() and Path(name).is_dir())
 
 

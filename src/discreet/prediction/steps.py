@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from discreet.core.errors import InputError
-from discreet.features import Precomputed
+from discreet.features.precompute import Precomputed
 from discreet.publication.model_spec import Named
 from discreet.recipes.components import project
 from discreet.recipes.fixed import Features, build_front_end, named

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from discreet.core.errors import InputError
 from discreet.data import Split
-from discreet.features import FRONT_ENDS, Beside, Precomputed, precompute
+from discreet.features import FRONT_ENDS, Beside, precompute
+from discreet.features.precompute import Precomputed
 from discreet.plan.plan import Positive
 from discreet.plan.validation import Frozen
 

@@ -19,7 +19,7 @@ import torch
 from discreet.core.adjacency import Unit
 from discreet.data.tables import Encoder, Schema
 from discreet.data.tables.wide import FreeText, Image
-from discreet.features import SIZE
+from discreet.features.front_ends import SIZE
 from discreet.plan import NoSampling, Plan
 from discreet.plan.suggest import suggest
 from discreet.recipes.fixed import Features, build_front_end
