@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +15,11 @@ from discreet.core.errors import InputError
 from discreet.core.event_json import to_json
 from discreet.plan import NoSampling, Plan
 from discreet.publication.card import model_card
+from discreet.publication.contents import CONTENTS, contents
+from discreet.publication.files import FILES
 from discreet.publication.formats import code, markdown
 from discreet.publication.model_spec import ModelSpec, Named
+from discreet.publication.released import FILE as RELEASED
 from discreet.publication.reporting import rho, tier
 
 
@@ -119,6 +123,15 @@ def test_card_states_the_claim_on_the_safe_side() -> None:
     for text in ("0.0001", "`add_remove`", "`example`", "`pld`", "discreet 0.1.0, python 3.11.2", "1,437", "96.4%"):
         assert text in card
     assert "discreet verify FOLDER" in card
+
+
+def test_files_are_called_the_same_on_the_card_and_in_the_docs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "certificate.md").read_text()
+    described = dict(re.findall(r"^\| ([\w.]+) \| ([^|]+) \|$", page[: page.index("## The report")], re.MULTILINE))
+    described.pop("file")
+    assert described == dict(CONTENTS)
+    assert contents({}).keys() == CONTENTS.keys() - {RELEASED}
+    assert set(FILES) <= contents({}).keys()
 
 
 def test_the_card_says_how_to_use_the_model() -> None:
