@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +15,11 @@ from discreet.core.errors import InputError
 from discreet.core.event_json import to_json
 from discreet.plan import NoSampling, Plan
 from discreet.publication.card import model_card
+from discreet.publication.contents import CONTENTS, contents
+from discreet.publication.files import FILES
 from discreet.publication.formats import code, markdown
 from discreet.publication.model_spec import ModelSpec, Named
+from discreet.publication.released import FILE as RELEASED
 from discreet.publication.reporting import rho, tier
 
 
@@ -97,7 +101,7 @@ def test_the_card_answers_the_reporting_guide() -> None:
     assert rows["Looks at the data that are covered"] == "40 steps of training"
     assert "earlier runs" in rows["Looks at the data that are not covered"]
     assert "no rho" in rows["Guarantee"]  # zCDP gains nothing from sampling
-    assert "1 tensors that were not trained" in rows["Not private"]
+    assert "tensors that were not trained (1 of 2)" in rows["Not private"]
     plan = Plan.poisson(population=9, batch=9, steps=8, clip_norm=1.0, delta=1e-4, noise_multiplier=4.0)
     unsampled = plan.model_copy(update={"sampling": NoSampling()})
     assert rho(unsampled) == pytest.approx(8 / (2 * 4.0**2), rel=1e-9)  # Bun and Steinke 2016, Proposition 1.6
@@ -119,6 +123,15 @@ def test_card_states_the_claim_on_the_safe_side() -> None:
     for text in ("0.0001", "`add_remove`", "`example`", "`pld`", "discreet 0.1.0, python 3.11.2", "1,437", "96.4%"):
         assert text in card
     assert "discreet verify FOLDER" in card
+
+
+def test_files_are_called_the_same_on_the_card_and_in_the_docs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "certificate.md").read_text()
+    described = dict(re.findall(r"^\| ([\w.]+) \| ([^|]+) \|$", page[: page.index("## The report")], re.MULTILINE))
+    described.pop("file")
+    assert described == dict(CONTENTS)
+    assert contents({}).keys() == CONTENTS.keys() - {RELEASED}
+    assert set(FILES) <= contents({}).keys()
 
 
 def test_the_card_says_how_to_use_the_model() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -28,6 +29,7 @@ def predict(
         typer.Argument(help="Rows: a table, a folder of images, a .npy, .npz or .csv file of numbers, an idx file."),
     ],
     out: Annotated[Path | None, typer.Option("--out", help="Write a .csv file instead of to the terminal.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each row, a line each.")] = False,
 ) -> None:
     """Predict new rows with a published model, once its files are found to be the certified ones."""
     from discreet.prediction import load
@@ -38,7 +40,7 @@ def predict(
         header, lines = _of_table(predictor, data)
     else:
         header, lines = _of_scores(predictor.scores(read_rows(data, predictor.spec.inputs)), predictor.spec.outputs)
-    _write(out, [header, *lines])
+    _write(out, _as_json(predictor, header, lines) if as_json else [header, *lines])
 
 
 def _of_scores(scores: Tensor, outputs: str | None) -> tuple[str, list[str]]:
@@ -90,6 +92,22 @@ def _line(fields: list[str]) -> str:
     file = io.StringIO()
     csv.writer(file, lineterminator="").writerow(fields)
     return file.getvalue()
+
+
+def _as_json(predictor: Predictor, header: str, lines: list[str]) -> list[str]:
+    """The same as objects. What is not a class of a table by its name is a number; empty fields are null."""
+    table = predictor.spec.table
+    schema = {} if table is None or predictor.spec.outputs != "classes" else table["schema"]
+    texts = {*schema.get("columns", ()), *schema.get("target", ())}
+    names = next(csv.reader([header]))
+    rows = csv.reader(lines)
+    return [json.dumps({n: _value(v, text=n in texts) for n, v in zip(names, row, strict=True)}) for row in rows]
+
+
+def _value(field: str, *, text: bool) -> str | int | float | None:
+    if text or field == "":
+        return field or None
+    return int(field) if field.isdigit() else float(field)
 
 
 def _write(out: Path | None, lines: list[str]) -> None:

@@ -71,6 +71,9 @@ def _whole(folder: Path, predictor: Predictor) -> nn.Module:
     """Preprocessing and model as one module."""
     file = folder / RELEASED
     released = read_tensors(read(file)) if "released" in predictor.certificate else {}
+    for step in predictor.spec.preprocessing:
+        if step.name not in _AS_MODULES:
+            raise InputError(f"{_name(predictor)} cannot be written as ONNX: it has no form for the step {step.name}")
     built = [_AS_MODULES[step.name](released, **step.arguments) for step in predictor.spec.preprocessing]
     return nn.Sequential(*built, predictor.model).eval()
 

@@ -59,8 +59,8 @@ def answers(
         ("Accounting", f"{claim['method']}: a proved upper bound, and no estimate"),
         (
             "Do its assumptions hold?",
-            f"batches are drawn as the theorem says ({facts['plan']['sampling']['kind']}): sampler and accounting come "
-            "from one plan; the rest is listed under the assumptions",
+            f"batches are drawn as the theorem says (sampling: {facts['plan']['sampling']['kind']}), since sampler and "
+            "accounting come from one plan; the rest is listed under the assumptions",
         ),
         ("Declared public", _declared(plan, words)),
         ("Not private", _not_private(facts, spec)),
@@ -112,7 +112,7 @@ def _not_private(facts: dict[str, Any], spec: ModelSpec) -> str:
     trained, total = len(facts["model"]["private"]), len(facts["model"]["initial"])
     parts = ["the state that training started from"]
     if trained < total:
-        parts.append(f"{number(total - trained)} tensors that were not trained")
+        parts.append(f"tensors that were not trained ({number(total - trained)} of {number(total)})")
     if spec.preprocessing:
         parts.append(f"the steps before the model ({', '.join(step.name for step in spec.preprocessing)})")
     if spec.table is not None:

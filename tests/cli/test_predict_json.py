@@ -1,0 +1,55 @@
+"""`discreet predict --json`: the figures of the .csv form, as objects."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from folders import folder_of
+
+from discreet.cli.app import run
+from discreet.data.tables import Encoder, Schema
+from discreet.publication.model_spec import ModelSpec, Named
+from discreet.recipes.models import MODELS
+
+SCHEMA = {
+    "unit": "row",
+    "population": 9,
+    "columns": {
+        "age": {"type": "number", "low": 0, "high": 100, "missing": "drop"},
+        "grade": {"type": "category", "categories": ["1", "2"]},
+        "cost": {"type": "number", "low": 0, "high": 50},
+    },
+}
+
+
+def lines(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    assert run(["predict", *arguments]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(("target", "classes"), [("grade", True), ("cost", False)])
+def test_of_a_table(target: str, classes: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    encoder = Encoder(Schema.model_validate(SCHEMA | {"target": [target]}))
+    arguments = {"kinds": list(encoder.kinds), "outputs": len(encoder.classes)}
+    outputs = "classes" if classes else "numbers"
+    spec = ModelSpec(Named("tabular", arguments), inputs=(2,), table=encoder.to_json(), outputs=outputs)
+    folder_of(Path("m"), MODELS["tabular"](**arguments), spec)
+    Path("n.csv").write_text("age,grade,cost\n5,1,3\n,2,4\n70,2,5\n")
+    rows = list(csv.DictReader(lines(capsys, "m", "n.csv")))
+    found = [json.loads(line) for line in lines(capsys, "m", "n.csv", "--json")]
+    assert [{name: "" if v is None else str(v) for name, v in one.items()} for one in found] == rows
+    assert set(found[1].values()) == {None}  # a row that the schema drops
+    assert isinstance(found[0][target], str if classes else float)  # a class called "1" stays a name
+
+
+def test_of_arrays(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = ModelSpec(Named("linear", {"inputs": 4, "outputs": 3}), inputs=(4,), outputs="classes")
+    folder_of(Path("m"), MODELS["linear"](4, 3), spec)
+    np.save("n.npy", np.eye(4))
+    found = [json.loads(line) for line in lines(capsys, "m", "n.npy", "--json")]
+    assert [set(one) for one in found] == [{"class", "probability"}] * 4
+    assert all(isinstance(one["class"], int) and 1 / 3 <= one["probability"] <= 1 for one in found)
