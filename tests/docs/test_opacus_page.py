@@ -37,6 +37,8 @@ def test_both_spend_the_same(both: dict[str, Any]) -> None:
     guarantee = both["plan"].guarantee()
     assert guarantee.lower <= both["opacus_epsilon"] + 0.01
     assert guarantee.epsilon == pytest.approx(both["opacus_epsilon"], abs=0.02)
+    assert f"{both['opacus_epsilon']:.4f}" in PAGE
+    assert f"epsilon is {guarantee.epsilon:.4f} here" in PAGE
     ((_, sample_rate, steps),) = both["opacus_engine"].accountant.history
     assert (sample_rate, steps) == (pytest.approx(both["plan"].sampling.rate), both["plan"].steps)
 

@@ -18,7 +18,8 @@ from sklearn.utils import estimator_checks
 
 from discreet import PrivateClassifier, PrivateRegressor
 from discreet.estimators import NOT_KEPT
-from discreet.plan import Plan, pricing
+from discreet.plan import pricing
+from discreet.training import training
 
 SETTINGS: dict[str, Any] = {
     "epsilon": 200.0,
@@ -63,17 +64,21 @@ def declared(estimator: Any, name: str, value: Any, kind: Any, X: Any, y: Any) -
 
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """All fits of a test have one plan, which is calibrated once."""
-    answers: dict[str, Plan] = {}
-    real = pricing.calibrated
+    """Fits with one plan are calibrated once, and models of one shape are rehearsed once: the checks make many."""
 
-    def remembered(plan: Plan, epsilon: float) -> Plan:
-        key = f"{plan!r} {epsilon}"
-        if key not in answers:
-            answers[key] = real(plan, epsilon)
-        return answers[key]
+    def once(module: Any, name: str, key: Callable[..., object]) -> None:
+        answers: dict[object, Any] = {}
+        real = getattr(module, name)
 
-    monkeypatch.setattr(pricing, "calibrated", remembered)
+        def remembered(*question: Any) -> Any:
+            if (asked := key(*question)) not in answers:
+                answers[asked] = real(*question)
+            return answers[asked]
+
+        monkeypatch.setattr(module, name, remembered)
+
+    once(pricing, "calibrated", lambda plan, epsilon: f"{plan!r} {epsilon}")
+    once(training, "rehearse", lambda _, model, loss, *rest: f"{model} {loss} {rest[1]}")
     monkeypatch.chdir(tmp_path)
     logging.getLogger("discreet").setLevel(logging.ERROR)
     yield
