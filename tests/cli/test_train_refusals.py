@@ -53,6 +53,7 @@ BAD_USAGE: dict[str, tuple[list[str], list[str]]] = {
     "--resume with --set": (["train", "--resume", "nowhere", "--set", "steps=9"], ["--resume", "leave out"]),
     "--resume with --out": (["train", "--resume", "nowhere", "--out", "x"], ["--resume", "leave out"]),
     "--resume with --dataset-id": (["train", "--resume", "nowhere", "--dataset-id", "x"], ["--resume", "leave out"]),
+    "no such device": (["train", "digits", *FAST, "--device", "abacus"], ["abacus", "use cpu"]),
     "unknown option": (["train", "--frobnicate"], ["--frobnicate"]),
     "replace_one": (["train", "--set", "adjacency=replace_one"], ["replace_one", "add_remove"]),
     "folder to verify is missing": (["verify", "nowhere"], ["nowhere"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torch import nn
@@ -78,42 +78,38 @@ class Job:
         check_target(target)
         return cls(validate(Recipe, recipe, str(folder / _FILE)), data, target, folder, resume=True, table=table)
 
-    def run(self, *, ledger: str | None, dataset_id: str, finish: bool) -> tuple[Guarantee, Trained]:
+    def run(
+        self, *, ledger: str | None, dataset_id: str, finish: bool, device: str = "cpu"
+    ) -> tuple[Guarantee, Trained]:
         """Train (unless `finish`), publish, and return the guarantee with the run."""
+        run = Run(self.folder, self.resume, ledger, dataset_id, self._remember, device)
         if self.table is not None:
-            return self._run_on_table(self.table, ledger, dataset_id, finish=finish)
+            return self._run_on_table(self.table, run, finish=finish)
         split = self.recipe.load_data(self.data)
-        run = self._run(ledger, dataset_id, resume=self.resume)
         trained = self._carried_out(assemble(self.recipe, split, run), finish=finish)
         return publish(trained, self.target, spec_of(self.recipe, split)), trained
 
-    def _run_on_table(
-        self, table: TableSource, ledger: str | None, dataset_id: str, *, finish: bool
-    ) -> tuple[Guarantee, Trained]:
+    def _run_on_table(self, table: TableSource, run: Run, *, finish: bool) -> tuple[Guarantee, Trained]:
         schema, model = self.recipe.table, self.recipe.build_model()
         assert schema is not None
-        resume = self._buy(table, model, ledger, dataset_id) or self.resume
+        run = replace(run, resume=self._buy(table, model, run) or run.resume)
         with table.opened(self.recipe, recalled(schema, self.folder), self.folder) as ready:
-            training = training_on(self.recipe, ready, model, self._run(ledger, dataset_id, resume=resume))
+            training = training_on(self.recipe, ready, model, run)
             trained = ready.judged(self._carried_out(training, finish=finish))
             return publish(trained, self.target, spec_of_table(self.recipe, ready.encoder)), trained
 
-    def _buy(self, table: TableSource, model: nn.Module, ledger: str | None, dataset_id: str) -> bool:
+    def _buy(self, table: TableSource, model: nn.Module, run: Run) -> bool:
         """Buy the ranges that a table's schema does not declare, once the table was checked without them."""
         schema = self.recipe.table
-        if schema is None or self.resume or not columns_bought(schema):
+        if schema is None or run.resume or not columns_bought(schema):
             return False
         plan = self.recipe.plan()
         if not isinstance(plan, Plan):
             raise InputError("schema: ranges are bought before runs whose plan is fixed; give low and high")
         with table.opened(self.recipe, unbought(schema), self.folder) as ready:
-            run = self._run(ledger, dataset_id, resume=False)
             training_on(self.recipe, ready, self.recipe.build_model(), run)
         table.buy(self.recipe, plan, model, run)
         return True
-
-    def _run(self, ledger: str | None, dataset_id: str, *, resume: bool) -> Run:
-        return Run(self.folder, resume, ledger, dataset_id, self._remember)
 
     def _carried_out(self, training: Training, *, finish: bool) -> Trained:
         if not finish:

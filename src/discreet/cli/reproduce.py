@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from discreet.cli.run_options import DeviceOption
 from discreet.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def reproduce(
     seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Runs of each cell [as the file says].")] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder of the results (JSON).")] = Path("reproduced"),
     pages: Annotated[Path | None, typer.Option("--pages", help="Folder of pages and pictures [that of --out].")] = None,
-    device: Annotated[str, typer.Option("--device", help="Where models train: cpu, cuda.")] = "cpu",
+    device: DeviceOption = "cpu",
     render: Annotated[bool, typer.Option("--render", help="Only write the pages of what is there.")] = False,
 ) -> None:
     """Measure tables and figures of the five papers anew, with what is certified beside what is printed."""

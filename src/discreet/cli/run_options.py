@@ -22,6 +22,7 @@ DatasetOption = Annotated[str, typer.Option("--dataset-id", help="The data set's
 LedgerOption = Annotated[
     str | None, typer.Option("--ledger", envvar="DISCREET_LEDGER", help="Shared ledger: path or postgresql://...")
 ]
+DeviceOption = Annotated[str, typer.Option("--device", help="Where models train: cpu, cuda.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan; charge and train nothing.")]
 
 

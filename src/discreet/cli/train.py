@@ -18,6 +18,7 @@ from discreet.cli.run_options import (
     DataOption,
     DatasetOption,
     DeltaOption,
+    DeviceOption,
     DryRunOption,
     EpsilonOption,
     HoldoutOption,
@@ -78,6 +79,7 @@ def train(
     finish: Annotated[
         bool, typer.Option("--finish", help="With --resume: publish what there is, train no more.")
     ] = False,
+    device: DeviceOption = "cpu",
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -102,7 +104,7 @@ def train(
     if not as_json:
         _announce([*declared(job.recipe), *prices.of_recipe(job.recipe)])
     with spoken():
-        guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish)
+        guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish, device=device)
     _tell(job, guarantee, trained, as_json=as_json)
 
 
