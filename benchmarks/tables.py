@@ -56,7 +56,7 @@ def measured(folder: Path, steps: int, *, in_memory: bool) -> dict[str, float]:
     from discreet import Training
     from discreet.cli import job  # noqa: F401  what the command loads, is loaded before memory is looked at
     from discreet.data.tables import Encoder, load_schema, private_table
-    from discreet.data.tables.store import StoredRows
+    from discreet.data.tables.store import Kinds, StoredRows
     from discreet.recipes import Recipe
     from discreet.recipes.tables import table_recipe
 
@@ -69,7 +69,7 @@ def measured(folder: Path, steps: int, *, in_memory: bool) -> dict[str, float]:
         if in_memory:
             held = [rows.gather(np.arange(i, min(i + 65536, len(rows)))) for i in range(0, len(rows), 65536)]
             whole = torch.cat([torch.cat([x, y.unsqueeze(1)], dim=1) for x, y in held])
-            rows = StoredRows(whole, whole.shape[1] - 1, classes=True, mapped=None)
+            rows = StoredRows(whole, Kinds(whole.shape[1] - 1, classes=True), None)
         model = recipe.build_model()
         optimizer = recipe.build_optimizer(model)
         training = Training(
@@ -109,7 +109,7 @@ def main() -> None:
         found = {}
         for who in ("stored", "in memory"):
             command = [sys.executable, __file__, "--one", who, "--folder", name, "--steps", str(given.steps)]
-            found[who] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            found[who] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
             print(who, {key: round(value, 3) for key, value in found[who].items()})
         speed = found["in memory"]["cpu_seconds_a_step"] / found["stored"]["cpu_seconds_a_step"]
         print(f"steps from the file are {speed:.0%} as fast as in memory")
