@@ -36,7 +36,7 @@ def _first_text(given: dict[str, object]) -> str:
     for name, values in given.items():
         table = np.asarray(values, dtype=object)
         columns = list(getattr(values, "columns", ()))
-        for place in np.ndindex(table.shape[:2]):
+        for place in np.ndindex(table.shape[:2] if table.ndim else (0,)):  # what is no array has no cells
             try:
                 float(table[place])
             except (ValueError, TypeError, OverflowError):
