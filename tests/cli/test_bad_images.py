@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -19,6 +21,7 @@ from discreet.cli.wide import schema_of_column, schema_of_folder
 from discreet.cli.wide_options import WideOptions
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, private_table, public_table
+from discreet.data.tables.columns import Category
 from discreet.data.tables.images import reading
 
 BUDGET = ["--epsilon", "3", "--delta", "1e-3", "--population", "8", "--out", "model"]
@@ -78,10 +81,9 @@ FOLDERS: dict[str, tuple[Callable[[], object], str]] = {
     "a folder for a file": (lambda: os.mkfifo("photos/cat/x.png"), r"cat/x.png: is no file"),
     "text beside images": (lambda: Path("photos/cat/notes.txt").write_text("x"), r"notes.txt is no image by its name"),
     "a file beside the classes": (lambda: png("photos/x.png"), r"photos/x.png belongs to no class"),
-    "a class without images": (lambda: Path("photos/bird").mkdir(), r"the class 'bird' has no image"),
-    "hidden files alone": (lambda: png("photos/bird/.x.png"), r"the class 'bird' has no image"),
     "a folder within a class": (nested, r"cat/old is a folder within a class"),
     "a loop of links": (looped, r"cat/loop is a link"),
+    "a hard link": (lambda: os.link("photos/dog/1.png", "photos/cat/x.png"), r"rows 3 and 4 .*'dog/1.png'.*hard links"),
     "a link to another image": (lambda: os.symlink("0.png", "photos/cat/9.png"), r"cat/9.png is a link"),
     "no classes": (lambda: only(), r"photos has no sub-folders"),
     "images without classes": (lambda: only("x.png"), r"photos has no sub-folders"),
@@ -89,7 +91,10 @@ FOLDERS: dict[str, tuple[Callable[[], object], str]] = {
     "one class": (lambda: only("cat/x.png"), r"has one sub-folder, 'cat'"),
     "a class like a formula": (lambda: png("photos/=cat()/x.png"), r"'=cat\(\)' looks like a formula"),
     "no name in UTF-8": (lambda: Path(os.fsdecode(b"photos/cat/\xff.png")).touch(), r"not UTF-8: '\\\\xff.png'"),
-    "a public class that is unknown": (lambda: png("public/bird/x.png"), r"public/bird is none of the classes"),
+    "a public class that is unknown": (
+        lambda: png("public/bird/x.png"),
+        r"public/bird is none of the declared classes",
+    ),
     "a broken public image": (lambda: Path("public/cat/0.png").write_text("x"), r"public/cat/0.png: is no image"),
 }
 
@@ -148,6 +153,8 @@ INDEX: dict[str, tuple[str, str]] = {
     "a link to itself": ("loop/0.png,cat", r"cannot be followed"),
     "not there": ("photos/cat/none.png,cat", r"'photos/cat/none.png' is not there"),
     "twice": ("photos/cat/0.png,dog", r"rows 1 and 3 are the same image"),
+    "twice, spelt otherwise": ("./photos//cat/./0.png,dog", r"rows 1 and 3 are the same image"),
+    "twice by a hard link": ("hard.png,dog", r"rows 1 and 3 are the same image 'hard.png'"),
     "no path": (",cat", r"row 3, column 'file': the image is missing"),
     "an unknown class": ("photos/cat/2.png,bird", r"row 3, column 'kind': .* none of the declared .*'bird'"),
     "a folder": ("photos/cat,cat", r"'photos/cat' is no file"),
@@ -159,10 +166,51 @@ def test_indexes(name: str) -> None:
     line, said = INDEX[name]
     os.symlink("photos/cat", "link")
     os.symlink("loop", "loop")
+    os.link("photos/cat/0.png", "hard.png")
     png("../secret.png")
     Path("i.csv").write_text(f"file,kind\nphotos/cat/0.png,cat\nphotos/dog/1.png,dog\n{line}\n")
     facts = {"unit": "row", "target": ["kind"]}
     refused_when_read(said, Path("i.csv"), None, WideOptions(image="file", classes="cat,dog"), facts)
+
+
+def stored(*images: tuple[bytes | None, str | None]) -> list[tuple[Path, None, WideOptions, dict[str, Any]]]:
+    """What to read after images were written to a Parquet file as Hugging Face does, of alternating kinds."""
+    files = [{"bytes": content, "path": name} for content, name in images]
+    kinds = [("cat", "dog")[i % 2] for i in range(len(images))]
+    pq.write_table(pa.table({"file": files, "kind": kinds}), "i.parquet")
+    wide = WideOptions(image="file", classes="cat,dog")
+    return [(Path("i.parquet"), None, wide, {"unit": "row", "target": ["kind"]})]
+
+
+def test_images_twice_in_a_parquet_file() -> None:
+    """By name and content, or by a path; equal names of other images and equal content under two names are fine."""
+    png("black.png")
+    Image.new("L", (8, 8), 255).save("white.png")
+    black, white = Path("black.png").read_bytes(), Path("white.png").read_bytes()
+    said = r"rows 1 and 3 are the same image '0.png'"
+    refused_when_read(said, *stored((black, "0.png"), (white, "1.png"), (black, "0.png"))[0])
+    refused_when_read("rows 1 and 2 are", *stored((None, "black.png"), (None, "./black.png"))[0])
+    read(*stored((black, "0.png"), (white, "0.png"), (black, "1.png"), (black, None), (black, None))[0])
+
+
+def test_whether_a_class_has_an_image_is_not_told() -> None:
+    """The same classes are declared with the one image of a rare class, without it, and without its folder."""
+    found = []
+    listed = WideOptions(classes="bird,cat,dog")
+    png("photos/bird/rare.png")
+    for wide in (WideOptions(), listed):
+        found.append(schema_of_folder(Path("photos"), None, wide, {"unit": "row"}))
+    Path("photos/bird/rare.png").unlink()
+    for wide in (WideOptions(), listed):
+        read(Path("photos"), None, wide, {"unit": "row"})
+        found.append(schema_of_folder(Path("photos"), None, wide, {"unit": "row"}))
+    Path("photos/bird").rmdir()
+    read(Path("photos"), Path("public"), listed, {"unit": "row"})
+    found.append(schema_of_folder(Path("photos"), None, listed, {"unit": "row"}))
+    assert found == [found[0]] * 5
+    column = found[0].columns["class"]
+    assert isinstance(column, Category)
+    assert column.categories == ("bird", "cat", "dog")
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,7 +230,8 @@ def test_options(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     refused(capsys, "at most 512|less than or equal to 512", "photos", *BUDGET, "--size", "28x4000")
     refused(capsys, "grey", "photos", *BUDGET, "--mode", "blue")
     refused(capsys, "one image is protected", "photos", *BUDGET, "--unit", "patient")
-    refused(capsys, "leave out --classes", "photos", *BUDGET, "--classes", "a,b")
+    refused(capsys, "photos/dog is none of the declared classes", "photos", *BUDGET, "--classes", "cat,cow")
+    refused(capsys, "leave out --image", "photos", *BUDGET, "--image", "file")
     refused(capsys, "the private table itself", "photos", *BUDGET, "--test", "photos")
     refused(capsys, "lie in one another", "photos", *BUDGET, "--test", "photos/cat")
     refused(capsys, "lies in photos", "photos", *BUDGET[:-1], "photos/model")

@@ -10,11 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler, scale
 
 import discreet
 from discreet import PrivateClassifier, PrivateRegressor
@@ -127,11 +130,16 @@ def test_a_pipeline_that_learns_from_private_rows_is_refused() -> None:
     for step in (
         StandardScaler(),
         ColumnTransformer([("some", StandardScaler(), [0]), ("rest", "passthrough", [1, 2])]),
+        FeatureUnion([("all", StandardScaler())]),
     ):
-        with pytest.raises(discreet.InputError, match=r"\(StandardScaler\) is fitted on private rows"):
-            make_pipeline(step, classifier()).fit(X, Y)
+        for last in (classifier(), make_pipeline(classifier())):
+            with pytest.raises(discreet.InputError, match=r"\(StandardScaler\) is fitted on private rows"):
+                make_pipeline(step, last).fit(X, Y)
+    with pytest.raises(discreet.InputError, match=r"'functiontransformer' of the pipeline .* may mix them"):
+        make_pipeline(FunctionTransformer(scale), classifier()).fit(X, Y)
+    assert not Path("discreet-runs").exists()
     public = FrozenEstimator(StandardScaler().fit(NEW))
-    kept = make_pipeline(public, FunctionTransformer(np.tanh), classifier(bounds=(-1, 1), steps=2))
+    kept = make_pipeline(public, Normalizer(), make_pipeline(classifier(bounds=(-1, 1), steps=2)))
     assert kept.fit(X, Y).predict(NEW).shape == (200,)
 
 
@@ -139,6 +147,52 @@ def test_a_search_over_settings_is_refused() -> None:
     search = GridSearchCV(classifier(), {"clip_norm": [1.0, 2.0]}, error_score="raise")
     with pytest.raises(discreet.InputError, match="GridSearchCV fits many times"):
         search.fit(X, Y)
+
+
+class Tuned(TunedThresholdClassifierCV):  # type: ignore[misc]
+    """Of another module than scikit-learn's."""
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        CalibratedClassifierCV(classifier(), cv=2),
+        TunedThresholdClassifierCV(classifier(), cv=2),
+        Tuned(classifier(), cv=2),
+        StackingClassifier([("a", classifier())], cv=2),
+        VotingClassifier([("a", classifier())]),
+        BaggingClassifier(classifier(), n_estimators=2),
+        OneVsRestClassifier(classifier()),
+        make_pipeline(OneVsRestClassifier(classifier())),
+        TransformedTargetRegressor(PrivateRegressor(**DECLARED), transformer=StandardScaler()),
+    ],
+    ids=lambda around: type(around).__name__,
+)
+def test_what_learns_or_chooses_around_a_fit_is_refused(around: Any) -> None:
+    with pytest.raises(discreet.InputError, match="fits a private estimator within its own fit"):
+        around.fit(X, X[:, 0] if isinstance(around, TransformedTargetRegressor) else Y)
+    assert not Path("discreet-runs").exists()
+
+
+def test_an_error_tells_where_and_never_what() -> None:
+    rows = X.astype(object)
+    rows[5, 1] = "Jane Doe HIV+"
+    amounts = X[:, 0].astype(object)
+    amounts[7] = "Jane Doe HIV+"
+    one = PrivateRegressor(**{**DECLARED, "target_bounds": (0, 1)})
+    for fit, said in [
+        (lambda: classifier().fit(rows, Y), "row 5 of X, column 1, counted from 0, is no number"),
+        (lambda: classifier().fit(pd.DataFrame(rows, columns=FRAME.columns), Y), "row 5 of X, column 'height'"),
+        (lambda: one.fit(X, amounts), "row 7 of y, counted from 0, is no number"),
+    ]:
+        with pytest.raises(discreet.InputError, match=said) as refused:
+            fit()
+        assert "Jane" not in str(refused.value)
+    named = Y.astype(object)
+    named[9] = "Jane Doe HIV+"
+    with pytest.raises(discreet.InputError, match="the label of row 9 is none of the declared") as refused:
+        classifier().fit(X, named)
+    assert "Jane" not in str(refused.value)
 
 
 def test_people_with_several_rows() -> None:

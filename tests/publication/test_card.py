@@ -92,6 +92,19 @@ def test_front_matter_says_no_more_than_is_known() -> None:
     assert front(model_card(make_facts(), named))["pipeline_tag"] == "tabular-regression"
 
 
+def test_front_matter_tells_images_and_texts_from_tables() -> None:
+    """A schema as model.json has it; amounts read off images or texts have no task there."""
+    for kind, outputs, task in [
+        ("image", "classes", "image-classification"),
+        ("text", "classes", "text-classification"),
+        ("number", "classes", "tabular-classification"),
+        ("text", "numbers", None),
+    ]:
+        schema = {"columns": {"x": {"type": kind}, "y": {"type": "category"}}}
+        found = front(model_card(make_facts(), ModelSpec(module="a.Net", outputs=outputs, table={"schema": schema})))
+        assert found.get("pipeline_tag") == task
+
+
 def test_the_card_answers_the_reporting_guide() -> None:
     """The facts that Ponomareva et al. 2023 ask for, of three kinds of plans."""
     card = model_card(make_facts())

@@ -27,9 +27,9 @@ _MOST_CLASSES = 1000
 
 def schema_of_folder(path: Path, test: Path | None, wide: WideOptions, facts: dict[str, Any]) -> Schema:
     """The schema of a folder with a sub-folder for each class; `facts`: unit, population and target, where given."""
-    strange = [name for name in wide.given if name not in ("--size", "--mode")]
+    strange = [name for name in wide.given if name not in ("--size", "--mode", "--classes")]
     if strange:
-        raise InputError(f"{path} is a folder of images, whose classes are its sub-folders; leave out {strange[0]}")
+        raise InputError(f"{path} is a folder of images, in sub-folders for its classes; leave out {strange[0]}")
     if facts.get("target", ["class"]) != ["class"] or facts.get("unit", "row") != "row":
         raise InputError(
             f"{path} is a folder of images: its sub-folders are the target, and one image is protected; for anything "
@@ -38,7 +38,7 @@ def schema_of_folder(path: Path, test: Path | None, wide: WideOptions, facts: di
     given = {
         "columns": {
             "path": _image(wide, test, None),
-            "class": {"type": "category", "categories": list(classes_in(path))},
+            "class": {"type": "category", "categories": _listed(wide) or list(classes_in(path))},
         },
         "target": "class",
         "unit": "row",
@@ -104,7 +104,7 @@ def _coloured(test: Path, name: str | None, csv: CsvFormat | None) -> bool:
 
 def _classes(wide: WideOptions, test: Path | None, target: str, csv: CsvFormat) -> list[str]:
     if wide.classes is not None:
-        return [name.strip() for name in wide.classes.split(",")]
+        return _listed(wide)
     if test is None:
         raise InputError(
             f"say which classes {target} can have, as the public may know them: --classes A,B; or give a table that is "
@@ -116,6 +116,11 @@ def _classes(wide: WideOptions, test: Path | None, target: str, csv: CsvFormat) 
     if len(found) > _MOST_CLASSES:
         raise InputError(f"{target} has {len(found)} classes in {test}; write a schema, with its type")
     return found
+
+
+def _listed(wide: WideOptions) -> list[str]:
+    """The classes that were declared, if they were."""
+    return [] if wide.classes is None else [name.strip() for name in wide.classes.split(",")]
 
 
 def _column(test: Path, name: str, csv: CsvFormat) -> list[str | None]:

@@ -1,4 +1,4 @@
-"""What of scikit-learn is around a fit: steps of a pipeline that learn from private rows, and searches.
+"""What of scikit-learn is around a fit: steps of a pipeline that learn from private rows, searches and the like.
 
 An estimator is not told who calls it, so this looks at the callers of `fit`, on this thread. What runs elsewhere, or
 was done to the rows before, is not seen: the page on estimators says so.
@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
+from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 
 from discreet.core.errors import InputError
@@ -22,6 +25,9 @@ from discreet.queries.transformers import PrivatePCA, PrivateScaler
 _PAID = (PrivatePCA, PrivateScaler, FrozenEstimator)
 """Steps whose `fit` is a private release, or does nothing."""
 
+_COMPOSED = (Pipeline, FeatureUnion, ColumnTransformer, FrozenEstimator)
+"""What may be around a fit: it learns nothing itself. Steps before the estimator are looked at one by one."""
+
 _INNER = ("steps", "transformers", "transformer_list")
 """Where composite steps have their parts: tuples of a name, a part, and sometimes columns."""
 
@@ -29,41 +35,59 @@ _INNER = ("steps", "transformers", "transformer_list")
 def refuse_leaks(estimator: object) -> None:
     """Refuse a fit of `estimator` whose callers learn from private rows without paying, or fit to choose.
 
-    `InputError` for a pipeline with a step before that has to be fitted, unless that is a private release
-    (`PrivateScaler`) or frozen, and for a search over settings.
+    `InputError` for a pipeline with a step that has to be fitted, unless that is a private release (`PrivateScaler`)
+    or frozen, for a step that runs a function of the user's on all rows, and for whatever else of scikit-learn fits
+    other estimators: searches, calibration, ensembles, transformed targets.
     """
     for caller in _callers():
+        if caller is estimator or isinstance(caller, _COMPOSED):
+            continue
         if isinstance(caller, BaseSearchCV):
             raise InputError(
                 f"{type(caller).__name__} fits many times and compares scores on private rows, which nobody paid for; "
                 "fit with settings chosen on public rows, or search privately with `discreet tune`"
             )
-        if isinstance(caller, Pipeline) and caller.steps[-1][1] is estimator:
+        raise InputError(
+            f"{type(caller).__name__} fits a private estimator within its own fit, and what it learns or chooses "
+            "itself on private rows leaves unpaid; fit the private estimator by itself, or at the end of a Pipeline"
+        )
+    for caller in _callers():
+        if isinstance(caller, Pipeline):
             for name, step in caller.steps[:-1]:
-                for learns in _learning(step):
-                    raise InputError(
-                        f"step {name!r} of the pipeline ({type(learns).__name__}) is fitted on private rows, and what "
-                        "it learns leaves unpaid; leave it out (declared bounds scale the features), fit it on public "
-                        "rows and wrap it in sklearn.frozen.FrozenEstimator, or use discreet.queries.PrivateScaler"
-                    )
+                _refuse_step(name, step)
+
+
+def _refuse_step(name: str, step: Any) -> None:
+    for part in _learning(step):
+        if isinstance(part, FunctionTransformer):
+            raise InputError(
+                f"step {name!r} of the pipeline runs a function on all rows at once, which may mix them, as "
+                "sklearn.preprocessing.scale does; apply it to the rows before fit if it treats each by itself"
+            )
+        raise InputError(
+            f"step {name!r} of the pipeline ({type(part).__name__}) is fitted on private rows, and what it learns "
+            "leaves unpaid; leave it out (declared bounds scale the features), fit it on public rows and wrap it in "
+            "sklearn.frozen.FrozenEstimator, or use discreet.queries.PrivateScaler"
+        )
 
 
 def _callers() -> Iterator[object]:
-    """Whose methods are being called, from the inside out; none of this module."""
+    """Estimators that a method of scikit-learn is being called on, from the inside out, and pipelines of any origin."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         owner = frame.f_locals.get("self") if "self" in frame.f_code.co_varnames[:1] else None
-        if owner is not None:
+        of_sklearn = str(frame.f_globals.get("__name__", "")).startswith("sklearn.")
+        if isinstance(owner, Pipeline) or (of_sklearn and isinstance(owner, BaseEstimator)):
             yield owner
         frame = frame.f_back
 
 
 def _learning(step: Any) -> Iterator[object]:
-    """The parts of a step that would learn from the rows."""
+    """The parts of a step that would learn from the rows, or mix them."""
     if step is None or isinstance(step, (str, *_PAID)):  # "passthrough" and "drop" are texts
         return
     inner = [part for name in _INNER for part in getattr(step, name, ())]
     for part in inner:
         yield from _learning(part[1])
-    if not inner and get_tags(step).requires_fit:
+    if not inner and (get_tags(step).requires_fit or isinstance(step, FunctionTransformer)):
         yield step

@@ -25,6 +25,7 @@ from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.data.tables import Encoder
 from discreet.estimators.around import refuse_leaks
+from discreet.estimators.checked import plain
 from discreet.estimators.declared import Bounds, pairs, refuse_undeclared, schema_of
 from discreet.plan import Plan
 from discreet.plan.validation import validate
@@ -134,7 +135,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _outputs(self, X: Any) -> Array:
         """Probabilities of the classes, or amounts in the unit of the target: (rows, outputs), float64."""
         check_is_fitted(self, "trained_")
-        inputs = self._inputs(self._encoder, plain(lambda: validate_data(self, X, reset=False, dtype=np.float64)))
+        inputs = self._inputs(self._encoder, plain(lambda: validate_data(self, X, reset=False, dtype=np.float64), X=X))
         model = self.trained_.model
         with torch.no_grad():
             parts = [model(part) for part in torch.split(inputs, _AT_ONCE)]
@@ -150,7 +151,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _checked(self, X: Any, y: Any) -> tuple[Array, npt.NDArray[Any]]:
         """Rows as finite numbers, float64, and one target for each."""
-        rows, target = plain(lambda: validate_data(self, X, y, dtype=np.float64, y_numeric=self._numeric))
+        rows, target = plain(lambda: validate_data(self, X, y, dtype=np.float64, y_numeric=self._numeric), X=X, y=y)
         return rows, plain(lambda: column_or_1d(target, warn=True))
 
     def _columns(self, count: int) -> list[str]:
@@ -163,7 +164,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return torch.from_numpy(encoder.encode(block, targets=False).inputs)
 
     def _public(self, encoder: Encoder, X: Any, y: Any) -> tuple[Tensor, Tensor]:
-        rows = plain(lambda: validate_data(self, X, reset=False, dtype=np.float64))
+        rows = plain(lambda: validate_data(self, X, reset=False, dtype=np.float64), X=X)
         return self._inputs(encoder, rows), self._encoded(np.asarray(y))
 
     def _recipe(self, schema: Any) -> Recipe:
@@ -219,15 +220,3 @@ def _remembered(rows: Any) -> Any:
         return weakref.ref(rows)
     except TypeError:
         return None
-
-
-def plain(check: Any) -> Any:
-    """What `check` returns; an error of scikit-learn as one line, without the values that it shows."""
-    try:
-        return check()
-    except InputError:
-        raise
-    except (ValueError, TypeError) as error:
-        first, *rest = str(error).splitlines() or [type(error).__name__]
-        advice = [line for line in rest if line.startswith("Reshape")]  # never its advice on missing values
-        raise InputError(" ".join([first, *advice])) from None

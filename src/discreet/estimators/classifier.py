@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from discreet.core.arrays import Array
 from discreet.core.errors import InputError
-from discreet.estimators.base import PrivateEstimator, plain
+from discreet.estimators.base import PrivateEstimator
+from discreet.estimators.checked import plain
 from discreet.estimators.declared import labels
 
 
@@ -64,8 +65,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         if unknown.any():
             row = int(np.argmax(unknown))
             raise InputError(
-                f"the label {target[row]!r:.40} of row {row} is none of the declared classes; declare it in classes, "
-                "or leave the row out"
+                f"the label of row {row} is none of the declared classes; declare it in classes, or leave the row out"
             )
         return torch.from_numpy(np.searchsorted(self.classes_, target).astype(np.int64))
 

@@ -38,6 +38,10 @@ def front_matter(spec: ModelSpec, evaluation: Mapping[str, float]) -> str:
 def task_of(spec: ModelSpec) -> str | None:
     """The task by the name that Hugging Face has for it; None where the folder does not tell."""
     if spec.table is not None:
+        columns = spec.table.get("schema", {}).get("columns", {}).values()
+        wide = {"image", "text"} & {str(column.get("type")) for column in columns}
+        if wide:
+            return f"{wide.pop()}-classification" if spec.outputs == "classes" else None
         return "tabular-classification" if spec.outputs == "classes" else "tabular-regression"
     return _TASKS.get(spec.data or "")
 

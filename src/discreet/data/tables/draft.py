@@ -30,6 +30,7 @@ _FOLDER = """\
 # A draft for {path}. Fill in every {mark}; from public knowledge, not by looking at the images.
 #
 # Treated as public, because a schema is published with the model: the names of the sub-folders.
+# List every class that there may be, not those that occur.
 # Not looked at: images, and how many there are.
 unit: row  # one image is protected; if a person may have several, write an index file with a column that says whose
 population: {mark}  # how many images, as the public may know it: a round number will do

@@ -88,7 +88,7 @@ def public_table(path: Path, encoder: Encoder, seen_as: Seen | None = None) -> P
     inputs, targets = [], []
     codes: dict[str, list[IntArray]] = {name: [] for name in schema.subgroups}
     wanted = [name for name in schema.read if name not in _apart(encoder)]
-    for rows, block in _encoded(path, encoder, wanted, public=True):
+    for rows, block in _encoded(path, encoder, wanted):
         assert rows.targets is not None
         inputs.append(_as(rows, seen_as).inputs)
         targets.append(rows.targets)
@@ -140,13 +140,11 @@ def _apart(encoder: Encoder) -> set[str | None]:
     return {encoder.schema.unit_column, encoder.schema.row_id} - {*encoder.schema.subgroups, *encoder.schema.features}
 
 
-def _encoded(
-    path: Path, encoder: Encoder, wanted: Sequence[str], *, public: bool = False
-) -> Iterator[tuple[Encoded, pa.RecordBatch]]:
+def _encoded(path: Path, encoder: Encoder, wanted: Sequence[str]) -> Iterator[tuple[Encoded, pa.RecordBatch]]:
     """The blocks of a table, encoded, beside themselves with identifiers as they are compared."""
     schema, start, once = encoder.schema, 0, Once(path, encoder.schema)
     marks = Marks(schema.missing, schema.csv.decimal, schema.csv.trim)
-    for block in sources(path, schema, wanted, public=public):
+    for block in sources(path, schema, wanted):
         once.note(block, start)
         ready = opened(block, path, schema, start)
         try:

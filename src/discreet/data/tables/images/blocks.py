@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
@@ -20,7 +21,7 @@ _ROWS = 256
 """Images that are opened at a time."""
 
 
-def sources(path: Path, schema: Schema, wanted: Sequence[str], *, public: bool = False) -> Iterator[pa.RecordBatch]:
+def sources(path: Path, schema: Schema, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The `wanted` columns of a table, or of a folder of images, in blocks.
 
     A folder has two columns: what the schema says of an image is the path, its target the class. Without the target
@@ -33,7 +34,7 @@ def sources(path: Path, schema: Schema, wanted: Sequence[str], *, public: bool =
     image = _image(schema)
     if image is None:
         raise InputError(f"{path} is a folder, but this is about a table; give a .csv or .parquet file")
-    rows = _rows(path, schema, wanted, public=public)
+    rows = _rows(path, schema, wanted)
     while part := list(islice(rows, _ROWS)):
         columns = {image[0]: [name for name, _ in part]}
         if schema.target:
@@ -72,23 +73,48 @@ def opened(block: pa.RecordBatch, path: Path, schema: Schema, start: int) -> pa.
 
 
 class Once:
-    """Refuses an index that names an image twice: it would be two rows, and its person half protected."""
+    """Refuses an image that is there twice: it would be two rows, and its person half protected.
+
+    Files are compared by device and inode, so other spellings of a path and hard links are found; content that a
+    Parquet file names is compared by its name and SHA-256. Equal content under two names, or under none, is not
+    refused: two people may have equal images.
+    """
 
     def __init__(self, path: Path, schema: Schema) -> None:
-        image = None if path.is_dir() or schema.unit_column is not None else _image(schema)
-        self._path, self._name, self._rows = path, None if image is None else image[0], dict[str, int]()
+        image = None if schema.unit_column is not None else _image(schema)
+        self._path, self._name = path, None if image is None else image[0]
+        self._missing = ("", *schema.missing)
+        self._rows: dict[int | bytes, int] = {}
 
     def note(self, block: pa.RecordBatch, start: int) -> None:
-        """Look at the paths in a block."""
-        if self._name is None or not pa.types.is_string(block.column(self._name).type):
+        """Look at the images of a block, whose first row has the number `start`. `InputError` names both rows."""
+        if self._name is None or pa.types.is_binary(block.column(self._name).type):
             return
         for row, value in enumerate(block.column(self._name).to_pylist(), start + 1):
-            first = row if value is None else self._rows.setdefault(value, row)
+            same = None if value is None or value in self._missing else self._same(value)
+            first = row if same is None else self._rows.setdefault(same, row)
             if first != row:
+                shown = str(value.get("path") if isinstance(value, dict) else value)[:80]
                 raise InputError(
-                    f"{self._path}: rows {first} and {row} are the same image {value[:80]!r}; name each once, or say "
-                    "whose rows they are with --unit"
+                    f"{self._path}: rows {first} and {row} are the same image {shown!r}; "
+                    + (
+                        "it has two names (hard links), keep one"
+                        if self._path.is_dir()
+                        else "name each once, or say whose rows they are with --unit"
+                    )
                 )
+
+    def _same(self, value: object) -> int | bytes | None:
+        """Equal for equal images; None where that cannot be told, or where there is no file, which is told later."""
+        try:
+            source = _source(self._path, self._path.is_dir(), value)
+            if isinstance(source, Path):
+                found = source.stat()
+                return found.st_dev << 128 | found.st_ino
+        except (InputError, OSError, ValueError):
+            return None
+        name = value.get("path") if isinstance(value, dict) else None
+        return sha256(f"{name}\0".encode() + source).digest() if name else None
 
 
 def _source(path: Path, folder: bool, value: object) -> Path | bytes:
@@ -101,7 +127,7 @@ def _source(path: Path, folder: bool, value: object) -> Path | bytes:
     return path / value if folder else image_in(path.parent, value)
 
 
-def _rows(path: Path, schema: Schema, wanted: Sequence[str], *, public: bool) -> Iterator[tuple[str, str]]:
+def _rows(path: Path, schema: Schema, wanted: Sequence[str]) -> Iterator[tuple[str, str]]:
     (target,) = schema.target or (None,)
     image = _image(schema)
     assert image is not None
@@ -116,7 +142,7 @@ def _rows(path: Path, schema: Schema, wanted: Sequence[str], *, public: bool) ->
     column = schema.columns[target]
     if not isinstance(column, Category):
         raise InputError(f"schema: {target} must be a category, the names of the sub-folders of {path}")
-    return labelled(path, tuple(column.codes), public=public)
+    return labelled(path, tuple(column.codes))
 
 
 def _image(schema: Schema) -> tuple[str, Image] | None:

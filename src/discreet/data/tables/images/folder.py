@@ -19,38 +19,31 @@ _DEEPEST = 32
 
 
 def classes_in(folder: Path) -> tuple[str, ...]:
-    """The names of the sub-folders, in order. `InputError` if there is not one for each of two classes at least."""
-    entries = list(_entries(folder))
-    names = tuple(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    if not names:
-        raise InputError(
-            f"{folder} has no sub-folders; give a folder with one for each class, or an index file (.csv) with a "
-            "column of paths"
-        )
-    stray = [entry.name for entry in entries if entry.name not in names]
-    if stray:
-        raise InputError(f"{folder / stray[0]} belongs to no class; move it into a sub-folder, or out of {folder}")
-    spaced = [name for name in names if name != name.strip()]
-    if spaced:
-        raise InputError(f"{folder} has a sub-folder {spaced[0]!r}, with a space at an end; rename it")
+    """The names of the sub-folders, in order, also of empty ones. `InputError` if there are not two at least.
+
+    They are published: a class that may have a single image is better declared than taken from here.
+    """
+    names = _sub_folders(folder)
     if len(names) == 1:
-        raise InputError(f"{folder} has one sub-folder, {names[0]!r}; there must be two classes at least")
+        raise InputError(
+            f"{folder} has one sub-folder, {names[0]!r}; there must be two classes at least: make a folder for each, "
+            "empty if it has no image, or declare them with --classes A,B"
+        )
     return names
 
 
-def labelled(folder: Path, classes: tuple[str, ...], *, public: bool = False) -> Iterator[tuple[str, str]]:
-    """(path from `folder`, class) of every image, in order.
+def labelled(folder: Path, classes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """(path from `folder`, class) of every image, in order. `InputError` for a sub-folder that is no declared class.
 
-    `InputError` for a sub-folder that is none of the `classes`, and for a class without images, unless they are
-    `public`.
+    A class may have an empty folder or none: whether it has an image is nobody's business.
     """
-    for name in classes_in(folder):
+    for name in _sub_folders(folder):
         if name not in classes:
-            raise InputError(f"{folder / name} is none of the classes, which are {', '.join(classes)[:200]}")
-        found = [f"{name}/{image}" for image in _images(folder / name)]
-        if not found and not public:
-            raise InputError(f"the class {name!r} has no image: {folder / name} is empty; remove the folder")
-        yield from ((path, name) for path in found)
+            raise InputError(
+                f"{folder / name} is none of the declared classes, which are {', '.join(classes)[:200]}; declare it, "
+                "or move it out"
+            )
+        yield from ((f"{name}/{image}", name) for image in _images(folder / name))
 
 
 def images_under(folder: Path) -> Iterator[str]:
@@ -72,6 +65,23 @@ def image_in(root: Path, name: str) -> Path:
     if found != root.resolve() / path:
         raise InputError("leads over a link; put the image itself there: under two names it would count twice")
     return found
+
+
+def _sub_folders(folder: Path) -> tuple[str, ...]:
+    entries = list(_entries(folder))
+    names = tuple(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    if not names:
+        raise InputError(
+            f"{folder} has no sub-folders; give a folder with one for each class, or an index file (.csv) with a "
+            "column of paths"
+        )
+    stray = [entry.name for entry in entries if entry.name not in names]
+    if stray:
+        raise InputError(f"{folder / stray[0]} belongs to no class; move it into a sub-folder, or out of {folder}")
+    spaced = [name for name in names if name != name.strip()]
+    if spaced:
+        raise InputError(f"{folder} has a sub-folder {spaced[0]!r}, with a space at an end; rename it")
+    return names
 
 
 def _under(folder: Path, before: str, deeper: int) -> Iterator[str]:

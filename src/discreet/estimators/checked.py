@@ -1,0 +1,45 @@
+"""Checks of scikit-learn, with errors that tell where something is wrong and never what a row says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from discreet.core.errors import InputError
+
+Result = TypeVar("Result")
+
+_SHOWS_A_CELL = ("could not convert", "cannot convert", "invalid literal", "unable to parse", "cannot interpret")
+"""How errors begin that end with the value itself."""
+
+
+def plain(check: Callable[[], Result], **given: object) -> Result:
+    """What `check` returns; an error of scikit-learn as an `InputError` of one line, without values of rows.
+
+    `given`: what is checked, by name; the first cell of it that is no number is named by its row and column.
+    """
+    try:
+        return check()
+    except InputError:
+        raise
+    except (ValueError, TypeError, OverflowError) as error:
+        first, *rest = str(error).splitlines() or [type(error).__name__]
+        if any(begin in first.lower() for begin in _SHOWS_A_CELL):
+            raise InputError(_first_text(given)) from None
+        advice = [line for line in rest if line.startswith("Reshape")]  # never its advice on missing values
+        raise InputError(" ".join([first, *advice])) from None
+
+
+def _first_text(given: dict[str, object]) -> str:
+    for name, values in given.items():
+        table = np.asarray(values, dtype=object)
+        columns = list(getattr(values, "columns", ()))
+        for place in np.ndindex(table.shape[:2] if table.ndim else (0,)):  # what is no array has no cells
+            try:
+                float(table[place])
+            except (ValueError, TypeError, OverflowError):
+                column = "" if len(place) < 2 else f", column {columns[place[1]] if columns else place[1]!r}"
+                return f"row {place[0]} of {name}{column}, counted from 0, is no number; encode it, or leave it out"
+    return "a cell is no number; encode texts as numbers, or leave them out"
