@@ -13,10 +13,13 @@ from sessions import take
 from torch import nn
 
 import discreet
+from discreet.core import assumptions
 from discreet.core.errors import InputError
 from discreet.core.release import Release
 from discreet.data.overlap import share_rows
 from discreet.methods import DPAdamBC
+from discreet.publication.canonical import canonical
+from discreet.publication.reviewer import verify as reviewer
 from discreet.training import PublicBatches
 from discreet.training import session as session_module
 
@@ -204,3 +207,28 @@ def test_public_rows_that_the_model_cannot_take_are_refused_before_anything_is_c
             with pytest.raises(InputError, match=r"^public(_test)?: row 0 of the data: the (model|loss) cannot take"):
                 tiny_training(tmp_path, **given)
     assert not list(tmp_path.iterdir())
+
+
+def test_both_verifiers_name_the_public_rows_and_agree_on_what_cannot_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    public = PublicBatches(*PUBLIC, weight=0.25, batch=6)
+    out = tmp_path / "out"
+    discreet.publish(certified_run(tmp_path, model=linear(), public=public), out)
+    line = "15 rows declared public have weight 0.25 in every step; not covered"
+    assert {check.name: check.detail for check in discreet.verify(out).checks}["public rows"] == line
+    assert reviewer.main([str(out)]) == 0
+    assert f"public rows: {line}\n" in capsys.readouterr().out
+    for page in ("README.md", "report.html"):
+        assert line in (out / page).read_text()
+    path = out / "certificate.json"
+    facts = json.loads(path.read_text())
+    said = public.declared
+    for changes in ({"batch": 16}, {"weight": 7.5}, {"weight": "0.25"}, {"rows": 0, "batch": 0}, {"more": 1}):
+        declared = said | changes
+        sentences = [*assumptions.public_rows(said), *assumptions.public_rows(declared)]
+        swapped = [sentences[1] if one == sentences[0] else one for one in facts["assumptions"]]
+        path.write_bytes(canonical(facts | {"public_batches": declared, "assumptions": swapped}))
+        assert not discreet.verify(out).accepted
+        assert reviewer.main([str(out)]) == 1
+        assert capsys.readouterr().out.startswith("REJECTED")

@@ -18,9 +18,8 @@ from torch.utils.data import Dataset
 
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
-from discreet.data.overlap import refuse_own_rows
 from discreet.plan import AdaptivePlan, Plan
-from discreet.training import Callback, Trained, Training
+from discreet.training import Callback, Trained, Training, refuse_own_rows
 
 transformers = extra("transformers", "hf", "PrivateTrainer")
 

@@ -15,8 +15,7 @@ from torch.utils.data import DataLoader
 
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
-from discreet.data.overlap import refuse_own_rows
-from discreet.training import Session, Trained, Training
+from discreet.training import Session, Trained, Training, refuse_own_rows
 
 LightningModule: Any = extra("lightning", "lightning", "PrivateModule").LightningModule
 
