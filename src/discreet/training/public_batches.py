@@ -38,6 +38,7 @@ class PublicBatches:
     """Rows declared public, and the `weight` (0 to 1, both excluded) that their gradient has in every step.
 
     `batch`: so many of them at a step, drawn from a public generator; by default all.
+    Rows in the memory of private ones are refused; copies (`clone`) of private rows are not seen.
     """
 
     inputs: Tensor
