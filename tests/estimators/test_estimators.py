@@ -72,6 +72,14 @@ def test_it_learns_within_the_declared_epsilon(fitted: PrivateClassifier) -> Non
     assert np.allclose(fitted.predict_proba(NEW_FRAME).sum(1), 1)
 
 
+@pytest.mark.parametrize("same", [(X, Y), (X[5:20], Y[5:20].copy()), (FRAME, NEW_Y)])
+def test_the_rows_of_fit_are_not_public(same: Any, tmp_path: Path) -> None:
+    rows = FRAME if same[0] is FRAME else X
+    with pytest.raises(discreet.InputError, match="public_test is the training data itself"):
+        classifier().fit(rows, Y, public_test=same)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_score_of_the_rows_of_fit_is_refused(fitted: PrivateClassifier) -> None:
     with pytest.raises(discreet.InputError, match="the rows of fit, which are private"):
         fitted.score(FRAME, Y)

@@ -114,3 +114,12 @@ def test_rows_of_several_lengths_or_without_a_column_are_named() -> None:
         Packed([{"input_ids": [1], "attention_mask": [1]}])[0]
     with pytest.raises(InputError, match="different lengths"):
         Packed([{"input_ids": [1, 2], "attention_mask": [1], "labels": 0}])[0]
+
+
+def test_the_private_rows_are_not_for_evaluation(tmp_path: Path) -> None:
+    trainer = private_trainer(tmp_path, tiny_model())
+    for same in (trainer.train_dataset, trainer.train_dataset[3:9]):
+        trainer.eval_dataset = same
+        with pytest.raises(InputError, match="eval_dataset is the training data itself"):
+            trainer.train()
+    assert not (tmp_path / "run").exists()

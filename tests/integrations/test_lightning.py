@@ -55,3 +55,30 @@ def test_trainers_that_would_go_around_the_plan_are_refused(tmp_path: Path) -> N
     with pytest.raises(InputError, match="one epoch in one process"):
         trainer(tmp_path, max_epochs=2).fit(PrivateModule(training))
     assert not training.folder.path.exists()
+    for precision in ("bf16-mixed", "64-true"):
+        with pytest.raises(InputError, match=r"EngineOptions\(autocast=torch.bfloat16\)"):
+            trainer(tmp_path, precision=precision).fit(PrivateModule(training))
+    assert not training.folder.path.exists()
+
+
+@pytest.mark.parametrize("named", ["train_dataloaders", "val_dataloaders"])
+def test_the_private_rows_are_refused_as_those_of_fit_and_nothing_is_charged(named: str, tmp_path: Path) -> None:
+    from discreet.integrations.lightning import PrivateModule
+
+    private = blobs()
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*private), batch_size=9)
+    training = tiny_training(tmp_path, data=private)
+    seen: list[int] = []
+
+    class Watching(lightning.Callback):  # type: ignore[misc, name-defined]
+        def on_train_batch_start(self, *rest: Any) -> None:
+            seen.append(len(rest))
+
+        def on_validation_batch_start(self, *rest: Any) -> None:
+            seen.append(len(rest))
+
+    module = PrivateModule(training)
+    with pytest.raises(InputError, match=f"train_dataloaders|{named} is the training data itself"):
+        trainer(tmp_path, callbacks=[Watching()]).fit(module, **{named: loader})
+    assert seen == []
+    assert module.trained is None

@@ -13,9 +13,13 @@ from sessions import take
 from torch import nn
 
 import discreet
+from discreet.core import assumptions
 from discreet.core.errors import InputError
 from discreet.core.release import Release
+from discreet.data.overlap import share_rows
 from discreet.methods import DPAdamBC
+from discreet.publication.canonical import canonical
+from discreet.publication.reviewer import verify as reviewer
 from discreet.training import PublicBatches
 from discreet.training import session as session_module
 
@@ -118,3 +122,113 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     noisy = DPAdamBC(model.parameters(), lr=0.1)
     with pytest.raises(InputError, match="noise of a release alone"):
         tiny_training(tmp_path, model=model, optimizer=noisy, public=PublicBatches(*PUBLIC, weight=0.5))
+
+
+class Remembering(nn.Module):
+    """Adds the last private row it saw to public ones, which it knows by their number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.last = linear(), [torch.zeros(1)]
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        if len(rows) != 15:
+            self.last[0] = rows[-1:].detach()
+        return self.inner(rows + self.last[0] if len(rows) == 15 else rows)
+
+
+def test_what_a_module_remembers_of_private_rows_is_not_in_the_public_gradient(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    public, moved = PublicBatches(*PUBLIC, weight=0.5), []
+    monkeypatch.setattr("discreet.training.session.apply", lambda *rest: moved.append(rest[-1].tensors))
+    for far in (0.0, 50.0):
+        inputs, targets = blobs()
+        training = tiny_training(
+            tmp_path / str(far), model=Remembering(), data=(inputs + far, targets), public=public, engine="reference"
+        )
+        with training.session() as session:
+            take(session)
+    assert all(torch.equal(one, moved[1][name]) for name, one in moved[0].items())
+
+
+def test_a_model_that_cannot_be_copied_is_refused(tmp_path: Path) -> None:
+    class Locked(Remembering):
+        def __deepcopy__(self, memo: Any) -> Any:
+            raise TypeError("cannot pickle a lock")
+
+    class Itself(Remembering):
+        def __deepcopy__(self, memo: Any) -> Any:
+            return self
+
+    for model, why in ((Locked(), "cannot pickle a lock"), (Itself(), "part of the model itself")):
+        with pytest.raises(InputError, match=why):
+            tiny_training(tmp_path, model=model, public=PublicBatches(*PUBLIC, weight=0.5))
+    assert not list(tmp_path.iterdir())
+
+
+def _sliced() -> tuple[Any, Any]:
+    inputs, targets = blobs()
+    return (inputs, targets), (inputs[1:9], targets[1:9])
+
+
+def _of_a_set() -> tuple[Any, Any]:
+    pair = blobs()
+    return torch.utils.data.TensorDataset(*pair), pair
+
+
+def _of_numpy() -> tuple[Any, Any]:
+    pair = blobs()
+    return (pair[0].numpy(), pair[1].numpy()), pair
+
+
+@pytest.mark.parametrize("pairs", [_sliced, _of_a_set, _of_numpy])
+def test_the_memory_of_private_rows_is_not_public(pairs: Any, tmp_path: Path) -> None:
+    private, public = pairs()
+    for given in ({"public": PublicBatches(*public, weight=0.5)}, {"public_test": public}):
+        with pytest.raises(InputError, match="is the training data itself, or shares rows"):
+            tiny_training(tmp_path, data=private, **given)
+
+
+def test_other_rows_of_one_table_may_be_public(tmp_path: Path) -> None:
+    inputs, targets = blobs(80)
+    assert not share_rows((inputs[::2], targets[::2]), (inputs[1::2], targets[1::2]))
+    tiny_training(tmp_path, data=(inputs[:30], targets[:30]), public_test=(inputs[30:], targets[30:]))
+    table = torch.utils.data.TensorDataset(inputs, targets)
+    train, rest = (torch.utils.data.Subset(table, list(part)) for part in (range(60), range(60, 80)))
+    assert not share_rows(train, rest)
+    assert share_rows(train, table)
+
+
+def test_public_rows_that_the_model_cannot_take_are_refused_before_anything_is_charged(tmp_path: Path) -> None:
+    inputs, targets = PUBLIC
+    for wrong in ((inputs[:, 1:], targets), (inputs.double(), targets), (inputs, torch.rand(15, 2).double())):
+        for given in ({"public": PublicBatches(*wrong, weight=0.5)}, {"public_test": wrong}):
+            with pytest.raises(InputError, match=r"^public(_test)?: row 0 of the data: the (model|loss) cannot take"):
+                tiny_training(tmp_path, **given)
+    assert not list(tmp_path.iterdir())
+
+
+def test_both_verifiers_name_the_public_rows_and_agree_on_what_cannot_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    public = PublicBatches(*PUBLIC, weight=0.25, batch=6)
+    out = tmp_path / "out"
+    discreet.publish(certified_run(tmp_path, model=linear(), public=public), out)
+    line = "15 rows declared public have weight 0.25 in every step; not covered"
+    assert {check.name: check.detail for check in discreet.verify(out).checks}["public rows"] == line
+    assert reviewer.main([str(out)]) == 0
+    assert f"public rows: {line}\n" in capsys.readouterr().out
+    for page in ("README.md", "report.html"):
+        assert line in (out / page).read_text()
+    path = out / "certificate.json"
+    facts = json.loads(path.read_text())
+    said = public.declared
+    for changes in ({"batch": 16}, {"weight": 7.5}, {"weight": "0.25"}, {"rows": 0, "batch": 0}, {"more": 1}):
+        declared = said | changes
+        sentences = [*assumptions.public_rows(said), *assumptions.public_rows(declared)]
+        swapped = [sentences[1] if one == sentences[0] else one for one in facts["assumptions"]]
+        path.write_bytes(canonical(facts | {"public_batches": declared, "assumptions": swapped}))
+        assert not discreet.verify(out).accepted
+        assert reviewer.main([str(out)]) == 1
+        assert capsys.readouterr().out.startswith("REJECTED")

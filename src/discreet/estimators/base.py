@@ -23,6 +23,7 @@ from torch import Tensor
 from discreet.core.arrays import Array
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
+from discreet.data.overlap import refuse_own_rows
 from discreet.data.tables import Encoder
 from discreet.estimators.around import refuse_leaks
 from discreet.estimators.checked import plain
@@ -91,6 +92,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         refuse_leaks(self)
         refuse_undeclared(type(self).__name__, self._declared())
+        refuse_own_rows("public_test", public_test, (X, y))
         rows, target = self._checked(X, y)
         columns = self._columns(rows.shape[1])
         per_unit = None if units is None else self.rows_per_unit

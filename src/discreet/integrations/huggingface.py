@@ -19,7 +19,7 @@ from torch.utils.data import Dataset
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
 from discreet.plan import AdaptivePlan, Plan
-from discreet.training import Callback, Trained, Training
+from discreet.training import Callback, Trained, Training, refuse_own_rows
 
 transformers = extra("transformers", "hf", "PrivateTrainer")
 
@@ -99,6 +99,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
         """Take every step of the plan, privately. This is a charge."""
         if rest or any(value is not None for value in named.values()):
             raise InputError("a private run is resumed with options={'run_dir': ..., 'resume': True}")
+        refuse_own_rows("eval_dataset", self.eval_dataset, self.train_dataset)
         model = Classifier(self.model, self._columns)
         private = [parameter for parameter in model.parameters() if parameter.requires_grad]
         kind, settings = self.get_optimizer_cls_and_kwargs(self.args, self.model)

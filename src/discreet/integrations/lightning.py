@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
-from discreet.training import Session, Trained, Training
+from discreet.training import Session, Trained, Training, refuse_own_rows
 
 LightningModule: Any = extra("lightning", "lightning", "PrivateModule").LightningModule
 
@@ -38,24 +38,42 @@ class PrivateModule(LightningModule):  # type: ignore[misc]
         self._training = training
         self._open = ExitStack()
         self._session: Session | None = None
+        self._steps = DataLoader[int](range(training.plan.charges), batch_size=1)  # type: ignore[arg-type]
         self.trained: Trained | None = None
 
     def train_dataloader(self) -> DataLoader[int]:
         """As many batches as there are charged steps, with nothing in them."""
-        return DataLoader(range(self._training.plan.charges), batch_size=1)  # type: ignore[arg-type]
+        return self._steps
 
     def configure_optimizers(self) -> None:
         """None: the optimizer of the training takes its steps from releases."""
 
     def on_fit_start(self) -> None:
-        """Open the run. `InputError` for trainers that would run it several times."""
+        """Open the run. `InputError` for trainers that would run it several times, or not as it was checked."""
         trainer = self.trainer
         if trainer.world_size != 1 or trainer.max_epochs != 1:
             raise InputError(
                 f"a private run is one epoch in one process; this trainer has max_epochs={trainer.max_epochs} and "
                 f"{trainer.world_size} processes: give Trainer(max_epochs=1, devices=1)"
             )
+        if trainer.precision != "32-true":
+            raise InputError(
+                f"rounding was measured as the Training computes, not in precision={trainer.precision!r} of a trainer: "
+                "leave it out; for bfloat16 give Training(engine=EngineOptions(autocast=torch.bfloat16))"
+            )
         self._session = self._open.enter_context(self._training.session())
+
+    def on_train_start(self) -> None:
+        """Refuse a loader of training rows: Lightning, its callbacks and its loggers would see them."""
+        if self.trainer.train_dataloader is not self._steps:
+            raise InputError(
+                "fit was given training rows, and the rows of a private run are those of its Training: "
+                "leave out train_dataloaders"
+            )
+
+    def on_validation_start(self) -> None:
+        """Refuse the private rows as those for validation; copies of them are not seen."""
+        refuse_own_rows("what fit was given as val_dataloaders", self.trainer.val_dataloaders, self._training.given)
 
     def forward(self, inputs: Tensor) -> Any:
         """The model's output."""

@@ -13,6 +13,7 @@ from discreet.accounting import costs
 from discreet.accounting.filters import ZcdpFilter
 from discreet.core.errors import NotProved
 from discreet.plan import AdaptivePlan, PartsSearch, Plan
+from discreet.publication import public_rows
 from discreet.publication.formats import number, plain, rounded_down, rounded_up
 from discreet.publication.model_spec import ModelSpec
 from discreet.publication.words import Words
@@ -62,7 +63,7 @@ def answers(
             f"batches are drawn as the theorem says (sampling: {facts['plan']['sampling']['kind']}), since sampler and "
             "accounting come from one plan; the rest is listed under the assumptions",
         ),
-        ("Declared public", _declared(plan, words)),
+        ("Declared public", _declared(facts, plan, words)),
         ("Not private", _not_private(facts, spec)),
         ("Code", ", ".join(f"{name} {release}" for name, release in facts["software"].items())),
         ("To check it", "discreet verify FOLDER, or verify.py with NumPy alone"),
@@ -100,12 +101,13 @@ def _guarantee(claim: Mapping[str, Any], plan: Plan | AdaptivePlan) -> str:
     return f"{text}; zero-concentrated rho {rounded_up(found, 6)}"
 
 
-def _declared(plan: Plan | AdaptivePlan, words: Words) -> str:
+def _declared(facts: dict[str, Any], plan: Plan | AdaptivePlan, words: Words) -> str:
     of = "one part of the data" if isinstance(plan, Plan) and isinstance(plan.search, PartsSearch) else "the data"
     text = f"every figure of the plan, among them the population of {of}: {number(plan.population)} {words.many}"
     if plan.delta * plan.population >= 1:
         text += "; delta is not below 1 / population"
-    return text
+    rows = public_rows.described(facts)
+    return text if rows is None else f"{text}; {rows}"
 
 
 def _not_private(facts: dict[str, Any], spec: ModelSpec) -> str:

@@ -22,7 +22,7 @@ from discreet.core import assumptions
 from discreet.core.adjacency import Unit
 from discreet.core.errors import DiscreetError
 from discreet.core.html import fact_table
-from discreet.publication import before, bought, chosen, ex_post, fixed, searched
+from discreet.publication import before, bought, chosen, ex_post, fixed, public_rows, searched
 from discreet.publication.clipped import check_clipping
 from discreet.publication.files import FILES, check_certificate, check_files, check_model, read, read_certificate
 from discreet.publication.planned import Runs, begins_with, merged, stated, steps_in
@@ -148,6 +148,11 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
     )
 
 
+def _public_rows(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    """Rows whose gradient joins every step are declared, and cost nothing."""
+    return public_rows.check(facts)
+
+
 def _public_tensors(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
     """Everything in the model but the private parameters is as declared before training."""
     found, facts = tensor_digests(read(folder / "model.safetensors")), searched.one_run(facts)
@@ -271,6 +276,7 @@ _QUESTIONS: tuple[tuple[str, Question], ...] = (
     ("certificate", check_certificate),
     ("claim", _kind),
     ("mechanism", _mechanism),
+    ("public rows", _public_rows),
     ("model", check_model),
     ("files", check_files),
     ("released", check_released),

@@ -1,5 +1,6 @@
 """Training: the assembly of a plan, a model and data, the step, and the loop around it."""
 
+from discreet.data.overlap import refuse_own_rows
 from discreet.training.callbacks import Callback, Opening, Told
 from discreet.training.callbacks_csv import CSVLogger
 from discreet.training.callbacks_mlflow import MLflowLogger
@@ -35,4 +36,5 @@ __all__ = [
     "Tuning",
     "answered_first",
     "choose_model",
+    "refuse_own_rows",
 ]

@@ -7,6 +7,7 @@ noise of the first are what they were. Gradients of public rows are neither clip
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Mapping
@@ -18,11 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import Criterion, private_parameters
+from discreet.clipping import Criterion, private_parameters, training_mode
 from discreet.clipping.losses import summed_loss
 from discreet.clipping.state import tensor_digest
 from discreet.core import checks
 from discreet.core.errors import InputError
+from discreet.data.overlap import share_rows
 from discreet.methods import NoiseAware
 from discreet.plan import AdaptivePlan, Plan
 from discreet.training.trial import check_public
@@ -36,6 +38,7 @@ class PublicBatches:
     """Rows declared public, and the `weight` (0 to 1, both excluded) that their gradient has in every step.
 
     `batch`: so many of them at a step, drawn from a public generator; by default all.
+    Rows in the memory of private ones are refused; copies (`clone`) of private rows are not seen.
     """
 
     inputs: Tensor
@@ -84,15 +87,41 @@ class PublicGradient:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublicSource:
-    """Public rows with the model and the loss of a run."""
+    """Public rows with copies of the model and the loss of a run, made before these saw a private row.
+
+    What a module remembers of private rows would leave with the exact gradient of public ones. So public rows are run
+    through copies, which are given the parameters that were released and nothing else; all else in them is as it was.
+    """
 
     batches: PublicBatches
     model: nn.Module
     criterion: Criterion
+    live: Mapping[str, nn.Parameter]
+
+    @classmethod
+    def made(cls, batches: PublicBatches | None, model: nn.Module, criterion: Criterion) -> PublicSource | None:
+        """Before any private row is seen; None without public rows. `InputError` for what cannot be copied."""
+        if batches is None:
+            return None
+        try:
+            twin, loss = copy.deepcopy((model, criterion))
+        except Exception as error:  # a module may raise whatever it likes
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            raise InputError(f"with public rows the model is copied, and it cannot be (copy.deepcopy): {why}") from None
+        live = private_parameters(model)
+        if any(one is twin for one in model.modules()) or share_rows(tuple(live.values()), tuple(twin.parameters())):
+            raise InputError(
+                "with public rows the model is copied, and copy.deepcopy returns a part of the model itself"
+            )
+        return cls(batches, twin, loss, live)
 
     def at(self, step: int) -> PublicGradient:
         """The mean gradient of the rows of a step, at the weights as they are."""
+        training_mode(self.model)
         parameters = private_parameters(self.model)
+        with torch.no_grad():
+            for name, parameter in parameters.items():
+                parameter.copy_(self.live[name])
         device = next(iter(parameters.values())).device
         inputs, targets = self.batches.rows(step)
         total = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
@@ -106,16 +135,17 @@ class PublicSource:
 
 
 def check_beside(
-    public: PublicBatches | None,
+    source: PublicSource | None,
     plan: Plan | AdaptivePlan,
     optimizer: torch.optim.Optimizer,
     classes: int | None,
     data: object,
 ) -> None:
     """Refuse public rows that cannot be evaluated or are the private ones, and methods that they do not go with."""
-    if public is None:
+    if source is None:
         return
-    check_public({"public": (public.inputs, public.targets)}, classes, data)
+    public = source.batches
+    check_public({"public": (public.inputs, public.targets)}, classes, data, (source.model, source.criterion))
     if isinstance(optimizer, NoiseAware):
         raise InputError(
             f"{type(optimizer).__name__} works with the noise of a release alone; take another with public rows"

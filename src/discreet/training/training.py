@@ -103,30 +103,30 @@ class Training:
     ) -> None:
         if isinstance(plan, Plan) and plan.search is not None:
             raise InputError("the plan searches for settings, in several runs; give it to Tuning (discreet tune)")
-        self.noise = noise_named(noise)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
-        self._parts = parted(as_private(data), units, ids, plan)
+        self.noise, self._parts = noise_named(noise), parted(as_private(data), units, ids, plan)
         self.data = self._parts.training
         self.data.check_size(*plan.sampling.sizes(plan.population))
         admit(model, optimizer, self.data)
         self.clipping = Clipping(plan.clipping, private_parameters(model), geometry)
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
+        self._beside = PublicSource.made(public, model, criterion)  # before a private row is seen
         classes = try_every_row(model, criterion, self.data)
         self._refuse_changed_model("changed when it was called; initialise it on public input first")
         engine = as_started(engine, run_dir) if resume else engine
-        clips = self.clipping.rehearsed()
         self.rehearsal = rehearse(
-            engine, model, criterion, self.data, classes, plan.rows_per_unit, clips, physical_batch
+            engine, model, criterion, self.data, classes, plan.rows_per_unit, self.clipping.rehearsed(), physical_batch
         )
         self.engine = self.rehearsal.engine
-        check_public({"public_test": public_test, "public_validation": public_validation}, classes, data)
-        check_beside(public, plan, optimizer, classes, data)
+        looked_at = {"public_test": public_test, "public_validation": public_validation}
+        check_public(looked_at, classes, data, (model, criterion))
+        check_beside(self._beside, plan, optimizer, classes, data)
         check_plan(plan, model, criterion, self._parts, public_validation is not None)
         check_search(plan, optimizer, model, criterion, self.data, classes, self.engine)
         check_optimizer(optimizer, plan)
         self.rehearsal = with_noise(self.rehearsal, plan, model, self.clipping, self.noise)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
-        self._stream, self.public = stream, public
+        self._stream, self.public, self.given = stream, public, data
         if resume and run_dir is None:
             raise InputError("resume=True needs the run_dir of the run to go on with")
         self.folder = RunFolder(Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}"))
@@ -183,7 +183,7 @@ class Training:
             progress=self._progress,
             metrics=self._watch.validated,
             released=self._watch.released,
-            public=None if self.public is None else PublicSource(self.public, self.model, self.criterion),
+            public=self._beside,
             search=search_of(
                 self.plan, self.model, self.criterion, self.optimizer, self.data, self.engine, self.rehearsal.chunk
             ),

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from discreet.clipping import Criterion, evaluation_mode, private_parameters
 from discreet.core.errors import InputError
-from discreet.data import Augmented, PrivateData, as_private, check_rows
+from discreet.data import PrivateData, as_private, check_rows
+from discreet.data.overlap import refuse_own_rows
 from discreet.training.views import transformed
 
 _AT_ONCE = 512
@@ -32,32 +33,40 @@ def try_every_row(model: nn.Module, criterion: Criterion, data: PrivateData) -> 
     return classes
 
 
-def check_public(sets: Mapping[str, tuple[Any, Any] | None], classes: int | None, data: object) -> None:
-    """Refuse public data, by name, that cannot be evaluated, or that is the private data itself."""
-    private = data.data if isinstance(data, Augmented) else data
+def check_public(
+    sets: Mapping[str, tuple[Any, Any] | None],
+    classes: int | None,
+    data: object,
+    on: tuple[nn.Module, Criterion] | None = None,
+) -> None:
+    """Refuse public data, by name, that cannot be evaluated, or that is the private data itself.
+
+    `on`: model and loss, which are tried on one row of each.
+    """
     for name, given in sets.items():
         if given is None:
             continue
         try:
             public = as_private(given)
             public.check(classes, at_most=len(public))
+            if on is not None:
+                try_row(*on, public)
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
-        if isinstance(private, tuple) and any(_same(a, b) for a, b in zip(given, private, strict=True)):
-            raise InputError(f"{name} is the training data itself, which is private; give data that may be public")
+        refuse_own_rows(name, given, data)
 
 
-def _same(one: object, other: object) -> bool:
-    """Whether two tensors have the same memory, or two objects are one."""
-    if isinstance(one, Tensor) and isinstance(other, Tensor):
-        return one.data_ptr() == other.data_ptr()
-    return one is other
+def try_row(model: nn.Module, criterion: Criterion, public: PrivateData) -> None:
+    """Run model and criterion on the first row of data declared public."""
+    device = next(iter(private_parameters(model).values())).device
+    with torch.no_grad(), torch.random.fork_rng(), evaluation_mode(model):
+        _try_rows(model, criterion, public, np.arange(1), device)
 
 
 def _try_rows(
     model: nn.Module, criterion: Criterion, data: PrivateData, rows: np.ndarray, device: torch.device
 ) -> int | None:
-    where = f"rows {rows[0]} to {rows[-1]} of the data"
+    where = f"rows {rows[0]} to {rows[-1]} of the data" if len(rows) > 1 else f"row {rows[0]} of the data"
     try:
         inputs, targets = data.fetch(rows)
     except (RuntimeError, ValueError, IndexError, TypeError) as error:

@@ -75,7 +75,7 @@ def check_fields(facts: Facts) -> None:
     need((facts["ex_post"], plan["odometer"]) == (None, None), "a statement of an odometer", "NOT COVERED")
     need((facts["search"], plan["search"]) == (None, None), "a search for settings", "NOT COVERED")
     for name, fields in SECTIONS.items():
-        need(set(facts.get(name, facts)) == fields, f"the {name} has other fields than its format")
+        need(set(facts.get(name, set(facts) - {"public_batches"})) == fields, f"{name}: other fields than its format")
     need(claim["method"] in ("pld", "rdp", "gaussian"), "the theorem is not one for a plan that was fixed beforehand")
     need(all(claim[name] == plan[name] for name in ("delta", "adjacency", "unit")), "claim and plan differ")
     need(claim["unit"] == "user" or (claim["unit"], plan["rows_per_unit"]) == ("example", 1), "whose rows?")
@@ -85,6 +85,9 @@ def check_fields(facts: Facts) -> None:
     need(mechanism["randomness"] == "system", "the noise can be repeated: it is not from the operating system")
     need(mechanism["noise"] in ("fast", "exact") and mechanism["grid_bits"] in range(20, 51), "unknown kind of noise")
     need(mechanism["sampler"] == plan["sampling"]["kind"], "the sampler is not the plan's")
+    rows = facts.get("public_batches", {"weight": 0.5, "rows": 1, "batch": 1, "sha256": "0" * 64})  # optional
+    need(set(rows) == {"weight", "rows", "batch", "sha256"} and len(bytes.fromhex(rows["sha256"])) == 32, "what rows?")
+    need(positive(rows["weight"]) < 1 and whole(rows["batch"]) <= whole(rows["rows"]), "no such public rows")
 
 # 2. HASHES: model, files and ledger are those that the certificate is about.
 def check_files(facts: Facts, folder: Path) -> None:
@@ -144,16 +147,13 @@ def ed25519(public: bytes, message: bytes, signature: bytes) -> bool:
     """RFC 8032, section 5.1.7, in affine coordinates."""
     p, q = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
     d = -121665 * pow(121666, -1, p) % p
-
     def add(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
         (a, b), (x, y) = one, other
         k = d * a * b * x * y
         return (a * y + b * x) * pow(1 + k, -1, p) % p, (b * y + a * x) * pow(1 - k, -1, p) % p
-
     def times(n: int, one: tuple[int, int]) -> tuple[int, int]:
         half = times(n // 2, add(one, one)) if n else (0, 1)
         return add(half, one) if n % 2 else half
-
     def point(text: bytes) -> tuple[int, int]:
         y, odd = int.from_bytes(text, "little") % 2**255, text[31] >> 7
         square = (y * y - 1) * pow(d * y * y + 1, -1, p) % p
@@ -161,7 +161,6 @@ def ed25519(public: bytes, message: bytes, signature: bytes) -> bool:
         x = x if (x * x - square) % p == 0 else x * pow(2, (p - 1) // 4, p) % p
         need(y < p and (x * x - square) % p == 0 and len(text) == 32, "no point of the curve")
         return (x if x % 2 == odd else p - x), y
-
     s, base = int.from_bytes(signature[32:], "little"), point(bytes([0x58]) + bytes([0x66]) * 31)
     h = int.from_bytes(hashlib.sha512(signature[:32] + public + message).digest(), "little") % q
     return len(signature) == 64 and s < q and times(s, base) == add(point(signature[:32]), times(h, point(public)))
@@ -232,7 +231,6 @@ def parts_of(events: Events, adjacency: str) -> Parts:
     """Steps as (chance to take part, shift)."""
     need(adjacency in ("add_remove", "zero_out", "replace_one"), "nobody knows these neighbours")
     replaced, found = adjacency == "replace_one", Counter[tuple[float, float]]()
-
     def shift(inner: Any) -> float:
         """Gaussian queries on one draw move together, by the root of the sum of squares."""
         square = 0.0
@@ -240,7 +238,6 @@ def parts_of(events: Events, adjacency: str) -> Parts:
             need(one["event"] == "gaussian", "a draw inside a draw")
             square += count * ((RATIO[one["query"]] if replaced else 1.0) / positive(one["noise_multiplier"])) ** 2
         return math.sqrt(square) * (1 + 1e-14)
-
     for text, count in events.items():
         event, rate, times = json.loads(text), 1.0, 1
         name, inner = event["event"], event.get("of", event)
@@ -379,9 +376,12 @@ def check(folder: Path, key: str | None) -> str:
         need(found <= claim["epsilon"], f"epsilon {claim['epsilon']:.6g} is claimed, {found:.6g} was found")
     most, signed = math.ceil(claim["epsilon"] * 1e4) / 1e4, check_signature(folder, facts, key)
     sure, whom = math.ceil(1000 / (1 + math.exp(-most))) / 10, "a person" if claim["unit"] == "user" else "a row"
+    rows = facts.get("public_batches")  # a function of released weights and of these: they cost nothing
+    said = "\npublic rows: {rows} rows declared public have weight {weight:g} in every step; not covered"
+    public = said.format(**rows) if rows else ""
     return f"""epsilon {most:.4f}, delta {claim["delta"]:g} and {claim["adjacency"]} follow from the events.
 In words: whoever thinks it equally likely that {whom} is in the data or not can be sure of either to at most {sure} %
-after all that he learns from this model, but for a chance of about {claim["delta"]:g}. {signed}
+after all that he learns from this model, but for a chance of about {claim["delta"]:g}. {signed}{public}
 It is assumed that training released what the events say, and nothing else was released from the data; and also:
 - """ + "\n- ".join(facts["assumptions"])
 
