@@ -101,8 +101,7 @@ def train(
     if dry_run:
         typer.echo(job.recipe.plan().model_dump_json(indent=2))
         return
-    if not as_json:
-        _announce([*declared(job.recipe), *prices.of_recipe(job.recipe)])
+    _announce([] if as_json else [*declared(job.recipe), *prices.of_recipe(job.recipe)])
     with spoken():
         guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish, device=device)
     _tell(job, guarantee, trained, as_json=as_json)
