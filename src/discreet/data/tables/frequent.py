@@ -54,7 +54,7 @@ def buy(counts: Mapping[str, int], column: Category, account: Account) -> tuple[
 def counts_of(path: Path, schema: Schema, names: Sequence[str]) -> Counts:
     """How many rows of the table have each value of these columns, other spellings counted as what they stand for.
 
-    Missing values, those that a spreadsheet would take for a formula, that do not print or are longer than 80
+    Missing and empty values, those that a spreadsheet would take for a formula, that do not print or are longer than 80
     characters are not counted. `InputError` for a column with more different values than memory is spent on.
     """
     found: dict[str, dict[str, int]] = {name: {} for name in names}
@@ -78,7 +78,7 @@ def _add(total: dict[str, int], path: Path, name: str, schema: Schema, more: Seq
     assert isinstance(column, Category)
     for text, count in more:
         value = column.same.get(text, text)
-        if len(value) <= _LONGEST and value.isprintable() and not formula_like(value):
+        if 0 < len(value) <= _LONGEST and value.isprintable() and not formula_like(value):
             total[value] = total.get(value, 0) + count
     if len(total) > _MOST:
         raise InputError(

@@ -348,7 +348,7 @@ def epsilon_of(events: Events, delta: float, adjacency: str, tolerance: float) -
     delta = (delta - escapes) * (1 - 2.0**-50)  # what happens with at most that chance, on either side, adds no more
     symmetric = adjacency == "replace_one" and any(rate < 1 for rate, _ in parts)
     steps, widest = sum(parts.values()), max((mu for _, mu in parts), default=0.0)
-    need(0 < widest < 25 and delta > 0, "noise too small for double precision, or no release", "NOT COVERED")
+    need(0 < widest < 25 and delta > 0, "noise or delta too small for double precision, or no release", "NOT COVERED")
     def on_grid(h: float) -> list[Losses]:
         listed = [dots(*part, h, symmetric) for part in parts]
         return [[(*one[way], n) for one, n in zip(listed, parts.values(), strict=True)] for way in range(2 - symmetric)]
