@@ -215,3 +215,16 @@ def test_the_price_is_said_and_nothing_is_charged_for_what_cannot_be_bought(
 
     assert run([*write(unit="patient"), "--out", "other"]) == 2
     assert "the categories of name cannot be bought" in capsys.readouterr().err
+
+
+def test_a_filter_over_steps_refuses_them_before_anything_is_charged(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where a range comes first, which the filter has a price for."""
+    shared = ["--ledger", "team.sqlite", "--dataset-id", "patients"]
+    budget = ["--epsilon", "8", "--delta", "1e-4", "--filter", "zcdp"]
+    assert run(["ledger", "budget", *shared, *budget]) == 0
+    ages = {"age": {"type": "number", "buy": {"between": [0, 100], "noise": 2}}}
+    arguments = write(columns={**ages, **{name: SCHEMA["columns"][name] for name in ("ward", "ill")}}, others="ignore")
+    assert run([*arguments, *shared]) == 2
+    assert "no filter or odometer adds up" in capsys.readouterr().err
+    assert [entry.kind for entry in Ledger("team.sqlite", create=False).entries()] == ["budget"]
+    assert not Path("patients-private.run").exists()

@@ -157,8 +157,8 @@ def _untruncated(part: Event, adjacency: Adjacency) -> Releases:
         raise NotProved("truncated batches cost part of delta, which no filter adds up; use Poisson batches")
     if found.escapes > 0:
         raise NotProved(
-            "a sparse histogram costs part of delta, which no filter or odometer adds up; declare the values, or fix "
-            "the plan beforehand"
+            "a sparse histogram costs part of delta, which no filter or odometer adds up; list the values, or leave "
+            "the filter or odometer out"
         )
     return found
 

@@ -153,7 +153,7 @@ class BoughtCategories(Frozen):
     thousandth of delta. The `most` frequent are kept at most; a model has room for so many.
     """
 
-    noise: Annotated[float, Field(gt=0, le=1e9)] = 10.0
+    noise: Annotated[float, Field(ge=0.1, le=1e9)] = 10.0
     most: Annotated[int, Field(ge=1, le=4096)] = 32
 
 
