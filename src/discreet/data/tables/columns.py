@@ -4,7 +4,7 @@
 |----------|----------------------------------|----------------------------------------------|
 | number   | a number                         | `low`, `high`; `scale: log` for long tails   |
 | date     | a day, 2024-12-31                | `low`, `high`, as days                       |
-| category | one of a list of texts           | `categories`; `same` maps other spellings    |
+| category | one of a list of texts           | `categories`, or `buy`; `same` maps spellings |
 | boolean  | yes or no, in the usual spellings | none                                        |
 | ignore   | not read                         | none                                         |
 | image, text | see `wide`; a model sees such a column alone | none                          |
@@ -147,7 +147,7 @@ class Date(Frozen):
 
 
 class BoughtCategories(Frozen):
-    """Categories that are bought: those that clearly more rows have than one, by their noisy counts.
+    """Categories that are bought: those that are frequent, by their noisy counts (see `frequent`).
 
     `noise` is the standard deviation of a count, in people; the price is that of one Gaussian release, and a
     thousandth of delta. The `most` frequent are kept at most; a model has room for so many.
