@@ -125,7 +125,24 @@ TRAIN: dict[str, tuple[bytes, dict[str, Any], str]] = {
         {"target": ["age"]} | column("age", type="number", buy={"between": [0, 200]}),
         "the range of the target 'age' cannot be bought",
     ),
-    "categories to buy": (text(), column("sex", type="category", categories="buy"), "cannot be bought"),
+    "categories to buy": (text(), column("sex", type="category", categories="buy"), "say buy: {noise: 10}"),
+    "a target's categories to buy": (
+        text(),
+        {"target": ["sex"]} | column("sex", type="category", buy={}),
+        "the categories of the target 'sex' cannot be bought: they are its classes",
+    ),
+    "subgroups to buy": (
+        text(),
+        {"subgroups": ["sex"]} | column("sex", type="category", buy={}),
+        "the categories of 'sex' cannot be bought: subgroups",
+    ),
+    "categories and a purchase": (text(), column("sex", type="category", categories=["f"], buy={}), "either"),
+    "no categories": (text(), column("sex", type="category"), "give categories, from public knowledge"),
+    "rows left out of categories to buy": (
+        text(),
+        column("sex", type="category", buy={}, unseen="drop"),
+        "what is not among categories that are bought is `other`",
+    ),
     "nothing to predict from": (
         text(),
         {"columns": {"outcome": SCHEMA["columns"]["outcome"]}, "others": "ignore"},

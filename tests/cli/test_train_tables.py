@@ -145,10 +145,10 @@ def test_a_range_is_bought_first_and_covered(
         patch.setattr(training_module.Training, "take_steps", fails)
         assert run([name for name in arguments if name != "--json"]) == 130
     assert "buys the range of age, for epsilon " in capsys.readouterr().err
-    low, high = json.loads(Path("patients-private.run/ranges.json").read_text())["age"]
+    low, high = json.loads(Path("patients-private.run/bought.json").read_text())["age"]
     assert (low, high) == (20.0, 100.0)  # bins of 20 years, of which those in use have 40 people at least
     assert run(["train", "--resume", "patients-private"]) == 0
-    assert json.loads(Path("patients-private.run/ranges.json").read_text()) == {"age": [low, high]}
+    assert json.loads(Path("patients-private.run/bought.json").read_text()) == {"age": [low, high]}
     ledger = Ledger("patients-private.run/ledger.sqlite", create=False)
     assert ledger.charged_steps(json.loads(Path("patients-private.run/run.json").read_text())["run"]) == 5
     ledger.close()
@@ -166,18 +166,18 @@ def test_a_run_that_dies_in_the_purchase_says_so(
 ) -> None:
     columns = SCHEMA["columns"] | {"age": {"type": "number", "buy": {"between": [0, 100], "noise": 2, "bins": 10}}}
     arguments = [*write(columns=columns), "--target", "ill", *FEW]
-    real = table_module.buy_ranges
+    real = table_module.buy_columns
 
     def dies(*given: Any) -> None:
         real(*given)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(table_module, "buy_ranges", dies)
+        patch.setattr(table_module, "buy_columns", dies)
         assert run(arguments) == 130
     capsys.readouterr()
     assert run(["train", "--resume", "patients-private"]) == 2
-    assert "was interrupted while it bought ranges: they are charged and lost" in capsys.readouterr().err
+    assert "was interrupted while it bought ranges or categories: they are charged and lost" in capsys.readouterr().err
 
 
 def test_rows_are_held_out_by_their_names(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,6 +24,7 @@ from discreet.core.events import (
     Poisson,
     Repeat,
     Selection,
+    SparseHistogram,
     TruncatedPoisson,
 )
 from discreet.core.trials import NegativeBinomialTrials, PoissonTrials
@@ -61,6 +62,7 @@ FROZEN = [
     (Laplace(2.5), '{"event": "laplace", "scale_multiplier": 2.5, "query": "clipped_sum"}'),
     (Laplace(3, Query.COUNT), '{"event": "laplace", "scale_multiplier": 3.0, "query": "count"}'),
     (Gaussian(2.0, Query.HISTOGRAM), '{"event": "gaussian", "noise_multiplier": 2.0, "query": "histogram"}'),
+    (SparseHistogram(10, 62), '{"event": "sparse_histogram", "noise_multiplier": 10.0, "threshold": 62.0}'),
     (BoundedRange(0.5), '{"event": "bounded_range", "epsilon": 0.5, "query": "clipped_sum"}'),
     (NoisyMax(0.5, Query.COUNT), '{"event": "noisy_max", "epsilon": 0.5, "query": "count"}'),
     (

@@ -89,12 +89,14 @@ def guarantee(
     | FixedSize(pure)                        | `NotProved`          | `NotProved`          | C                    |
     | Epoch(pure)                            | `NotProved`          | as the dearest batch | as the dearest batch |
     | Allocation(steps, chosen, pure)        | as `chosen` of them  | as `chosen` of them  | as `chosen` of them  |
+    | SparseHistogram, no sampling           | G, less delta        | G, less delta        | G, less delta        |
     | Selection of one column's events       | rdp, C; alone: pld   | rdp, C; alone: pld   | rdp, C; alone: pld   |
     | Poisson(rate, Selection)               | C                    | C                    | `NotProved`          |
     | other samplers of Selection            | `NotProved`          | `NotProved`          | `NotProved`          |
     | nothing released                       | epsilon 0            | epsilon 0            | epsilon 0            |
 
-    G: pld and gdp (exact), rdp, zcdp, C. S: pld, rdp, C; "less delta": part of delta pays for batches that overflow.
+    G: pld and gdp (exact), rdp, zcdp, C. S: pld, rdp, C; "less delta": part of delta pays for batches that overflow,
+    or for values that one row alone has.
     L: rdp, zcdp, C. C: advanced, basic. Pure: Laplace, NoisyMax, BoundedRange. Any mixture of what one column allows
     is accounted for by the methods that all its parts have, but pld takes a Selection alone only. Of its methods, a
     Selection has those that its trial has; TruncatedPoisson in a trial is `NotProved`.

@@ -155,6 +155,11 @@ def _untruncated(part: Event, adjacency: Adjacency) -> Releases:
     found = releases(part, adjacency)
     if found.overflow > 0:
         raise NotProved("truncated batches cost part of delta, which no filter adds up; use Poisson batches")
+    if found.escapes > 0:
+        raise NotProved(
+            "a sparse histogram costs part of delta, which no filter or odometer adds up; list the values, or leave "
+            "the filter or odometer out"
+        )
     return found
 
 

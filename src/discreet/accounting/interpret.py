@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from discreet.accounting import shuffled, truncation
+from discreet.accounting import shuffled, sparse, truncation
 from discreet.accounting.pld.bounds import Release
 from discreet.accounting.releases import Dominated, Pure, PureRelease, Releases, SelectionRelease
 from discreet.core.adjacency import Adjacency, Norm, Query, sensitivity_ratio
@@ -35,6 +35,7 @@ from discreet.core.events import (
     NoisyMax,
     Poisson,
     Selection,
+    SparseHistogram,
     TruncatedPoisson,
     batches,
     flatten,
@@ -62,6 +63,9 @@ def releases(event: Event, adjacency: Adjacency) -> Releases:
                 _add_epoch(found, part, count)
             case Allocation():
                 _add_allocation(found, part, count)
+            case SparseHistogram(noise):
+                _add(found, part, 1.0, Gaussian(noise, Query.HISTOGRAM), count)
+                found.escapes += count * sparse.escape(part) * _UP
             case Selection():
                 _add_search(found, 1.0, part, count)
             case _:
@@ -85,6 +89,11 @@ def _add_search(found: Releases, rate: float, search: Selection, count: int) -> 
         raise NotProved(
             "TruncatedPoisson inside Selection is not accounted for: part of the delta of every trial would pay for "
             "its overflow; use Poisson batches in the trials"
+        )
+    if trial.escapes > 0:
+        raise NotProved(
+            "SparseHistogram inside Selection is not accounted for: part of the delta of every trial would pay for it; "
+            "declare the values, and ask for a Histogram"
         )
     found.selections.append(SelectionRelease(rate, trial, search.trials, count))
 

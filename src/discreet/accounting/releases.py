@@ -77,7 +77,9 @@ class Releases:
     """Everything that was released, by kind; noise multipliers and epsilons are relative to the adjacency.
 
     A `rate` below 1 means batches of fixed size under replace_one, Poisson batches under the other adjacencies.
-    `overflow` bounds the probability that any truncated batch was truncated. `samplers` are the names of the events.
+    `overflow` bounds the probability that any truncated batch was truncated, `escapes` that a value which only one of
+    the neighbours has was released (`sparse`). Sparse histograms are among the Gaussians. `samplers` are the names of
+    the events.
     """
 
     adjacency: Adjacency
@@ -86,6 +88,7 @@ class Releases:
     pures: list[PureRelease] = field(default_factory=list)
     selections: list[SelectionRelease] = field(default_factory=list)
     overflow: float = 0.0
+    escapes: float = 0.0
     samplers: set[str] = field(default_factory=set)
 
     @property

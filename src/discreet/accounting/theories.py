@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from discreet.accounting import classic, gdp, published, pure, rdp, selection, truncation, zcdp
+from discreet.accounting import classic, gdp, published, pure, rdp, selection, sparse, truncation, zcdp
 from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.bounds import epsilon_interval, symmetrised_interval
 from discreet.accounting.releases import Releases
@@ -206,13 +206,19 @@ REPEATERS: dict[str, Callable[[Releases, float], float]] = {
 
 
 def prove(theory: str, parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
-    """What a proving theory says; the part of `delta` that truncated batches cost is set aside first."""
+    """What a proving theory says; what sparse histograms and truncated batches cost of `delta` is set aside first."""
     prover = PROVERS[theory]
     found = prover(parts, delta, tolerance)
+    if not (parts.overflow > 0 or parts.escapes > 0):
+        return found
+    left = sparse.left_of(delta, parts.escapes)
+    if not left > 0:
+        return Proved(math.inf, found.lower, found.theorem)
     if parts.overflow > 0:
-        upper = truncation.reserved(lambda at: prover(parts, at, tolerance).upper, delta, parts.overflow)
+        upper = truncation.reserved(lambda at: prover(parts, at, tolerance).upper, left, parts.overflow)
         return Proved(upper, found.lower, found.theorem)
-    return found
+    proved = prover(parts, left, tolerance)
+    return Proved(proved.upper, found.lower, proved.theorem)
 
 
 WHY = {
@@ -260,13 +266,18 @@ _OVERFLOW = {
     True: " Batches that overflow are paid for out of delta.",
     False: " Batches that overflow are not counted.",
 }
+_ESCAPES = {
+    True: " Values of a sparse histogram that one row alone has are paid for out of delta.",
+    False: " Values of a sparse histogram that one row alone has are not counted.",
+}
 
 
 def why(theory: str, samplers: Collection[str]) -> str:
     """One sentence, or two, on why the figure of `theory` does or does not hold for draws by these samplers."""
     special = [table[theory] for name, table in _WHY_BY_SAMPLER.items() if name in samplers and theory in table]
     overflow = _OVERFLOW[theory in PROVERS] if "TruncatedPoisson" in samplers else ""
-    return (special[0] if len(special) == 1 and len(samplers) == 1 else WHY[theory]) + overflow
+    escapes = _ESCAPES[theory in PROVERS] if "SparseHistogram" in samplers else ""
+    return (special[0] if len(special) == 1 and len(samplers) == 1 else WHY[theory]) + overflow + escapes
 
 
 SOURCES = {

@@ -67,8 +67,8 @@ class TradeOff(Protocol):
     def group(self, size: int) -> TradeOff:
         """The bounds for groups of `size` units."""
 
-    def loosened(self, failure: float) -> TradeOff:
-        """The bounds where, but for events of probability at most `failure` on either side, these hold."""
+    def loosened(self, failure: float, escapes: float = 0.0) -> TradeOff:
+        """The bounds where these hold but for events of probability at most `failure` on either side, and `escapes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,8 @@ class GaussianTradeOff:
         """Exact: k mu (Dong, Roth, Su 2022, section 2.4)."""
         return GaussianTradeOff(self.mu * checks.count("group", size) * _UP)
 
-    def loosened(self, failure: float) -> TradeOff:
-        return self if failure == 0 else self.polygon().loosened(failure)
+    def loosened(self, failure: float, escapes: float = 0.0) -> TradeOff:
+        return self if failure == escapes == 0 else self.polygon().loosened(failure, escapes)
 
     def polygon(self) -> PolygonalTradeOff:
         """The same from finitely many points, bounded outward."""
@@ -217,12 +217,12 @@ class PolygonalTradeOff:
         found = from_pairs(total[kept], constant[kept])
         return PolygonalTradeOff(found.epsilons, found.deltas, self.false_positives, self.false_negatives)
 
-    def loosened(self, failure: float) -> PolygonalTradeOff:
-        """delta(eps) + (1 + e^eps) x failure, at every epsilon."""
-        if failure == 0:
+    def loosened(self, failure: float, escapes: float = 0.0) -> PolygonalTradeOff:
+        """delta(eps) + (1 + e^eps) x failure + escapes (`sparse`), at every epsilon."""
+        if failure == escapes == 0:
             return self
         with np.errstate(over="ignore"):
-            raised = self.deltas + (1 + np.exp(self.epsilons)) * (failure * _UP)
+            raised = (self.deltas + (1 + np.exp(self.epsilons)) * (failure * _UP) + escapes) * _UP
         deltas = np.minimum.accumulate(np.minimum(raised, 1.0))
         return PolygonalTradeOff(self.epsilons, deltas, self.false_positives, self.false_negatives)
 
@@ -243,7 +243,7 @@ def trade_off(event: Event, adjacency: Adjacency = Adjacency.ADD_REMOVE, focus: 
             bounded = parts.bounded_losses()
             if not (parts.sampled or bounded):
                 curve = from_mu(gdp.compose_mu((part.noise, part.count) for part in parts.gaussians))
-                return curve if not parts.dominated else _one_sided(curve)
+                return curve if not (parts.dominated or parts.escapes) else _one_sided(curve.loosened(0, parts.escapes))
             symmetrised = parts.sampled and parts.fixed_size
             found = whole_profile(parts.gaussians, focus, symmetrised=symmetrised, bounded=bounded)
     except DiscreetError:
@@ -251,8 +251,8 @@ def trade_off(event: Event, adjacency: Adjacency = Adjacency.ADD_REMOVE, focus: 
     except (ArithmeticError, ValueError):
         return from_pairs(np.zeros(1), np.ones(1))
     curve = _polygonal(found.epsilons, found.deltas, found.false_positives, found.true_positives)
-    if parts.dominated or parts.overflow > 0:
-        return _one_sided(curve.loosened(parts.overflow))
+    if parts.dominated or parts.overflow > 0 or parts.escapes > 0:
+        return _one_sided(curve.loosened(parts.overflow, parts.escapes))
     return curve
 
 

@@ -99,13 +99,13 @@ class Job:
             return publish(trained, self.target, spec_of_table(self.recipe, ready.encoder)), trained
 
     def _buy(self, table: TableSource, model: nn.Module, run: Run) -> bool:
-        """Buy the ranges that a table's schema does not declare, once the table was checked without them."""
+        """Buy the ranges and categories that a schema does not declare, once the table was checked without them."""
         schema = self.recipe.table
         if schema is None or run.resume or not columns_bought(schema):
             return False
         plan = self.recipe.plan()
         if not isinstance(plan, Plan):
-            raise InputError("schema: ranges are bought before runs whose plan is fixed; give low and high")
+            raise InputError("schema: ranges and categories are bought before runs whose plan is fixed; declare them")
         with table.opened(self.recipe, unbought(schema), self.folder) as ready:
             training_on(self.recipe, ready, self.recipe.build_model(), run)
         table.buy(self.recipe, plan, model, run)

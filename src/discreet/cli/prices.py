@@ -92,33 +92,36 @@ def _odometer(reading: Mapping[str, Any]) -> str:
 
 
 def of_recipe(recipe: Recipe) -> Sequence[str]:
-    """What the ranges and metrics of a recipe cost; nothing where it buys none."""
+    """What the ranges, categories and metrics of a recipe cost; nothing where it buys none."""
     from discreet.plan import Plan
 
     if not recipe.bought and recipe.table is None:
         return ()
     plan = recipe.plan()
-    ranges = () if recipe.table is None else of_ranges(recipe.table, plan)
+    columns = () if recipe.table is None else of_columns(recipe.table, plan)
     if not recipe.bought:
-        return ranges
+        return columns
     alone = without_metrics(plan) if isinstance(plan, Plan) else None
     whole = plan.guarantee().epsilon
-    return [*ranges, *lines({"metrics": metrics_of(plan), "epsilon": whole, "epsilon_without_metrics": alone})]
+    return [*columns, *lines({"metrics": metrics_of(plan), "epsilon": whole, "epsilon_without_metrics": alone})]
 
 
-def of_ranges(schema: Schema, plan: Plan | AdaptivePlan) -> Sequence[str]:
-    """What the ranges cost that a table's schema buys."""
+def of_columns(schema: Schema, plan: Plan | AdaptivePlan) -> Sequence[str]:
+    """What the ranges and categories cost that a table's schema buys."""
     from discreet.accounting.account import guarantee
-    from discreet.core.events import Compose
-    from discreet.data.tables import columns_bought
+    from discreet.core.events import Compose, SparseHistogram
+    from discreet.data.tables import columns_bought, what_of
 
-    names = ", ".join(columns_bought(schema))
-    if not names:
+    bought = columns_bought(schema)
+    if not bought:
         return ()
+    kinds: dict[str, list[str]] = {}
+    for (name, column), event in zip(bought.items(), plan.before, strict=True):
+        above = f" (of more than {event.threshold:g} rows)" if isinstance(event, SparseHistogram) else ""
+        kinds.setdefault(what_of(column), []).append(name + above)
+    said = " and ".join(f"the {kind} of {', '.join(names)}" for kind, names in kinds.items())
     alone = guarantee(Compose(plan.before), plan.delta, plan.adjacency).epsilon
-    return (
-        f"buys the range of {names}, for epsilon {rounded_up(alone)} by itself; the noise of the steps leaves room",
-    )
+    return (f"buys {said}, for epsilon {rounded_up(alone)} by itself; the noise of the steps leaves room",)
 
 
 def last_of_each(bought: Sequence[Bought]) -> Sequence[Bought]:

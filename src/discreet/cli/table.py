@@ -1,4 +1,4 @@
-"""What `discreet train TABLE` was asked to do with a table: its schema, its path, and ranges that are bought first."""
+"""What `discreet train TABLE` was asked to do with a table: its schema, its path, and what is bought of it first."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from discreet.data.tables import (
     Encoder,
     PublicTable,
     Schema,
-    buy_ranges,
+    buy_columns,
     check_groups,
     columns_bought,
+    counts_bought,
     is_table,
     load_schema,
     provisional,
     public_table,
-    with_ranges,
+    with_bought,
 )
 from discreet.plan import Plan
 from discreet.recipes import Recipe
@@ -36,7 +37,7 @@ from discreet.recipes.load import recipe_names, recipe_of
 from discreet.recipes.tables import table_recipe
 from discreet.training import answered_first
 
-_RANGES = "ranges.json"
+_BOUGHT = "bought.json"
 """What was bought, in the folder of the run."""
 
 
@@ -96,7 +97,7 @@ class TableSource:
 
     @contextmanager
     def opened(self, recipe: Recipe, schema: Schema, folder: Path) -> Iterator[TableReady]:
-        """The table, encoded by a schema whose ranges are known, beside the `folder` of the run."""
+        """The table, encoded by a schema that is whole, beside the `folder` of the run."""
         encoder = Encoder(schema)
         folder.parent.mkdir(parents=True, exist_ok=True)
         public = self._public(recipe, encoder)
@@ -116,8 +117,9 @@ class TableSource:
         return public
 
     def buy(self, recipe: Recipe, plan: Plan, model: nn.Module, run: Run) -> Schema:
-        """Buy the ranges that the schema does not declare, in the `run` of `plan`, and return the whole schema."""
+        """Buy what the schema does not declare, in the `run` of `plan`, and return the whole schema."""
         assert recipe.table is not None
+        counts = counts_bought(self.path, recipe.table)  # what is wrong with a column is said before the run is opened
         with answered_first(
             plan,
             model,
@@ -127,25 +129,25 @@ class TableSource:
             noise=recipe.noise,
             on_open=run.on_open,
         ) as account:
-            ranges = buy_ranges(self.path, recipe.table, account)
-        (run.folder / _RANGES).write_text(json.dumps(ranges) + "\n")
-        return with_ranges(recipe.table, ranges)
+            found = buy_columns(self.path, recipe.table, counts, account)
+        (run.folder / _BOUGHT).write_text(json.dumps(found) + "\n")
+        return with_bought(recipe.table, found)
 
 
 def recalled(schema: Schema, folder: Path) -> Schema:
-    """The schema with the ranges that a run has bought before it was interrupted."""
+    """The schema with what a run has bought of it before it was interrupted."""
     if not columns_bought(schema):
         return schema
     try:
-        return with_ranges(schema, json.loads((folder / _RANGES).read_text()))
+        return with_bought(schema, json.loads((folder / _BOUGHT).read_text()))
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(
-            f"{folder} was interrupted while it bought ranges: they are charged and lost; start a new run"
+            f"{folder} was interrupted while it bought ranges or categories: they are charged and lost; start a new run"
         ) from None
 
 
 def unbought(schema: Schema) -> Schema:
-    """The schema with the ranges in which others are looked for, to check a table before anything is charged."""
+    """The schema without what is bought, to check a table before anything is charged."""
     return provisional(schema)
 
 

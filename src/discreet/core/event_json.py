@@ -19,6 +19,7 @@ from discreet.core.events import (
     Poisson,
     Repeat,
     Selection,
+    SparseHistogram,
     TruncatedPoisson,
 )
 from discreet.core.trials import trials_from_json, trials_to_json
@@ -35,6 +36,8 @@ def to_json(event: Event) -> dict[str, Any]:
             return {"event": "bounded_range", "epsilon": epsilon, "query": query.value}
         case NoisyMax(epsilon, query):
             return {"event": "noisy_max", "epsilon": epsilon, "query": query.value}
+        case SparseHistogram(noise_multiplier, threshold):
+            return {"event": "sparse_histogram", "noise_multiplier": noise_multiplier, "threshold": threshold}
         case Selection(inner, trials):
             return {"event": "selection", "of": to_json(inner), "trials": trials_to_json(trials)}
         case Poisson(rate, inner):
@@ -84,6 +87,10 @@ _DECODERS: dict[str, tuple[set[str], Callable[[Mapping[str, Any]], Event]]] = {
     "laplace": ({"scale_multiplier", "query"}, lambda d: Laplace(d["scale_multiplier"], d["query"])),
     "bounded_range": ({"epsilon", "query"}, lambda d: BoundedRange(d["epsilon"], d["query"])),
     "noisy_max": ({"epsilon", "query"}, lambda d: NoisyMax(d["epsilon"], d["query"])),
+    "sparse_histogram": (
+        {"noise_multiplier", "threshold"},
+        lambda d: SparseHistogram(d["noise_multiplier"], d["threshold"]),
+    ),
     "selection": ({"of", "trials"}, lambda d: Selection(from_json(d["of"]), trials_from_json(d["trials"]))),
     "poisson": ({"rate", "of"}, lambda d: Poisson(d["rate"], from_json(d["of"]))),
     "truncated_poisson": (

@@ -89,6 +89,25 @@ class NoisyMax:
 
 
 @dataclass(frozen=True, slots=True)
+class SparseHistogram:
+    """Rows were counted by a value of which no list was declared, and frequent values released with their counts.
+
+    A row counts once, for one value at most. Gaussian noise was added to the count of every value that occurs;
+    `noise_multiplier` = its standard deviation in rows. Released were values whose noisy count is above `threshold`
+    rows, and that count (the Gaussian sparse histogram mechanism; `accounting.sparse`).
+    """
+
+    noise_multiplier: float
+    threshold: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise_multiplier", checks.positive("noise_multiplier", self.noise_multiplier))
+        object.__setattr__(self, "threshold", checks.positive("threshold", self.threshold))
+        if not self.threshold > 1:
+            raise InputError(f"threshold must be above 1, the count of a single row, got {self.threshold!r}")
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """`event` ran K times, K secret with the law `trials`, and only the best result by a public order was released.
 
@@ -222,7 +241,7 @@ class Compose:
 Sampled = Poisson | TruncatedPoisson | FixedSize | Epoch | Allocation
 """What one draw of a sampler released."""
 
-Event = Gaussian | Laplace | BoundedRange | NoisyMax | Selection | Sampled | Repeat | Compose
+Event = Gaussian | Laplace | BoundedRange | NoisyMax | SparseHistogram | Selection | Sampled | Repeat | Compose
 
 
 def flatten(event: Event, times: int = 1) -> Iterator[tuple[Event, int]]:

@@ -14,12 +14,22 @@ from pydantic import PlainSerializer, PlainValidator
 from discreet.core.adjacency import Query, Unit
 from discreet.core.errors import InputError
 from discreet.core.event_json import from_json, to_json
-from discreet.core.events import BoundedRange, Event, Gaussian, Laplace, NoisyMax, Poisson, Selection, flatten
+from discreet.core.events import (
+    BoundedRange,
+    Event,
+    Gaussian,
+    Laplace,
+    NoisyMax,
+    Poisson,
+    Selection,
+    SparseHistogram,
+    flatten,
+)
 from discreet.plan.clipping import AdaptiveClipping, AnyClipping
 
 _MOST = 1000
 
-Answered = Gaussian | Laplace | BoundedRange | NoisyMax | Selection | Poisson
+Answered = Gaussian | Laplace | BoundedRange | NoisyMax | SparseHistogram | Selection | Poisson
 """What queries release: one charge each."""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from discreet.core.errors import InputError
 from discreet.publication.planned import Runs, begins_with, merged
 
-_ALONE = {"gaussian", "laplace", "bounded_range", "noisy_max", "selection", "poisson"}
+_ALONE = {"gaussian", "laplace", "bounded_range", "noisy_max", "sparse_histogram", "selection", "poisson"}
 """Events that are one charge; the others stand for many steps."""
 
 

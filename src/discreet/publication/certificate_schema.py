@@ -116,6 +116,7 @@ _EVENTS: Mapping[str, dict[str, Any]] = {
     "laplace": {"scale_multiplier": _POSITIVE, "query": _QUERY},
     "bounded_range": {"epsilon": _POSITIVE, "query": _QUERY},
     "noisy_max": {"epsilon": _POSITIVE, "query": _QUERY},
+    "sparse_histogram": {"noise_multiplier": _POSITIVE, "threshold": {"type": "number", "exclusiveMinimum": 1}},
     "selection": {"of": _EVENT, "trials": {"$ref": "#/$defs/Trials"}},
     "poisson": {"rate": _RATE, "of": _EVENT},
     "truncated_poisson": {"rate": _RATE, "capacity": _ENTRY, "population": _ENTRY, "of": _EVENT},

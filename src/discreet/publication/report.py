@@ -24,7 +24,7 @@ from discreet.accounting.meaning import SideBySide, posterior_without_delta, sid
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, NotProved
 from discreet.core.event_json import from_json, to_json
-from discreet.core.events import BoundedRange, Event, Gaussian, flatten, steps_of, tally
+from discreet.core.events import BoundedRange, Event, Gaussian, SparseHistogram, flatten, steps_of, tally
 from discreet.plan import AdaptivePlan, PartsSearch, Plan
 from discreet.publication import figures
 from discreet.publication.card import (
@@ -256,6 +256,9 @@ def _row(event: Event, words: Words, *, query: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"draw": who_took_part(event, words), "noise": None}
     if isinstance(inner, Gaussian) and len(set(steps)) == 1:
         what = (_ASKED if query else _QUERIES)[inner.query.value]
+        row |= {"what": what, "noise": inner.noise_multiplier}
+    elif isinstance(inner, SparseHistogram):
+        what = f"values of a column that more than {inner.threshold:g} {words.many} have, by counts with noise"
         row |= {"what": what, "noise": inner.noise_multiplier}
     elif isinstance(inner, BoundedRange):
         row["what"] = f"choice of a step size by clipped losses, its privacy loss within a range of {inner.epsilon:.3g}"

@@ -118,7 +118,7 @@ def _not_private(facts: dict[str, Any], spec: ModelSpec) -> str:
     if spec.preprocessing:
         parts.append(f"the steps before the model ({', '.join(step.name for step in spec.preprocessing)})")
     if spec.table is not None:
-        parts.append("the schema of the table")
+        parts.append("the schema of the table" + (", but for what was bought" if facts["plan"]["before"] else ""))
     if facts["public_evaluations"]:
         parts.append("the data of the public evaluation")
     return ", ".join(parts)

@@ -90,7 +90,7 @@ class Count:
         else:
             values = columns_of(rows, (self.column,))[:, 0]
             number = int(np.count_nonzero((values >= self.low) & (values < self.high)))
-        return (_whole(Query.COUNT, np.array(number, np.int64), multiplier),)
+        return (counted(Query.COUNT, np.array(number, np.int64), multiplier),)
 
     def read(self, noisy: tuple[Array, ...]) -> Array:
         """The noisy count."""
@@ -185,7 +185,7 @@ class Histogram:
         values = columns_of(rows, (self.column,))[:, 0]
         bins = np.searchsorted(np.array(self.edges), values, side="right")  # 0: below, len(edges): beyond
         counts = np.bincount(bins, minlength=len(self.edges) + 1)[1 : len(self.edges)]
-        return (_whole(Query.HISTOGRAM, counts.astype(np.int64), multiplier),)
+        return (counted(Query.HISTOGRAM, counts.astype(np.int64), multiplier),)
 
     def read(self, noisy: tuple[Array, ...]) -> Array:
         """The noisy counts."""
@@ -236,7 +236,7 @@ def _grid(noise: float) -> float:
     return math.ldexp(1.0, math.frexp(noise)[1] - 1 - GRID_BITS)
 
 
-def _whole(kind: Query, counts: IntArray, multiplier: float) -> NoisySum:
+def counted(kind: Query, counts: IntArray, multiplier: float) -> NoisySum:
     """Counts in multiples of a grid that is a power of two, at most 1: exact, and one unit moves 1 / grid of them."""
     unit = min(1.0, _grid(multiplier))
     return NoisySum(kind, counts * round(1 / unit), 1 / unit, unit)

@@ -18,7 +18,7 @@ from discreet.core.errors import InputError
 from discreet.core.events import Event
 from discreet.data import AUGMENTATIONS, Augmented, Split
 from discreet.data.splits import cut
-from discreet.data.tables import Schema, ranges_bought
+from discreet.data.tables import Schema, events_bought
 from discreet.methods import Averaging, ReleasedScales
 from discreet.plan import (
     AdaptivePlan,
@@ -226,7 +226,7 @@ class Recipe(Frozen):
     @property
     def _before(self) -> tuple[Event, ...]:
         if self.table is not None:
-            return tuple(ranges_bought(self.table))
+            return events_bought(self.table, self.delta)
         return () if self.components is None else (self.components.event,)
 
     @property

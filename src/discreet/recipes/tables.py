@@ -20,7 +20,7 @@ from typing import Any
 
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
-from discreet.data.tables import Encoder, Schema, columns_bought, provisional
+from discreet.data.tables import Encoder, Schema, columns_bought, provisional, what_of
 from discreet.plan import Plan
 from discreet.plan.suggest import suggest
 from discreet.recipes.wide import wide_recipe
@@ -105,10 +105,10 @@ def _check_declared(schema: Schema, epsilon: float | None) -> None:
             "say whose the rows are: --unit COLUMN if a person may have several rows, --unit row if every person has "
             "one at most (or unit in the schema)"
         )
-    if schema.unit_column and columns_bought(schema):
+    for name, column in columns_bought(schema).items() if schema.unit_column else ():
         raise InputError(
-            f"schema: the range of {next(iter(columns_bought(schema)))} cannot be bought, because queries protect "
-            "single rows and a person may have several here; give low and high"
+            f"schema: the {what_of(column)} of {name} cannot be bought, because queries protect single rows and a "
+            "person may have several here; declare what is publicly known"
         )
     if schema.population is None:
         what = "people" if schema.unit_column else "rows"

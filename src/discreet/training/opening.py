@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from discreet.accounting.filters import BasicFilter
 from discreet.clipping import Engine
 from discreet.core.errors import LedgerError
+from discreet.core.events import Event
 from discreet.ledger import Entry, Ledger
 from discreet.plan import AdaptivePlan, Plan
 from discreet.training.checkpoint import Checkpoint, load_checkpoint
@@ -40,6 +42,7 @@ def started(
             on_open()
         charged = Ledger(ledger or folder.ledger)
         try:
+            _check_priced(charged, dataset_id, plan.before)
             run = charged.open_run(plan.fingerprint(), plan.guarantee(), dataset_id, plan.own_filter)
         except BaseException:
             charged.close()
@@ -52,6 +55,14 @@ def started(
         yield Opened(key, run, charged)
     finally:
         charged.close()
+
+
+def _check_priced(ledger: Ledger, dataset: str, before: Sequence[Event]) -> None:
+    """Refuse queries that the filter of the data set has no price for, while none of them is charged."""
+    budget = ledger.budget(dataset)[0] if dataset and before else None
+    if budget is not None and not isinstance(budget, BasicFilter):
+        for event in before:
+            budget.cost(event)
 
 
 @contextmanager

@@ -1,7 +1,15 @@
 """Tables with a schema: read in blocks, encoded row by row, kept in a private file while a run lasts."""
 
-from discreet.data.tables.bought import buy_ranges, columns_bought, provisional, ranges_bought, with_ranges
-from discreet.data.tables.columns import Boolean, Bought, Category, Date, Ignore, Number
+from discreet.data.tables.bought import (
+    buy_columns,
+    columns_bought,
+    counts_bought,
+    events_bought,
+    provisional,
+    what_of,
+    with_bought,
+)
+from discreet.data.tables.columns import Boolean, Bought, BoughtCategories, Category, Date, Ignore, Number
 from discreet.data.tables.encoder import Encoded, Encoder
 from discreet.data.tables.metrics import check_groups, metrics_of
 from discreet.data.tables.reading import blocks, is_table
@@ -19,6 +27,7 @@ from discreet.data.tables.table import (
 __all__ = [
     "Boolean",
     "Bought",
+    "BoughtCategories",
     "Category",
     "CsvFormat",
     "Date",
@@ -30,9 +39,11 @@ __all__ = [
     "PublicTable",
     "Schema",
     "blocks",
-    "buy_ranges",
+    "buy_columns",
     "check_groups",
     "columns_bought",
+    "counts_bought",
+    "events_bought",
     "image_paths",
     "is_table",
     "load_schema",
@@ -42,6 +53,6 @@ __all__ = [
     "private_table",
     "provisional",
     "public_table",
-    "ranges_bought",
-    "with_ranges",
+    "what_of",
+    "with_bought",
 ]

@@ -1,8 +1,8 @@
-"""Ranges that are bought: a noisy histogram of each column, before the first step and covered by its plan.
+"""What is bought of a table before the first step, covered by its plan: ranges of numbers, and categories.
 
-Bins are public, and a person is in one of them, so a histogram is one Gaussian release of sensitivity 1. What follows
-from it is free: bins below `_CLEAR` deviations of the noise count as empty, and the range is what lies between two
-quantiles of the rest.
+Ranges: a noisy histogram of the column. Bins are public, and a person is in one of them, so it is one Gaussian release
+of sensitivity 1. What follows from it is free: bins below `_CLEAR` deviations of the noise count as empty, and the
+range is what lies between two quantiles of the rest. Categories: see `frequent`.
 """
 
 from __future__ import annotations
@@ -14,55 +14,97 @@ import numpy as np
 
 from discreet.core.arrays import Array
 from discreet.core.events import Event
-from discreet.data.tables.columns import Bought, Number
+from discreet.data.tables import frequent
+from discreet.data.tables.columns import Bought, Category, Number
+from discreet.data.tables.frequent import Counts
 from discreet.data.tables.reading import blocks
 from discreet.data.tables.schema import Schema
 from discreet.data.tables.values import Marks, amounts
 from discreet.queries import Account, Histogram, joint_event, release
 
-Range = tuple[float, float]
+Found = tuple[float, float] | tuple[str, ...]
+"""A range, or categories."""
 
 _CLEAR = 4.0
 """With 64 bins, noise alone takes an empty one for full in one of 500 histograms."""
 
 
-def columns_bought(schema: Schema) -> dict[str, Number]:
-    """The columns whose ranges are bought, in order."""
+def columns_bought(schema: Schema) -> dict[str, Number | Category]:
+    """The columns whose ranges or categories are bought, in order."""
     return {
-        name: column for name, column in schema.columns.items() if isinstance(column, Number) and column.buy is not None
+        name: column
+        for name, column in schema.columns.items()
+        if isinstance(column, Number | Category) and column.buy is not None
     }
 
 
-def ranges_bought(schema: Schema) -> tuple[Event, ...]:
-    """What buying the ranges releases, in order: a histogram of each column."""
-    asked = [buy for _, buy in _asked(schema)]
-    return tuple(joint_event([_histogram(buy)], buy.noise) for buy in asked)
+def what_of(column: Number | Category) -> str:
+    """What is bought of a column."""
+    return "range" if isinstance(column, Number) else "categories"
 
 
-def with_ranges(schema: Schema, ranges: Mapping[str, Sequence[float]]) -> Schema:
-    """The schema with these ranges for the columns whose ranges are bought."""
+def events_bought(schema: Schema, delta: float) -> tuple[Event, ...]:
+    """What buying releases, in order: a histogram of each column. `delta` is that of the whole run."""
+    return tuple(_event(column, delta) for column in columns_bought(schema).values())
+
+
+def with_bought(schema: Schema, found: Mapping[str, Sequence[float] | Sequence[str]]) -> Schema:
+    """The schema with these ranges and categories for the columns of which they are bought."""
     columns = {
-        name: column.with_bounds(*ranges[name]).model_dump(mode="json")
-        for name, column in columns_bought(schema).items()
+        name: _with(column, found[name]).model_dump(mode="json") for name, column in columns_bought(schema).items()
     }
     return schema.changed(columns=schema.model_dump(mode="json")["columns"] | columns)
 
 
 def provisional(schema: Schema) -> Schema:
-    """The schema with the public ranges within which others are looked for."""
-    return with_ranges(schema, {name: buy.between for name, buy in _asked(schema)})
+    """The schema with the public ranges within which others are looked for, and no category."""
+    return with_bought(
+        schema,
+        {
+            name: column.buy.between if isinstance(column, Number) and column.buy is not None else ()
+            for name, column in columns_bought(schema).items()
+        },
+    )
 
 
-def buy_ranges(path: Path, schema: Schema, account: Account) -> dict[str, Range]:
-    """The ranges, each charged to `account`. A row without a value is in no bin, one outside `between` neither."""
-    found = {}
-    for name, buy in _asked(schema):
-        (counts,) = release(_values(path, schema, name)[:, np.newaxis], [_histogram(buy)], account, buy.noise)
-        found[name] = _range(counts, buy)
+def counts_bought(path: Path, schema: Schema) -> Counts:
+    """How often each category occurs, of the columns whose categories are bought. Private; read before any charge."""
+    names = [name for name, column in columns_bought(schema).items() if isinstance(column, Category)]
+    return frequent.counts_of(path, schema, names) if names else {}
+
+
+def buy_columns(path: Path, schema: Schema, counts: Counts, account: Account) -> dict[str, Found]:
+    """The ranges and categories, each charged to `account`. `counts` are those of `counts_bought`.
+
+    A row without a value is in no bin and no category, one outside `between` in no bin.
+    """
+    found: dict[str, Found] = {}
+    for name, column in columns_bought(schema).items():
+        assert column.buy is not None
+        if isinstance(column, Category):
+            found[name] = frequent.buy(counts[name], column, account)
+        else:
+            rows = _values(path, schema, name)[:, np.newaxis]
+            (bins,) = release(rows, [_histogram(column.buy)], account, column.buy.noise)
+            found[name] = _range(bins, column.buy)
     return found
 
 
-def _range(counts: Array, buy: Bought) -> Range:
+def _event(column: Number | Category, delta: float) -> Event:
+    assert column.buy is not None
+    if isinstance(column, Category):
+        return frequent.event_of(column, delta)
+    return joint_event([_histogram(column.buy)], column.buy.noise)
+
+
+def _with(column: Number | Category, found: Sequence[float] | Sequence[str]) -> Number | Category:
+    if isinstance(column, Category):
+        return column.with_categories([str(name) for name in found])
+    low, high = found
+    return column.with_bounds(float(low), float(high))
+
+
+def _range(counts: Array, buy: Bought) -> tuple[float, float]:
     """Between the quantiles of the bins that are clearly not empty; all of `between` if there are none."""
     clear = np.where(counts > _CLEAR * buy.noise, counts, 0.0)
     full = np.flatnonzero(clear)
@@ -76,10 +118,6 @@ def _range(counts: Array, buy: Bought) -> Range:
 
 def _histogram(buy: Bought) -> Histogram:
     return Histogram(tuple(float(edge) for edge in np.linspace(*buy.between, buy.bins + 1)))
-
-
-def _asked(schema: Schema) -> list[tuple[str, Bought]]:
-    return [(name, column.buy) for name, column in columns_bought(schema).items() if column.buy is not None]
 
 
 def _values(path: Path, schema: Schema, name: str) -> Array:

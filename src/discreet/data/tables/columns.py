@@ -4,7 +4,7 @@
 |----------|----------------------------------|----------------------------------------------|
 | number   | a number                         | `low`, `high`; `scale: log` for long tails   |
 | date     | a day, 2024-12-31                | `low`, `high`, as days                       |
-| category | one of a list of texts           | `categories`; `same` maps other spellings    |
+| category | one of a list of texts           | `categories`, or `buy`; `same` maps spellings |
 | boolean  | yes or no, in the usual spellings | none                                        |
 | ignore   | not read                         | none                                         |
 | image, text | see `wide`; a model sees such a column alone | none                          |
@@ -27,7 +27,7 @@ Features default to flag, clip and other; what is predicted defaults to refuse. 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -146,11 +146,27 @@ class Date(Frozen):
         return float(self.low.toordinal() - start), float(self.high.toordinal() - start)
 
 
+class BoughtCategories(Frozen):
+    """Categories that are bought: those that are frequent, by their noisy counts (see `frequent`).
+
+    `noise` is the standard deviation of a count, in people; the price is that of one Gaussian release, and a
+    thousandth of delta. The `most` frequent are kept at most; a model has room for so many.
+    """
+
+    noise: Annotated[float, Field(ge=0.1, le=1e9)] = 10.0
+    most: Annotated[int, Field(ge=1, le=4096)] = 32
+
+
 class Category(Frozen):
-    """One of the `categories`, in the order in which classes are numbered. `same` maps other spellings to them."""
+    """One of the `categories`, in the order in which classes are numbered. `same` maps other spellings to them.
+
+    `room`: as how many categories they are encoded, if not as so many as there are.
+    """
 
     type: Literal["category"] = "category"
-    categories: Annotated[tuple[Text, ...], Field(min_length=1)]
+    categories: tuple[Text, ...] = ()
+    buy: BoughtCategories | None = None
+    room: Annotated[int, Field(ge=1)] | None = None
     same: Mapping[str, Text] = {}
     weights: Mapping[Text, Annotated[float, Field(gt=0)]] = {}
     missing: Missing | None = None
@@ -159,14 +175,22 @@ class Category(Frozen):
     @field_validator("categories", mode="before")
     @classmethod
     def _known_beforehand(cls, value: Any) -> Any:
-        if isinstance(value, str) and value != "buy":
-            raise ValueError("give a list of texts")
         if value == "buy":
-            raise ValueError("categories cannot be bought yet; list them from public knowledge, the rest is `other`")
+            raise ValueError("to buy categories, say buy: {noise: 10} in the place of categories")
+        if isinstance(value, str):
+            raise ValueError("give a list of texts")
         return value
 
     @model_validator(mode="after")
     def _fits_together(self) -> Category:
+        if self.buy is not None:
+            self._check_bought()
+        elif not self.categories and self.room is None:
+            raise ValueError(
+                "give categories, from public knowledge, not from the table; or buy them, for example buy: {noise: 10}"
+            )
+        if self.room is not None and len(self.categories) > self.room:
+            raise ValueError(f"there are {len(self.categories)} categories, and room for {self.room}")
         twice = {name for name in self.categories if self.categories.count(name) > 1}
         if twice:
             raise ValueError(f"the category {min(twice)!r} is listed twice")
@@ -175,12 +199,36 @@ class Category(Frozen):
             raise ValueError(f"the category {wrong[0]!r} looks like a formula; rename it in the table, or map it")
         for field, names in (("same", self.same.values()), ("weights", self.weights)):
             unknown = sorted(set(names) - set(self.categories))
-            if unknown:
+            if unknown and self.buy is None:
                 raise ValueError(f"{field} names {unknown[0]!r}, which is not in categories")
         both = sorted(set(self.same) & set(self.categories))
         if both:
             raise ValueError(f"{both[0]!r} is a category and is mapped by same as well")
         return self
+
+    def _check_bought(self) -> None:
+        if self.categories or self.room is not None:
+            raise ValueError("give either categories, or buy")
+        if self.weights:
+            raise ValueError("weights are of categories that are known beforehand; list them")
+        if self.unseen not in (None, "other"):
+            raise ValueError("what is not among categories that are bought is `other`; leave out unseen, or list them")
+        both = sorted(set(self.same) & set(self.same.values()))
+        if both:
+            raise ValueError(f"same maps {both[0]!r}, and maps others to it")
+
+    def with_categories(self, names: Sequence[str]) -> Category:
+        """The column with the categories that were bought. An error or a row less after the purchase would tell of a
+        row, so every other value is `other`."""
+        assert self.buy is not None
+        found = {"categories": tuple(names), "room": self.buy.most, "unseen": "other"}
+        kept = {spelling: name for spelling, name in self.same.items() if name in set(names)}
+        return Category.model_validate(self.model_dump(exclude={"buy"}) | found | {"same": kept})
+
+    @property
+    def width(self) -> int:
+        """As how many categories they are encoded."""
+        return len(self.categories) if self.room is None else self.room
 
     @property
     def codes(self) -> dict[str, int]:
@@ -201,6 +249,11 @@ class Boolean(Frozen):
     def categories(self) -> tuple[str, ...]:
         """As those of a category."""
         return "false", "true"
+
+    @property
+    def width(self) -> int:
+        """As how many categories they are encoded."""
+        return 2
 
     @property
     def codes(self) -> dict[str, int]:

@@ -22,7 +22,8 @@ _HEAD = """\
 # so ranges and categories that were read off the table would need a price, and have none.
 #   range       what values can be (an age: 0 to 120). Values outside are clipped. Or buy it with a noisy histogram:
 #               buy: {{between: [0, 300]}} in the place of low and high.
-#   categories  the list that a form or a code book has. Others become "other".
+#   categories  the list that a form or a code book has. Others become "other". Or buy those that are frequent, by
+#               counts with noise: buy: {{noise: 10}} in the place of categories.
 """
 
 

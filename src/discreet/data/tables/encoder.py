@@ -174,9 +174,16 @@ class Encoder:
         if self.schema.wide is not None:
             says: BoolArray = (inputs != 0).any(axis=1, keepdims=True) | (not self.whole)  # a black image is one
             return says
-        known = [len(self.categories(name)) / size if size else np.inf for name, size in self._sizes()]
+        known = [self._known(name) / size if size else np.inf for name, size in self._sizes()]
         found: BoolArray = (inputs >= 0) & (inputs < np.array(known))
         return found
+
+    def _known(self, name: str) -> int:
+        """The categories that say something. Where they are bought, the rest does as well: a column of which nothing
+        was kept is no fault of the table."""
+        column = self.schema.columns[name]
+        assert isinstance(column, Category | Boolean)
+        return column.width + (isinstance(column, Category) and column.room is not None)
 
     def categories(self, name: str) -> tuple[str, ...]:
         """The declared categories of a column; () of a number."""
@@ -255,7 +262,7 @@ class Encoder:
         if rule == "missing":
             found[unseen] = MISSING
         elif rule == "other":
-            found[unseen] = len(column.categories)
+            found[unseen] = column.width
         else:
             _leave_out(unseen & kept, rule, kept, "the value is none of the declared categories", values)
         absent = column.missing or ("refuse" if predicted else "flag")
@@ -271,8 +278,10 @@ class Encoder:
         column = self.schema.columns[name]
         if not isinstance(column, Category | Boolean):
             return 0
+        if isinstance(column, Category) and column.buy is not None:
+            raise InputError(f"schema: the categories of {name} are not bought yet")
         extra = (column.unseen or "other") == "other"
-        return len(column.categories) + extra + ((column.missing or "flag") == "flag")
+        return column.width + extra + ((column.missing or "flag") == "flag")
 
 
 def _leave_out(wrong: BoolArray, rule: str, kept: BoolArray, fault: str, values: pa.Array | None = None) -> None:

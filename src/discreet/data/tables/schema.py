@@ -81,6 +81,13 @@ class Schema(Frozen):
         for name in self.subgroups:
             if not isinstance(self.columns.get(name), Category | Boolean):
                 raise ValueError(f"subgroups: {name!r} is not a category or boolean column of the schema")
+        for name in (*self.subgroups, self.row_id or "", self.unit_column or ""):
+            column = self.columns.get(name)
+            if isinstance(column, Category) and column.buy is not None:
+                raise ValueError(
+                    f"the categories of {name!r} cannot be bought: subgroups, and names of rows and people, are known "
+                    "beforehand; list them"
+                )
         for name in self.target:
             self.check_target(name)
         self._check_wide()
@@ -107,6 +114,8 @@ class Schema(Frozen):
             raise ValueError(f"the target {name!r} is of type {column.type}, which cannot be predicted")
         if isinstance(column, Number) and column.buy is not None:
             raise ValueError(f"the range of the target {name!r} cannot be bought; give low and high")
+        if isinstance(column, Category) and column.buy is not None:
+            raise ValueError(f"the categories of the target {name!r} cannot be bought: they are its classes; list them")
         if len(self.target) > 1 and not isinstance(column, Boolean):
             raise ValueError(_NOT_LABELS.format(name))
 

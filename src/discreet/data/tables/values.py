@@ -66,6 +66,16 @@ def codes(values: pa.Array, column: Category | Boolean, marks: Marks) -> IntArra
     return found
 
 
+def occurring(values: pa.Array, marks: Marks) -> list[tuple[str, int]]:
+    """The texts of a column of categories that occur and are not missing, as `codes` compares them; how often each."""
+    values = _plain(values, marks)
+    if pa.types.is_null(values.type):
+        return []
+    found = pc.value_counts(_as_texts(values))
+    pairs = zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)
+    return [(text, count) for text, count in pairs if text is not None]
+
+
 def _as_texts(values: pa.Array) -> pa.Array:
     if pa.types.is_string(values.type):
         return values

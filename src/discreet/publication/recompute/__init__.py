@@ -6,7 +6,7 @@ For a sceptical reviewer: this package imports the standard library, numpy, scip
 classes, and shares no accounting code with the trainer. Covered: compositions and repetitions of Gaussian queries,
 unsampled under any adjacency, on Poisson batches, truncated or not, under add_remove and zero_out, on batches of fixed
 size under replace_one, in epochs of disjoint batches under zero_out and replace_one, and in randomly allocated steps;
-whatever else is refused by name.
+of sparse histograms, unsampled. Whatever else is refused by name.
 
 Assumed of the machine: IEEE double arithmetic; exp, log, expm1 within a few roundings; `ndtr` and `erfcx` as stated
 where they are used; the Fourier transform within Higham's bound. A failure of any step gives the interval [0, inf].
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,8 @@ def _bounds(steps: Steps, delta: float, tolerance: float, max_points: int) -> Bo
 
     Truncated and untruncated runs differ with probability at most `overflow` on either side, so (epsilon, delta') of
     the one is (epsilon, delta' + (1 + e^epsilon) overflow) of the other. A unit on its own is never left out: there
-    both are the same, and that is the worst case from below.
+    both are the same, and that is the worst case from below. What sparse histograms may release of one row alone is
+    taken off delta as it is (`parts`).
     """
 
     def at(point: float) -> Bounds:
@@ -107,9 +108,14 @@ def _bounds(steps: Steps, delta: float, tolerance: float, max_points: int) -> Bo
         low = _directed(steps.lower, point, tolerance, max_points).lower if steps.lower else 0.0
         return Bounds(min(low, found.upper), found.upper, found.grid)
 
-    if not steps.overflow > 0:
-        return at(delta)
     found = at(delta)
+    if not steps.needs_delta:
+        return found
+    delta = (delta - steps.escapes) * (1 - 2.0**-50)
+    if not delta > 0:
+        return Bounds(found.lower, math.inf, 0.0)
+    if not steps.overflow > 0:
+        return replace(at(delta), lower=found.lower)
     low, reserve = found.lower, 0.0
     for _ in range(12):
         cost = (1 + math.exp(min(found.upper, 700.0))) * steps.overflow * (1 + 2.0**-40)

@@ -35,8 +35,10 @@ def excess(filter_: Mapping[str, Any], events: Any) -> float:
     if kind == "zcdp":
         events, rho = choices.apart(events, filter_["adjacency"])
     steps = parts(events, filter_["adjacency"])
-    if steps.overflow > 0 or (steps.symmetric and any(part.rate < 1 for part in steps.upper)):
-        raise InputError("batches of bounded or fixed size under a filter: no theorem of this verifier proves it")
+    if steps.needs_delta or (steps.symmetric and any(part.rate < 1 for part in steps.upper)):
+        raise InputError(
+            "sparse histograms and batches of bounded or fixed size under a filter: no theorem here proves it"
+        )
     if kind in ("rdp-order", "rdp-curve"):
         return max(renyi(steps.upper, order) / limit for order, limit in _limits(filter_))
     mu_squared = _mu_squared(steps.upper)

@@ -38,8 +38,10 @@ def reading(odometer: Mapping[str, Any], events: Any) -> float:
     """The reading of `odometer` once `events` are charged, from below by no more than rounding."""
     kind = checked(odometer)
     steps = parts(events, odometer["adjacency"])
-    if steps.overflow > 0 or (steps.symmetric and any(part.rate < 1 for part in steps.upper)):
-        raise InputError("batches of bounded or fixed size under an odometer: no theorem of this verifier proves it")
+    if steps.needs_delta or (steps.symmetric and any(part.rate < 1 for part in steps.upper)):
+        raise InputError(
+            "sparse histograms and batches of bounded or fixed size under an odometer: no theorem here proves it"
+        )
     if not steps.upper:
         return 0.0
     log = -math.log(odometer["delta"])

@@ -27,6 +27,7 @@ _RATIO = {
 }
 _FIELDS = {
     "gaussian": {"event", "noise_multiplier", "query"},
+    "sparse_histogram": {"event", "noise_multiplier", "threshold"},
     "poisson": {"event", "rate", "of"},
     "truncated_poisson": {"event", "rate", "capacity", "population", "of"},
     "fixed_size": {"event", "population", "batch", "of"},
@@ -54,24 +55,33 @@ class Steps:
     """What is composed for the upper bound, and for the lower: parts that the events surely contain.
 
     `symmetric`: sampled parts are on batches of fixed size, and their upper bound is the symmetrised pair's.
-    `overflow` bounds the probability that any truncated batch left someone out.
+    `overflow` bounds the probability that any truncated batch left someone out, `escapes` that a value which one row
+    alone has was released.
     """
 
     upper: list[Part]
     lower: list[Part]
     symmetric: bool
     overflow: float
+    escapes: float = 0.0
+
+    @property
+    def needs_delta(self) -> bool:
+        """Whether part of delta pays for something, which no sum over steps knows."""
+        return self.overflow > 0 or self.escapes > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """`count` draws with a chance `rate` and a move `mu`; `exact`: attained, not only bounded; `overflow` of each."""
+    """`count` draws with a chance `rate` and a move `mu`; `exact`: attained, not only bounded; what each costs of
+    delta."""
 
     rate: float
     mu: float
     count: int
     exact: bool = True
     overflow: float = 0.0
+    escape: float = 0.0
 
 
 def parts(events: object, adjacency: object) -> Steps:
@@ -82,8 +92,9 @@ def parts(events: object, adjacency: object) -> Steps:
     if sum(draw.count for draw in draws) > MAX_COUNT:
         raise InputError(f"events: more than {MAX_COUNT} steps cannot be recomputed")
     overflow = math.fsum(draw.count * draw.overflow for draw in draws) * (1 + 2.0**-50)
+    escapes = math.fsum(draw.count * draw.escape for draw in draws) * (1 + 2.0**-50)
     exact = [draw for draw in draws if draw.exact]
-    return Steps(_merged(draws), _merged(exact), adjacency == "replace_one", overflow)
+    return Steps(_merged(draws), _merged(exact), adjacency == "replace_one", overflow, escapes)
 
 
 def _merged(draws: list[Draw]) -> list[Part]:
@@ -101,6 +112,9 @@ def _draws(event: object, adjacency: str, depth: int) -> Iterator[Draw]:
     match _checked(event, depth):
         case {"event": "gaussian"} as fields:
             yield Draw(1.0, _mu(fields, replace_one), 1)
+        case {"event": "sparse_histogram", "noise_multiplier": noise, "threshold": threshold}:
+            mu = _mu({"noise_multiplier": noise, "query": "histogram"}, replace_one)
+            yield Draw(1.0, mu, 1, escape=_escape(positive("noise_multiplier", noise), threshold))
         case {"event": "poisson" | "truncated_poisson" as name, "rate": rate, "of": inner} as fields:
             if replace_one:
                 raise InputError(f"event {name!r} under replace_one: no theorem of this verifier proves it")
@@ -170,6 +184,15 @@ def _overflow(rate: float, fields: Mapping[str, Any]) -> float:
         return 1.0
     peak = 1 / (12 * n) - 0.5 * math.log(2 * math.pi * m * (n - m) / n) if m < n else 0.0
     return min(1.0, math.exp(peak - exponent + rounding) / (1 - falls) + 1e-300)
+
+
+def _escape(noise: float, threshold: object) -> float:
+    """An upper bound on P(1 + noise N(0, 1) > threshold). The neighbours' releases are a Gaussian pair, each mixed with
+    at most this much of something else: delta is larger by it, in whatever composition."""
+    above = positive("threshold", threshold)
+    if not above > 1:
+        raise InputError(f"threshold must be above 1, the count of one row, got {threshold!r}")
+    return 0.5 * math.erfc((above - 1) / noise * math.sqrt(0.5) * (1 - 2.0**-49)) * (1 + 2.0**-44) + 1e-300
 
 
 def _queries(name: str, event: object, replace_one: bool, depth: int) -> Iterator[tuple[float, int]]:

@@ -45,7 +45,7 @@ SECTIONS = table(
     "model file sha256 private initial; plan adjacency unit rows_per_unit sampling population clipping noise rates "
     "metrics before holdout odometer search delta block initial_state")
 EVENTS = table("gaussian noise_multiplier query; poisson rate of; fixed_size population batch of; epoch of; "
-    "allocation steps chosen of; repeat count of; compose of")
+    "allocation steps chosen of; sparse_histogram noise_multiplier threshold; repeat count of; compose of")
 RATIO = {"clipped_sum": 2.0, "centred_bit": 2.0, "loss": 2.0, "covariance": 2**0.5, "histogram": 2**0.5, "count": 1.0}
 
 def strict(text: bytes) -> Any:
@@ -227,10 +227,10 @@ def check_shown(facts: Facts, events: Events) -> None:
     need(facts["clipping"]["sensitivity"] == positive(spec["norm"]), "the sensitivity is not the clip norm")
 
 # 4. WHAT A STEP COSTS: the theorem for each sampler, and the privacy loss of one step on a grid.
-def parts_of(events: Events, adjacency: str) -> Parts:
-    """Steps as (chance to take part, shift)."""
+def parts_of(events: Events, adjacency: str) -> tuple[Parts, float]:
+    """Steps as (chance to take part, shift), and what they cost of delta."""
     need(adjacency in ("add_remove", "zero_out", "replace_one"), "nobody knows these neighbours")
-    replaced, found = adjacency == "replace_one", Counter[tuple[float, float]]()
+    replaced, escapes, found = adjacency == "replace_one", 0.0, Counter[tuple[float, float]]()
     def shift(inner: Any) -> float:
         """Gaussian queries on one draw move together, by the root of the sum of squares."""
         square = 0.0
@@ -255,9 +255,13 @@ def parts_of(events: Events, adjacency: str) -> Parts:
         elif name == "allocation":
             times = whole(event["chosen"])
             need(times <= whole(event["steps"]), "no row takes part in more steps than there are")
+        elif name == "sparse_histogram":  # delta pays the chance that a value shows which one row alone has
+            noise, above = positive(event["noise_multiplier"]), positive(event["threshold"]) - 1
+            escapes += count * (math.erfc(above / noise / math.sqrt(2) * (1 - 2.0**-49)) / 2 * UP + 1e-300)
+            inner = {"event": "gaussian", "noise_multiplier": noise, "query": "histogram"}
         found[rate, shift(inner)] += count * times
     everyone = math.sqrt(math.fsum(count * mu * mu for (rate, mu), count in found.items() if rate == 1))
-    return {one: n for one, n in found.items() if one[0] < 1} | ({(1.0, everyone): 1} if everyone else {})
+    return {one: n for one, n in found.items() if one[0] < 1} | ({(1.0, everyone): 1} if everyone else {}), escapes
 
 REACH, UP = 12.0, 1 + 2.0**-40  # deviations before the tails, which count as infinite losses; more than products round
 
@@ -323,14 +327,12 @@ def composed(losses: Losses, h: float, near: float, order: float, delta: float) 
     weighed, s = np.maximum(np.fft.irfft(spectrum, size)[window % size], 0), window * h
     error, infinite = 2.0**-46 * math.log2(size) * steps, sum(count * lost for _, _, lost, count in losses)
     rounding = steps * 2.0**-48 * (8 + order * h * max(abs(first) + len(mass) for first, mass, *_ in losses))
-
     def at(epsilon: float) -> float:
         above = s > epsilon
         worth = np.exp(-order * (s[above] - epsilon)) * -np.expm1(epsilon - s[above])
         missed = error * float(np.linalg.norm(worth)) + 4e-14  # of the transform (in l2), and outside the window
         factor = math.exp(min(scale - order * epsilon + rounding, 700))
         return factor * (float(weighed[above] @ worth) * (1 + 1e-9) + missed) + infinite
-
     below, epsilon = 0.0, max(near, 1e-9)
     while not at(epsilon) <= delta:
         below, epsilon = epsilon, 1.1 * epsilon
@@ -342,19 +344,17 @@ def composed(losses: Losses, h: float, near: float, order: float, delta: float) 
 
 def epsilon_of(events: Events, delta: float, adjacency: str, tolerance: float) -> float:
     """An epsilon that events fixed beforehand have at delta, at most; above the least one by about the tolerance."""
-    parts = parts_of(events, adjacency)
+    parts, escapes = parts_of(events, adjacency)
+    delta = (delta - escapes) * (1 - 2.0**-50)  # what happens with at most that chance, on either side, adds no more
     symmetric = adjacency == "replace_one" and any(rate < 1 for rate, _ in parts)
     steps, widest = sum(parts.values()), max((mu for _, mu in parts), default=0.0)
-    need(0 < widest < 25, "noise too small for double precision, or no release", "NOT COVERED")
-
+    need(0 < widest < 25 and delta > 0, "noise or delta too small for double precision, or no release", "NOT COVERED")
     def on_grid(h: float) -> list[Losses]:
         listed = [dots(*part, h, symmetric) for part in parts]
         return [[(*one[way], n) for one, n in zip(listed, parts.values(), strict=True)] for way in range(2 - symmetric)]
-
     def chernoff(losses: Losses, h: float, order: float) -> tuple[float, float]:
         weight = -math.log1p(order) - order * math.log1p(1 / order)  # the largest exp(-order u) (1 - exp(-u))
         return (cumulant(losses, h, order) + weight - math.log(delta)) / order, order
-
     coarse = (widest + 1) / 500
     chosen = [min(chernoff(one, coarse, order) for order in np.geomspace(0.02, 2e3, 120)) for one in on_grid(coarse)]
     order = max(chosen)[1]  # the grid spreads losses, which adds about steps (order + 1) h^2 / 12

@@ -1,0 +1,87 @@
+"""Categories that are bought: those that are frequent, by a sparse histogram, before the first step.
+
+Nobody declares which values there may be. Each value that occurs gets a count with noise, and is kept if that is above
+a threshold which a value that one person alone has passes with a probability of at most a thousandth of delta
+(`accounting.sparse`). What is done with the noisy counts is free: the most frequent are kept, and published by name
+alone, in alphabetical order.
+
+Whether a value can be a category is decided by the value alone, so that one row changes one count by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from discreet.core.errors import InputError
+from discreet.core.events import SparseHistogram
+from discreet.data.tables.columns import Category, formula_like
+from discreet.data.tables.reading import blocks
+from discreet.data.tables.schema import Schema
+from discreet.data.tables.values import BadValue, Marks, occurring
+from discreet.queries import Account
+from discreet.queries.sparse import frequent, sparse_histogram
+
+Counts = Mapping[str, Mapping[str, int]]
+"""By column, how many rows have each value."""
+
+_OF_DELTA = 1e-3
+"""The part of delta that pays for values which one person alone has, for each column."""
+
+_LONGEST = 80
+"""Characters of a category; longer texts are none."""
+
+_MOST = 1 << 18
+"""Different values that are counted; a column with more has no categories, and would fill the memory."""
+
+
+def event_of(column: Category, delta: float) -> SparseHistogram:
+    """What buying the categories of a column releases, in a run whose whole delta is `delta`."""
+    assert column.buy is not None
+    return sparse_histogram(column.buy.noise, _OF_DELTA * delta)
+
+
+def buy(counts: Mapping[str, int], column: Category, account: Account) -> tuple[str, ...]:
+    """The categories, charged to `account`, sorted by name; () if none is frequent."""
+    assert column.buy is not None
+    noisy = frequent(counts, event_of(column, account.delta), account)
+    first = sorted(noisy, key=lambda name: (-noisy[name], name))[: column.buy.most]
+    return tuple(sorted(first))
+
+
+def counts_of(path: Path, schema: Schema, names: Sequence[str]) -> Counts:
+    """How many rows of the table have each value of these columns, other spellings counted as what they stand for.
+
+    Missing and empty values, those that a spreadsheet would take for a formula, that do not print or are longer than 80
+    characters are not counted. `InputError` for a column with more different values than memory is spent on.
+    """
+    found: dict[str, dict[str, int]] = {name: {} for name in names}
+    start, marks = 0, Marks(schema.missing, schema.csv.decimal, schema.csv.trim)
+    for block in blocks(path, schema, names):
+        for name in names:
+            _add(found[name], path, name, schema, _occurring(path, name, block, start, marks))
+        start += block.num_rows
+    return found
+
+
+def _occurring(path: Path, name: str, block: pa.RecordBatch, start: int, marks: Marks) -> list[tuple[str, int]]:
+    try:
+        return occurring(block.column(name), marks)
+    except BadValue as bad:
+        raise InputError(f"{path}: row {start + bad.row + 1}, column {name!r}: {bad}") from None
+
+
+def _add(total: dict[str, int], path: Path, name: str, schema: Schema, more: Sequence[tuple[str, int]]) -> None:
+    column = schema.columns[name]
+    assert isinstance(column, Category)
+    for text, count in more:
+        value = column.same.get(text, text)
+        if 0 < len(value) <= _LONGEST and value.isprintable() and not formula_like(value):
+            total[value] = total.get(value, 0) + count
+    if len(total) > _MOST:
+        raise InputError(
+            f"{path}: column {name!r} has more than {_MOST} different values, too many for categories; say type: "
+            "ignore, or list the categories that matter"
+        )

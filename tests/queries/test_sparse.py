@@ -1,0 +1,93 @@
+"""Frequent values, counted and drawn: what is released has the law that is paid for."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from scipy.stats import binom, chi2
+
+from discreet.accounting.sparse import escape
+from discreet.core.errors import InputError
+from discreet.core.events import SparseHistogram
+from discreet.ledger import Ledger
+from discreet.queries import Account, sparse
+from discreet.queries.sparse import frequent
+from discreet.randomness import TestStream
+
+Accounts = Callable[..., Account]
+
+ROWS = 20_000
+
+
+@pytest.mark.parametrize("noise", ["fast", "exact"])
+def test_a_value_of_one_row_alone_is_released_as_rarely_as_is_paid_for(noise: str, accounts: Accounts) -> None:
+    """20,000 values of one row each, of which a share of 0.05 may be released (false alarm: 1e-6 on either side)."""
+    event = SparseHistogram(1.7, 1 + 1.7 * 1.6448536)
+    alone = {f"v{i}": 1 for i in range(ROWS)}
+    found = frequent(alone, event, accounts(noise=noise, delta=0.5))
+    assert binom.ppf(1e-6, ROWS, 0.05) <= len(found) <= binom.isf(1e-6, ROWS, escape(event))
+    assert all(count > event.threshold for count in found.values())
+    assert list(found) == sorted(found)
+
+
+def test_a_threshold_that_is_not_kept_is_found(accounts: Accounts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same with no threshold but the count itself, and with one that is a tenth of a deviation too low."""
+    event = SparseHistogram(1.7, 1 + 1.7 * 1.6448536)
+    alone = {f"v{i}": 1 for i in range(ROWS)}
+    real = sparse.limit
+    for broken in (lambda _e, one, _s: one, lambda e, one, s: real(e, one, s) - round(0.1 * s)):
+        monkeypatch.setattr(sparse, "limit", broken)
+        assert len(frequent(alone, event, accounts(delta=0.5))) > binom.isf(1e-6, ROWS, escape(event))
+
+
+def test_neighbours_release_the_same_values_but_with_the_probability_that_is_paid(
+    accounts: Accounts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With and without one row of a value of its own, 2,000 times each. Other values near the threshold are released as
+    often (chi-squared on 8 lists, false alarm 1e-6), the value at most as often as its part of delta says (1e-6)."""
+    event, runs = SparseHistogram(2.0, 1 + 2 * 1.2815516), 2000  # 0.1
+    account = accounts(delta=0.5, noise="fast")
+    paid = account.pay(event)
+    streams = map(TestStream, itertools.count())
+    monkeypatch.setattr(Account, "pay", lambda *_: replace(paid, stream=next(streams)))
+    monkeypatch.setattr(Account, "done", lambda *_: None)
+    others = {"a": 3, "b": 4, "c": 5}
+    without, beside, alone = Counter[tuple[str, ...]](), Counter[tuple[str, ...]](), 0
+    for _ in range(runs):
+        without[tuple(frequent(others, event, account))] += 1
+        found = tuple(frequent(others | {"ab": 1}, event, account))
+        alone += "ab" in found
+        beside[tuple(name for name in found if name != "ab")] += 1
+    assert binom.ppf(1e-6, runs, 0.1) <= alone <= binom.isf(1e-6, runs, escape(event))
+    lists = without.keys() | beside.keys()
+    assert len(lists) == 8
+    apart = sum((without[one] - beside[one]) ** 2 / (without[one] + beside[one]) for one in lists)
+    assert apart < chi2.isf(1e-6, len(lists) - 1)
+
+
+def test_counts_are_whole_rows_and_noise_and_the_charge_comes_first(accounts: Accounts) -> None:
+    account = accounts()
+    found = frequent({"many": 10**9, "none": 0}, SparseHistogram(3.0, 30.0), account)
+    assert set(found) == {"many"}
+    assert abs(found["many"] - 10**9) < 3.0 * 8
+    assert frequent({}, SparseHistogram(3.0, 30.0), account) == {}
+    with pytest.raises(InputError, match="too large"):
+        frequent({"a": 1}, SparseHistogram(2.0**60, 2.0**63), account)
+    assert isinstance(account.ledger, Ledger)
+    charged = [entry for entry in account.ledger.entries() if entry.kind == "reservation"]
+    assert len(charged) == 2
+
+
+def test_the_limit_is_never_below_the_threshold() -> None:
+    """In whole units, for noise whose deviation was rounded up: P(K > k) <= Phi(-(T - 1) / s) needs k >= (T - 1) / s
+    deviations of what is drawn."""
+    for noise, threshold in ((10.0, 62.0), (0.1, 1.7), (3.3, 1.0000001), (1e9, 7e9)):
+        for one, scale in ((1, 10), (2**27, 2**31 + 1), (1, 2**50)):
+            above = sparse.limit(SparseHistogram(noise, threshold), one, scale) - one
+            assert above >= (threshold - 1) / noise * scale * (1 - 1e-12)
+            assert above <= math.ceil((threshold - 1) / noise * scale * (1 + 1e-11)) + 1 + scale * 2.0**-39
