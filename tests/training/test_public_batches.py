@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from problems import blobs, certified_run, linear, tiny_training
+from problems import Remembering, blobs, certified_run, linear, tiny_training
 from sessions import take
 from torch import nn
 
@@ -124,19 +124,6 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
         tiny_training(tmp_path, model=model, optimizer=noisy, public=PublicBatches(*PUBLIC, weight=0.5))
 
 
-class Remembering(nn.Module):
-    """Adds the last private row it saw to public ones, which it knows by their number."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner, self.last = linear(), [torch.zeros(1)]
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        if len(rows) != 15:
-            self.last[0] = rows[-1:].detach()
-        return self.inner(rows + self.last[0] if len(rows) == 15 else rows)
-
-
 def test_what_a_module_remembers_of_private_rows_is_not_in_the_public_gradient(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,21 +137,6 @@ def test_what_a_module_remembers_of_private_rows_is_not_in_the_public_gradient(
         with training.session() as session:
             take(session)
     assert all(torch.equal(one, moved[1][name]) for name, one in moved[0].items())
-
-
-def test_a_model_that_cannot_be_copied_is_refused(tmp_path: Path) -> None:
-    class Locked(Remembering):
-        def __deepcopy__(self, memo: Any) -> Any:
-            raise TypeError("cannot pickle a lock")
-
-    class Itself(Remembering):
-        def __deepcopy__(self, memo: Any) -> Any:
-            return self
-
-    for model, why in ((Locked(), "cannot pickle a lock"), (Itself(), "part of the model itself")):
-        with pytest.raises(InputError, match=why):
-            tiny_training(tmp_path, model=model, public=PublicBatches(*PUBLIC, weight=0.5))
-    assert not list(tmp_path.iterdir())
 
 
 def _sliced() -> tuple[Any, Any]:

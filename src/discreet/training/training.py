@@ -36,6 +36,7 @@ from discreet.training.noise_check import noise_named, with_noise
 from discreet.training.opening import Opened, record_of, resumed, started, with_slack_of
 from discreet.training.progress import progress_bar
 from discreet.training.public_batches import PublicBatches, PublicSource, check_beside, check_declared, keep_declared
+from discreet.training.public_copy import PublicCopy
 from discreet.training.purchases import Purchases
 from discreet.training.rehearsal import rehearse
 from discreet.training.run_folder import RunFolder
@@ -105,41 +106,45 @@ class Training:
             raise InputError("the plan searches for settings, in several runs; give it to Tuning (discreet tune)")
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
         self.noise, self._parts = noise_named(noise), parted(as_private(data), units, ids, plan)
-        self.data = self._parts.training
+        self.data, self.given = self._parts.training, data
         self.data.check_size(*plan.sampling.sizes(plan.population))
         admit(model, optimizer, self.data)
         self.clipping = Clipping(plan.clipping, private_parameters(model), geometry)
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
-        self._beside = PublicSource.made(public, model, criterion)  # before a private row is seen
+        self.copy = PublicCopy.made(model, criterion)  # before a private row is seen
+        self._beside = None if public is None else PublicSource(public, self.copy)
         classes = try_every_row(model, criterion, self.data)
         self._refuse_changed_model("changed when it was called; initialise it on public input first")
         engine = as_started(engine, run_dir) if resume else engine
-        self.rehearsal = rehearse(
-            engine, model, criterion, self.data, classes, plan.rows_per_unit, self.clipping.rehearsed(), physical_batch
-        )
+        given = classes, plan.rows_per_unit, self.clipping.rehearsed(), physical_batch
+        self.rehearsal = rehearse(engine, self.copy.model, self.copy.criterion, self.data, *given)
         self.engine = self.rehearsal.engine
-        looked_at = {"public_test": public_test, "public_validation": public_validation}
-        check_public(looked_at, classes, data, (model, criterion))
+        check_public({"public_test": public_test, "public_validation": public_validation}, classes, data, self.copy)
         check_beside(self._beside, plan, optimizer, classes, data)
         check_plan(plan, model, criterion, self._parts, public_validation is not None)
         check_search(plan, optimizer, model, criterion, self.data, classes, self.engine)
         check_optimizer(optimizer, plan)
         self.rehearsal = with_noise(self.rehearsal, plan, model, self.clipping, self.noise)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
-        self._stream, self.public, self.given = stream, public, data
+        self._stream, self.public = stream, public
         if resume and run_dir is None:
             raise InputError("resume=True needs the run_dir of the run to go on with")
         self.folder = RunFolder(Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}"))
         self._resume, self._ledger, self._dataset_id, self._on_open = resume, ledger, dataset_id, on_open
         if dataset_id and ledger is None and not resume:
             raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
-        self._watch = Watch(model, criterion, as_public(public_test), as_public(public_validation), averaging)
+        self._watch = Watch(model, self.copy, as_public(public_test), as_public(public_validation), averaging)
         self._progress = Progress([])
 
     @property
     def evaluations(self) -> list[Evaluation]:
         """Metrics on the public data so far."""
         return self._watch.evaluations
+
+    @property
+    def published(self) -> nn.Module:
+        """The model as it would be published now; no private row was ever run through it."""
+        return self._watch.published
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -164,6 +169,7 @@ class Training:
 
     def over(self, books: Books, run: str, attempt: int, stream: Stream) -> Session:
         """A session whose charges are in `books`; `session` opens one for a run of its own."""
+        watch, asked = self._watch, (self._watch.asked, self.criterion)
         training_mode(self.model)
         return Session(
             self.plan,
@@ -179,10 +185,10 @@ class Training:
             physical_batch=self.rehearsal.chunk,
             guard=Guard(self.model, self.initial, self._hidden),
             clipping=self.clipping,
-            purchases=self._purchases(),
+            purchases=Purchases(self.plan, *asked, self._parts, self.noise, watch.note, watch.bought),
             progress=self._progress,
-            metrics=self._watch.validated,
-            released=self._watch.released,
+            metrics=watch.validated,
+            released=watch.released,
             public=self._beside,
             search=search_of(
                 self.plan, self.model, self.criterion, self.optimizer, self.data, self.engine, self.rehearsal.chunk
@@ -260,13 +266,14 @@ class Training:
 
     def trained(self, entries: tuple[Entry, ...], ended: str | None = None) -> Trained:
         """What was trained, for which the ledger holds `entries`."""
+        self.model.eval()
         return Trained(
-            model=self._watch.published.eval(),
+            model=self.published.eval(),
             plan=self.plan,
             entries=entries,
             mechanism=self.mechanism,
             initial=self.initial,
-            final=state_digests(self._watch.published),
+            final=state_digests(self.published),
             secrets=(self.folder.key, self.folder.checkpoint),
             evaluations=tuple(self.evaluations),
             bought=tuple(self._watch.bought),
@@ -274,10 +281,6 @@ class Training:
             released=self.folder.released(),
             public=None if self.public is None else self.public.declared,
         )
-
-    def _purchases(self) -> Purchases:
-        watch = self._watch
-        return Purchases(self.plan, watch.published, self.criterion, self._parts, self.noise, watch.note, watch.bought)
 
     @property
     def mechanism(self) -> Mechanism:

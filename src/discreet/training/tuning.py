@@ -28,6 +28,7 @@ from discreet.training.early import EarlyStopping, check_early, is_bought
 from discreet.training.engine_options import AUTO, EngineOptions
 from discreet.training.evaluation import evaluate
 from discreet.training.guard import generators_put_back
+from discreet.training.public_copy import copied
 from discreet.training.seen import seen_by
 from discreet.training.stopping import stop_requests
 from discreet.training.trained import Trained, randomness_of
@@ -160,7 +161,7 @@ class Tuning:
         for index in range(len(self._candidates)):
             found, criterion = self._trial(index, run, index + 1, stop)
             trials.append(found)
-            scores.append(self._judge.score(found.model, criterion))
+            scores.append(self._judge.score(*copied(found.model, criterion)))
         return trials[self._judge.choose(scores, choices)]
 
     def _charge(self, randomness: str) -> tuple[str, tuple[Entry, ...]]:
