@@ -14,7 +14,7 @@ from torch import nn
 
 import discreet
 from discreet.core import assumptions
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.release import Release
 from discreet.data.overlap import share_rows
 from discreet.methods import DPAdamBC
@@ -94,6 +94,32 @@ def test_the_digest_is_of_every_number() -> None:
     other[3, 2] += 1e-6
     digests = {PublicBatches(*rows, weight=0.5).declared["sha256"] for rows in (PUBLIC, (other, PUBLIC[1]))}
     assert len(digests) == 2
+
+
+def test_rows_that_change_in_a_run_are_not_those_that_are_declared(tmp_path: Path) -> None:
+    """In the model, in place, or from outside, before or while the run goes on."""
+
+    class Shifting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = linear()
+
+        def forward(self, rows: torch.Tensor) -> torch.Tensor:
+            if len(rows) == 15:
+                rows += 1
+            return self.inner(rows)
+
+    def copied() -> PublicBatches:
+        return PublicBatches(*(part.clone() for part in PUBLIC), weight=0.25)
+
+    training = tiny_training(tmp_path / "model", model=Shifting(), public=copied(), engine="reference")
+    with pytest.raises(PrivacyViolation, match="public rows were changed during the run"):
+        training.run(progress=False)
+    public = copied()
+    training = tiny_training(tmp_path / "outside", public=public)
+    public.targets[0] = 2 - public.targets[0]
+    with pytest.raises(PrivacyViolation, match="public rows were changed during the run"):
+        training.run(progress=False)
 
 
 def test_a_run_goes_on_with_what_it_began_with(tmp_path: Path) -> None:

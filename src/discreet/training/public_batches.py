@@ -22,7 +22,7 @@ from discreet.clipping import private_parameters, training_mode
 from discreet.clipping.losses import summed_loss
 from discreet.clipping.state import tensor_digest
 from discreet.core import checks
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, PrivacyViolation
 from discreet.methods import NoiseAware
 from discreet.plan import AdaptivePlan, Plan
 from discreet.training.public_copy import PublicCopy
@@ -86,10 +86,25 @@ class PublicGradient:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublicSource:
-    """Public rows, and what they are run through: the copy of the model of a run that sees no private row."""
+    """Public rows as they are declared, and what they are run through: the copy of the model, without private rows."""
 
     batches: PublicBatches
     copy: PublicCopy
+    declared: dict[str, Any]
+
+    @classmethod
+    def made(cls, batches: PublicBatches | None, copy: PublicCopy) -> PublicSource | None:
+        """With what is declared of the rows as they are now; None without public rows."""
+        return None if batches is None else cls(batches, copy, batches.declared)
+
+    def unchanged(self) -> dict[str, Any]:
+        """What is declared; `PrivacyViolation` if the rows are others by now."""
+        if self.batches.declared != self.declared:
+            raise PrivacyViolation(
+                "the public rows were changed during the run (in place, by the model or from outside), so they are not "
+                "those that are declared; nothing is published. Start a new run, on rows that nobody writes to"
+            )
+        return self.declared
 
     def at(self, step: int) -> PublicGradient:
         """The mean gradient of the rows of a step, at the weights as they are."""
@@ -128,13 +143,13 @@ def check_beside(
         raise InputError("a line search goes along releases alone; leave public out, or the line search")
 
 
-def keep_declared(folder: Path, public: PublicBatches | None) -> None:
+def keep_declared(folder: Path, public: PublicSource | None) -> None:
     """Note in the folder of a new run what is declared."""
     if public is not None:
         (folder / _FILE).write_text(json.dumps(public.declared) + "\n")
 
 
-def check_declared(folder: Path, public: PublicBatches | None) -> None:
+def check_declared(folder: Path, public: PublicSource | None) -> None:
     """Refuse to go on with a run with other public rows, or another weight, than it was started with."""
     try:
         kept = json.loads((folder / _FILE).read_text())

@@ -112,7 +112,7 @@ class Training:
         self.clipping = Clipping(plan.clipping, private_parameters(model), geometry)
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
         self.copy = PublicCopy.made(model, criterion)  # before a private row is seen
-        self._beside = None if public is None else PublicSource(public, self.copy)
+        self._beside = PublicSource.made(public, self.copy)
         classes = try_every_row(model, criterion, self.data)
         self._refuse_changed_model("changed when it was called; initialise it on public input first")
         engine = as_started(engine, run_dir) if resume else engine
@@ -126,7 +126,7 @@ class Training:
         check_optimizer(optimizer, plan)
         self.rehearsal = with_noise(self.rehearsal, plan, model, self.clipping, self.noise)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
-        self._stream, self.public = stream, public
+        self._stream = stream
         if resume and run_dir is None:
             raise InputError("resume=True needs the run_dir of the run to go on with")
         self.folder = RunFolder(Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}"))
@@ -279,7 +279,7 @@ class Training:
             bought=tuple(self._watch.bought),
             ended=ended,
             released=self.folder.released(),
-            public=None if self.public is None else self.public.declared,
+            public=None if self._beside is None else self._beside.unchanged(),
         )
 
     @property
@@ -300,13 +300,13 @@ class Training:
         if not self._resume:
             check_answered(self.plan, (), self.noise.name)
             with started(self.folder, self.plan, self._ledger, self._dataset_id, self._on_open) as opened:
-                keep_declared(self.folder.path, self.public)
+                keep_declared(self.folder.path, self._beside)
                 yield opened
             return
         with resumed(self.folder) as (opened, checkpoint):
             record = opened.ledger.entries(opened.run)
             check_answered(self.plan, record, self.noise.name)
-            check_declared(self.folder.path, self.public)
+            check_declared(self.folder.path, self._beside)
             self.engine = with_slack_of(self.engine, record)
             if checkpoint is not None:
                 self._restore(checkpoint)
