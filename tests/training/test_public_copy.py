@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from problems import PUBLIC_ROWS, Remembering, blobs, linear, tiny_plan, tiny_training
+from searches import ROWS, parts_tuning
 from torch import Tensor, nn
 
 import discreet
@@ -16,7 +17,8 @@ from discreet.core.errors import InputError
 from discreet.methods import Averaging
 from discreet.plan import Metric
 from discreet.queries import Account
-from discreet.training import EarlyStopping, Trained, choose_model
+from discreet.randomness import TestStream
+from discreet.training import EarlyStopping, Setup, Trained, choose_model
 from discreet.training.callbacks_csv import CSVLogger
 
 PUBLIC, VALIDATION = blobs(PUBLIC_ROWS, seed=1), blobs(PUBLIC_ROWS, seed=2)
@@ -87,6 +89,18 @@ def test_a_model_that_private_rows_choose_remembers_none_of_them(tmp_path: Path)
     model = Remembering()
     choose_model([model, linear()], blobs(), Account(tmp_path / "ledger.sqlite", delta=1e-6), epsilon=1.0)
     assert torch.equal(model.last[0], torch.zeros(1))
+
+
+def test_a_search_scored_by_private_rows_hands_out_no_memory_of_them(tmp_path: Path) -> None:
+    def build(_settings: Mapping[str, Any]) -> Setup:
+        model = Remembering()
+        return Setup(model, nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), lr=0.0))
+
+    found, (inputs, targets) = [], blobs(ROWS)
+    for far in FAR:
+        data: dict[str, Any] = {"data": (inputs + far, targets), "engine": "reference", "start": TestStream}
+        found.append(parts_tuning(tmp_path / str(far), build, **data).run().model(PUBLIC[0]).tolist())
+    assert found[0] == found[1]
 
 
 def test_parameters_are_the_same_wherever_the_model_was_moved(tmp_path: Path) -> None:

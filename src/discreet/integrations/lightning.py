@@ -77,7 +77,7 @@ class PrivateModule(LightningModule):  # type: ignore[misc]
 
     def forward(self, inputs: Tensor) -> Any:
         """The output of what is published, in evaluation mode."""
-        return self._training.published.eval()(inputs)
+        return self._training.watch.published.eval()(inputs)
 
     def training_step(self, batch: Any, index: int) -> None:
         """One private step, or the end of the run."""

@@ -133,18 +133,13 @@ class Training:
         self._resume, self._ledger, self._dataset_id, self._on_open = resume, ledger, dataset_id, on_open
         if dataset_id and ledger is None and not resume:
             raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
-        self._watch = Watch(model, self.copy, as_public(public_test), as_public(public_validation), averaging)
+        self.watch = Watch(model, self.copy, as_public(public_test), as_public(public_validation), averaging)
         self._progress = Progress([])
 
     @property
     def evaluations(self) -> list[Evaluation]:
         """Metrics on the public data so far."""
-        return self._watch.evaluations
-
-    @property
-    def published(self) -> nn.Module:
-        """The model as it would be published now; no private row was ever run through it."""
-        return self._watch.published
+        return self.watch.evaluations
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -169,7 +164,7 @@ class Training:
 
     def over(self, books: Books, run: str, attempt: int, stream: Stream) -> Session:
         """A session whose charges are in `books`; `session` opens one for a run of its own."""
-        watch, asked = self._watch, (self._watch.asked, self.criterion)
+        watch, asked = self.watch, (self.watch.asked, self.criterion)
         training_mode(self.model)
         return Session(
             self.plan,
@@ -218,7 +213,7 @@ class Training:
             self.session() as session,
             stop_requests() as stop,
             progress_bar(self.plan.charges, epsilon, show=progress) as advance,
-            telling(callbacks, self.plan, self._watch) as tell,
+            telling(callbacks, self.plan, self.watch) as tell,
         ):
 
             def after_step() -> None:
@@ -238,24 +233,24 @@ class Training:
         self, session: Session, after_step: Callable[[], None], every: int, early: EarlyStopping | None
     ) -> None:
         """The loop of `run` over an open session, with an evaluation `every` so many steps."""
-        self._watch.follow(early, {metric.name for metric in self.plan.metrics})
-        while not self._watch.enough and session.ready():
+        self.watch.follow(early, {metric.name for metric in self.plan.metrics})
+        while not self.watch.enough and session.ready():
             with session.step() as step:
                 for chunk in step.chunks:
                     step.add(self.criterion, chunk)
             if self.scheduler is not None:
                 self.scheduler.step()
-            if self._watch.due(session.position, every) or session.finished:
-                self._watch.look(session.position)
+            if self.watch.due(session.position, every) or session.finished:
+                self.watch.look(session.position)
             after_step()
-        self._watch.settle(session.position)
+        self.watch.settle(session.position)
 
     def save(self, session: Session) -> None:
         """Write a checkpoint of what was released so far."""
         scheduler = None if self.scheduler is None else self.scheduler.state_dict()
         progress = None if session.control is None else session.control.progress.as_dict()
         states = self.model.state_dict(), self.optimizer.state_dict(), scheduler
-        kept = {"progress": progress, "clipping": self.clipping.state_dict(), **self._watch.kept()}
+        kept = {"progress": progress, "clipping": self.clipping.state_dict(), **self.watch.kept()}
         save_checkpoint(self.folder.checkpoint, Checkpoint(session.run, session.position, *states, **kept))
 
     def result(self, session: Session) -> Trained:
@@ -268,15 +263,15 @@ class Training:
         """What was trained, for which the ledger holds `entries`."""
         self.model.eval()
         return Trained(
-            model=self.published.eval(),
+            model=self.watch.published.eval(),
             plan=self.plan,
             entries=entries,
             mechanism=self.mechanism,
             initial=self.initial,
-            final=state_digests(self.published),
+            final=state_digests(self.watch.published),
             secrets=(self.folder.key, self.folder.checkpoint),
             evaluations=tuple(self.evaluations),
-            bought=tuple(self._watch.bought),
+            bought=tuple(self.watch.bought),
             ended=ended,
             released=self.folder.released(),
             public=None if self._beside is None else self._beside.unchanged(),
@@ -314,7 +309,7 @@ class Training:
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         checkpoint.restore(self.model, self.optimizer, self.scheduler)
-        self._watch.restore(checkpoint)
+        self.watch.restore(checkpoint)
         self.clipping.load_state_dict(checkpoint.clipping or {})
         if checkpoint.progress is not None:
             self._progress = Progress.from_dict(checkpoint.progress)
