@@ -6,6 +6,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +15,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV
+from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV, cross_val_predict, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler, scale
@@ -155,6 +156,22 @@ def test_a_search_over_settings_is_refused() -> None:
     search = GridSearchCV(classifier(), {"clip_norm": [1.0, 2.0]}, error_score="raise")
     with pytest.raises(discreet.InputError, match="GridSearchCV fits many times"):
         search.fit(X, Y)
+
+
+@pytest.mark.parametrize("jobs", [None, 2])
+def test_cross_validation_and_what_fits_elsewhere_are_refused(jobs: int | None) -> None:
+    """Two processes see nobody but the function that they run; threads are told apart by the same."""
+    with pytest.raises(discreet.InputError, match=r"_validation\._fit_and_predict of scikit-learn fits a private"):
+        cross_val_predict(classifier(), X, Y, cv=2, n_jobs=jobs)
+    whole = make_pipeline(Normalizer(), classifier(bounds=(-1, 1)))
+    with joblib.parallel_config("threading"), pytest.raises(ValueError, match="_fit_and_score of scikit-learn fits"):
+        cross_val_score(whole, X, Y, cv=2, n_jobs=jobs)
+    search = GridSearchCV(classifier(), {"clip_norm": [1.0, 2.0]}, cv=2, n_jobs=jobs)
+    with joblib.parallel_config("threading"), pytest.raises(ValueError, match="fits"):
+        search.fit(X, Y)
+    with joblib.parallel_config("threading"), pytest.raises(discreet.InputError, match="_fit_single_estimator"):
+        VotingClassifier([("a", classifier(classes=[0, 1])), ("b", classifier(classes=[0, 1]))], n_jobs=2).fit(X, Y)
+    assert not Path("discreet-runs").exists()
 
 
 class Tuned(TunedThresholdClassifierCV):  # type: ignore[misc]

@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from adaptive_runs import adaptive
 from dp_accounting import dp_event
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
-from first_runs import COMPONENTS, first_plan
-from problems import tiny_plan
+from first_runs import COMPONENTS, first_plan, training_after
+from problems import linear, tiny_plan
 
-from discreet import guarantee
+from discreet import guarantee, publish, verify
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError, PrivacyViolation
-from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat, flatten
+from discreet.core.events import (
+    BoundedRange,
+    Compose,
+    Epoch,
+    Event,
+    Gaussian,
+    Laplace,
+    NoisyMax,
+    Poisson,
+    Repeat,
+    Selection,
+    flatten,
+)
+from discreet.core.trials import PoissonTrials
 from discreet.plan import AdaptiveClipping, Metric, NoSampling, Plan, ShuffleSampling
+from discreet.plan.before import Answered
 from discreet.plan.order import steps_among
 from discreet.plan.pricing import CONFIRMABLE
+from discreet.publication.reviewer import verify as reviewer
+from discreet.training import answered_first
 
 STEP = Poisson(0.5, Gaussian(1.5))
 
@@ -134,8 +151,42 @@ def test_what_cannot_come_before(changes: dict[str, Any], says: str) -> None:
         first_plan(**changes)
 
 
-def test_an_epoch_is_no_query() -> None:
-    from discreet.core.events import Epoch
+QUERIES: dict[type, Event] = {
+    Gaussian: Gaussian(4.0, Query.HISTOGRAM),
+    Laplace: Laplace(4.0),
+    BoundedRange: BoundedRange(0.3),
+    NoisyMax: NoisyMax(0.3),
+    Selection: Selection(Gaussian(9.0), PoissonTrials(2.0)),
+    Poisson: Poisson(0.5, Compose((Gaussian(4.0), Gaussian(6.0, Query.COUNT)))),
+}
+"""One of each that may be asked; what a quantile or a choice releases is a `BoundedRange` or a `NoisyMax`."""
 
+
+def test_what_a_plan_takes_both_verifiers_recompute(tmp_path: Path) -> None:
+    """No plan is made whose certificate would be rejected."""
+    assert set(QUERIES) == set(get_args(Answered))
+    for kind, event in [*QUERIES.items(), (NoisyMax, Poisson(0.5, NoisyMax(0.3)))]:
+        if kind not in (Gaussian, Poisson):
+            with pytest.raises(InputError, match=f"before: no verifier recomputes what {kind.__name__} costs"):
+                tiny_plan(before=[event])
+            continue
+        folder, plan = tmp_path / kind.__name__, tiny_plan(before=[event])
+        with answered_first(plan, linear(), run_dir=folder / "run") as account:
+            account.pay(event)
+        publish(training_after(folder, plan).run(progress=False), folder / "out")
+        assert verify(folder / "out").accepted
+        assert reviewer.main([str(folder / "out")]) == 0
+
+
+def test_choices_go_with_zcdp_alone() -> None:
+    assert adaptive(sampling=NoSampling(), filter_kind="zcdp", before=[BoundedRange(0.3)]).before
+    for kind in ("rdp-curve", "rdp-order"):
+        with pytest.raises(InputError, match="what BoundedRange costs"):
+            adaptive(filter_kind=kind, before=[BoundedRange(0.3)])
+    with pytest.raises(InputError, match="what NoisyMax costs"):
+        adaptive(sampling=NoSampling(), filter_kind="zcdp", before=[NoisyMax(0.3)])
+
+
+def test_an_epoch_is_no_query() -> None:
     with pytest.raises(InputError, match="Epoch is a batch of steps"):
         first_plan(before=[Epoch(Repeat(Gaussian(2.0), 3))])

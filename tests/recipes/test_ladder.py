@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from npz_recipes import RECIPE as SMALL
 from problems import blobs
 
 import discreet
@@ -18,16 +19,12 @@ from discreet.data import Split
 from discreet.plan.validation import validate
 from discreet.recipes import Recipe, ladder
 
-RECIPE: dict[str, Any] = {
-    "data": "npz",
-    "model": {"name": "linear", "inputs": 4, "outputs": 3},
+RECIPE: dict[str, Any] = SMALL | {
     "optimizer": {"name": "sgd", "lr": 2.0},
     "population": 200,
     "rate": 0.25,
     "steps": 12,
-    "clip_norm": 1.0,
     "epsilon": 0.2,
-    "delta": 1e-4,
     "engine": "bookkeeping",
 }
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from problems import WithPublicTensors, blobs, tiny_plan
 from torch import nn
 
 from discreet import PartsSearch, Search, Setup, Tuning
 from discreet.core.trials import NegativeBinomialTrials
+from discreet.training import tuning as module
 
 GRID: dict[str, Any] = {"optimizer.lr": [0.001, 1.0], "clip_norm": [0.5, 1.0, 2.0]}
 LAW = NegativeBinomialTrials(1.0, 0.25)
@@ -50,3 +53,21 @@ def tuning(folder: Path, make: Callable[[Mapping[str, Any]], Setup] = build, **c
     plan = search.over(tiny_plan(**changes.pop("plan", {})))
     options: dict[str, Any] = {"run_dir": folder / "run", "public_validation": blobs(9, seed=1)} | changes
     return Tuning(plan, make, options.pop("data", blobs()), **options)
+
+
+def with_trials(monkeypatch: pytest.MonkeyPatch, number: int, order: tuple[int, ...] = (0, 1, 2, 3, 4, 5)) -> None:
+    """Make the number of trials what it is told to be, and go through the candidates in this order."""
+    turns = itertools.cycle(order)
+    monkeypatch.setattr(module, "draw_trials", lambda _law, _stream: number)
+    monkeypatch.setattr(module, "uniform_index", lambda _size, _stream: next(turns))
+
+
+def recording(models: list[nn.Module]) -> Callable[[Mapping[str, Any]], Setup]:
+    """`build` that keeps its models."""
+
+    def made(settings: Mapping[str, Any]) -> Setup:
+        setup = build(settings)
+        models.append(setup.model)
+        return setup
+
+    return made

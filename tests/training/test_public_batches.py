@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from problems import blobs, certified_run, linear, tiny_training
+from problems import Remembering, blobs, certified_run, linear, tiny_training
 from sessions import take
 from torch import nn
 
 import discreet
 from discreet.core import assumptions
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.release import Release
 from discreet.data.overlap import share_rows
 from discreet.methods import DPAdamBC
@@ -96,6 +96,32 @@ def test_the_digest_is_of_every_number() -> None:
     assert len(digests) == 2
 
 
+def test_rows_that_change_in_a_run_are_not_those_that_are_declared(tmp_path: Path) -> None:
+    """In the model, in place, or from outside, before or while the run goes on."""
+
+    class Shifting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = linear()
+
+        def forward(self, rows: torch.Tensor) -> torch.Tensor:
+            if len(rows) == 15:
+                rows += 1
+            return self.inner(rows)
+
+    def copied() -> PublicBatches:
+        return PublicBatches(*(part.clone() for part in PUBLIC), weight=0.25)
+
+    training = tiny_training(tmp_path / "model", model=Shifting(), public=copied(), engine="reference")
+    with pytest.raises(PrivacyViolation, match="public rows were changed during the run"):
+        training.run(progress=False)
+    public = copied()
+    training = tiny_training(tmp_path / "outside", public=public)
+    public.targets[0] = 2 - public.targets[0]
+    with pytest.raises(PrivacyViolation, match="public rows were changed during the run"):
+        training.run(progress=False)
+
+
 def test_a_run_goes_on_with_what_it_began_with(tmp_path: Path) -> None:
     public = PublicBatches(*PUBLIC, weight=0.25)
     training = tiny_training(tmp_path, public=public)
@@ -124,19 +150,6 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
         tiny_training(tmp_path, model=model, optimizer=noisy, public=PublicBatches(*PUBLIC, weight=0.5))
 
 
-class Remembering(nn.Module):
-    """Adds the last private row it saw to public ones, which it knows by their number."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner, self.last = linear(), [torch.zeros(1)]
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        if len(rows) != 15:
-            self.last[0] = rows[-1:].detach()
-        return self.inner(rows + self.last[0] if len(rows) == 15 else rows)
-
-
 def test_what_a_module_remembers_of_private_rows_is_not_in_the_public_gradient(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,21 +163,6 @@ def test_what_a_module_remembers_of_private_rows_is_not_in_the_public_gradient(
         with training.session() as session:
             take(session)
     assert all(torch.equal(one, moved[1][name]) for name, one in moved[0].items())
-
-
-def test_a_model_that_cannot_be_copied_is_refused(tmp_path: Path) -> None:
-    class Locked(Remembering):
-        def __deepcopy__(self, memo: Any) -> Any:
-            raise TypeError("cannot pickle a lock")
-
-    class Itself(Remembering):
-        def __deepcopy__(self, memo: Any) -> Any:
-            return self
-
-    for model, why in ((Locked(), "cannot pickle a lock"), (Itself(), "part of the model itself")):
-        with pytest.raises(InputError, match=why):
-            tiny_training(tmp_path, model=model, public=PublicBatches(*PUBLIC, weight=0.5))
-    assert not list(tmp_path.iterdir())
 
 
 def _sliced() -> tuple[Any, Any]:

@@ -1,7 +1,8 @@
 """What of scikit-learn is around a fit: steps of a pipeline that learn from private rows, searches and the like.
 
-An estimator is not told who calls it, so this looks at the callers of `fit`, on this thread. What runs elsewhere, or
-was done to the rows before, is not seen: the page on estimators says so.
+An estimator is not told who calls it, so this looks at the callers of `fit`. In other threads and processes (`n_jobs`)
+these begin with the function of scikit-learn that is run there. What other libraries do around a fit, or was done to
+the rows before, is not seen: the page on estimators says so.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ _PAID = (PrivatePCA, PrivateScaler, FrozenEstimator)
 _COMPOSED = (Pipeline, FeatureUnion, ColumnTransformer, FrozenEstimator)
 """What may be around a fit: it learns nothing itself. Steps before the estimator are looked at one by one."""
 
+_NEUTRAL = ("sklearn.base", "sklearn.pipeline", "sklearn.compose", "sklearn.utils")
+"""Modules of scikit-learn whose functions pass a fit on, or check estimators."""
+
 _INNER = ("steps", "transformers", "transformer_list")
 """Where composite steps have their parts: tuples of a name, a part, and sometimes columns."""
 
@@ -37,7 +41,7 @@ def refuse_leaks(estimator: object) -> None:
 
     `InputError` for a pipeline with a step that has to be fitted, unless that is a private release (`PrivateScaler`)
     or frozen, for a step that runs a function of the user's on all rows, and for whatever else of scikit-learn fits
-    other estimators: searches, calibration, ensembles, transformed targets.
+    other estimators: searches, cross-validation, calibration, ensembles, transformed targets.
     """
     for caller in _callers():
         if caller is estimator or isinstance(caller, _COMPOSED):
@@ -50,6 +54,11 @@ def refuse_leaks(estimator: object) -> None:
         raise InputError(
             f"{type(caller).__name__} fits a private estimator within its own fit, and what it learns or chooses "
             "itself on private rows leaves unpaid; fit the private estimator by itself, or at the end of a Pipeline"
+        )
+    for function in _functions():
+        raise InputError(
+            f"{function} of scikit-learn fits a private estimator, as cross-validation and searches do: each fit would "
+            "be a charge, and scores of private rows are paid for by nobody; fit once, and score public rows"
         )
     for caller in _callers():
         if isinstance(caller, Pipeline):
@@ -73,13 +82,34 @@ def _refuse_step(name: str, step: Any) -> None:
 
 def _callers() -> Iterator[object]:
     """Estimators that a method of scikit-learn is being called on, from the inside out, and pipelines of any origin."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        owner = frame.f_locals.get("self") if "self" in frame.f_code.co_varnames[:1] else None
-        of_sklearn = str(frame.f_globals.get("__name__", "")).startswith("sklearn.")
-        if isinstance(owner, Pipeline) or (of_sklearn and isinstance(owner, BaseEstimator)):
+    for frame in _frames():
+        owner = _owner(frame)
+        if isinstance(owner, Pipeline) or (_module(frame).startswith("sklearn.") and isinstance(owner, BaseEstimator)):
             yield owner
+
+
+def _functions() -> Iterator[str]:
+    """Functions of scikit-learn around a fit that belong to no estimator and are not neutral."""
+    for frame in _frames():
+        module = _module(frame)
+        if module.startswith("sklearn.") and not module.startswith(_NEUTRAL) and _owner(frame) is None:
+            yield f"{module}.{frame.f_code.co_name}"
+
+
+def _frames() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(3)
+    while frame is not None:
+        yield frame
         frame = frame.f_back
+
+
+def _owner(frame: FrameType) -> object:
+    """What a method is called on."""
+    return frame.f_locals.get("self") if "self" in frame.f_code.co_varnames[:1] else None
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
 
 
 def _learning(step: Any) -> Iterator[object]:

@@ -21,7 +21,6 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from torch import Tensor
 
 from discreet.core.arrays import Array
-from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.data.overlap import refuse_own_rows
 from discreet.data.tables import Encoder
@@ -142,14 +141,6 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         with torch.no_grad():
             parts = [model(part) for part in torch.split(inputs, _AT_ONCE)]
         return self._encoder.decode(torch.cat(parts).double().numpy())
-
-    def _refuse_own_rows(self, X: Any) -> None:
-        seen = getattr(self, "_seen", None)
-        if seen is not None and seen() is X:
-            raise InputError(
-                "score was asked for on the rows of fit, which are private, and a score of them was not paid for; "
-                "score rows that are public, or buy a metric (docs/metrics.md)"
-            )
 
     def _checked(self, X: Any, y: Any) -> tuple[Array, npt.NDArray[Any]]:
         """Rows as finite numbers, float64, and one target for each."""

@@ -18,10 +18,11 @@ from discreet.core.errors import InputError
 from discreet.estimators.base import PrivateEstimator
 from discreet.estimators.checked import plain
 from discreet.estimators.declared import labels
+from discreet.estimators.public_score import PublicScore
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateClassifier(PublicScore, ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """Classes of rows, trained privately; settings as in `PrivateEstimator`, and `classes`, which is declared.
 
     A label that was not declared is refused. After `fit`, `classes_` are the declared classes in order, also those of
@@ -39,14 +40,6 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class, (rows, classes), in the order of `classes_`."""
         return self._outputs(X)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Mean accuracy on rows that are declared public: what it says of private rows is not paid for.
-
-        `InputError` for the very object that was given to `fit`.
-        """
-        self._refuse_own_rows(X)
-        return float(super().score(X, y, sample_weight))
 
     @property
     def _numeric(self) -> bool:

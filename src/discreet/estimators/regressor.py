@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from discreet.core.arrays import Array
 from discreet.estimators.base import PrivateEstimator
 from discreet.estimators.declared import target_range
+from discreet.estimators.public_score import PublicScore
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateRegressor(PublicScore, RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     """Numbers, trained privately with squared error; settings as in `PrivateEstimator`, and `target_bounds`.
 
     These are the declared range (low, high) of what is predicted. A target outside counts as the nearer end, and no
@@ -30,14 +31,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """The number of each row, (rows,), in the unit of the target."""
         return self._outputs(X)[:, 0]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R^2 on rows that are declared public: what it says of private rows is not paid for.
-
-        `InputError` for the very object that was given to `fit`.
-        """
-        self._refuse_own_rows(X)
-        return float(super().score(X, y, sample_weight))
 
     @property
     def _numeric(self) -> bool:

@@ -80,6 +80,8 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
     is what `publish` takes. `options` go to `Training` (`run_dir`, `ledger`, `engine`, ...).
     """
 
+    model: Any
+
     def __init__(
         self,
         *rest: Any,
@@ -115,6 +117,8 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
             **self._options,
         )
         self.trained = training.run(progress=False, callbacks=self._told)
+        published: Any = self.trained.model
+        self.model = self.model_wrapped = published.inner
         return self.trained
 
 

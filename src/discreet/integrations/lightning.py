@@ -76,8 +76,8 @@ class PrivateModule(LightningModule):  # type: ignore[misc]
         refuse_own_rows("what fit was given as val_dataloaders", self.trainer.val_dataloaders, self._training.given)
 
     def forward(self, inputs: Tensor) -> Any:
-        """The model's output."""
-        return self.model(inputs)
+        """The output of what is published, in evaluation mode."""
+        return self._training.watch.published.eval()(inputs)
 
     def training_step(self, batch: Any, index: int) -> None:
         """One private step, or the end of the run."""
@@ -97,8 +97,8 @@ class PrivateModule(LightningModule):  # type: ignore[misc]
     def validation_step(self, batch: tuple[Tensor, Tensor], index: int) -> None:
         """Loss and accuracy on a batch that is declared public."""
         inputs, targets = batch
-        output = self.model(inputs)
-        self.log("public_loss", torch.as_tensor(self._training.criterion(output, targets)).mean())
+        output = self(inputs)
+        self.log("public_loss", torch.as_tensor(self._training.copy.criterion(output, targets)).mean())
         if isinstance(output, Tensor) and output.dim() == 2 and targets.dim() == 1 and not targets.is_floating_point():
             self.log("public_accuracy", (output.argmax(1) == targets).float().mean())
 

@@ -133,7 +133,7 @@ class AdaptivePlan(Frozen):
             metric.name for metric in self.metrics
         }:
             raise InputError(f"the policy looks at {self.policy.metric}, which is not bought; add it to metrics")
-        check_before(self.before, self.unit, self.clipping)
+        check_before(self.before, self.unit, self.clipping, self.filter.kind)
         bought = [one.event for one in (*self.metrics, *(() if self.counts is None else (self.counts,)))]
         for event in (*self.before, *bought):
             self.filter.cost(event)

@@ -11,6 +11,7 @@ from typing import Annotated
 
 from pydantic import PlainSerializer, PlainValidator
 
+from discreet.accounting.filters import ZcdpFilter
 from discreet.core.adjacency import Query, Unit
 from discreet.core.errors import InputError
 from discreet.core.event_json import from_json, to_json
@@ -55,12 +56,30 @@ def _encoded(before: tuple[Event, ...]) -> list[dict[str, object]]:
 Before = Annotated[tuple[Event, ...], PlainValidator(as_before), PlainSerializer(_encoded)]
 
 
-def check_before(before: tuple[Event, ...], unit: Unit, clipping: AnyClipping) -> None:
-    """Refuse queries before a run that they do not fit."""
+def check_before(before: tuple[Event, ...], unit: Unit, clipping: AnyClipping, filter_kind: str | None = None) -> None:
+    """Refuse queries before a run that they do not fit, and those whose cost a verifier could not recompute.
+
+    `filter_kind`: that of an adaptive plan. Choices are recomputed under zCDP alone.
+    """
     if not before:
         return
     if unit is not Unit.EXAMPLE:
         raise InputError("queries protect single rows, and the plan protects users; leave out before")
+    for event in before:
+        if not _is_gaussian(event) and not (isinstance(event, BoundedRange) and filter_kind == ZcdpFilter.kind):
+            what = type(event.event if isinstance(event, Poisson) else event).__name__
+            raise InputError(
+                f"before: no verifier recomputes what {what} costs together with these steps; ask sums, counts and "
+                "histograms, which have Gaussian noise, or answer it from an Account, as a charge of its own"
+            )
     sums = [event for event in before if isinstance(event, Gaussian) and event.query is Query.CLIPPED_SUM]
     if sums and isinstance(clipping, AdaptiveClipping):
         raise InputError("adaptive clipping relates its noise to clipped sums; bound them otherwise, or buy no sum")
+
+
+def _is_gaussian(event: Event) -> bool:
+    """Whether all noise in a query is Gaussian: one on all rows, or several on one Poisson draw."""
+    if isinstance(event, SparseHistogram):
+        return True
+    inside = event.event if isinstance(event, Poisson) else event
+    return all(isinstance(part, Gaussian) for part, _ in flatten(inside))

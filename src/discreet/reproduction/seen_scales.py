@@ -52,9 +52,10 @@ def _seen(training: Training, position: int, test: tuple[Tensor, Tensor]) -> dic
     assert isinstance(training.plan, Plan)
     noise = training.plan.noise[0].multiplier
     clip = training.clipping.at(position, Gaussian(noise))
-    named = [(name, one) for name, one in training.model.named_parameters() if one.requires_grad]
+    model = training.copy.follow()
+    named = [(name, one) for name, one in model.named_parameters() if one.requires_grad]
     device = named[0][1].device
-    loss = training.criterion(training.model(test[0].to(device)), test[1].to(device))
+    loss = training.copy.criterion(model(test[0].to(device)), test[1].to(device))
     gradient = torch.cat([one.detach().flatten().abs() for one in torch.autograd.grad(loss, [one for _, one in named])])
     scales = torch.ones_like(gradient, dtype=torch.float64)
     if clip.scales is not None:

@@ -16,6 +16,7 @@ from discreet.plan import Holdout
 from discreet.queries import Account, Choice, release
 from discreet.training.alone import predicted
 from discreet.training.counts import check_countable, is_right
+from discreet.training.public_copy import copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,13 @@ def choose_model(
         held = hold_out(private, ids, holdout.holds_out, are_units=False).held_out
         assert held is not None
         private = held
-    for model in models:
+    looked = [copied(model, nn.CrossEntropyLoss())[0] for model in models]  # what they remember is not handed out
+    for model in looked:
         check_countable(model, private)
 
     def right(rows: Array) -> Array:
         chosen = rows[:, 0].astype(np.int64)
-        counts = [sum(is_right(*pair) for pair in predicted(model, private, chosen)) for model in models]
+        counts = [sum(is_right(*pair) for pair in predicted(model, private, chosen)) for model in looked]
         return np.array(counts, dtype=np.float64)
 
     choice = Choice(range(len(models)), right, sensitivity=1.0, epsilon=epsilon, one_sided=True)

@@ -7,7 +7,6 @@ noise of the first are what they were. Gradients of public rows are neither clip
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 from collections.abc import Mapping
@@ -17,16 +16,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from discreet.clipping import Criterion, private_parameters, training_mode
+from discreet.clipping import private_parameters, training_mode
 from discreet.clipping.losses import summed_loss
 from discreet.clipping.state import tensor_digest
 from discreet.core import checks
-from discreet.core.errors import InputError
-from discreet.data.overlap import share_rows
+from discreet.core.errors import InputError, PrivacyViolation
 from discreet.methods import NoiseAware
 from discreet.plan import AdaptivePlan, Plan
+from discreet.training.public_copy import PublicCopy
 from discreet.training.trial import check_public
 
 _AT_ONCE = 256
@@ -87,46 +86,36 @@ class PublicGradient:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublicSource:
-    """Public rows with copies of the model and the loss of a run, made before these saw a private row.
-
-    What a module remembers of private rows would leave with the exact gradient of public ones. So public rows are run
-    through copies, which are given the parameters that were released and nothing else; all else in them is as it was.
-    """
+    """Public rows as they are declared, and what they are run through: the copy of the model, without private rows."""
 
     batches: PublicBatches
-    model: nn.Module
-    criterion: Criterion
-    live: Mapping[str, nn.Parameter]
+    copy: PublicCopy
+    declared: dict[str, Any]
 
     @classmethod
-    def made(cls, batches: PublicBatches | None, model: nn.Module, criterion: Criterion) -> PublicSource | None:
-        """Before any private row is seen; None without public rows. `InputError` for what cannot be copied."""
-        if batches is None:
-            return None
-        try:
-            twin, loss = copy.deepcopy((model, criterion))
-        except Exception as error:  # a module may raise whatever it likes
-            why = (str(error).splitlines() or [type(error).__name__])[0]
-            raise InputError(f"with public rows the model is copied, and it cannot be (copy.deepcopy): {why}") from None
-        live = private_parameters(model)
-        if any(one is twin for one in model.modules()) or share_rows(tuple(live.values()), tuple(twin.parameters())):
-            raise InputError(
-                "with public rows the model is copied, and copy.deepcopy returns a part of the model itself"
+    def made(cls, batches: PublicBatches | None, copy: PublicCopy) -> PublicSource | None:
+        """With what is declared of the rows as they are now; None without public rows."""
+        return None if batches is None else cls(batches, copy, batches.declared)
+
+    def unchanged(self) -> dict[str, Any]:
+        """What is declared; `PrivacyViolation` if the rows are others by now."""
+        if self.batches.declared != self.declared:
+            raise PrivacyViolation(
+                "the public rows were changed during the run (in place, by the model or from outside), so they are not "
+                "those that are declared; nothing is published. Start a new run, on rows that nobody writes to"
             )
-        return cls(batches, twin, loss, live)
+        return self.declared
 
     def at(self, step: int) -> PublicGradient:
         """The mean gradient of the rows of a step, at the weights as they are."""
-        training_mode(self.model)
-        parameters = private_parameters(self.model)
-        with torch.no_grad():
-            for name, parameter in parameters.items():
-                parameter.copy_(self.live[name])
+        model = self.copy.follow()
+        training_mode(model)
+        parameters = private_parameters(model)
         device = next(iter(parameters.values())).device
         inputs, targets = self.batches.rows(step)
         total = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
         for x, y in zip(torch.split(inputs, _AT_ONCE), torch.split(targets, _AT_ONCE), strict=True):
-            loss = summed_loss(self.criterion, self.model(x.to(device)), y.to(device)) / len(targets)
+            loss = summed_loss(self.copy.criterion, model(x.to(device)), y.to(device)) / len(targets)
             found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
             for name, gradient in zip(parameters, found, strict=True):
                 if gradient is not None:
@@ -145,7 +134,7 @@ def check_beside(
     if source is None:
         return
     public = source.batches
-    check_public({"public": (public.inputs, public.targets)}, classes, data, (source.model, source.criterion))
+    check_public({"public": (public.inputs, public.targets)}, classes, data, source.copy)
     if isinstance(optimizer, NoiseAware):
         raise InputError(
             f"{type(optimizer).__name__} works with the noise of a release alone; take another with public rows"
@@ -154,13 +143,13 @@ def check_beside(
         raise InputError("a line search goes along releases alone; leave public out, or the line search")
 
 
-def keep_declared(folder: Path, public: PublicBatches | None) -> None:
+def keep_declared(folder: Path, public: PublicSource | None) -> None:
     """Note in the folder of a new run what is declared."""
     if public is not None:
         (folder / _FILE).write_text(json.dumps(public.declared) + "\n")
 
 
-def check_declared(folder: Path, public: PublicBatches | None) -> None:
+def check_declared(folder: Path, public: PublicSource | None) -> None:
     """Refuse to go on with a run with other public rows, or another weight, than it was started with."""
     try:
         kept = json.loads((folder / _FILE).read_text())

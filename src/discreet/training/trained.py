@@ -60,6 +60,7 @@ class Mechanism:
 class Trained:
     """A trained model with all that its certificate will say. `publish` takes it from here.
 
+    `model` is a copy, with the parameters of the model that was given: no private row was run through it.
     `entries` is what the ledger holds of the run, drawn or not. `initial` and `final` are the digests of
     the state the run started from and ended with. `ended` says why a run ended before its last step, if it did so by
     itself. `secrets` are files to destroy once the model is published. `winner` are the settings of the run, if a

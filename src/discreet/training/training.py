@@ -36,6 +36,7 @@ from discreet.training.noise_check import noise_named, with_noise
 from discreet.training.opening import Opened, record_of, resumed, started, with_slack_of
 from discreet.training.progress import progress_bar
 from discreet.training.public_batches import PublicBatches, PublicSource, check_beside, check_declared, keep_declared
+from discreet.training.public_copy import PublicCopy
 from discreet.training.purchases import Purchases
 from discreet.training.rehearsal import rehearse
 from discreet.training.run_folder import RunFolder
@@ -105,41 +106,40 @@ class Training:
             raise InputError("the plan searches for settings, in several runs; give it to Tuning (discreet tune)")
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
         self.noise, self._parts = noise_named(noise), parted(as_private(data), units, ids, plan)
-        self.data = self._parts.training
+        self.data, self.given = self._parts.training, data
         self.data.check_size(*plan.sampling.sizes(plan.population))
         admit(model, optimizer, self.data)
         self.clipping = Clipping(plan.clipping, private_parameters(model), geometry)
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
-        self._beside = PublicSource.made(public, model, criterion)  # before a private row is seen
+        self.copy = PublicCopy.made(model, criterion)  # before a private row is seen
+        self._beside = PublicSource.made(public, self.copy)
         classes = try_every_row(model, criterion, self.data)
         self._refuse_changed_model("changed when it was called; initialise it on public input first")
         engine = as_started(engine, run_dir) if resume else engine
-        self.rehearsal = rehearse(
-            engine, model, criterion, self.data, classes, plan.rows_per_unit, self.clipping.rehearsed(), physical_batch
-        )
+        given = classes, plan.rows_per_unit, self.clipping.rehearsed(), physical_batch
+        self.rehearsal = rehearse(engine, self.copy.model, self.copy.criterion, self.data, *given)
         self.engine = self.rehearsal.engine
-        looked_at = {"public_test": public_test, "public_validation": public_validation}
-        check_public(looked_at, classes, data, (model, criterion))
+        check_public({"public_test": public_test, "public_validation": public_validation}, classes, data, self.copy)
         check_beside(self._beside, plan, optimizer, classes, data)
         check_plan(plan, model, criterion, self._parts, public_validation is not None)
         check_search(plan, optimizer, model, criterion, self.data, classes, self.engine)
         check_optimizer(optimizer, plan)
         self.rehearsal = with_noise(self.rehearsal, plan, model, self.clipping, self.noise)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
-        self._stream, self.public, self.given = stream, public, data
+        self._stream = stream
         if resume and run_dir is None:
             raise InputError("resume=True needs the run_dir of the run to go on with")
         self.folder = RunFolder(Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}"))
         self._resume, self._ledger, self._dataset_id, self._on_open = resume, ledger, dataset_id, on_open
         if dataset_id and ledger is None and not resume:
             raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
-        self._watch = Watch(model, criterion, as_public(public_test), as_public(public_validation), averaging)
+        self.watch = Watch(model, self.copy, as_public(public_test), as_public(public_validation), averaging)
         self._progress = Progress([])
 
     @property
     def evaluations(self) -> list[Evaluation]:
         """Metrics on the public data so far."""
-        return self._watch.evaluations
+        return self.watch.evaluations
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -164,6 +164,7 @@ class Training:
 
     def over(self, books: Books, run: str, attempt: int, stream: Stream) -> Session:
         """A session whose charges are in `books`; `session` opens one for a run of its own."""
+        watch, asked = self.watch, (self.watch.asked, self.criterion)
         training_mode(self.model)
         return Session(
             self.plan,
@@ -179,10 +180,10 @@ class Training:
             physical_batch=self.rehearsal.chunk,
             guard=Guard(self.model, self.initial, self._hidden),
             clipping=self.clipping,
-            purchases=self._purchases(),
+            purchases=Purchases(self.plan, *asked, self._parts, self.noise, watch.note, watch.bought),
             progress=self._progress,
-            metrics=self._watch.validated,
-            released=self._watch.released,
+            metrics=watch.validated,
+            released=watch.released,
             public=self._beside,
             search=search_of(
                 self.plan, self.model, self.criterion, self.optimizer, self.data, self.engine, self.rehearsal.chunk
@@ -212,7 +213,7 @@ class Training:
             self.session() as session,
             stop_requests() as stop,
             progress_bar(self.plan.charges, epsilon, show=progress) as advance,
-            telling(callbacks, self.plan, self._watch) as tell,
+            telling(callbacks, self.plan, self.watch) as tell,
         ):
 
             def after_step() -> None:
@@ -232,24 +233,24 @@ class Training:
         self, session: Session, after_step: Callable[[], None], every: int, early: EarlyStopping | None
     ) -> None:
         """The loop of `run` over an open session, with an evaluation `every` so many steps."""
-        self._watch.follow(early, {metric.name for metric in self.plan.metrics})
-        while not self._watch.enough and session.ready():
+        self.watch.follow(early, {metric.name for metric in self.plan.metrics})
+        while not self.watch.enough and session.ready():
             with session.step() as step:
                 for chunk in step.chunks:
                     step.add(self.criterion, chunk)
             if self.scheduler is not None:
                 self.scheduler.step()
-            if self._watch.due(session.position, every) or session.finished:
-                self._watch.look(session.position)
+            if self.watch.due(session.position, every) or session.finished:
+                self.watch.look(session.position)
             after_step()
-        self._watch.settle(session.position)
+        self.watch.settle(session.position)
 
     def save(self, session: Session) -> None:
         """Write a checkpoint of what was released so far."""
         scheduler = None if self.scheduler is None else self.scheduler.state_dict()
         progress = None if session.control is None else session.control.progress.as_dict()
         states = self.model.state_dict(), self.optimizer.state_dict(), scheduler
-        kept = {"progress": progress, "clipping": self.clipping.state_dict(), **self._watch.kept()}
+        kept = {"progress": progress, "clipping": self.clipping.state_dict(), **self.watch.kept()}
         save_checkpoint(self.folder.checkpoint, Checkpoint(session.run, session.position, *states, **kept))
 
     def result(self, session: Session) -> Trained:
@@ -260,24 +261,21 @@ class Training:
 
     def trained(self, entries: tuple[Entry, ...], ended: str | None = None) -> Trained:
         """What was trained, for which the ledger holds `entries`."""
+        self.model.eval()
         return Trained(
-            model=self._watch.published.eval(),
+            model=self.watch.published.eval(),
             plan=self.plan,
             entries=entries,
             mechanism=self.mechanism,
             initial=self.initial,
-            final=state_digests(self._watch.published),
+            final=state_digests(self.watch.published),
             secrets=(self.folder.key, self.folder.checkpoint),
             evaluations=tuple(self.evaluations),
-            bought=tuple(self._watch.bought),
+            bought=tuple(self.watch.bought),
             ended=ended,
             released=self.folder.released(),
-            public=None if self.public is None else self.public.declared,
+            public=None if self._beside is None else self._beside.unchanged(),
         )
-
-    def _purchases(self) -> Purchases:
-        watch = self._watch
-        return Purchases(self.plan, watch.published, self.criterion, self._parts, self.noise, watch.note, watch.bought)
 
     @property
     def mechanism(self) -> Mechanism:
@@ -297,13 +295,13 @@ class Training:
         if not self._resume:
             check_answered(self.plan, (), self.noise.name)
             with started(self.folder, self.plan, self._ledger, self._dataset_id, self._on_open) as opened:
-                keep_declared(self.folder.path, self.public)
+                keep_declared(self.folder.path, self._beside)
                 yield opened
             return
         with resumed(self.folder) as (opened, checkpoint):
             record = opened.ledger.entries(opened.run)
             check_answered(self.plan, record, self.noise.name)
-            check_declared(self.folder.path, self.public)
+            check_declared(self.folder.path, self._beside)
             self.engine = with_slack_of(self.engine, record)
             if checkpoint is not None:
                 self._restore(checkpoint)
@@ -311,7 +309,7 @@ class Training:
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         checkpoint.restore(self.model, self.optimizer, self.scheduler)
-        self._watch.restore(checkpoint)
+        self.watch.restore(checkpoint)
         self.clipping.load_state_dict(checkpoint.clipping or {})
         if checkpoint.progress is not None:
             self._progress = Progress.from_dict(checkpoint.progress)

@@ -13,6 +13,7 @@ from discreet.clipping import Criterion, evaluation_mode, private_parameters
 from discreet.core.errors import InputError
 from discreet.data import PrivateData, as_private, check_rows
 from discreet.data.overlap import refuse_own_rows
+from discreet.training.public_copy import PublicCopy
 from discreet.training.views import transformed
 
 _AT_ONCE = 512
@@ -37,11 +38,11 @@ def check_public(
     sets: Mapping[str, tuple[Any, Any] | None],
     classes: int | None,
     data: object,
-    on: tuple[nn.Module, Criterion] | None = None,
+    on: PublicCopy | None = None,
 ) -> None:
     """Refuse public data, by name, that cannot be evaluated, or that is the private data itself.
 
-    `on`: model and loss, which are tried on one row of each.
+    `on`: model and loss, tried on one row of each.
     """
     for name, given in sets.items():
         if given is None:
@@ -50,7 +51,7 @@ def check_public(
             public = as_private(given)
             public.check(classes, at_most=len(public))
             if on is not None:
-                try_row(*on, public)
+                try_row(on.model, on.criterion, public)
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
         refuse_own_rows(name, given, data)

@@ -158,9 +158,9 @@ class Tuning:
         assert self._judge is not None
         trials, scores = [], []
         for index in range(len(self._candidates)):
-            found, criterion = self._trial(index, run, index + 1, stop)
+            found, asked = self._trial(index, run, index + 1, stop)
             trials.append(found)
-            scores.append(self._judge.score(found.model, criterion))
+            scores.append(self._judge.score(*asked))
         return trials[self._judge.choose(scores, choices)]
 
     def _charge(self, randomness: str) -> tuple[str, tuple[Entry, ...]]:
@@ -188,8 +188,11 @@ class Tuning:
         except OSError as error:
             raise InputError(f"cannot make the run folder {self.folder}: {error.strerror}; name another one") from None
 
-    def _trial(self, index: int, run: str, trial: int, stop: Stop) -> tuple[Trained, Criterion]:
-        """One run of the plan, in memory, with its loss: no folder, no key, no checkpoint, no row in the ledger."""
+    def _trial(self, index: int, run: str, trial: int, stop: Stop) -> tuple[Trained, tuple[nn.Module, Criterion]]:
+        """One run of the plan, in memory, and what private rows may be run through to score it.
+
+        No folder, no key, no checkpoint, no row in the ledger.
+        """
         assert self.plan.search is not None
         settings, stream = self._candidates[index], self._start(trial)
         setup = self._setup(settings)
@@ -204,7 +207,7 @@ class Tuning:
         # Receipts of trials are all for attempt 0: their streams tell them apart, and what is kept tells none.
         session = training.over(SealedBooks(), run, 0, stream)
         training.take_steps(session, after_step, self._every, self._early)
-        return replace(training.trained(()), winner=settings), setup.criterion
+        return replace(training.trained(()), winner=settings), (training.watch.asked, setup.criterion)
 
     def _setup(self, settings: Mapping[str, Any]) -> Setup:
         """What a trial is made of; never what an earlier one was made of, which may be the best so far."""

@@ -7,13 +7,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from discreet.clipping import Criterion
 from discreet.core import checks
 from discreet.core.errors import InputError
 from discreet.methods import Averaging, RunningAverage
 from discreet.training.checkpoint import Checkpoint
 from discreet.training.early import EarlyStopping, check_early, is_bought
 from discreet.training.evaluation import evaluate
+from discreet.training.public_copy import PublicCopy, copied
 from discreet.training.trained import Bought, Evaluation
 
 Public = tuple[Tensor, Tensor] | None
@@ -24,24 +24,35 @@ class Watch:
 
     `early` is the rule of the run, if it has one: it looks at public metrics or at one that is bought.
 
-    `published` is what is evaluated and published: the model that is trained, or the average of what was released.
+    `published` is what is evaluated and published: the copy of the model that is trained, or the average of what was
+    released. No private row is run through it: metrics are bought with `asked`, which has the same parameters.
     """
 
     def __init__(
-        self, model: nn.Module, criterion: Criterion, test: Public, validation: Public, averaging: Averaging | None
+        self, model: nn.Module, copy: PublicCopy, test: Public, validation: Public, averaging: Averaging | None
     ) -> None:
-        self._average = None if averaging is None else RunningAverage(model, averaging)
-        self.published = model if self._average is None else self._average.model
-        self._criterion, self._test, self._validation = criterion, test, validation
+        self._average = None if averaging is None else RunningAverage(copy.model, averaging)
+        self.asked = model if self._average is None else copied(self._average.model, copy.criterion)[0]
+        self._copy, self._test, self._validation = copy, test, validation
         self.evaluations: list[Evaluation] = []
         self.bought: list[Bought] = []
         self.best: dict[str, Any] | None = None
         self.early: EarlyStopping | None = None
         self._asked = 0
 
+    @property
+    def published(self) -> nn.Module:
+        """The model as it would be published now."""
+        return self._copy.follow() if self._average is None else self._average.model
+
+    def evaluated(self, rows: tuple[Tensor, Tensor]) -> dict[str, float]:
+        """Its metrics on rows that are declared public."""
+        return evaluate(self.published, self._copy.criterion, *rows)
+
     def released(self, position: int) -> None:
         """Take note of the model after the release of step `position`."""
         if self._average is not None:
+            self._copy.follow()
             self._average.update(position)
 
     def follow(self, early: EarlyStopping | None, names: Collection[str]) -> None:
@@ -76,7 +87,7 @@ class Watch:
 
     def validated(self) -> dict[str, float]:
         """Metrics on the validation data: what policies see."""
-        return {} if self._validation is None else evaluate(self.published, self._criterion, *self._validation)
+        return {} if self._validation is None else self.evaluated(self._validation)
 
     def due(self, position: int, every: int) -> bool:
         """Whether a multiple of `every` was reached since this was last asked; a bought count may sit on it."""
@@ -123,7 +134,7 @@ class Watch:
             self.best = {name: tensor.clone() for name, tensor in self.published.state_dict().items()}
 
     def _metrics(self) -> dict[str, float]:
-        found = {} if self._test is None else evaluate(self.published, self._criterion, *self._test)
+        found = {} if self._test is None else self.evaluated(self._test)
         return found | {f"validation_{name}": value for name, value in self.validated().items()}
 
 

@@ -1,0 +1,24 @@
+"""The score of scikit-learn, for rows that are public."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from discreet.core.errors import InputError
+
+
+class PublicScore:
+    """`score`, before the mixin of scikit-learn that computes it."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Of classes mean accuracy, of numbers R^2, on rows that are declared public: of others it is not paid for.
+
+        `InputError` for the very object that was given to `fit`.
+        """
+        seen = getattr(self, "_seen", None)
+        if seen is not None and seen() is X:
+            raise InputError(
+                "score was asked for on the rows of fit, which are private, and a score of them was not paid for; "
+                "score rows that are public, or buy a metric (docs/metrics.md)"
+            )
+        return float(super().score(X, y, sample_weight))  # type: ignore[misc]
