@@ -27,6 +27,7 @@ from discreet.core.events import (
     Poisson,
     Repeat,
     Selection,
+    SparseHistogram,
     flatten,
 )
 from discreet.core.trials import PoissonTrials
@@ -156,6 +157,7 @@ QUERIES: dict[type, Event] = {
     Laplace: Laplace(4.0),
     BoundedRange: BoundedRange(0.3),
     NoisyMax: NoisyMax(0.3),
+    SparseHistogram: SparseHistogram(4.0, 30.0),
     Selection: Selection(Gaussian(9.0), PoissonTrials(2.0)),
     Poisson: Poisson(0.5, Compose((Gaussian(4.0), Gaussian(6.0, Query.COUNT)))),
 }
@@ -166,7 +168,7 @@ def test_what_a_plan_takes_both_verifiers_recompute(tmp_path: Path) -> None:
     """No plan is made whose certificate would be rejected."""
     assert set(QUERIES) == set(get_args(Answered))
     for kind, event in [*QUERIES.items(), (NoisyMax, Poisson(0.5, NoisyMax(0.3)))]:
-        if kind not in (Gaussian, Poisson):
+        if kind not in (Gaussian, SparseHistogram, Poisson):
             with pytest.raises(InputError, match=f"before: no verifier recomputes what {kind.__name__} costs"):
                 tiny_plan(before=[event])
             continue
