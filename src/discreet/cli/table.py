@@ -1,19 +1,19 @@
-"""What `discreet train TABLE` was asked to do with a table: its schema, its path, and ranges that are bought first."""
+"""A table or a folder of images that the command line names: its schema, its path, and ranges that are bought first."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from discreet.cli.ready import TableReady, of_table
+from discreet.cli.table_options import TableOptions
 from discreet.cli.wide import schema_of_column, schema_of_folder
-from discreet.cli.wide_options import WideOptions
 from discreet.core.errors import InputError
 from discreet.data.tables import (
     Encoder,
@@ -41,42 +41,6 @@ _RANGES = "ranges.json"
 
 
 @dataclass(frozen=True, slots=True)
-class TableOptions:
-    """The options of the command line that are about tables."""
-
-    schema: Path | None = None
-    target: str | None = None
-    unit: str | None = None
-    test: Path | None = None
-    wide: WideOptions = field(default_factory=WideOptions)
-
-    @property
-    def given(self) -> bool:
-        """Whether there is any."""
-        own = any(option is not None for option in (self.schema, self.target, self.unit, self.test))
-        return own or bool(self.wide.given)
-
-    def declared(self, path: Path, population: float | None) -> Schema:
-        """The schema of the table or folder at `path`, with what the command line says instead."""
-        given: dict[str, Any] = {"unit": self.unit, "population": population}
-        if self.target is not None:
-            given["target"] = [name.strip() for name in self.target.split(",")]
-        changes = {name: value for name, value in given.items() if value is not None}
-        if self.schema is not None:
-            if self.wide.given:
-                raise InputError(f"the schema says what {self.wide.given[0]} would; change it there")
-            return load_schema(self.schema, changes)
-        if path.is_dir():
-            return schema_of_folder(path, self.test, self.wide, changes)
-        if self.wide.text is not None or self.wide.image is not None:
-            return schema_of_column(path, self.test, self.wide, changes)
-        raise InputError(
-            "a table needs a schema, which says what its columns are: --schema FILE.yaml; `discreet schema TABLE` "
-            "drafts one; or, if a model sees one column of texts or images, --text COLUMN or --image COLUMN"
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class TableSource:
     """A private table, and a table that is declared public."""
 
@@ -95,12 +59,13 @@ class TableSource:
         return {"path": str(self.path.resolve()), "test": None if self.test is None else str(self.test.resolve())}
 
     @contextmanager
-    def opened(self, recipe: Recipe, schema: Schema, folder: Path) -> Iterator[TableReady]:
-        """The table, encoded by a schema whose ranges are known, beside the `folder` of the run."""
+    def opened(self, recipe: Recipe, schema: Schema, folder: Path, *, by_name: bool = False) -> Iterator[TableReady]:
+        """The table, encoded by a schema whose ranges are known, beside the `folder` of the run. `by_name`: as for
+        `of_table`."""
         encoder = Encoder(schema)
         folder.parent.mkdir(parents=True, exist_ok=True)
         public = self._public(recipe, encoder)
-        with of_table(recipe, self.path, encoder, public, folder.parent) as ready:
+        with of_table(recipe, self.path, encoder, public, folder.parent, by_name=by_name) as ready:
             yield ready
 
     def _public(self, recipe: Recipe, encoder: Encoder) -> PublicTable | None:
@@ -162,9 +127,30 @@ def check_apart(path: Path, target: Path) -> None:
         raise InputError(f"{target} lies in {path}, where the images are; name a folder elsewhere with --out")
 
 
+def declared_schema(path: Path, options: TableOptions, population: float | None) -> Schema:
+    """The schema of the table or folder at `path`, with what the command line says instead. No row is read."""
+    given: dict[str, Any] = {"unit": options.unit, "population": population}
+    if options.target is not None:
+        given["target"] = [name.strip() for name in options.target.split(",")]
+    changes = {name: value for name, value in given.items() if value is not None}
+    wide = options.wide
+    if options.schema is not None:
+        if wide.given:
+            raise InputError(f"the schema says what {wide.given[0]} would; change it there")
+        return load_schema(options.schema, changes)
+    if path.is_dir():
+        return schema_of_folder(path, options.test, wide, changes)
+    if wide.text is not None or wide.image is not None:
+        return schema_of_column(path, options.test, wide, changes)
+    raise InputError(
+        "a table needs a schema, which says what its columns are: --schema FILE.yaml; `discreet schema TABLE` "
+        "drafts one; or, if a model sees one column of texts or images, --text COLUMN or --image COLUMN"
+    )
+
+
 def recipe_for(path: Path, options: TableOptions, settings: Sequence[str], overrides: Mapping[str, Any]) -> Recipe:
     """The recipe of a table, from its schema, the budget and settings of the command line."""
-    schema = options.declared(path, overrides.get("population"))
+    schema = declared_schema(path, options, overrides.get("population"))
     data = table_recipe(schema, overrides.get("epsilon"), overrides.get("delta"))
     rest = {name: value for name, value in overrides.items() if name not in data}
     return recipe_of(data, "recipe of the table", settings, rest)

@@ -56,15 +56,15 @@ def assemble(recipe: Recipe, split: Split, run: Run) -> Training:
     training is assembled on made-up components before, so that what is wrong with it costs nothing.
     """
     if recipe.components is None:
-        return training_on(recipe, _ready(recipe, split), recipe.build_model(), run)
+        return training_on(recipe, ready_of(recipe, split), recipe.build_model(), run)
     vectors = kept_components(run.folder) if run.resume else _bought(recipe, recipe.components, split, run)
-    ready = _ready(recipe, on_components(split, vectors))
+    ready = ready_of(recipe, on_components(split, vectors))
     return training_on(recipe, ready, recipe.build_model(), replace(run, resume=True))
 
 
 def _bought(recipe: Recipe, components: RecipeComponents, split: Split, run: Run) -> Tensor:
     made_up = placeholder(split.train[0][0].numel(), components.count)
-    training_on(recipe, _ready(recipe, on_components(split, made_up)), recipe.build_model(), run)
+    training_on(recipe, ready_of(recipe, on_components(split, made_up)), recipe.build_model(), run)
     return buy_components(
         recipe.plan(),
         recipe.build_model(),
@@ -79,7 +79,8 @@ def _bought(recipe: Recipe, components: RecipeComponents, split: Split, run: Run
     )
 
 
-def _ready(recipe: Recipe, split: Split) -> Ready:
+def ready_of(recipe: Recipe, split: Split) -> Ready:
+    """What a run of the recipe needs of its data."""
     loss = criterion_for(split.train[1].is_floating_point(), split.values)
     ids = split.ids if recipe.unit is Unit.EXAMPLE else None
     return Ready(recipe.augmented(split.train), loss, split.test, split.validation, split.units, ids)

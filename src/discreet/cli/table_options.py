@@ -1,0 +1,40 @@
+"""The options of the command line that are about tables and folders of images, for every command that takes these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discreet.cli.wide_options import WideOptions
+
+TargetOption = Annotated[
+    str | None, typer.Option("--target", help="Of a table: the column to predict, or labels A,B,C.")
+]
+SchemaOption = Annotated[Path | None, typer.Option("--schema", help="Of a table: its schema, a .yaml file.")]
+UnitOption = Annotated[
+    str | None, typer.Option("--unit", help="Of a table: the column that says whose a row is, or row.")
+]
+TestOption = Annotated[Path | None, typer.Option("--test", help="Of a table: another one, declared public.")]
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """What the command line says about a table or a folder of images; each field is an option."""
+
+    schema: SchemaOption = None
+    target: TargetOption = None
+    unit: UnitOption = None
+    test: TestOption = None
+    wide: WideOptions = field(default_factory=WideOptions)
+
+    @property
+    def given(self) -> list[str]:
+        """The names of those that were given."""
+        own = [f"--{name}" for name in ("schema", "target", "unit", "test") if getattr(self, name) is not None]
+        return own + self.wide.given
+
+
+NO_TABLE = TableOptions()
