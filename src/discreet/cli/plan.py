@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli import prices, wall_time
+from discreet.cli import prices, public_rows, wall_time
 from discreet.cli.accounting_options import JsonOption, echo_json
 from discreet.cli.figures import rounded_up
 from discreet.cli.run_options import (
@@ -54,10 +55,11 @@ def plan(
     if plot is not None:
         check_target(plot)
     overrides = overrides_of(epsilon, delta, population, holdout)
-    loaded = Work.of(recipe, None, options, settings or [], overrides).recipe
-    found = loaded.plan()
+    work = Work.of(recipe, None, options, settings or [], overrides)
+    loaded, found = work.recipe, work.recipe.plan()
     facts = _adaptive(found) if isinstance(found, AdaptivePlan) else _fixed(found)
-    facts["wall_seconds"] = wall_time.expected(loaded, found) if probe else None
+    facts["public"] = public_rows.joining(loaded, work.table, found)
+    facts["wall_seconds"] = wall_time.expected(loaded, found, facts["public"]) if probe else None
     if plot is not None:
         from discreet.cli.plan_plot import draw
 
@@ -65,7 +67,8 @@ def plan(
     if as_json:
         echo_json(facts)
         return
-    for line in [*_lines(facts), *prices.of_ranges(loaded, found), *declared(loaded)]:
+    said = prices.of_ranges(loaded, found), public_rows.lines(facts["public"]), declared(loaded)
+    for line in itertools.chain(_lines(facts), *said):
         typer.echo(line)
     if facts["wall_seconds"] is not None:
         typer.echo(

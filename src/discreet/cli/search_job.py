@@ -17,7 +17,7 @@ from discreet.plan import PartsSearch, Plan, Search
 from discreet.prediction import spec_of, spec_of_table
 from discreet.publication.folder import publish
 from discreet.recipes import Recipe
-from discreet.recipes.assemble import Ready, engine_of, ready_of
+from discreet.recipes.assemble import Ready, engine_of, public_of, ready_of
 from discreet.recipes.searched import default_score, parse_grid, parts_search, search_plan, with_settings
 from discreet.training import EarlyStopping, Setup, Trained, Tuning
 
@@ -90,7 +90,8 @@ class SearchJob:
 
     def _run_on_table(self, table: TableSource, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained]:
         assert self.recipe.table is not None
-        with table.opened(self.recipe, self.recipe.table, self._folder, by_name=True) as ready:
+        by_name = isinstance(self.plan.search, PartsSearch)
+        with table.opened(self.recipe, self.recipe.table, self._folder, by_name=by_name) as ready:
             trained = ready.judged(self.tuning(ready, ledger=ledger, dataset_id=dataset_id).run())
             return publish(trained, self.target, spec_of_table(self._best(trained), ready.encoder)), trained
 
@@ -126,6 +127,7 @@ class SearchJob:
             noise=recipe.noise,
             early=None if recipe.patience is None else EarlyStopping(recipe.watch, recipe.patience),
             evaluate_every=recipe.evaluate_every,
+            public=public_of(recipe, ready, self.plan, recipe.build_model()),
         )
 
 

@@ -19,6 +19,11 @@ UnitOption = Annotated[
 ]
 TestOption = Annotated[Path | None, typer.Option("--test", help="Of a table: another one, declared public.")]
 
+PublicOption = Annotated[
+    Path | None,
+    typer.Option("--public", help="Of a table: one more, declared public, whose rows join every step. Not --test."),
+]
+
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
@@ -28,13 +33,19 @@ class TableOptions:
     target: TargetOption = None
     unit: UnitOption = None
     test: TestOption = None
+    public: PublicOption = None
     wide: WideOptions = field(default_factory=WideOptions)
 
     @property
     def given(self) -> list[str]:
         """The names of those that were given."""
-        own = [f"--{name}" for name in ("schema", "target", "unit", "test") if getattr(self, name) is not None]
-        return own + self.wide.given
+        names = ("schema", "target", "unit", "test", "public")
+        return [f"--{name}" for name in names if getattr(self, name) is not None] + self.wide.given
+
+    @property
+    def declared_public(self) -> Path | None:
+        """A table that may tell what classes there are: its rows are declared public."""
+        return self.public if self.test is None else self.test
 
 
 NO_TABLE = TableOptions()

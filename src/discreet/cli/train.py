@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli import prices
+from discreet.cli import prices, public_rows
 from discreet.cli.accounting_options import JsonOption
 from discreet.cli.messages import spoken
 from discreet.cli.run_options import (
@@ -78,7 +78,9 @@ def train(
             raise InputError("--resume goes on with the run as it was started; leave out recipe, data and settings")
         job = Job.resumed(resume)
     if dry_run:
-        typer.echo(job.recipe.plan().model_dump_json(indent=2))
+        plan = job.recipe.plan()
+        _announce(public_rows.lines(public_rows.joining(job.recipe, job.table, plan)))
+        typer.echo(plan.model_dump_json(indent=2))
         return
     _announce([] if as_json else [*declared(job.recipe), *prices.of_recipe(job.recipe)])
     with spoken():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli import prices
+from discreet.cli import prices, public_rows
 from discreet.cli.accounting_options import JsonOption
 from discreet.cli.figures import rounded_up
 from discreet.cli.messages import spoken
@@ -89,6 +89,8 @@ def tune(
         for line in [*declared(job.recipe), *_before(job.plan, alone)]:
             typer.echo(line, err=True)
     if dry_run:
+        for line in public_rows.lines(public_rows.joining(job.recipe, job.table, job.plan)):
+            typer.echo(line, err=True)
         typer.echo(job.plan.model_dump_json(indent=2))
         return
     with spoken():

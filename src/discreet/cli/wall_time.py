@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from discreet.core.errors import DiscreetError
 
@@ -13,12 +14,14 @@ if TYPE_CHECKING:
     from discreet.clipping import Criterion
     from discreet.plan import AdaptivePlan, Plan
     from discreet.recipes import Recipe
+    from discreet.training import PublicBatches
 
 
-def expected(recipe: Recipe, plan: Plan | AdaptivePlan) -> float | None:
+def expected(recipe: Recipe, plan: Plan | AdaptivePlan, joining: Mapping[str, Any] | None = None) -> float | None:
     """Seconds, about, with evaluations where the size of the public data is known.
 
-    None where the recipe does not tell the shape of its data, or its steps cannot be tried.
+    None where the recipe does not tell the shape of its data, or its steps cannot be tried. `joining`: how many public
+    rows join every step, and with which weight, where that is known.
     """
     from discreet.recipes.example import PUBLIC_ROWS
     from discreet.training.probe import evaluation_seconds, seconds
@@ -33,12 +36,22 @@ def expected(recipe: Recipe, plan: Plan | AdaptivePlan) -> float | None:
         return model, criterion, recipe.build_optimizer(model)
 
     try:
-        steps = seconds(plan, make, example, engine=recipe.engine, noise=recipe.noise)
+        steps = seconds(plan, make, example, engine=recipe.engine, noise=recipe.noise, public=_rows(example, joining))
         every = recipe.evaluate_every or max(1, plan.charges // 20)
         rows = PUBLIC_ROWS.get(recipe.data.name, 0) * (plan.charges // every)
         return steps + (evaluation_seconds(make, example, rows) if rows else 0.0)
     except DiscreetError:  # the run itself will say what is wrong
         return None
+
+
+def _rows(example: tuple[Tensor, Tensor], joining: Mapping[str, Any] | None) -> PublicBatches | None:
+    """As many random public rows as join a step."""
+    from discreet.training import PublicBatches
+
+    if joining is None or "rows" not in joining:
+        return None
+    inputs, targets = (tensor.expand(joining["batch"], *tensor.shape[1:]).contiguous() for tensor in example)
+    return PublicBatches(inputs, targets, joining["weight"])
 
 
 def _of_arrays(recipe: Recipe) -> tuple[tuple[Tensor, Tensor], Criterion] | None:

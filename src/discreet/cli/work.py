@@ -39,7 +39,16 @@ class Work:
             recipe = recipe_for(path, options, settings, overrides)
             if recipe.validation and options.test is None:
                 raise InputError("validation is a share of the rows that --test declares public; name such a table")
-            return cls(recipe, None, TableSource(path, options.test))
+            if recipe.public is not None and options.public is None:
+                raise InputError("public is about the rows that --public declares public; name such a table")
+            table = TableSource(path, options.test, options.public)
+            table.check()
+            return cls(recipe, None, table)
+        if options.public is not None:
+            raise InputError(
+                f"--public goes with a table or a folder of images; of {name}, a share of the public test rows can "
+                "join the steps: --set public.share=20%"
+            )
         if options.given:
             raise InputError(
                 f"{options.given[0]} and its like go with a table (.csv, .parquet) or a folder of images, not with "

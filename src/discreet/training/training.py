@@ -303,7 +303,7 @@ class Training:
         with resumed(self.folder) as (opened, checkpoint):
             record = opened.ledger.entries(opened.run)
             check_answered(self.plan, record, self.noise.name)
-            check_declared(self.folder.path, self.public)
+            check_declared(self.folder.path, self.public, record)
             self.engine = with_slack_of(self.engine, record)
             if checkpoint is not None:
                 self._restore(checkpoint)
