@@ -161,6 +161,12 @@ def test_images_that_score_runs_are_of_every_class(monkeypatch: pytest.MonkeyPat
         (["plan", "patients.csv", *BUDGET], "a table needs a schema"),
         (["plan", "digits", "--schema", "s.yaml"], "--schema and its like go with a table"),
         (["plan", "patients.csv", "--schema", "s.yaml"], "--epsilon"),
+        (["plan", "patients", *BUDGET], "patients is no recipe, no table"),
+        (["plan", "s.yaml", *BUDGET], "--schema s.yaml"),
+        (["plan", *TABLE, "--test", "nowhere.csv"], "--test: there is no file or folder nowhere.csv"),
+        (["plan", "photos", *BUDGET], "how many images there are"),
+        (["plan", "photos", *BUDGET, "--mode", "colour"], "--mode is grey or rgb, not colour"),
+        (["plan", "photos", *BUDGET, "--size", "24"], "--size: size: give width x height"),
         (["tune", "digits", *GRID, "--trials", "2", "--test", "public.csv"], "--test and its like go with a table"),
         (["tune", *TABLE, *GRID, "--trials", "2", "--data", "x"], "leave out --data"),
         (["tune", *TABLE, *GRID, "--trials", "2"], "--holdout 10%"),
@@ -176,6 +182,8 @@ def test_refusals_are_one_line_and_nothing_is_written(arguments: list[str], mess
     nameless = {name: value for name, value in SCHEMA.items() if name != "row_id"}
     columns = SCHEMA["columns"] | {"name": {"type": "ignore"}}
     Path("nameless.yaml").write_text(yaml.safe_dump(nameless | {"columns": columns}))
+    for kind in ("cat", "dog"):
+        Path("photos", kind).mkdir(parents=True)
     before = sorted(Path().iterdir())
     assert run(arguments) == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]

@@ -14,7 +14,7 @@ EXAMPLES: Mapping[str, str] = {
     "verify": "discreet verify digits-private --key my.key.pub",
     "sign": "discreet sign digits-private --key my.key --new-key",
     "export": "discreet export digits-private model.onnx",
-    "init": "discreet init table --out my-table",
+    "init": "discreet init table --out my-table\ndiscreet init images",
     "schema": "discreet schema patients.csv --out patients.yaml",
     "suggest": "discreet suggest --population 60000 --epsilon 1 --parameters 26000",
     "plan": "discreet plan digits --set epsilon=2\n"

@@ -66,6 +66,8 @@ class TableSource:
         what a model has learned from tells little of how good it is."""
         named = [("--test", self.test), ("--public", self.public)]
         for option, path in ((option, path) for option, path in named if path is not None):
+            if not path.exists():
+                raise InputError(f"{option}: there is no file or folder {path}; check the path")
             if _same(path, self.path):
                 raise InputError(f"{option} {path} is the private table itself; give a table that may be public")
             if _nested(path, self.path):

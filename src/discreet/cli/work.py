@@ -11,6 +11,7 @@ from discreet.cli.table_options import TableOptions
 from discreet.core.errors import InputError
 from discreet.publication.folder import check_target
 from discreet.recipes import Recipe, load_recipe
+from discreet.recipes.load import recipe_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +36,13 @@ class Work:
         if is_source(name):
             if data is not None:
                 raise InputError(f"{name} is the table itself; leave out --data")
-            path = Path(name)
-            recipe = recipe_for(path, options, settings, overrides)
+            table = TableSource(Path(name), options.test, options.public)
+            table.check()
+            recipe = recipe_for(table.path, options, settings, overrides)
             if recipe.validation and options.test is None:
                 raise InputError("validation is a share of the rows that --test declares public; name such a table")
             if recipe.public is not None and options.public is None:
                 raise InputError("public is about the rows that --public declares public; name such a table")
-            table = TableSource(path, options.test, options.public)
-            table.check()
             return cls(recipe, None, table)
         if options.public is not None:
             raise InputError(
@@ -53,6 +53,11 @@ class Work:
             raise InputError(
                 f"{options.given[0]} and its like go with a table (.csv, .parquet) or a folder of images, not with "
                 f"{name}; leave it out, or name the table"
+            )
+        if name not in recipe_names() and not name.endswith((".yaml", ".yml")):
+            raise InputError(
+                f"{name} is no recipe, no table (.csv, .parquet) and no folder of images that is there; check the "
+                f"path, or name a .yaml file or one of {', '.join(recipe_names())}"
             )
         return cls(load_recipe(name, settings, overrides), data)
 
