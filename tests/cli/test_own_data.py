@@ -90,16 +90,21 @@ def test_the_plan_of_texts_and_of_images_reads_none(capsys: Capture) -> None:
 
 
 def test_a_search_on_a_table_from_its_plan_to_predictions(capsys: Capture) -> None:
-    """The winner is published with the schema and verified; predictions are those of the public metric."""
+    """The winner is published with the schema and verified; predictions are those of the public metric. Other public
+    rows join every step of every run."""
     write(subgroups=["smoker"])
-    search = ["--trials", "2", *GRID, "--holdout", "20%", "--test", "public.csv", *FEW, "--out", "best"]
-    assert run(["tune", *TABLE, *search, "--json"]) == 0, capsys.readouterr().err
-    facts = json.loads(capsys.readouterr().out)
-    assert set(facts["winner"]) == {"optimizer.lr", "clip_norm"}
+    Path("joins.csv").write_text("\n".join(Path("public.csv").read_text().splitlines()[:51]))
+    search = ["--trials", "2", *GRID[:2], "--holdout", "20%", "--test", "public.csv", "--public", "joins.csv", *FEW]
+    assert run(["tune", *TABLE, *search, "--out", "best", "--json"]) == 0
+    said = capsys.readouterr()
+    assert "50 rows declared public join every step, with weight 0." in said.err
+    facts = json.loads(said.out)
+    assert set(facts["winner"]) == {"optimizer.lr"}
     assert {"auroc", "smoker=true: accuracy"} <= set(facts["public_test"])
     assert [one["metric"] for one in facts["bought"]] == ["holdout_accuracy"]
     certificate = json.loads(Path("best/certificate.json").read_text())
     assert certificate["search"]["winner"] == facts["winner"]
+    assert certificate["public_batches"]["rows"] == 50
     assert run(["verify", "best"]) == 0
     capsys.readouterr()
     assert run(["predict", "best", "public.csv"]) == 0

@@ -97,14 +97,6 @@ def test_a_run_goes_on_with_the_rows_that_it_began_with(capsys: Capture, monkeyp
     assert run(["verify", "patients-private"]) == 0
 
 
-def test_they_join_every_run_of_a_search(capsys: Capture) -> None:
-    search = ["--trials", "2", "--grid", "optimizer.lr=0.5,1", "--test", "test.csv", "--set", "validation=0.5"]
-    assert run(["tune", *TRAIN[1:], "--epsilon", "4", *search, *FEW]) == 0
-    assert "80 rows declared public join every step, with weight 0." in capsys.readouterr().err
-    assert declared("patients-private")["rows"] == 80
-    assert run(["verify", "patients-private"]) == 0
-
-
 def test_a_share_of_the_public_rows_of_a_data_set_is_no_longer_tested_on() -> None:
     whole, some = load_recipe("digits").load_data(None), load_recipe("digits", ["public.share=25%"]).load_data(None)
     assert some.test is not None
@@ -137,8 +129,12 @@ def test_the_weight_follows_from_declared_figures() -> None:
         plan = Plan.poisson(population=100, batch=20, steps=10, clip_norm=1.0, delta=1e-5, noise_multiplier=noise)
         return weight_for(plan, model, rows)
 
-    private, public = 30 * (5 / 20) ** 2 / 10 + 4 / 100, 4 / 25
+    private, public = 30 * (5 / 20) ** 2 / 10 + 1 / 100, 1 / 25
     assert weight(5.0, 25) == pytest.approx(private / (private + public), rel=0.05)
+    wide = torch.nn.Linear(9999, 3)  # more parameters than people: what they tell has 100 directions
+    plan = Plan.poisson(population=100, batch=20, steps=10, clip_norm=1.0, delta=1e-5, noise_multiplier=5.0)
+    private = 100 * (5 / 20) ** 2 / 10 + 1 / 100
+    assert weight_for(plan, wide, 25) == pytest.approx(private / (private + public), rel=0.05)
     assert weight(1.0, 25) < weight(5.0, 25) < weight(5.0, 50) < 1
     assert (weight(1e6, 10**6), weight(1e-3, 1)) == (0.99, 0.01)
     assert math.isclose(weight(1e-3, 100), 0.5)  # as many rows, and next to no noise

@@ -1,14 +1,14 @@
 """What a recipe says of public rows that join every step: `public: {share: 20%, weight: 0.3}`.
 
-The weight, where it is left out, follows from declared figures. In units of the clip norm, the mean gradient of T steps
-is off by about
+The weight, where it is left out, follows from declared figures. In units of the clip norm, the squared error of a mean
+gradient over T steps is about
 
-    a = parameters x mean of (noise multiplier / expected batch)^2 / T + 4 / population
-    b = 4 / public rows
+    a = directions x mean of (noise multiplier / expected batch)^2 / T + 1 / population
+    b = 1 / public rows
 
-for private and for public rows: the noise is new in every step, the rows are the same. Gradients that are not clipped
-are taken to be twice as long as the clip norm, hence 4. The weight a / (a + b) makes the variance of the mixture least,
-if public rows are like private ones.
+for private and for public rows: the noise is new in every step, the rows are the same. Directions are the parameters,
+or the population if that is less, as gradients of so many rows lie in no more. With the weight a / (a + b) the error of
+the mixture is least, if public rows are like private ones.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ from discreet.recipes.bought import Share
 from discreet.training import PublicBatches
 
 _LEAST, _MOST = 0.01, 0.99
-_SQUARE = 4.0
-"""The squared length of a gradient that is not clipped, in units of the clip norm."""
 
 
 class RecipePublic(Frozen):
@@ -63,8 +61,8 @@ def weight_for(plan: Plan | AdaptivePlan, model: nn.Module, rows: int) -> float:
     """The weight of so many public rows, from declared figures alone, to two digits."""
     parameters = sum(parameter.numel() for parameter in private_parameters(model).values())
     steps, noise = _noise(plan)
-    private, public = parameters * noise / steps + _SQUARE / plan.population, _SQUARE / rows
-    return min(_MOST, max(_LEAST, float(f"{private / (private + public):.2g}")))
+    private = min(parameters, plan.population) * noise / steps + 1 / plan.population
+    return min(_MOST, max(_LEAST, float(f"{private / (private + 1 / rows):.2g}")))
 
 
 def _noise(plan: Plan | AdaptivePlan) -> tuple[int, float]:
