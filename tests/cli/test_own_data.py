@@ -169,6 +169,7 @@ def test_images_that_score_runs_are_of_every_class(monkeypatch: pytest.MonkeyPat
         (["plan", "patients", *BUDGET], "patients is no recipe, no table"),
         (["plan", "s.yaml", *BUDGET], "--schema s.yaml"),
         (["plan", *TABLE, "--test", "nowhere.csv"], "--test: there is no file or folder nowhere.csv"),
+        (["plan", *TABLE, "--schema", "typo.yaml"], "unknown key 'columns.age.number.lo'; known: type, low, high"),
         (["plan", "photos", *BUDGET], "how many images there are"),
         (["plan", "photos", *BUDGET, "--mode", "colour"], "--mode is grey or rgb, not colour"),
         (["plan", "photos", *BUDGET, "--size", "24"], "--size: size: give width x height"),
@@ -184,6 +185,8 @@ def test_refusals_are_one_line_and_nothing_is_written(arguments: list[str], mess
     write()
     buys = SCHEMA["columns"] | {"age": {"type": "number", "buy": {"between": [0, 200], "noise": 2}}}
     Path("buys.yaml").write_text(yaml.safe_dump(SCHEMA | {"columns": buys}))
+    typo = SCHEMA["columns"] | {"age": {"type": "number", "lo": 0, "high": 9}}
+    Path("typo.yaml").write_text(yaml.safe_dump(SCHEMA | {"columns": typo}))
     nameless = {name: value for name, value in SCHEMA.items() if name != "row_id"}
     columns = SCHEMA["columns"] | {"name": {"type": "ignore"}}
     Path("nameless.yaml").write_text(yaml.safe_dump(nameless | {"columns": columns}))

@@ -115,7 +115,7 @@ def test_a_share_of_the_public_rows_of_a_data_set_is_no_longer_tested_on() -> No
 def test_a_recipe_with_public_rows_is_published_with_them(capsys: Capture) -> None:
     settings = ["--set", "steps=3", "--set", "engine=bookkeeping", "--set", "public.share=25%"]
     assert run(["train", "digits", *settings, "--dry-run"]) == 0
-    assert "0.25 of the public test rows, declared public, join every step, with a weight" in capsys.readouterr().err
+    assert "25 % of the public test rows, declared public, join every step, with a weight" in capsys.readouterr().err
     assert run(["train", "digits", *settings]) == 0
     assert declared("digits-private")["rows"] == 90
     assert run(["verify", "digits-private"]) == 0

@@ -34,7 +34,7 @@ def lines(facts: dict[str, Any] | None) -> list[str]:
     """The same for people."""
     if facts is None:
         return []
-    rows = f"{facts['rows']} rows" if "rows" in facts else f"{facts['share']:.3g} of the public test rows"
+    rows = f"{facts['rows']} rows" if "rows" in facts else f"{100 * facts['share']:.3g} % of the public test rows"
     some = f", {facts['batch']} at a time" if facts["batch"] not in (None, facts.get("rows")) else ""
     weight = "a weight that follows from their number" if facts["weight"] is None else f"weight {facts['weight']:g}"
     return [f"{rows}, declared public, join every step{some}, with {weight}; they are not protected"]
