@@ -143,6 +143,7 @@ def test_the_weight_follows_from_declared_figures() -> None:
 REFUSED: dict[str, tuple[list[str], list[str]]] = {
     "the private table": (["--public", "patients.csv"], ["--public patients.csv is the private table itself"]),
     "its other name": (["--public", "linked.csv"], ["--public linked.csv is the private table itself"]),
+    "its copy": (["--public", "copied.csv"], ["--public copied.csv is a copy of the private table"]),
     "the test": (["--test", "public.csv"], ["is what --test names", "leave one out"]),
     "a folder around it": (["--public", "."], ["lie in one another"]),
     "not there": (["--public", "nowhere.csv"], ["nowhere.csv"]),
@@ -158,6 +159,7 @@ REFUSED: dict[str, tuple[list[str], list[str]]] = {
 def test_refusals_cost_nothing(case: str, capsys: Capture) -> None:
     arguments, words = REFUSED[case]
     os.link("patients.csv", "linked.csv")
+    Path("copied.csv").write_bytes(Path("patients.csv").read_bytes())
     before = sorted(Path().iterdir())
     assert run([*TRAIN, "--epsilon", "4", *FEW, *arguments]) == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]

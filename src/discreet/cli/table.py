@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -63,9 +64,8 @@ class TableSource:
 
     def check(self) -> None:
         """Refuse tables that lie in one another, or are one: what may be public is apart from what is private, and
-        what a model has learned from tells little of how good it is."""
-        named = [("--test", self.test), ("--public", self.public)]
-        for option, path in ((option, path) for option, path in named if path is not None):
+        what a model has learned from tells little of how good it is. No row is looked at."""
+        for option, path in self._declared():
             if not path.exists():
                 raise InputError(f"{option}: there is no file or folder {path}; check the path")
             if _same(path, self.path):
@@ -80,11 +80,23 @@ class TableSource:
                 "from; give other rows to one of them, or leave one out"
             )
 
+    def _declared(self) -> list[tuple[str, Path]]:
+        """The tables that are declared public, with their options."""
+        named = [("--test", self.test), ("--public", self.public)]
+        return [(option, path) for option, path in named if path is not None]
+
+    def _check_copies(self) -> None:
+        """Refuse the private table under another name, as the whole file; copies of single rows are not seen."""
+        for option, path in self._declared():
+            if path.is_file() and self.path.is_file() and filecmp.cmp(path, self.path, shallow=False):
+                raise InputError(f"{option} {path} is a copy of the private table; give a table that may be public")
+
     @contextmanager
     def opened(self, recipe: Recipe, schema: Schema, folder: Path, *, by_name: bool = False) -> Iterator[TableReady]:
         """The table, encoded by a schema whose ranges are known, beside the `folder` of the run. `by_name`: as for
         `of_table`."""
         self.check()
+        self._check_copies()
         encoder = Encoder(schema)
         folder.parent.mkdir(parents=True, exist_ok=True)
         test, joined = self._read(self.test, recipe, encoder), self._read(self.public, recipe, encoder)
