@@ -56,6 +56,15 @@ def test_every_command_has_help_and_an_example_that_parses(name: str, capsys: py
         assert arguments[0] in here
 
 
+def test_defaults_in_brackets_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "--help"]) == 0
+    assert run(["tune", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "[digits]" in said
+    assert "[geometric]" in said
+    assert "\\[" not in said
+
+
 def test_an_example_that_does_not_parse_is_noticed() -> None:
     with pytest.raises(Exception, match="--nosuch"):
         parsed(["train", "digits", "--nosuch", "1"])

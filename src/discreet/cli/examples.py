@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
+
+_STYLE = re.compile(r"(?<!\\)(\[[a-z#/@][^\[]*?\])")
+"""What Rich reads as a style."""
 
 EXAMPLES: Mapping[str, str] = {
     "train": "discreet train digits --epsilon 1 --delta 1e-4 --out digits-private\n"
@@ -31,7 +35,13 @@ EXAMPLES: Mapping[str, str] = {
 
 
 def with_examples(command: Any, words: tuple[str, ...] = ()) -> Any:
-    """The command (a click command or group) whose help, and that of all below it, ends with its examples."""
+    """The command (a click command or group) whose help, and that of all below it, ends with its examples.
+
+    What stands in brackets in the help of an option is its default, and would be taken for a style.
+    """
+    for parameter in command.params:
+        if getattr(parameter, "help", None):
+            parameter.help = _STYLE.sub(r"\\\1", parameter.help)
     for name, below in getattr(command, "commands", {}).items():
         with_examples(below, (*words, name))
     if " ".join(words) in EXAMPLES:

@@ -17,7 +17,7 @@ ImageOption = Annotated[
 SizeOption = Annotated[str | None, typer.Option("--size", help="Pixels that images are made: 28x28.")]
 ModeOption = Annotated[str | None, typer.Option("--mode", help="Of images: grey or rgb.")]
 ClassesOption = Annotated[
-    str | None, typer.Option("--classes", help="Without schema: A,B,C [those of the --test table; the sub-folders].")
+    str | None, typer.Option("--classes", help="Without schema: A,B,C [those of --test or --public; the sub-folders].")
 ]
 VocabularyOption = Annotated[
     Path | None, typer.Option("--vocabulary", help="Of --text: a file with a word on each line, declared public.")
