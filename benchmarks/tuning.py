@@ -18,6 +18,7 @@ import torch
 
 from discreet.cli.search_job import SearchJob, Wanted
 from discreet.recipes import load_recipe
+from discreet.recipes.assemble import ready_of
 from discreet.recipes.searched import with_settings
 from discreet.training import EngineOptions, Training
 
@@ -54,7 +55,8 @@ def searched(wanted: Wanted, holdout: str | None, epsilon: float, seeds: int) ->
     for _ in range(seeds):
         with tempfile.TemporaryDirectory() as folder:
             job = SearchJob.new("digits", (None, Path(folder) / "out"), QUICK, given, wanted)
-            trained = job.tuning(job.recipe.load_data(job.data), ledger=None, dataset_id="").run()
+            ready = ready_of(job.recipe, job.recipe.load_data(job.data))
+            trained = job.tuning(ready, ledger=None, dataset_id="").run()
             found.append(trained.evaluations[-1].metrics["accuracy"])
     return found
 

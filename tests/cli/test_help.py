@@ -45,13 +45,24 @@ def test_every_command_has_help_and_an_example_that_parses(name: str, capsys: py
     assert (COMMANDS[name].help or "").strip().endswith(".")
     for parameter in COMMANDS[name].params:
         assert getattr(parameter, "help", None), f"{name}: {parameter.name} says nothing of itself"
-    program, *arguments = shlex.split(EXAMPLES[name])
-    assert program == "discreet"
-    called, parameters = parsed(arguments)
-    assert called == name
-    assert any(value not in (None, False, "", ()) for value in parameters.values())
     assert run([*name.split(), "--help"]) == 0
-    assert EXAMPLES[name].split()[1] in capsys.readouterr().out.rpartition("Example:")[2]
+    shown = capsys.readouterr().out.split("Example:")[1:]
+    for line, here in zip(EXAMPLES[name].splitlines(), shown, strict=True):
+        program, *arguments = shlex.split(line)
+        assert program == "discreet"
+        called, parameters = parsed(arguments)
+        assert called == name
+        assert any(value not in (None, False, "", ()) for value in parameters.values())
+        assert arguments[0] in here
+
+
+def test_defaults_in_brackets_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "--help"]) == 0
+    assert run(["tune", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "[digits]" in said
+    assert "[geometric]" in said
+    assert "\\[" not in said
 
 
 def test_an_example_that_does_not_parse_is_noticed() -> None:

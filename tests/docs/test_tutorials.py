@@ -25,7 +25,7 @@ def reviews() -> None:
             for i in range(3):
                 path = Path("aclImdb", part, side, f"{i}_5.txt")
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(f'A {said} film,<br />and "long".')
+                path.write_text(f'A {said} film,<br />and "long". I saw it to {part} my eyes.')
 
 
 def ratings() -> None:

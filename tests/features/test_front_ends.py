@@ -12,6 +12,7 @@ from torch import nn
 
 from discreet import InputError
 from discreet.features import FRONT_ENDS, Beside, Edges, RowNorm, Strokes
+from discreet.features.colours import Colours
 
 Array = np.ndarray
 
@@ -111,6 +112,18 @@ def places(x: Array, n: int) -> Array:
     return np.array(cells).T.ravel()
 
 
+def test_colours_are_means_of_places() -> None:
+    """By another way, for a size that places do not divide; and what is grey alike is told apart."""
+    images = np.random.default_rng(0).random((3, 3, 9, 10))
+    found = Colours(places=4)(torch.from_numpy(images)).numpy()
+    grey = images.mean(1, keepdims=True)
+    wanted = [np.concatenate([places(g - 0.5, 4), 3 * places(x - g, 4)]) for x, g in zip(images, grey, strict=True)]
+    np.testing.assert_allclose(found, np.array(wanted), atol=1e-12)
+    red, green = torch.zeros(1, 3, 8, 8), torch.zeros(1, 3, 8, 8)
+    red[:, 0], green[:, 1] = 0.587, 0.299
+    assert (FRONT_ENDS["colours"]((3, 8, 8))(red) - FRONT_ENDS["colours"]((3, 8, 8))(green)).norm() > 2
+
+
 def test_mistakes_are_named() -> None:
     with pytest.raises(InputError, match="1 front ends need as many shares, got 2"):
         Beside([RowNorm()], [1.0, 2.0])
@@ -122,6 +135,8 @@ def test_mistakes_are_named() -> None:
         Strokes()(torch.zeros(1, 3, 28, 28))
     with pytest.raises(InputError, match="of 10 pixels a side or more"):
         Edges()(torch.zeros(1, 3, 28, 9))
+    with pytest.raises(InputError, match="at least 4 pixels a side"):
+        Colours()(torch.zeros(1, 3, 28, 3))
 
 
 @pytest.mark.parametrize("engine", ["bookkeeping", "vmap", "exact"])

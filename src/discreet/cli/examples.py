@@ -1,21 +1,28 @@
-"""One example of every command, shown by --help and parsed by a test; a command's words are separated by spaces."""
+"""Examples of every command, a line each, shown by --help and parsed by a test; its words are separated by spaces."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+_STYLE = re.compile(r"(?<!\\)(\[[a-z#/@][^\[]*?\])")
+"""What Rich reads as a style."""
+
 EXAMPLES: Mapping[str, str] = {
-    "train": "discreet train digits --epsilon 1 --delta 1e-4 --out digits-private",
-    "tune": "discreet tune digits --grid optimizer.lr=0.5,1,2 --trials 8 --epsilon 2 --out best",
+    "train": "discreet train digits --epsilon 1 --delta 1e-4 --out digits-private\n"
+    "discreet train patients.csv --schema patients.yaml --epsilon 3 --delta 1e-6 --test volunteers.csv",
+    "tune": "discreet tune digits --grid optimizer.lr=0.5,1,2 --trials 8 --epsilon 2 --out best\n"
+    "discreet tune patients.csv --schema patients.yaml --epsilon 3 --grid optimizer.lr=0.2,1 --trials 4 --holdout 10%",
     "predict": "discreet predict digits-private new.csv --out predictions.csv",
     "verify": "discreet verify digits-private --key my.key.pub",
     "sign": "discreet sign digits-private --key my.key --new-key",
     "export": "discreet export digits-private model.onnx",
-    "init": "discreet init table --out my-table",
+    "init": "discreet init table --out my-table\ndiscreet init images",
     "schema": "discreet schema patients.csv --out patients.yaml",
     "suggest": "discreet suggest --population 60000 --epsilon 1 --parameters 26000",
-    "plan": "discreet plan digits --set epsilon=2",
+    "plan": "discreet plan digits --set epsilon=2\n"
+    "discreet plan patients.csv --schema patients.yaml --epsilon 3 --delta 1e-6",
     "epsilon": "discreet epsilon --sampling poisson --rate 0.01 --noise 6 --steps 40000 --delta 1e-5",
     "calibrate": "discreet calibrate --sampling poisson --rate 0.01 --steps 2000 --epsilon 1 --delta 1e-4",
     "compare": "discreet compare --sampling poisson --rate 0.01 --noise 6 --steps 40000 --delta 1e-5",
@@ -28,9 +35,15 @@ EXAMPLES: Mapping[str, str] = {
 
 
 def with_examples(command: Any, words: tuple[str, ...] = ()) -> Any:
-    """The command (a click command or group) whose help, and that of all below it, ends with its example."""
+    """The command (a click command or group) whose help, and that of all below it, ends with its examples.
+
+    What stands in brackets in the help of an option is its default, and would be taken for a style.
+    """
+    for parameter in command.params:
+        if getattr(parameter, "help", None):
+            parameter.help = _STYLE.sub(r"\\\1", parameter.help)
     for name, below in getattr(command, "commands", {}).items():
         with_examples(below, (*words, name))
     if " ".join(words) in EXAMPLES:
-        command.epilog = f"Example: {EXAMPLES[' '.join(words)]}"
+        command.epilog = "\n\n".join(f"Example: {line}" for line in EXAMPLES[" ".join(words)].splitlines())
     return command

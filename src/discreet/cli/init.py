@@ -19,13 +19,17 @@ class Kind(StrEnum):
     """What to start from."""
 
     TABLE = "table"
+    IMAGES = "images"
     MODULE = "module"
 
 
 def init(
-    kind: Annotated[Kind, typer.Argument(help="table: a table with a schema. module: a network of your own.")],
+    kind: Annotated[
+        Kind, typer.Argument(help="table: with a schema. images: a folder of them. module: your own network.")
+    ],
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder (table), or .py file (module) [table-start, train_private.py].")
+        Path | None,
+        typer.Option("--out", help="Folder, or .py file (module) [table-start, images-start, train_private.py]."),
     ] = None,
 ) -> None:
     """Write a small example that runs as it is, with made-up data, to put yours into. Nothing is overwritten."""
@@ -34,21 +38,27 @@ def init(
 
 def _table(out: Path | None) -> str:
     """A folder with a table, a public one and a schema; what to do next."""
-    folder = out or Path("table-start")
     files = {
         "schema.yaml": _text("schema.yaml.txt"),
         "patients.csv": "".join(_patients(1000, seed=1)),
         "volunteers.csv": "".join(_patients(300, seed=2)),
     }
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError:
-        raise InputError(f"{folder} exists already; name another folder with --out") from None
-    except OSError as error:
-        raise InputError(f"cannot make {folder}: {error.strerror}; name another folder with --out") from None
+    folder = _folder(out or Path("table-start"))
     for name, content in files.items():
         _write(folder / name, content)
     return f"{folder}: go there; the commands are at the top of schema.yaml"
+
+
+def _images(out: Path | None) -> str:
+    """A folder with a folder of images, a public one and what is declared of them; what to do next."""
+    from discreet.cli.made_up_images import fruit
+
+    folder = _folder(out or Path("images-start"))
+    _write(folder / "photos.yaml", _text("photos.yaml.txt"))
+    for name, count, seed in (("photos", 400, 1), ("public", 100, 2)):
+        for path, content in fruit(count, seed):
+            _write(_parent(folder / name / path), content)
+    return f"{folder}: go there; the commands are at the top of photos.yaml"
 
 
 def _module(out: Path | None) -> str:
@@ -61,7 +71,28 @@ def _module(out: Path | None) -> str:
     return f"{path}: run it with python {path}"
 
 
-_STARTS: Mapping[Kind, Callable[[Path | None], str]] = {Kind.TABLE: _table, Kind.MODULE: _module}
+_STARTS: Mapping[Kind, Callable[[Path | None], str]] = {
+    Kind.TABLE: _table,
+    Kind.IMAGES: _images,
+    Kind.MODULE: _module,
+}
+
+
+def _folder(folder: Path) -> Path:
+    """The new folder."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise InputError(f"{folder} exists already; name another folder with --out") from None
+    except OSError as error:
+        raise InputError(f"cannot make {folder}: {error.strerror}; name another folder with --out") from None
+    return folder
+
+
+def _parent(path: Path) -> Path:
+    """The path, in a folder that is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def _text(name: str) -> str:
@@ -79,10 +110,10 @@ def _patients(rows: int, seed: int) -> Iterator[str]:
         yield f"{age},{draw.choice('fm')},{'yes' if smoker else 'no'},{pressure},{'ill' if ill else 'well'}\n"
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, content: str | bytes) -> None:
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        with path.open("xb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
     except FileExistsError:
         raise InputError(f"{path} exists already; name another with --out") from None
     except OSError as error:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from torch import nn
 
-from discreet.cli.table import TableOptions, TableSource, check_apart, is_source, recalled, recipe_for, unbought
+from discreet.cli.table import TableSource, recalled, unbought
+from discreet.cli.table_options import NO_TABLE, TableOptions
+from discreet.cli.work import Work
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.data.tables import columns_bought
@@ -17,12 +19,11 @@ from discreet.plan import Plan
 from discreet.plan.validation import validate
 from discreet.prediction import spec_of, spec_of_table
 from discreet.publication.folder import check_target, publish
-from discreet.recipes import Recipe, load_recipe
+from discreet.recipes import Recipe
 from discreet.recipes.assemble import Run, assemble, carry_out, training_on
 from discreet.training import Trained, Training
 
 _FILE = "job.json"
-_NO_TABLE = TableOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +45,13 @@ class Job:
         out: Path | None,
         settings: Sequence[str],
         overrides: Mapping[str, object],
-        options: TableOptions = _NO_TABLE,
+        options: TableOptions = NO_TABLE,
     ) -> Job:
         """A job from the options of the command line."""
-        target = out or Path(f"{Path(name).resolve().stem}-private")
-        check_target(target)
+        work = Work.of(name, data, options, settings, overrides)
+        target = work.target(name, out)
         folder = target.with_name(target.name + ".run")
-        if is_source(name):
-            if data is not None:
-                raise InputError(f"{name} is the table itself; leave out --data")
-            check_apart(Path(name), target)
-            recipe = recipe_for(Path(name), options, settings, overrides)
-            return cls(recipe, None, target, folder, resume=False, table=TableSource(Path(name), options.test))
-        if options.given:
-            raise InputError(
-                "--schema, --target, --unit and --test go with a table (.csv, .parquet) or a folder of images, not "
-                f"with {name}"
-            )
-        return cls(load_recipe(name, settings, overrides), data, target, folder, resume=False)
+        return cls(work.recipe, work.data, target, folder, resume=False, table=work.table)
 
     @classmethod
     def resumed(cls, folder: Path) -> Job:

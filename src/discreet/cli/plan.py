@@ -1,17 +1,27 @@
-"""`discreet plan`: what a recipe would release, before anything is charged."""
+"""`discreet plan`: what a run would release, of a recipe, a table or a folder of images, before anything is charged."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli import prices, wall_time
+from discreet.cli import prices, public_rows, wall_time
 from discreet.cli.accounting_options import JsonOption, echo_json
 from discreet.cli.figures import rounded_up
-from discreet.cli.run_options import HoldoutOption, SettingsOption
+from discreet.cli.run_options import (
+    DeltaOption,
+    EpsilonOption,
+    HoldoutOption,
+    PopulationOption,
+    SettingsOption,
+    overrides_of,
+)
+from discreet.cli.shared_options import with_options
+from discreet.cli.table_options import NO_TABLE, TableOptions
 
 if TYPE_CHECKING:
     from discreet.plan import AdaptivePlan, Plan
@@ -19,8 +29,15 @@ if TYPE_CHECKING:
 _SHOWN = 12
 
 
+@with_options(TableOptions)
 def plan(
-    recipe: Annotated[str, typer.Argument(help="A recipe by name, or the path of a .yaml file.")],
+    recipe: Annotated[
+        str, typer.Argument(help="A recipe by name or .yaml file, a table, a folder of images, as of train.")
+    ],
+    options: TableOptions = NO_TABLE,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    population: PopulationOption = None,
     holdout: HoldoutOption = None,
     settings: SettingsOption = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Picture of noise and epsilon: .png or .svg.")] = None,
@@ -29,17 +46,20 @@ def plan(
     ] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Show steps, noise, epsilon and time of a recipe; charge nothing, and read and train on no data."""
+    """Show steps, noise, epsilon and time of a run; charge nothing, read no private row, and train on no data."""
     from discreet.cli.compare_plot import check_target
+    from discreet.cli.wide import declared
+    from discreet.cli.work import Work
     from discreet.plan import AdaptivePlan
-    from discreet.recipes import load_recipe
 
     if plot is not None:
         check_target(plot)
-    loaded = load_recipe(recipe, settings or [], {} if holdout is None else {"holdout": holdout})
-    found = loaded.plan()
+    overrides = overrides_of(epsilon, delta, population, holdout)
+    work = Work.of(recipe, None, options, settings or [], overrides)
+    loaded, found = work.recipe, work.recipe.plan()
     facts = _adaptive(found) if isinstance(found, AdaptivePlan) else _fixed(found)
-    facts["wall_seconds"] = wall_time.expected(loaded, found) if probe else None
+    facts["public"] = public_rows.joining(loaded, work.table, found)
+    facts["wall_seconds"] = wall_time.expected(loaded, found, facts["public"]) if probe else None
     if plot is not None:
         from discreet.cli.plan_plot import draw
 
@@ -47,7 +67,8 @@ def plan(
     if as_json:
         echo_json(facts)
         return
-    for line in _lines(facts):
+    said = prices.of_columns(loaded, found), public_rows.lines(facts["public"]), declared(loaded)
+    for line in itertools.chain(_lines(facts), *said):
         typer.echo(line)
     if facts["wall_seconds"] is not None:
         typer.echo(

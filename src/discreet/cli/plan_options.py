@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any, get_type_hints
+from dataclasses import dataclass
 
 from discreet.cli import accounting_options as options
 from discreet.cli import sampling_options as sampler
+from discreet.cli.shared_options import with_options
 from discreet.core.adjacency import Adjacency
 
 
@@ -47,22 +45,5 @@ class PlanOptions:
         return options.planned_noise(self.draws, self.noise, self.noise_list, self.schedule, self.steps, self.epochs)
 
 
-def with_plan(command: Callable[..., None]) -> Callable[..., None]:
-    """Give `command(plan, ...)` the options of `PlanOptions` in place of its first parameter."""
-    own = get_type_hints(command, include_extras=True)
-    shared = get_type_hints(PlanOptions, include_extras=True)
-    parameters = list(inspect.signature(command).parameters.values())[1:]
-    described = [(p.name, p.default, own[p.name]) for p in parameters]
-    described += [(field.name, field.default, shared[field.name]) for field in fields(PlanOptions)]
-
-    def run(**values: Any) -> None:
-        plan = PlanOptions(**{field.name: values.pop(field.name) for field in fields(PlanOptions)})
-        command(plan, **values)
-
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {name: kind for name, _, kind in described} | {"return": None}
-    kind = inspect.Parameter.KEYWORD_ONLY
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(name, kind, default=default, annotation=hint) for name, default, hint in described]
-    )
-    return run
+with_plan = with_options(PlanOptions)
+"""Gives `command(plan, ...)` the options of a plan in place of its first parameter."""

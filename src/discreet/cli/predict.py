@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -115,5 +116,8 @@ def _write(out: Path | None, lines: list[str]) -> None:
         opened = nullcontext[TextIO](sys.stdout) if out is None else out.open("w", encoding="utf-8")
         with opened as file:
             file.writelines(f"{line}\n" for line in lines)
+            file.flush()
+    except BrokenPipeError:  # whoever reads (head, say) has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         raise InputError(f"cannot write {out}: {error.strerror}") from None

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from discreet.cli.figures import rounded_up
 
 if TYPE_CHECKING:
-    from discreet.data.tables import Schema
     from discreet.plan import AdaptivePlan, Metric, Plan
     from discreet.recipes import Recipe
     from discreet.training.trained import Bought
@@ -98,7 +97,7 @@ def of_recipe(recipe: Recipe) -> Sequence[str]:
     if not recipe.bought and recipe.table is None:
         return ()
     plan = recipe.plan()
-    columns = () if recipe.table is None else of_columns(recipe.table, plan)
+    columns = of_columns(recipe, plan)
     if not recipe.bought:
         return columns
     alone = without_metrics(plan) if isinstance(plan, Plan) else None
@@ -106,13 +105,15 @@ def of_recipe(recipe: Recipe) -> Sequence[str]:
     return [*columns, *lines({"metrics": metrics_of(plan), "epsilon": whole, "epsilon_without_metrics": alone})]
 
 
-def of_columns(schema: Schema, plan: Plan | AdaptivePlan) -> Sequence[str]:
-    """What the ranges and categories cost that a table's schema buys."""
+def of_columns(recipe: Recipe, plan: Plan | AdaptivePlan) -> Sequence[str]:
+    """What the ranges and categories cost that the schema of a recipe's table buys."""
+    if recipe.table is None:
+        return ()
     from discreet.accounting.account import guarantee
     from discreet.core.events import Compose, SparseHistogram
     from discreet.data.tables import columns_bought, what_of
 
-    bought = columns_bought(schema)
+    bought = columns_bought(recipe.table)
     if not bought:
         return ()
     kinds: dict[str, list[str]] = {}

@@ -34,9 +34,22 @@ class TableReady(Ready):
 
 @contextmanager
 def of_table(
-    recipe: Recipe, path: Path, encoder: Encoder, public: PublicTable | None, folder: Path
+    recipe: Recipe,
+    path: Path,
+    encoder: Encoder,
+    tables: tuple[PublicTable | None, PublicTable | None],
+    folder: Path,
+    *,
+    by_name: bool = False,
 ) -> Iterator[TableReady]:
-    """A private table, encoded to a file in `folder` that is gone at the end."""
+    """A private table, encoded to a file in `folder` that is gone at the end.
+
+    `tables`: declared public, one to test on, and one whose rows join every step.
+    `by_name`: people keep their names, as they must where these decide which part of the data a row is in.
+    """
+    public, joined = tables
+    if public is not None and recipe.validation:
+        public = public.mixed()
     test, validation = cut(None if public is None else (public.inputs, public.targets), recipe.validation)
     with private_table(path, encoder, folder, seen_as(recipe.features, encoder.shape)) as table:
         yield TableReady(
@@ -44,8 +57,9 @@ def of_table(
             loss_of(encoder),
             test,
             validation,
-            table.owners(by_name=recipe.holdout is not None) if recipe.unit is Unit.USER else None,
+            table.owners(by_name=by_name or recipe.holdout is not None) if recipe.unit is Unit.USER else None,
             named(table.ids) if recipe.unit is Unit.EXAMPLE else None,
+            None if joined is None else (joined.inputs, joined.targets),
             encoder=encoder,
             judged=lambda trained: judged(trained, encoder, public, 0 if validation is None else len(validation[1])),
         )

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from discreet.core.adjacency import Unit
+from discreet.cli.table import TableSource
+from discreet.cli.table_options import NO_TABLE, TableOptions
+from discreet.cli.work import Work
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
-from discreet.data import Split
+from discreet.data.tables import columns_bought
 from discreet.plan import PartsSearch, Plan, Search
-from discreet.prediction import spec_of
-from discreet.publication.folder import check_target, publish
-from discreet.recipes import Recipe, load_recipe
-from discreet.recipes.assemble import criterion_for, engine_of
+from discreet.prediction import spec_of, spec_of_table
+from discreet.publication.folder import publish
+from discreet.recipes import Recipe
+from discreet.recipes.assemble import Ready, engine_of, public_of, ready_of
 from discreet.recipes.searched import default_score, parse_grid, parts_search, search_plan, with_settings
 from discreet.training import EarlyStopping, Setup, Trained, Tuning
 
@@ -50,12 +52,13 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class SearchJob:
-    """A recipe, the plan of a search over its runs, its data, and the folder to publish to."""
+    """A recipe, the plan of a search over its runs, its data (or its table), and the folder to publish to."""
 
     recipe: Recipe
     plan: Plan
     data: Path | None
     target: Path
+    table: TableSource | None = None
 
     @classmethod
     def new(
@@ -65,47 +68,74 @@ class SearchJob:
         settings: Sequence[str],
         overrides: Mapping[str, object],
         wanted: Wanted,
+        options: TableOptions = NO_TABLE,
     ) -> SearchJob:
         """A job from the options of the command line; `paths`: of the data, and to publish to."""
-        recipe, (data, out) = load_recipe(name, settings, overrides), paths
-        target = out or Path(f"{Path(name).stem}-private")
-        check_target(target)
+        data, out = paths
+        work = Work.of(name, data, options, settings, overrides)
+        target, recipe = work.target(name, out), work.recipe
+        _check_ranges(recipe)
         search = wanted.over(recipe)
         for candidate in search.candidates:
             with_settings(recipe, candidate)
-        return cls(recipe, search_plan(recipe, search), data, target)
+        return cls(recipe, search_plan(recipe, search), work.data, target, work.table)
 
     def run(self, *, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained]:
         """Search, publish, and return the guarantee with the winning run."""
+        if self.table is not None:
+            return self._run_on_table(self.table, ledger, dataset_id)
         split = self.recipe.load_data(self.data)
-        trained = self.tuning(split, ledger=ledger, dataset_id=dataset_id).run()
-        best = with_settings(self.recipe, trained.winner or {})
-        return publish(trained, self.target, spec_of(best, split)), trained
+        trained = self.tuning(ready_of(self.recipe, split), ledger=ledger, dataset_id=dataset_id).run()
+        return publish(trained, self.target, spec_of(self._best(trained), split)), trained
 
-    def tuning(self, split: Split, *, ledger: str | None, dataset_id: str) -> Tuning:
-        """The search over the data of the recipe, checked; nothing is charged."""
+    def _run_on_table(self, table: TableSource, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained]:
+        assert self.recipe.table is not None
+        by_name = isinstance(self.plan.search, PartsSearch)
+        with table.opened(self.recipe, self.recipe.table, self._folder, by_name=by_name) as ready:
+            trained = ready.judged(self.tuning(ready, ledger=ledger, dataset_id=dataset_id).run())
+            return publish(trained, self.target, spec_of_table(self._best(trained), ready.encoder)), trained
+
+    def _best(self, trained: Trained) -> Recipe:
+        return with_settings(self.recipe, trained.winner or {})
+
+    @property
+    def _folder(self) -> Path:
+        return self.target.with_name(self.target.name + ".run")
+
+    def tuning(self, ready: Ready, *, ledger: str | None, dataset_id: str) -> Tuning:
+        """The search over what is ready for the recipe, checked; nothing is charged."""
         recipe = self.recipe
-        criterion = criterion_for(split.train[1].is_floating_point(), split.values)
 
         def build(settings: Mapping[str, Any]) -> Setup:
             candidate = with_settings(recipe, settings)
             model = candidate.build_model()
             optimizer = candidate.build_optimizer(model)
-            return Setup(model, criterion, optimizer, candidate.build_scheduler(optimizer), candidate.averaging)
+            return Setup(model, ready.criterion, optimizer, candidate.build_scheduler(optimizer), candidate.averaging)
 
         return Tuning(
             self.plan,
             build,
-            recipe.augmented(split.train),
-            units=split.units,
-            ids=split.ids if recipe.unit is Unit.EXAMPLE else None,
-            public_test=split.test,
-            public_validation=split.validation,
-            run_dir=self.target.with_name(self.target.name + ".run"),
+            ready.data,
+            units=ready.units,
+            ids=ready.ids,
+            public_test=ready.test,
+            public_validation=ready.validation,
+            run_dir=self._folder,
             ledger=ledger,
             dataset_id=dataset_id,
             engine=engine_of(recipe),
             noise=recipe.noise,
             early=None if recipe.patience is None else EarlyStopping(recipe.watch, recipe.patience),
             evaluate_every=recipe.evaluate_every,
+            public=public_of(recipe, ready, self.plan, recipe.build_model()),
+        )
+
+
+def _check_ranges(recipe: Recipe) -> None:
+    """A range is bought by one run, before its steps; a search has several, and is charged whole before any of them."""
+    bought = {} if recipe.table is None else columns_bought(recipe.table)
+    if bought:
+        raise InputError(
+            f"schema: the range of {next(iter(bought))} is bought, and a search cannot do that; give low and high in "
+            "place of buy, from public knowledge, or train without a search (discreet train)"
         )

@@ -1,19 +1,20 @@
-"""What `discreet train TABLE` was asked to do with a table: its schema, its path, and what is bought of it first."""
+"""A table or a folder of images that the command line names: its schema, its path, and what is bought of it first."""
 
 from __future__ import annotations
 
+import filecmp
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from discreet.cli.ready import TableReady, of_table
+from discreet.cli.table_options import TableOptions
 from discreet.cli.wide import schema_of_column, schema_of_folder
-from discreet.cli.wide_options import WideOptions
 from discreet.core.errors import InputError
 from discreet.data.tables import (
     Encoder,
@@ -42,79 +43,76 @@ _BOUGHT = "bought.json"
 
 
 @dataclass(frozen=True, slots=True)
-class TableOptions:
-    """The options of the command line that are about tables."""
-
-    schema: Path | None = None
-    target: str | None = None
-    unit: str | None = None
-    test: Path | None = None
-    wide: WideOptions = field(default_factory=WideOptions)
-
-    @property
-    def given(self) -> bool:
-        """Whether there is any."""
-        own = any(option is not None for option in (self.schema, self.target, self.unit, self.test))
-        return own or bool(self.wide.given)
-
-    def declared(self, path: Path, population: float | None) -> Schema:
-        """The schema of the table or folder at `path`, with what the command line says instead."""
-        given: dict[str, Any] = {"unit": self.unit, "population": population}
-        if self.target is not None:
-            given["target"] = [name.strip() for name in self.target.split(",")]
-        changes = {name: value for name, value in given.items() if value is not None}
-        if self.schema is not None:
-            if self.wide.given:
-                raise InputError(f"the schema says what {self.wide.given[0]} would; change it there")
-            return load_schema(self.schema, changes)
-        if path.is_dir():
-            return schema_of_folder(path, self.test, self.wide, changes)
-        if self.wide.text is not None or self.wide.image is not None:
-            return schema_of_column(path, self.test, self.wide, changes)
-        raise InputError(
-            "a table needs a schema, which says what its columns are: --schema FILE.yaml; `discreet schema TABLE` "
-            "drafts one; or, if a model sees one column of texts or images, --text COLUMN or --image COLUMN"
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class TableSource:
-    """A private table, and a table that is declared public."""
+    """A private table, and tables declared public: one to test on, and one whose rows join every step."""
 
     path: Path
     test: Path | None
+    public: Path | None = None
 
     @classmethod
     def remembered(cls, facts: Mapping[str, Any] | None) -> TableSource | None:
         """What `as_dict` wrote."""
         if facts is None:
             return None
-        return cls(Path(facts["path"]), None if facts["test"] is None else Path(facts["test"]))
+        test, public = (None if facts.get(name) is None else Path(facts[name]) for name in ("test", "public"))
+        return cls(Path(facts["path"]), test, public)
 
     def as_dict(self) -> dict[str, Any]:
         """For the run folder."""
-        return {"path": str(self.path.resolve()), "test": None if self.test is None else str(self.test.resolve())}
+        named = {"path": self.path, "test": self.test, "public": self.public}
+        return {name: None if path is None else str(path.resolve()) for name, path in named.items()}
+
+    def check(self) -> None:
+        """Refuse tables that lie in one another, or are one: what may be public is apart from what is private, and
+        what a model has learned from tells little of how good it is. No row is looked at."""
+        for option, path in self._declared():
+            if not path.exists():
+                raise InputError(f"{option}: there is no file or folder {path}; check the path")
+            if _same(path, self.path):
+                raise InputError(f"{option} {path} is the private table itself; give a table that may be public")
+            if _nested(path, self.path):
+                raise InputError(f"{option} {path} and {self.path} lie in one another; put what may be public apart")
+        if self.test is None or self.public is None:
+            return
+        if _same(self.test, self.public) or _nested(self.test, self.public):
+            raise InputError(
+                f"--public {self.public} is what --test names: metrics would be of rows that the model has learned "
+                "from; give other rows to one of them, or leave one out"
+            )
+
+    def _declared(self) -> list[tuple[str, Path]]:
+        """The tables that are declared public, with their options."""
+        named = [("--test", self.test), ("--public", self.public)]
+        return [(option, path) for option, path in named if path is not None]
+
+    def _check_copies(self) -> None:
+        """Refuse the private table under another name, as the whole file; copies of single rows are not seen."""
+        for option, path in self._declared():
+            if path.is_file() and self.path.is_file() and filecmp.cmp(path, self.path, shallow=False):
+                raise InputError(f"{option} {path} is a copy of the private table; give a table that may be public")
 
     @contextmanager
-    def opened(self, recipe: Recipe, schema: Schema, folder: Path) -> Iterator[TableReady]:
-        """The table, encoded by a schema that is whole, beside the `folder` of the run."""
+    def opened(self, recipe: Recipe, schema: Schema, folder: Path, *, by_name: bool = False) -> Iterator[TableReady]:
+        """The table, encoded by a schema that is whole, beside the `folder` of the run. `by_name`: as for
+        `of_table`."""
+        self.check()
+        self._check_copies()
         encoder = Encoder(schema)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        public = self._public(recipe, encoder)
-        with of_table(recipe, self.path, encoder, public, folder.parent) as ready:
+        test, joined = self._read(self.test, recipe, encoder), self._read(self.public, recipe, encoder)
+        if test is not None:
+            check_groups(test.groups)
+        with of_table(recipe, self.path, encoder, (test, joined), folder.parent, by_name=by_name) as ready:
             yield ready
 
-    def _public(self, recipe: Recipe, encoder: Encoder) -> PublicTable | None:
-        if self.test is None:
-            return None
-        private, public_path = self.path.resolve(), self.test.resolve()
-        if public_path == private:
-            raise InputError(f"--test {self.test} is the private table itself; give a table that may be public")
-        if private in public_path.parents or (self.test.is_dir() and public_path in private.parents):
-            raise InputError(f"--test {self.test} and {self.path} lie in one another; put what may be public apart")
-        public = public_table(self.test, encoder, seen_as(recipe.features, encoder.shape))
-        check_groups(public.groups)
-        return public
+    def joining(self, recipe: Recipe, schema: Schema) -> PublicTable | None:
+        """The rows that join every step, as a model sees them. No private row is read."""
+        return self._read(self.public, recipe, Encoder(schema))
+
+    def _read(self, path: Path | None, recipe: Recipe, encoder: Encoder) -> PublicTable | None:
+        """A table that is declared public, if there is one."""
+        return None if path is None else public_table(path, encoder, seen_as(recipe.features, encoder.shape))
 
     def buy(self, recipe: Recipe, plan: Plan, model: nn.Module, run: Run) -> Schema:
         """Buy what the schema does not declare, in the `run` of `plan`, and return the whole schema."""
@@ -158,15 +156,52 @@ def is_source(name: str) -> bool:
     return is_table(name) or (name not in recipe_names() and Path(name).is_dir())
 
 
+def _same(one: Path, other: Path) -> bool:
+    """Whether both are one file or folder, also by two links."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return one.resolve() == other.resolve()
+
+
+def _nested(one: Path, other: Path) -> bool:
+    """Whether one is a folder that the other lies in."""
+    first, second = one.resolve(), other.resolve()
+    return (one.is_dir() and first in second.parents) or (other.is_dir() and second in first.parents)
+
+
 def check_apart(path: Path, target: Path) -> None:
     """Refuse to write into the folder that is read."""
     if path.is_dir() and path.resolve() in target.resolve().parents:
         raise InputError(f"{target} lies in {path}, where the images are; name a folder elsewhere with --out")
 
 
+def declared_schema(path: Path, options: TableOptions, population: float | None) -> Schema:
+    """The schema of the table or folder at `path`, with what the command line says instead. No row is read."""
+    given: dict[str, Any] = {"unit": options.unit, "population": population}
+    if options.target is not None:
+        given["target"] = [name.strip() for name in options.target.split(",")]
+    changes = {name: value for name, value in given.items() if value is not None}
+    wide = options.wide
+    if options.schema is not None:
+        if wide.given:
+            raise InputError(f"the schema says what {wide.given[0]} would; change it there")
+        return load_schema(options.schema, changes)
+    if path.is_dir():
+        return schema_of_folder(path, options.declared_public, wide, changes)
+    if wide.text is not None or wide.image is not None:
+        return schema_of_column(path, options.declared_public, wide, changes)
+    raise InputError(
+        "a table needs a schema, which says what its columns are: --schema FILE.yaml; `discreet schema TABLE` "
+        "drafts one; or, if a model sees one column of texts or images, --text COLUMN or --image COLUMN"
+    )
+
+
 def recipe_for(path: Path, options: TableOptions, settings: Sequence[str], overrides: Mapping[str, Any]) -> Recipe:
     """The recipe of a table, from its schema, the budget and settings of the command line."""
-    schema = options.declared(path, overrides.get("population"))
+    schema = declared_schema(path, options, overrides.get("population"))
     data = table_recipe(schema, overrides.get("epsilon"), overrides.get("delta"))
+    if options.public is not None:
+        data["public"] = {}
     rest = {name: value for name, value in overrides.items() if name not in data}
     return recipe_of(data, "recipe of the table", settings, rest)

@@ -1,4 +1,4 @@
-"""`discreet train`: from a recipe to a published folder."""
+"""`discreet train`: from a recipe, a table or a folder of images to a published folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli import prices
+from discreet.cli import prices, public_rows
 from discreet.cli.accounting_options import JsonOption
 from discreet.cli.messages import spoken
 from discreet.cli.run_options import (
@@ -28,15 +28,8 @@ from discreet.cli.run_options import (
     SettingsOption,
     overrides_of,
 )
-from discreet.cli.wide_options import (
-    ClassesOption,
-    ImageOption,
-    ModeOption,
-    SizeOption,
-    TextOption,
-    VocabularyOption,
-    WideOptions,
-)
+from discreet.cli.shared_options import with_options
+from discreet.cli.table_options import NO_TABLE, TableOptions
 from discreet.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,26 +38,14 @@ if TYPE_CHECKING:
     from discreet.training import Trained
 
 
+@with_options(TableOptions)
 def train(
     recipe: Annotated[
         str | None,
         typer.Argument(help="A recipe by name or .yaml file, a table, a folder of images [digits]."),
     ] = None,
     data: DataOption = None,
-    target: Annotated[
-        str | None, typer.Option("--target", help="Of a table: the column to predict, or labels A,B,C.")
-    ] = None,
-    schema: Annotated[Path | None, typer.Option("--schema", help="Of a table: its schema, a .yaml file.")] = None,
-    unit: Annotated[
-        str | None, typer.Option("--unit", help="Of a table: the column that says whose a row is, or row.")
-    ] = None,
-    test: Annotated[Path | None, typer.Option("--test", help="Of a table: another one, declared public.")] = None,
-    text: TextOption = None,
-    image: ImageOption = None,
-    size: SizeOption = None,
-    mode: ModeOption = None,
-    classes: ClassesOption = None,
-    vocabulary: VocabularyOption = None,
+    options: TableOptions = NO_TABLE,
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
     population: PopulationOption = None,
@@ -85,10 +66,8 @@ def train(
 ) -> None:
     """Train on private data, publish the model, and hand over a proof of what it gives away."""
     from discreet.cli.job import Job
-    from discreet.cli.table import TableOptions
     from discreet.cli.wide import declared
 
-    options = TableOptions(schema, target, unit, test, WideOptions(text, image, size, mode, classes, vocabulary))
     overrides = overrides_of(epsilon, delta, population, holdout)
     if resume is None:
         if finish:
@@ -99,7 +78,9 @@ def train(
             raise InputError("--resume goes on with the run as it was started; leave out recipe, data and settings")
         job = Job.resumed(resume)
     if dry_run:
-        typer.echo(job.recipe.plan().model_dump_json(indent=2))
+        plan = job.recipe.plan()
+        _announce(public_rows.lines(public_rows.joining(job.recipe, job.table, plan)))
+        typer.echo(plan.model_dump_json(indent=2))
         return
     _announce([] if as_json else [*declared(job.recipe), *prices.of_recipe(job.recipe)])
     with spoken():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli import prices
+from discreet.cli import prices, public_rows
 from discreet.cli.accounting_options import JsonOption
 from discreet.cli.figures import rounded_up
 from discreet.cli.messages import spoken
@@ -26,8 +26,12 @@ from discreet.cli.run_options import (
     SettingsOption,
     overrides_of,
 )
+from discreet.cli.shared_options import with_options
+from discreet.cli.table_options import NO_TABLE, TableOptions
 
 if TYPE_CHECKING:
+    from discreet.cli.search_job import SearchJob
+    from discreet.core.guarantee import Guarantee
     from discreet.plan import Plan
     from discreet.training import Trained
 
@@ -36,8 +40,11 @@ _LOGISTIC = math.pi / math.sqrt(3)
 """The standard deviation of the difference of two standard Gumbel variables."""
 
 
+@with_options(TableOptions)
 def tune(
-    recipe: Annotated[str, typer.Argument(help="A recipe by name, or the path of a .yaml file.")],
+    recipe: Annotated[
+        str, typer.Argument(help="A recipe by name or .yaml file, a table, a folder of images, as of train.")
+    ],
     trials: Annotated[
         float | None, typer.Option("--trials", help="How many runs to make on average; how many stays secret.")
     ] = None,
@@ -58,6 +65,7 @@ def tune(
         typer.Option("--score", help="A metric [held-out rows, or validation]; of parts: [accuracy] or loss:BOUND."),
     ] = None,
     data: DataOption = None,
+    options: TableOptions = NO_TABLE,
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
     population: PopulationOption = None,
@@ -71,19 +79,27 @@ def tune(
 ) -> None:
     """Search for settings on private data, publish the best run, and prove what the whole search gives away."""
     from discreet.cli.search_job import SearchJob, Wanted
+    from discreet.cli.wide import declared
 
     overrides = overrides_of(epsilon, delta, population, holdout)
     wanted = Wanted(kind, grid or [], trials, law, score)
-    job = SearchJob.new(recipe, (data, out), settings or [], overrides, wanted)
+    job = SearchJob.new(recipe, (data, out), settings or [], overrides, wanted, options)
     alone = one_run(job.plan)
     if not as_json:
-        for line in _before(job.plan, alone):
+        for line in [*declared(job.recipe), *_before(job.plan, alone)]:
             typer.echo(line, err=True)
     if dry_run:
+        for line in public_rows.lines(public_rows.joining(job.recipe, job.table, job.plan)):
+            typer.echo(line, err=True)
         typer.echo(job.plan.model_dump_json(indent=2))
         return
     with spoken():
         guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id)
+    _tell(job, guarantee, trained, alone, as_json=as_json)
+
+
+def _tell(job: SearchJob, guarantee: Guarantee, trained: Trained, alone: float, *, as_json: bool) -> None:
+    """What came out, for people or as JSON; `alone`: epsilon of one run."""
     if as_json:
         facts = {"folder": str(job.target), "epsilon": guarantee.epsilon, "delta": guarantee.delta}
         typer.echo(json.dumps(facts | {"epsilon_of_one_run": alone} | _of_winner(trained)))

@@ -90,7 +90,12 @@ def _text(wide: WideOptions) -> dict[str, Any]:
 
 def _image(wide: WideOptions, test: Path | None, name: str | None, csv: CsvFormat | None = None) -> dict[str, Any]:
     mode = wide.mode or ("rgb" if test is not None and _coloured(test, name, csv) else "grey")
-    return {"type": "image", "mode": mode, "size": wide.size or _SIZES.get(mode, _SIZES["grey"])}
+    if mode not in _SIZES:
+        raise InputError(f"--mode is {' or '.join(_SIZES)}, not {mode}")
+    column = {"type": "image", "mode": mode, "size": wide.size or _SIZES[mode]}
+    if wide.size is not None:
+        validate(Image, column, "--size")
+    return column
 
 
 def _coloured(test: Path, name: str | None, csv: CsvFormat | None) -> bool:
@@ -98,7 +103,7 @@ def _coloured(test: Path, name: str | None, csv: CsvFormat | None) -> bool:
     if test.is_dir():
         return any(is_coloured(test / image) for image in images_under(test))
     if name is None:
-        raise InputError(f"--test {test} must be a folder with a sub-folder for each class, as what is trained on")
+        raise InputError(f"{test} must be a folder with a sub-folder for each class, as what is trained on")
     return any(is_coloured(test.parent / value) for value in _column(test, name, csv or CsvFormat()) if value)
 
 
@@ -108,7 +113,7 @@ def _classes(wide: WideOptions, test: Path | None, target: str, csv: CsvFormat) 
     if test is None:
         raise InputError(
             f"say which classes {target} can have, as the public may know them: --classes A,B; or give a table that is "
-            "public with --test"
+            "public with --test or --public"
         )
     if test.is_dir():
         return list(classes_in(test))

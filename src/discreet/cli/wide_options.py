@@ -1,4 +1,4 @@
-"""The options of `discreet train` that stand in for a schema: which column is the text or the image, and its facts."""
+"""The options that stand in for a schema: which column of a table is the text or the image, and its facts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ImageOption = Annotated[
 SizeOption = Annotated[str | None, typer.Option("--size", help="Pixels that images are made: 28x28.")]
 ModeOption = Annotated[str | None, typer.Option("--mode", help="Of images: grey or rgb.")]
 ClassesOption = Annotated[
-    str | None, typer.Option("--classes", help="Without schema: A,B,C [those of the --test table; the sub-folders].")
+    str | None, typer.Option("--classes", help="Without schema: A,B,C [those of --test or --public; the sub-folders].")
 ]
 VocabularyOption = Annotated[
     Path | None, typer.Option("--vocabulary", help="Of --text: a file with a word on each line, declared public.")
@@ -28,12 +28,12 @@ VocabularyOption = Annotated[
 class WideOptions:
     """The options of the command line that stand in for a schema."""
 
-    text: str | None = None
-    image: str | None = None
-    size: str | None = None
-    mode: str | None = None
-    classes: str | None = None
-    vocabulary: Path | None = None
+    text: TextOption = None
+    image: ImageOption = None
+    size: SizeOption = None
+    mode: ModeOption = None
+    classes: ClassesOption = None
+    vocabulary: VocabularyOption = None
 
     @property
     def given(self) -> list[str]:

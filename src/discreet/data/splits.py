@@ -20,7 +20,7 @@ class Split:
     `units`: whose each row for training is, where the data says so; shape (rows,). `ids`: a name of each row for
     training that it keeps whatever other rows there are; shape (rows,). `values`: what number each class stands for,
     where classes do (ratings of one to five stars). `seen`: the shape of a row before fixed features, if the inputs are
-    features.
+    features. `public`: rows declared public whose gradient joins every step.
     """
 
     train: tuple[Tensor, Tensor]
@@ -30,6 +30,7 @@ class Split:
     ids: np.ndarray | None = None
     values: tuple[float, ...] | None = None
     seen: tuple[int, ...] | None = None
+    public: Part | None = None
 
     @property
     def row_shape(self) -> tuple[int, ...]:

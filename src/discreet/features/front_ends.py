@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from discreet.core import checks
 from discreet.core.errors import InputError
+from discreet.features.colours import Colours
 from discreet.features.edges import Edges
 from discreet.features.hog import Hog
 from discreet.features.random_convolutions import RandomConvolutions
@@ -101,6 +102,12 @@ def edges(shape: tuple[int, ...], *, size: float = SIZE) -> nn.Module:
     return nn.Sequential(Edges(), RowNorm(size))
 
 
+def colours(shape: tuple[int, ...], *, places: int = 4, size: float = SIZE) -> nn.Module:
+    """Mean brightness and colours of `places` x `places` parts of images of `shape` (channels, h, w)."""
+    _image(shape)
+    return nn.Sequential(Colours(places=places), RowNorm(size))
+
+
 def vgg16(
     shape: tuple[int, ...], *, weights: str | None = None, width: int = 64, seed: int = 0, size: float = SIZE
 ) -> nn.Module:
@@ -121,6 +128,7 @@ FRONT_ENDS: dict[str, Callable[..., nn.Module]] = {
     "random_convolutions": random_convolutions,
     "strokes": strokes,
     "edges": edges,
+    "colours": colours,
     "vgg16": vgg16,
     "alexnet": alexnet,
 }

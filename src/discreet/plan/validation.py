@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -35,13 +35,39 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return f"unknown key {field!r}; known: {', '.join(model.model_fields)}"
+        within = _at(model, first["loc"][:-1])
+        return f"unknown key {field!r}" + ("" if within is None else f"; known: {', '.join(within.model_fields)}")
     message = first["msg"].removeprefix("Value error, ")
     if not first["loc"]:
         return message
     if first["type"] == "missing":
         return f"{field}: is needed, and is not there"
     return f"{field}: {message[0].lower()}{message[1:]}, got {first['input']!r:.80}"
+
+
+def _at(model: type[BaseModel], path: Sequence[object]) -> type[BaseModel] | None:
+    """The model at a path of fields, keys and kinds (`columns.age.number`); None where several can be there."""
+    found: list[type[BaseModel]] = [model]
+    for name in path:
+        fields = [one.model_fields[str(name)] for one in found if str(name) in one.model_fields]
+        if fields:
+            found = list(_models(fields[0].annotation))
+        else:
+            found = [one for one in found if name in _kinds(one)] or found
+    return found[0] if len(found) == 1 else None
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models that a type is made of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)
+
+
+def _kinds(model: type[BaseModel]) -> list[object]:
+    """What `kind` or `type` is in a model of one kind."""
+    return [model.model_fields[name].default for name in ("kind", "type") if name in model.model_fields]
 
 
 def fingerprint(model: BaseModel) -> str:

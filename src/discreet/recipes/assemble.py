@@ -14,10 +14,11 @@ from discreet.clipping.valued import ValuedCrossEntropy
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.data import Split
+from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream
 from discreet.recipes.components import RecipeComponents, on_components
 from discreet.recipes.recipe import Recipe
-from discreet.training import EarlyStopping, EngineOptions, Trained, Training
+from discreet.training import EarlyStopping, EngineOptions, PublicBatches, Trained, Training
 from discreet.training.components import buy_components, kept_components, placeholder
 
 Public = tuple[Tensor, Tensor] | None
@@ -47,6 +48,8 @@ class Ready:
     validation: Public = None
     units: object = None
     ids: object = None
+    public: Public = None
+    """Rows declared public whose gradient joins the steps."""
 
 
 def assemble(recipe: Recipe, split: Split, run: Run) -> Training:
@@ -56,15 +59,15 @@ def assemble(recipe: Recipe, split: Split, run: Run) -> Training:
     training is assembled on made-up components before, so that what is wrong with it costs nothing.
     """
     if recipe.components is None:
-        return training_on(recipe, _ready(recipe, split), recipe.build_model(), run)
+        return training_on(recipe, ready_of(recipe, split), recipe.build_model(), run)
     vectors = kept_components(run.folder) if run.resume else _bought(recipe, recipe.components, split, run)
-    ready = _ready(recipe, on_components(split, vectors))
+    ready = ready_of(recipe, on_components(split, vectors))
     return training_on(recipe, ready, recipe.build_model(), replace(run, resume=True))
 
 
 def _bought(recipe: Recipe, components: RecipeComponents, split: Split, run: Run) -> Tensor:
     made_up = placeholder(split.train[0][0].numel(), components.count)
-    training_on(recipe, _ready(recipe, on_components(split, made_up)), recipe.build_model(), run)
+    training_on(recipe, ready_of(recipe, on_components(split, made_up)), recipe.build_model(), run)
     return buy_components(
         recipe.plan(),
         recipe.build_model(),
@@ -79,18 +82,19 @@ def _bought(recipe: Recipe, components: RecipeComponents, split: Split, run: Run
     )
 
 
-def _ready(recipe: Recipe, split: Split) -> Ready:
+def ready_of(recipe: Recipe, split: Split) -> Ready:
+    """What a run of the recipe needs of its data."""
     loss = criterion_for(split.train[1].is_floating_point(), split.values)
     ids = split.ids if recipe.unit is Unit.EXAMPLE else None
-    return Ready(recipe.augmented(split.train), loss, split.test, split.validation, split.units, ids)
+    return Ready(recipe.augmented(split.train), loss, split.test, split.validation, split.units, ids, split.public)
 
 
 def training_on(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Training:
     """The training of a recipe on what is ready for it."""
     model = _on(model, run.device)
-    optimizer = recipe.build_optimizer(model)
+    optimizer, plan = recipe.build_optimizer(model), recipe.plan()
     return Training(
-        recipe.plan(),
+        plan,
         model,
         ready.criterion,
         optimizer,
@@ -110,7 +114,15 @@ def training_on(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Tra
         averaging=recipe.averaging,
         on_open=run.on_open,
         stream=run.stream,
+        public=public_of(recipe, ready, plan, model),
     )
+
+
+def public_of(recipe: Recipe, ready: Ready, plan: Plan | AdaptivePlan, model: nn.Module) -> PublicBatches | None:
+    """The rows that join the steps, with their weight."""
+    if recipe.public is None or ready.public is None:
+        return None
+    return recipe.public.batches(ready.public, plan, model)
 
 
 def _on(model: nn.Module, device: str) -> nn.Module:

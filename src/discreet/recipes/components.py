@@ -58,4 +58,6 @@ def on_components(split: Split, vectors: Tensor) -> Split:
         return None if pair is None else (project(pair[0], vectors), pair[1])
 
     train = project(split.train[0], vectors), split.train[1]
-    return replace(split, train=train, test=seen(split.test), validation=seen(split.validation))
+    return replace(
+        split, train=train, test=seen(split.test), validation=seen(split.validation), public=seen(split.public)
+    )

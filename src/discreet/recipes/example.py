@@ -1,4 +1,4 @@
-"""One random example of the shape that a recipe's data has, as far as the recipe tells."""
+"""One random example of the shape that a recipe's data has, as far as the recipe or the schema of its table tells."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from discreet.data.tables import Encoder
+from discreet.data.tables.wide import FreeText
 from discreet.recipes.components import RecipeComponents
 
 SHAPES: Mapping[str, tuple[tuple[int, ...], int]] = {"digits": ((64,), 10), "mnist": ((1, 28, 28), 10)}
@@ -15,6 +17,9 @@ SHAPES: Mapping[str, tuple[tuple[int, ...], int]] = {"digits": ((64,), 10), "mni
 
 PUBLIC_ROWS: Mapping[str, int] = {"digits": 360, "mnist": 10_000}
 """How many public test rows these have."""
+
+_WORDS = 10
+"""A text for trying has so many different words; a vocabulary may be small."""
 
 
 def example(
@@ -34,3 +39,18 @@ def example(
     generator = torch.Generator().manual_seed(0)
     inputs = torch.rand((1, *shape), generator=generator)
     return inputs, torch.zeros(1, 1) if classes == 1 else torch.zeros(1, dtype=torch.int64)
+
+
+def example_row(encoder: Encoder, features: int | None) -> tuple[Tensor, Tensor]:
+    """(input, target) like a row of a table, with a batch axis of length 1. `features`: of a row, where a model sees
+    these."""
+    shape = encoder.shape if features is None else (features,)
+    generator = torch.Generator().manual_seed(0)
+    numbers = torch.rand((1, *shape), generator=generator)
+    wide = encoder.schema.wide
+    if wide is not None and isinstance(wide[1], FreeText):
+        inputs = (1 + numbers * min(_WORDS, wide[1].words)).long().clamp(max=wide[1].words)
+    else:
+        inputs = numbers
+    outputs = len(encoder.classes)
+    return inputs, torch.zeros(1, dtype=torch.int64) if encoder.task == "classes" else torch.zeros(1, outputs)

@@ -30,6 +30,8 @@ def load_recipe(name: str, settings: Sequence[str] = (), overrides: Mapping[str,
         raise InputError(f"unknown recipe {name!r}; known: {', '.join(recipe_names())}, or the path of a .yaml file")
     if not isinstance(data, dict):
         raise InputError(f"recipe {name}: must be a mapping of keys to values")
+    if "columns" in data and "data" not in data:
+        raise InputError(f"{name} is the schema of a table and no recipe; name the table, with --schema {name}")
     return recipe_of(data, f"recipe {name}", settings, overrides)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from pydantic import AfterValidator
 from torch.optim import lr_scheduler
 
 from discreet.core.errors import InputError
@@ -52,6 +53,16 @@ class Named(Frozen):
         except (TypeError, ValueError, RuntimeError) as error:
             reason = str(error).splitlines()[0]
             raise InputError(f"recipe: {self.name} cannot take these arguments: {reason}") from None
+
+
+def one_of(table: Mapping[str, object]) -> AfterValidator:
+    """Checks that the name is one of the table's."""
+
+    def check(value: Named) -> Named:
+        known(value.name, table)
+        return value
+
+    return AfterValidator(check)
 
 
 def known(name: str, table: Mapping[str, object]) -> str:

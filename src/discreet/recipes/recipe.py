@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import torch
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -17,7 +16,6 @@ from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.core.events import Event
 from discreet.data import AUGMENTATIONS, Augmented, Split
-from discreet.data.splits import cut
 from discreet.data.tables import Schema, events_bought
 from discreet.methods import Averaging, ReleasedScales
 from discreet.plan import (
@@ -42,7 +40,8 @@ from discreet.recipes.example import example
 from discreet.recipes.fixed import Features, build_front_end, named, with_features
 from discreet.recipes.geometry import RecipeGeometry
 from discreet.recipes.models import MODELS
-from discreet.recipes.named import OPTIMIZERS, SCHEDULERS, Named, known
+from discreet.recipes.named import OPTIMIZERS, SCHEDULERS, Named, one_of
+from discreet.recipes.public import RecipePublic, parted
 from discreet.recipes.source import Source
 
 
@@ -74,7 +73,8 @@ class Recipe(Frozen):
     `features` are fixed front ends (`scattering`, or a list of names with arguments and shares); the model is what
     stands behind them, and their features are computed once. `components` (`{count: 60, noise: 16}`) are principal
     components of these, bought before the first step and covered by the plan; the model gets rows projected on them.
-    `averaging` (`start`, `decay`) publishes the average of iterates. `engine`, `autocast` and `fixed_rows` are those of
+    `averaging` (`start`, `decay`) publishes the average of iterates. `public` (`{share: 20%, weight: 0.3}`) joins the
+    exact gradient of rows declared public to every step. `engine`, `autocast` and `fixed_rows` are those of
     `discreet.EngineOptions`.
     """
 
@@ -82,9 +82,9 @@ class Recipe(Frozen):
     table: Schema | None = None
     features: tuple[Features, ...] = ()
     components: RecipeComponents | None = None
-    model: Named
-    optimizer: Named
-    scheduler: Named | None = None
+    model: Annotated[Named, one_of(MODELS)]
+    optimizer: Annotated[Named, one_of(OPTIMIZERS)]
+    scheduler: Annotated[Named, one_of(SCHEDULERS)] | None = None
     population: Positive
     rate: Rate | None = None
     sampling: Sampling | None = None
@@ -112,40 +112,22 @@ class Recipe(Frozen):
     autocast: Literal["bfloat16"] | None = None
     fixed_rows: bool = False
     noise: str = "fast"
-    augment: Named | None = None
+    augment: Annotated[Named, one_of(AUGMENTATIONS)] | None = None
     views: Count = 1
     evaluate_every: Annotated[int | None, Field(ge=1)] = None
     averaging: Averaging | None = None
+    public: RecipePublic | None = None
 
     @field_validator("features", mode="before")
     @classmethod
     def _known_features(cls, value: object) -> object:
         return named(value)
 
-    @field_validator("model")
+    @field_validator("public")
     @classmethod
-    def _known_model(cls, value: Named) -> Named:
-        known(value.name, MODELS)
-        return value
-
-    @field_validator("optimizer")
-    @classmethod
-    def _known_optimizer(cls, value: Named) -> Named:
-        known(value.name, OPTIMIZERS)
-        return value
-
-    @field_validator("scheduler")
-    @classmethod
-    def _known_scheduler(cls, value: Named | None) -> Named | None:
+    def _rows_of_its_own(cls, value: RecipePublic | None, info: ValidationInfo) -> RecipePublic | None:
         if value is not None:
-            known(value.name, SCHEDULERS)
-        return value
-
-    @field_validator("augment")
-    @classmethod
-    def _known_augmentation(cls, value: Named | None) -> Named | None:
-        if value is not None:
-            known(value.name, AUGMENTATIONS)
+            value.check(of_table=info.data.get("table") is not None)
         return value
 
     @model_validator(mode="after")
@@ -279,12 +261,7 @@ class Recipe(Frozen):
         split = self.data.load(path, self.unit)
         if self.features:
             split = with_features(split, build_front_end(self.features, split.train[0].shape[1:]))
-        if not self.validation:
-            return split
-        if split.validation is not None:
-            raise InputError("recipe: the data brings rows for validation; leave out validation")
-        test, validation = cut(split.test, self.validation)
-        return replace(split, test=test, validation=validation)
+        return parted(split, self.public, self.validation)
 
     def augmented(self, data: object) -> object:
         """The private data with the recipe's augmentation."""

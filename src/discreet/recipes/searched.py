@@ -50,7 +50,7 @@ def default_score(recipe: Recipe) -> str:
         return "validation_accuracy"
     raise InputError(
         "a search needs a score for its trials: hold private rows out (--holdout 10%), or give the share of the public "
-        "test rows to look at (--set validation=0.5)"
+        "test rows to look at (--set validation=0.5, of a table with --test)"
     )
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, Schema, columns_bought, provisional, what_of
+from discreet.data.tables.wide import Image
 from discreet.plan import Plan
 from discreet.plan.suggest import suggest
 from discreet.recipes.wide import wide_recipe
@@ -111,8 +112,9 @@ def _check_declared(schema: Schema, epsilon: float | None) -> None:
             "person may have several here; declare what is publicly known"
         )
     if schema.population is None:
-        what = "people" if schema.unit_column else "rows"
+        images = schema.wide is not None and isinstance(schema.wide[1], Image)
+        what = "people" if schema.unit_column else "images" if images else "rows"
         raise InputError(
-            f"declare how many {what} the table has, as the public may know it: --population N (or population in the "
-            "schema); it is not read off the table, because that number is private"
+            f"declare how many {what} there are, as the public may know it: --population N (or population in the "
+            f"schema); {what} are not counted, because their number is private"
         )

@@ -27,6 +27,9 @@ from discreet.recipes.fixed import Features, build_front_end
 _SIGNAL = {"grey": 10_000, "rgb": 20_000}
 """Population x epsilon from which on the many features of scattering are better than few."""
 
+_COLOURS = 0.2
+"""The share of the squared norm of a row that mean colours have."""
+
 _SMALL, _LARGE = 16, 48
 """Pixels a side, for which scattering is worth its features."""
 
@@ -59,17 +62,17 @@ def features_for(image: Image, signal: float) -> list[dict[str, Any]]:
     """The front ends for images: strokes for grey, oriented gradients in few cells for colours and for large images.
 
     In images of 16 to 48 pixels a side, where `signal`, population x epsilon, is large enough for many more features:
-    scattering, beside the strokes from 10,000 on (grey), and alone from 20,000 on (rgb).
+    scattering, beside the strokes from 10,000 on (grey), and in place of gradients from 20,000 on (rgb). What is grey
+    alike looks alike to gradients, so mean colours stand beside them.
     """
     low, high, grey = min(image.size), max(image.size), image.mode == "grey"
-    if high > _LARGE:
-        return [{"name": "hog", "cell": max(2, low // 8)}]
-    first: dict[str, Any] = {"name": "strokes"} if grey else {"name": "hog", "cell": max(2, low // 4)}
-    if signal < _SIGNAL[image.mode] or low < _SMALL:
-        return [first]
-    if grey:
-        return [{"name": "scattering", "groups": 27, "share": 0.64}, first | {"share": 0.36}]
-    return [{"name": "scattering", "groups": 81}]
+    many = high <= _LARGE and low >= _SMALL and signal >= _SIGNAL[image.mode]
+    if grey and high <= _LARGE:
+        strokes = {"name": "strokes"}
+        return [{"name": "scattering", "groups": 27, "share": 0.64}, strokes | {"share": 0.36}] if many else [strokes]
+    cells = 8 if high > _LARGE else 4
+    edges = {"name": "scattering", "groups": 81} if many else {"name": "hog", "cell": max(2, low // cells)}
+    return [edges] if grey else [edges | {"share": 1 - _COLOURS}, {"name": "colours", "share": _COLOURS}]
 
 
 def _of_images(image: Image, outputs: int, population: float, epsilon: float, delta: float | None) -> dict[str, Any]:

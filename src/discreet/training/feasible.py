@@ -90,6 +90,6 @@ def names_of(plan: Plan | AdaptivePlan, data: PrivateData, units: object, ids: o
     if plan.adjacency is Adjacency.ADD_REMOVE:
         raise InputError(
             f"{what} must depend on nothing but each row itself: give ids, a name for each row that stays the same "
-            "when others come or go (ids_train in a .npz file)"
+            "when others come or go (row_id in the schema of a table, ids_train in a .npz file)"
         )
     return range(data.rows)

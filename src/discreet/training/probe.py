@@ -28,12 +28,12 @@ Parts = Callable[[], tuple[nn.Module, Criterion, torch.optim.Optimizer]]
 """Makes a new model, its criterion and its optimizer."""
 
 
-def seconds(plan: Plan | AdaptivePlan, make: Parts, example: tuple[Tensor, Tensor], **options: str) -> float:
+def seconds(plan: Plan | AdaptivePlan, make: Parts, example: tuple[Tensor, Tensor], **options: Any) -> float:
     """About how many seconds all steps of the plan take here, and the metrics that it buys.
 
     `example`: one random input and target, with a batch axis; nothing else is known of the data. `options` are those
-    of `Training` (engine, noise). Steps are timed at the smallest and the largest expected batch; in between they are
-    taken to grow evenly. Of an adaptive plan all steps are taken to be like the first.
+    of `Training` (engine, noise, public). Steps are timed at the smallest and the largest expected batch; in between
+    they are taken to grow evenly. Of an adaptive plan all steps are taken to be like the first.
     """
     batches = plan.batches if isinstance(plan, Plan) else [(plan.start.expected_batch, plan.most_steps)]
     sizes = sorted({batch for batch, _ in batches})
@@ -61,7 +61,7 @@ def _clipping(plan: Plan | AdaptivePlan) -> dict[str, Any]:
 
 
 def _step(
-    plan: Plan | AdaptivePlan, batch: float, make: Parts, example: tuple[Tensor, Tensor], options: dict[str, str]
+    plan: Plan | AdaptivePlan, batch: float, make: Parts, example: tuple[Tensor, Tensor], options: dict[str, Any]
 ) -> float:
     """The median of a few steps; the first, which compiles, does not count."""
     rows = max(1, round(batch * plan.rows_per_unit))
@@ -78,7 +78,7 @@ def _step(
     data = tuple(tensor.expand(2 * rows, *tensor.shape[1:]) for tensor in example)
     found: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        training = Training(small, model, criterion, optimizer, data, run_dir=Path(folder) / "run", **options)  # type: ignore[arg-type]
+        training = Training(small, model, criterion, optimizer, data, run_dir=Path(folder) / "run", **options)
         with training.session() as session:
             begin = time.perf_counter()
             while session.ready() and (len(found) < 2 or time.perf_counter() - begin < _PATIENCE_SECONDS):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,13 @@ from discreet.clipping.losses import summed_loss
 from discreet.clipping.state import tensor_digest
 from discreet.core import checks
 from discreet.core.errors import InputError, PrivacyViolation
+from discreet.ledger import QUERIES, Entry
 from discreet.methods import NoiseAware
 from discreet.plan import AdaptivePlan, Plan
 from discreet.training.public_copy import PublicCopy
 from discreet.training.trial import check_public
 
+_log = logging.getLogger("discreet")
 _AT_ONCE = 256
 _FILE = "public.json"
 
@@ -147,10 +150,26 @@ def keep_declared(folder: Path, public: PublicSource | None) -> None:
     """Note in the folder of a new run what is declared."""
     if public is not None:
         (folder / _FILE).write_text(json.dumps(public.declared) + "\n")
+        report(public)
 
 
-def check_declared(folder: Path, public: PublicSource | None) -> None:
-    """Refuse to go on with a run with other public rows, or another weight, than it was started with."""
+def report(public: PublicSource | None) -> None:
+    """Say which rows join the steps."""
+    if public is not None:
+        facts = public.declared
+        some = "" if facts["batch"] == facts["rows"] else f", {facts['batch']} of them at a time"
+        _log.info("%d rows declared public join every step%s, with weight %g", facts["rows"], some, facts["weight"])
+
+
+def check_declared(folder: Path, public: PublicSource | None, record: Sequence[Entry]) -> None:
+    """Refuse to go on with a run with other public rows, or another weight, than its first step was taken with.
+
+    A run that has answered queries and taken no step begins with these.
+    """
+    attempts = [entry.content.get("engine") for entry in record if entry.kind == "attempt"]
+    if attempts and set(attempts) == {QUERIES}:
+        keep_declared(folder, public)
+        return
     try:
         kept = json.loads((folder / _FILE).read_text())
     except FileNotFoundError:

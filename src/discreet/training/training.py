@@ -301,7 +301,7 @@ class Training:
         with resumed(self.folder) as (opened, checkpoint):
             record = opened.ledger.entries(opened.run)
             check_answered(self.plan, record, self.noise.name)
-            check_declared(self.folder.path, self._beside)
+            check_declared(self.folder.path, self._beside, record)
             self.engine = with_slack_of(self.engine, record)
             if checkpoint is not None:
                 self._restore(checkpoint)

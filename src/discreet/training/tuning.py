@@ -28,6 +28,7 @@ from discreet.training.early import EarlyStopping, check_early, is_bought
 from discreet.training.engine_options import AUTO, EngineOptions
 from discreet.training.evaluation import evaluate
 from discreet.training.guard import generators_put_back
+from discreet.training.public_batches import PublicBatches, report
 from discreet.training.seen import seen_by
 from discreet.training.stopping import stop_requests
 from discreet.training.trained import Trained, randomness_of
@@ -58,7 +59,7 @@ class Tuning:
     - `build(settings)`: model, loss and optimizer for one candidate of the search. Its first model for a candidate is
       the public state that all trials with these settings start from. `clip_norm` is applied to the plan by itself.
     - `data`, `units`, `public_test`, `public_validation`, `ledger`, `dataset_id`, `engine`, `noise`,
-      `physical_batch`: as for `Training`.
+      `physical_batch`, `public`: as for `Training`.
     - `ids`: the name of each row, the same whatever other rows there are; where rows are held out, or cut in parts.
     - `run_dir`: a new folder for the ledger, where none is shared.
     - `early`, `evaluate_every`: as for `Training.run`, in every trial.
@@ -87,6 +88,7 @@ class Tuning:
         early: EarlyStopping | None = None,
         evaluate_every: int | None = None,
         start: Start | None = None,
+        public: PublicBatches | None = None,
     ) -> None:
         if not isinstance(plan, Plan) or plan.search is None:
             raise InputError("Tuning needs a fixed plan with a search: Search.make(...).over(plan)")
@@ -101,13 +103,16 @@ class Tuning:
         self._build, self._early = build, early
         self._seen, self._judge = seen_by(plan, data, units, ids)
         if self._judge is not None:
-            check_public({"public_test": public_test, "public_validation": public_validation}, None, data)
+            rows = None if public is None else (public.inputs, public.targets)
+            looked_at = {"public_test": public_test, "public_validation": public_validation, "public": rows}
+            check_public(looked_at, None, data)
         self._every = every_so_often(plan.charges, evaluate_every)
         self._given: dict[str, Any] = {
             "public_test": public_test,
             "public_validation": public_validation,
             "noise": noise,
             "physical_batch": physical_batch,
+            "public": public,
         }
         self._ledger, self._dataset_id = ledger, dataset_id
         self.folder = Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}")
@@ -127,6 +132,7 @@ class Tuning:
         """
         search = self.plan.search
         assert search is not None
+        report(self._given["public"])
         randomness = self._start(0)
         run, entries = self._charge(randomness_of(randomness))
         choices = randomness.substream(Purpose.NOISE, 0)

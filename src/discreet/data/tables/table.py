@@ -81,6 +81,14 @@ class PublicTable:
     targets: Tensor
     groups: dict[str, BoolArray]
 
+    def mixed(self) -> PublicTable:
+        """The same rows in an order that is the same every time, so that any part of them has some of each class: a
+        folder of images comes class by class."""
+        order = np.random.Generator(np.random.PCG64(0)).permutation(len(self.targets))
+        places = torch.from_numpy(order)
+        groups = {name: rows[order] for name, rows in self.groups.items()}
+        return PublicTable(self.inputs[places], self.targets[places], groups)
+
 
 def public_table(path: Path, encoder: Encoder, seen_as: Seen | None = None) -> PublicTable:
     """A table declared public, encoded in memory. The same errors; its subgroups are those of the schema."""

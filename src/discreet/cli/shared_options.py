@@ -1,0 +1,62 @@
+"""Options that several commands share: the fields of a dataclass, given to a command as if it had written them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any, get_type_hints
+
+Command = Callable[..., None]
+
+
+def with_options(kind: type[Any]) -> Callable[[Command], Command]:
+    """Give a command that has a parameter of type `kind`, a dataclass, the fields of that as options in its place.
+
+    A field that is such a dataclass itself stands for its own fields. Every field has a default.
+    """
+
+    def given(command: Command) -> Command:
+        hints = get_type_hints(command, include_extras=True)
+        name = next(name for name, hint in hints.items() if hint is kind)
+        described: list[tuple[str, Any, Any]] = []
+        for own in inspect.signature(command).parameters.values():
+            described += _options(kind) if own.name == name else [(own.name, own.default, hints[own.name])]
+
+        def run(**values: Any) -> None:
+            options = _made(kind, values)
+            command(**values, **{name: options})
+
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        run.__annotations__ = {option: hint for option, _, hint in described} | {"return": None}
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                inspect.Parameter(option, keyword, default=default, annotation=hint)
+                for option, default, hint in described
+            ]
+        )
+        return run
+
+    return given
+
+
+def _options(kind: type[Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Name, default and type of each option."""
+    hints = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        if is_dataclass(hints[field.name]):
+            yield from _options(hints[field.name])
+        else:
+            yield field.name, field.default, hints[field.name]
+
+
+def _made(kind: type[Any], values: dict[str, Any]) -> Any:
+    """The dataclass, from the values of its options, which are taken out of `values`."""
+    hints = get_type_hints(kind, include_extras=True)
+    return kind(
+        **{
+            field.name: _made(hints[field.name], values) if is_dataclass(hints[field.name]) else values.pop(field.name)
+            for field in fields(kind)
+        }
+    )
