@@ -12,7 +12,7 @@ from discreet.cli.table_options import NO_TABLE, TableOptions
 from discreet.cli.work import Work
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
-from discreet.data.tables import columns_bought
+from discreet.data.tables import columns_bought, what_of
 from discreet.plan import PartsSearch, Plan, Search
 from discreet.prediction import spec_of, spec_of_table
 from discreet.publication.folder import publish
@@ -74,7 +74,7 @@ class SearchJob:
         data, out = paths
         work = Work.of(name, data, options, settings, overrides)
         target, recipe = work.target(name, out), work.recipe
-        _check_ranges(recipe)
+        _check_bought(recipe)
         search = wanted.over(recipe)
         for candidate in search.candidates:
             with_settings(recipe, candidate)
@@ -131,11 +131,11 @@ class SearchJob:
         )
 
 
-def _check_ranges(recipe: Recipe) -> None:
-    """A range is bought by one run, before its steps; a search has several, and is charged whole before any of them."""
+def _check_bought(recipe: Recipe) -> None:
+    """Columns are bought by one run, before its steps; a search has several, and is charged whole before them."""
     bought = {} if recipe.table is None else columns_bought(recipe.table)
-    if bought:
+    for name, column in bought.items():
         raise InputError(
-            f"schema: the range of {next(iter(bought))} is bought, and a search cannot do that; give low and high in "
-            "place of buy, from public knowledge, or train without a search (discreet train)"
+            f"schema: the {what_of(column)} of {name} would be bought, and a search cannot do that; declare what is "
+            "publicly known in the place of buy, or train without a search (discreet train)"
         )
