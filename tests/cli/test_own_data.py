@@ -177,7 +177,10 @@ def test_images_that_score_runs_are_of_every_class(monkeypatch: pytest.MonkeyPat
         (["tune", *TABLE, *GRID, "--trials", "2", "--data", "x"], "leave out --data"),
         (["tune", *TABLE, *GRID, "--trials", "2"], "--holdout 10%"),
         (["tune", *TABLE, *GRID, "--trials", "2", "--set", "validation=0.5"], "--test declares public"),
-        (["tune", *TABLE, *GRID, "--trials", "2", "--holdout", "20%", "--schema", "buys.yaml"], "give low and high"),
+        (
+            ["tune", *TABLE, *GRID, "--trials", "2", "--holdout", "20%", "--schema", "buys.yaml"],
+            "the range of age would be bought",
+        ),
         (["tune", *TABLE, *GRID, "--kind", "parts", "--schema", "nameless.yaml", *FEW], "row_id in the schema"),
     ],
 )
