@@ -17,7 +17,7 @@ import yaml
 from discreet.cli.app import run as discreet
 from discreet.ledger import Ledger
 
-STEPS = 200
+STEPS = 600  # the signal has seconds to come in time, also on a busy machine
 
 
 @pytest.fixture
