@@ -19,7 +19,7 @@ from typing import Any
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.event_json import to_json
-from discreet.core.events import Gaussian
+from discreet.core.events import Gaussian, SparseHistogram
 from discreet.plan import (
     AllocationSampling,
     FixedSizeSampling,
@@ -31,7 +31,18 @@ from discreet.plan import (
 )
 from discreet.publication.reviewer import verify as reviewer
 
-KINDS = ("poisson", "rates", "metrics", "holdout", "before", "none", "fixed_size", "shuffle", "allocation")
+KINDS = (
+    "poisson",
+    "rates",
+    "metrics",
+    "holdout",
+    "before",
+    "categories",
+    "none",
+    "fixed_size",
+    "shuffle",
+    "allocation",
+)
 LARGEST = 30.0
 
 
@@ -77,6 +88,9 @@ def _plan(kind: str, draw: random.Random) -> Plan:
         options["holdout"] = 0.1 if kind == "holdout" else None
     if kind == "before":
         options["before"] = [Gaussian(between(draw, 2, 50), "covariance")]
+    if kind == "categories":
+        noises = [between(draw, 2, 50) for _ in range(draw.randint(1, 3))]
+        options["before"] = [SparseHistogram(noise, math.ceil(1 + noise * draw.uniform(4, 9))) for noise in noises]
     if kind == "none":
         sampling, free = NoSampling(), draw.choice(list(Adjacency))
     elif kind == "fixed_size":
@@ -126,7 +140,7 @@ def compare(number: int) -> Found:
         sides = reviewer.planned(facts)
         if sides[-1] != reviewer.multiset(to_json(made.event())):
             return Found(kind, lower, claim.epsilon, math.nan, 0.0, f"plan {number}: other events")
-        tolerance = max(claim.epsilon, 1e-4) / 6000
+        tolerance = max(claim.epsilon, 1e-4) / 20_000
         found = max(
             reviewer.epsilon_of(side, made.delta, made.adjacency.value, tolerance) for side in sides[:-1] or sides
         )

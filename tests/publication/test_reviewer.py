@@ -18,14 +18,28 @@ import pytest
 import torch
 from adaptive_runs import adaptive
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from forging import Change, Facts, Forge, claim, edit, edit_consistently, entry, put, resealed, times, without_entry
+from forging import (
+    Change,
+    Facts,
+    Forge,
+    claim,
+    edit,
+    edit_consistently,
+    entry,
+    forged,
+    put,
+    resealed,
+    times,
+    without_entry,
+)
 from problems import blobs, certified_run, linear, tiny_plan
 from promises import published_folder
 from safetensors.torch import save
 from scipy.stats import norm
 
 from discreet import publish, verify
-from discreet.plan import Metric
+from discreet.core.event_json import to_json
+from discreet.plan import Metric, Plan, ShuffleSampling
 from discreet.publication import signature
 from discreet.publication.canonical import canonical, digest
 from discreet.publication.reviewer import verify as reviewer
@@ -106,6 +120,19 @@ def user_for_row(facts: Facts) -> None:
     facts["claim"]["unit"] = facts["plan"]["unit"] = "user"
 
 
+def event_as_sampler(facts: Facts) -> None:
+    """Steps without noise, in a plan whose sampler is the name of an event with much of it."""
+    steps, event = facts["charged_steps"], {"event": "gaussian", "noise_multiplier": 1e3, "query": "count"}
+    facts["plan"]["sampling"] = {"kind": event["event"], "noise_multiplier": 1e3, "query": "count"}
+    facts["plan"]["noise"] = [{"steps": steps, "multiplier": 1e-6}]
+    facts["mechanism"]["sampler"] = event["event"]
+    facts["events"] = {"event": "compose", "of": [{"event": "repeat", "count": steps, "of": event}]}
+    for one in facts["ledger"]["entries"]:
+        if one["kind"] == "reservation":
+            one["body"] = {"event": "repeat", "count": one["steps"], "of": event}
+    facts["claim"] |= {"epsilon": 0.5, "lower": 0.0}
+
+
 FORGERIES: dict[str, tuple[str, Forge]] = {
     "epsilon lowered": (
         "was found",
@@ -129,6 +156,7 @@ FORGERIES: dict[str, tuple[str, Forge]] = {
     "count lowered": ("not those of the plan", edit(put("events", "of", 0, "count", value=3))),
     "another query": ("not those of the plan", edit(events_of("query", "count", "of"))),
     "another sampler": ("sampler", edit(put("mechanism", "sampler", value="shuffle"))),
+    "an event for a sampler": ("NOT COVERED", lambda folder: forged(folder, event_as_sampler)),
     "another adjacency": ("differ", edit(claim("adjacency", "zero_out"))),
     "another unit": ("differ", edit(claim("unit", "user"))),
     "another unit, told consistently": ("another plan", edit_consistently(user_for_row)),
@@ -269,7 +297,20 @@ def test_it_agrees_with_the_library_on_random_plans() -> None:
     compare = benchmark().compare
     found = [compare(number) for number in range(1000, 1027)]
     assert [one.wrong for one in found if one.wrong] == []
-    assert len({one.kind for one in found}) == 9
+    assert len({one.kind for one in found}) == 10
+
+
+def test_an_epoch_of_one_batch_has_the_events_of_the_library() -> None:
+    plan = Plan.make(
+        ShuffleSampling(batch=50),
+        population=50,
+        steps=3,
+        delta=1e-5,
+        clip_norm=1.0,
+        noise_multiplier=4.0,
+        adjacency="replace_one",
+    )
+    assert reviewer.planned(plan.model_dump(mode="json"))[-1] == reviewer.multiset(to_json(plan.event()))
 
 
 @pytest.mark.parametrize(("multiplier", "delta"), [(0.3, 1e-5), (1.0, 1e-9), (30.0, 1e-3)])

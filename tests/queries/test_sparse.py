@@ -91,3 +91,11 @@ def test_the_limit_is_never_below_the_threshold() -> None:
             above = sparse.limit(SparseHistogram(noise, threshold), one, scale) - one
             assert above >= (threshold - 1) / noise * scale * (1 - 1e-12)
             assert above <= math.ceil((threshold - 1) / noise * scale * (1 + 1e-11)) + 1 + scale * 2.0**-39
+
+
+def test_counts_too_large_for_the_grid_stop_and_do_not_wrap_around(accounts: Accounts) -> None:
+    """A row moves the noisy count by its noise at most, wherever the count lies."""
+    event = SparseHistogram(0.1, 3.0)
+    counts = {f"{bits}": 2**bits + 50 for bits in range(2, 62)}
+    found = frequent(counts, event, accounts(delta=0.5))
+    assert set(found) == set(counts)

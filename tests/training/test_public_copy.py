@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from problems import PUBLIC_ROWS, Remembering, blobs, linear, tiny_plan, tiny_training
+from problems import FEATURES, PUBLIC_ROWS, Remembering, blobs, linear, tiny_plan, tiny_training
 from searches import ROWS, parts_tuning
 from torch import Tensor, nn
 
 import discreet
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, PrivacyViolation
 from discreet.methods import Averaging
 from discreet.plan import Metric
 from discreet.queries import Account
@@ -149,3 +149,53 @@ def test_what_cannot_be_copied_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"copied before the run.*{why}"):
         tiny_training(tmp_path, model=model, criterion=criterion)
     assert not list(tmp_path.iterdir())
+
+
+class Writing(nn.Module):
+    """Writes what it sees to a parameter, past torch's count of writes; once, as rare events do."""
+
+    def __init__(self, trained: bool) -> None:
+        super().__init__()
+        self.loc, self.rest = nn.Parameter(torch.zeros(FEATURES), requires_grad=trained), linear()
+        self.armed = False
+
+    def forward(self, inputs: Tensor) -> Any:
+        if self.training and self.armed:
+            self.loc.data.copy_(inputs.detach().reshape(-1, FEATURES).mean(0))
+            self.armed = False
+        return self.rest(inputs + self.loc)
+
+
+@pytest.mark.parametrize(
+    ("trained", "says"), [(True, "something that is not a release"), (False, "'loc' is not a private parameter")]
+)
+def test_writes_that_torch_does_not_count_reach_no_figure(trained: bool, says: str, tmp_path: Path) -> None:
+    model = Writing(trained)
+    optimizer = torch.optim.SGD([one for one in model.parameters() if one.requires_grad], lr=0.0)
+    training = tiny_training(
+        tmp_path / "run", model=model, optimizer=optimizer, data=blobs(), engine="reference", public_test=PUBLIC
+    )
+    model.armed = True
+    with pytest.raises(PrivacyViolation, match=says):
+        training.run(evaluate_every=1, progress=False)
+    assert training.evaluations == []
+
+
+class Centring(nn.Module):
+    """Makes itself a centre of the first rows that it sees outside of training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rest, self.centre = linear(), None
+
+    def forward(self, inputs: Tensor) -> Any:
+        if not self.training and self.centre is None:
+            self.centre = inputs.detach().mean(0)
+        return self.rest(inputs if self.centre is None else inputs - self.centre)
+
+
+def test_what_a_model_makes_of_its_first_rows_does_not_stay(tmp_path: Path) -> None:
+    model = Centring()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    tiny_training(tmp_path / "run", model=model, optimizer=optimizer, data=blobs())
+    assert model.centre is None

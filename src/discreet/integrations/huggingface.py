@@ -116,9 +116,9 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
             public_test=public,
             **self._options,
         )
-        self.trained = training.run(progress=False, callbacks=self._told)
-        published: Any = self.trained.model
+        published: Any = training.watch.published  # also if the run is broken off: the other one saw private rows
         self.model = self.model_wrapped = published.inner
+        self.trained = training.run(progress=False, callbacks=self._told)
         return self.trained
 
 

@@ -237,9 +237,13 @@ def _grid(noise: float) -> float:
 
 
 def counted(kind: Query, counts: IntArray, multiplier: float) -> NoisySum:
-    """Counts in multiples of a grid that is a power of two, at most 1: exact, and one unit moves 1 / grid of them."""
+    """Counts in multiples of a grid that is a power of two, at most 1: exact, and one unit moves 1 / grid of them.
+
+    A count of more multiples than 2^62 stops there, since it must not wrap around; a unit moves it no further for that.
+    """
     unit = min(1.0, _grid(multiplier))
-    return NoisySum(kind, counts * round(1 / unit), 1 / unit, unit)
+    per_unit = round(1 / unit)
+    return NoisySum(kind, np.minimum(counts, 2**62 // per_unit) * per_unit, 1 / unit, unit)
 
 
 def _column(column: object) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from discreet.clipping import private_parameters
 from discreet.clipping.seeding import seed_torch
@@ -19,16 +19,20 @@ from discreet.randomness import Purpose, Stream
 Writes = dict[str, tuple[int, int]]
 """By name, which tensor it stands for, and how often that was written to."""
 
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
 
 class Guard:
     """Watches a model between releases, by torch's own count of writes to each tensor.
 
-    (Writes through `.data` are not counted; what is published is compared by digest as well.)
+    Writes through `.data` are not counted. So private parameters are held against a copy of what the last release made
+    of them, bit by bit; everything else against its declared digest, before it is evaluated or published.
     """
 
     def __init__(self, model: nn.Module, initial: Mapping[str, str], hidden: Mapping[str, str]) -> None:
         self._model, self._initial, self._hidden = model, initial, hidden
         self._private, self._other = self._writes()
+        self._values = {name: one.detach().clone() for name, one in private_parameters(model).items()}
 
     def note(self) -> None:
         """Take the private parameters as they are now for the result of the last release.
@@ -36,6 +40,8 @@ class Guard:
         Nothing else may change with a release either: an optimizer may have been given more than it had at first.
         """
         self._private, _ = self._writes()
+        for name, parameter in private_parameters(self._model).items():
+            self._values[name] = _kept(parameter.detach(), self._values.get(name))
 
     def check(self) -> None:
         """Refuse a model that anything but a release has changed since `note`."""
@@ -46,13 +52,17 @@ class Guard:
                     "remove .backward() from the loop, step.add does it"
                 )
         private, other = self._writes()
-        if private != self._private:
+        if private != self._private or not self._same_values():
             raise PrivacyViolation(
                 "a parameter was changed by something that is not a release, inside a step or between two"
             )
         if other != self._other:
             check_unchanged(self._model, self._initial, self._hidden)
             _, self._other = self._writes()
+
+    def _same_values(self) -> bool:
+        found = private_parameters(self._model).items()
+        return all(_same(parameter.detach(), self._values[name]) for name, parameter in found)
 
     def _writes(self) -> tuple[Writes, Writes]:
         """Of private parameters, and of everything else."""
@@ -66,6 +76,21 @@ class Guard:
         for name, buffer in self._model.named_buffers():
             other[name] = id(buffer), buffer._version
         return private, other
+
+
+def _kept(value: Tensor, kept: Tensor | None) -> Tensor:
+    """A copy of `value`, in the memory of `kept` if that fits."""
+    if kept is None or (kept.shape, kept.dtype, kept.device) != (value.shape, value.dtype, value.device):
+        return value.clone()
+    return kept.copy_(value)
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Bit by bit, so that NaN is NaN."""
+    if (one.shape, one.dtype, one.device) != (other.shape, other.dtype, other.device):
+        return False
+    bits = _BITS[one.element_size()]
+    return torch.equal(one.view(bits), other.view(bits))
 
 
 @contextmanager

@@ -8,12 +8,17 @@ their parameters in common, which releases alone change, and nothing else.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import nn
 
 from discreet.clipping import Criterion
+from discreet.clipping.state import check_unchanged
 from discreet.core.errors import InputError
+
+Declared = tuple[Mapping[str, str], Mapping[str, str]]
+"""Digests by name of what is published, and of buffers that are not."""
 
 _HOW = "the model and its loss are copied before the run, for all that is published, and"
 
@@ -22,17 +27,27 @@ _HOW = "the model and its loss are copied before the run, for all that is publis
 class PublicCopy:
     """A model and a loss as they were when this was made, with the parameters that the model has now.
 
-    What `copy.deepcopy` does not copy is shared all the same: attributes of classes, global variables, closures.
+    What `copy.deepcopy` does not copy is shared all the same: attributes of classes, global variables, closures, what
+    weak references and caches of functions name, objects that copy themselves as themselves.
     """
 
     model: nn.Module
     criterion: Criterion
     _live: nn.Module
+    _declared: Declared
 
     @classmethod
-    def made(cls, model: nn.Module, criterion: Criterion) -> PublicCopy:
-        """To be called before a private row is seen. `InputError` for what cannot be copied."""
-        return cls(*copied(model, criterion), model)
+    def made(cls, model: nn.Module, criterion: Criterion, declared: Declared) -> PublicCopy:
+        """To be called before a private row is seen. `declared`: digests of the state of the model, as it is then.
+
+        `InputError` for what cannot be copied.
+        """
+        return cls(*copied(model, criterion), model, declared)
+
+    def checked(self) -> PublicCopy:
+        """This; `PrivacyViolation` if what the two models share, and no release changes, is not as it was declared."""
+        check_unchanged(self._live, *self._declared)
+        return self
 
     def follow(self) -> nn.Module:
         """The copy, with the parameters that the model has now, also if it was moved to another device."""

@@ -36,7 +36,7 @@ from discreet.training.noise_check import noise_named, with_noise
 from discreet.training.opening import Opened, record_of, resumed, started, with_slack_of
 from discreet.training.progress import progress_bar
 from discreet.training.public_batches import PublicBatches, PublicSource, check_beside, check_declared, keep_declared
-from discreet.training.public_copy import PublicCopy
+from discreet.training.public_copy import PublicCopy, copied
 from discreet.training.purchases import Purchases
 from discreet.training.rehearsal import rehearse
 from discreet.training.run_folder import RunFolder
@@ -111,10 +111,11 @@ class Training:
         admit(model, optimizer, self.data)
         self.clipping = Clipping(plan.clipping, private_parameters(model), geometry)
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
-        self.copy = PublicCopy.made(model, criterion)  # before a private row is seen
+        self.copy = PublicCopy.made(model, criterion, (self.initial, self._hidden))  # before a private row is seen
         self._beside = PublicSource.made(public, self.copy)
-        classes = try_every_row(model, criterion, self.data)
-        self._refuse_changed_model("changed when it was called; initialise it on public input first")
+        seen, loss = copied(model, criterion)  # what a model makes of its first rows does not stay
+        classes = try_every_row(seen, loss, self.data)
+        self._refuse_changed_model("changed when it was called; initialise it on public input first", seen)
         engine = as_started(engine, run_dir) if resume else engine
         given = classes, plan.rows_per_unit, self.clipping.rehearsed(), physical_batch
         self.rehearsal = rehearse(engine, self.copy.model, self.copy.criterion, self.data, *given)
@@ -284,9 +285,10 @@ class Training:
         assumptions = (noise.assumption, engine.assumption)
         return Mechanism(engine.name, engine.float_bits, noise.name, randomness_of(self._stream), assumptions)
 
-    def _refuse_changed_model(self, why: str) -> None:
+    def _refuse_changed_model(self, why: str, model: nn.Module | None = None) -> None:
         """The state a run starts from is declared public, so it must be the one that was looked at first."""
-        if (state_digests(self.model), hidden_digests(self.model)) != (self.initial, self._hidden):
+        model = self.model if model is None else model
+        if (state_digests(model), hidden_digests(model)) != (self.initial, self._hidden):
             raise PrivacyViolation(f"the model {why}")
 
     @contextmanager

@@ -47,7 +47,7 @@ class Watch:
 
     def evaluated(self, rows: tuple[Tensor, Tensor]) -> dict[str, float]:
         """Its metrics on rows that are declared public."""
-        return evaluate(self.published, self._copy.criterion, *rows)
+        return evaluate(self.published, self._copy.checked().criterion, *rows)
 
     def released(self, position: int) -> None:
         """Take note of the model after the release of step `position`."""

@@ -194,14 +194,14 @@ def planned(plan: Facts) -> list[Events]:
     need(not rates or (kind == "poisson" and len(rates) == len(noise)), "rates that change do not cover the steps")
     length = math.ceil(people / sampling["batch"]) if kind == "epoch" else sampling.get("period", 1)
     need(len(noise) % whole(length) == 0, "the steps are no multiple of an epoch or period")
-    need(kind in EVENTS or kind == "none", f"{str(kind)[:40]} sampling", "NOT COVERED")
+    need(kind in ("poisson", "fixed_size", "epoch", "allocation", "none"), f"{str(kind)[:40]} sampling", "NOT COVERED")
     need(kind in ("poisson", "none") or people == int(people), "the population is no whole number")
     known = sampling | {"population": int(people), "steps": length}
     for at in range(0, len(noise), length):
         period = [{"event": "gaussian", "noise_multiplier": one, "query": "clipped_sum"} for one in noise[at:][:length]]
         alike = [{"event": "repeat", "count": len(list(same)), "of": one} for one, same in itertools.groupby(period)]
         need(kind != "allocation" or len(alike) == 1, "the noise changes inside a period")
-        known["of"] = {"event": "compose", "of": alike} if kind == "epoch" else period[0]
+        known["of"] = {"event": "compose", "of": alike} if kind == "epoch" and length > 1 else period[0]
         known |= {"rate": rates[at]} if rates else {}
         drawn = {"event": kind} | {name: known[name] for name in EVENTS.get(kind, ())}
         steps[canonical(period[0] if kind == "none" else drawn)] += 1
@@ -372,7 +372,7 @@ def check(folder: Path, key: str | None) -> str:
     need(charged <= sides[-1], "what was charged is not part of the plan")
     check_shown(facts, charged)
     for events in sides[:-1] or sides:
-        found = epsilon_of(events, claim["delta"], claim["adjacency"], max(claim["epsilon"], 1e-4) / 6000)
+        found = epsilon_of(events, claim["delta"], claim["adjacency"], max(claim["epsilon"], 1e-4) / 20000)
         need(found <= claim["epsilon"], f"epsilon {claim['epsilon']:.6g} is claimed, {found:.6g} was found")
     most, signed = math.ceil(claim["epsilon"] * 1e4) / 1e4, check_signature(folder, facts, key)
     sure, whom = math.ceil(1000 / (1 + math.exp(-most))) / 10, "a person" if claim["unit"] == "user" else "a row"
