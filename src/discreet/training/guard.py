@@ -90,7 +90,10 @@ def _same(one: Tensor, other: Tensor) -> bool:
     if (one.shape, one.dtype, one.device) != (other.shape, other.dtype, other.device):
         return False
     bits = _BITS[one.element_size()]
-    return torch.equal(one.view(bits), other.view(bits))
+    one, other = one.view(bits), other.view(bits)
+    if one.device.type == "cpu":  # where NumPy takes a fifth of the time
+        return np.array_equal(one.numpy(), other.numpy())
+    return torch.equal(one, other)
 
 
 @contextmanager
