@@ -12,6 +12,11 @@ from torch import Tensor, nn
 from discreet.features.weights import drawn
 
 
+def _short(vectors: nn.Embedding) -> None:
+    """Numbers of at most 0.05: those of torch, of size 1, hide what is learned of them in few steps."""
+    nn.init.uniform_(vectors.weight, -0.05, 0.05)
+
+
 class MeanEmbedding(nn.Module):
     """Tokens (n, length), 0 to `tokens`, as the mean of their vectors, (n, width): Bu et al. 2020 count all places.
 
@@ -21,6 +26,7 @@ class MeanEmbedding(nn.Module):
     def __init__(self, tokens: int, width: int) -> None:
         super().__init__()
         self.vectors = nn.Embedding(tokens + 1, width)
+        _short(self.vectors)
 
     def forward(self, tokens: Tensor) -> Tensor:
         mean: Tensor = self.vectors(tokens.long()).mean(1)
@@ -58,6 +64,8 @@ class CollaborativeFiltering(nn.Module):
         super().__init__()
         self.user_factors, self.film_factors = nn.Embedding(users, factors), nn.Embedding(films, factors)
         self.user_latent, self.film_latent = nn.Embedding(users, latent), nn.Embedding(films, latent)
+        for vectors in (self.user_factors, self.film_factors, self.user_latent, self.film_latent):
+            _short(vectors)
         self.head = nn.Linear(factors + 2 * latent, outputs)
 
     def forward(self, pairs: Tensor) -> Tensor:
