@@ -290,6 +290,7 @@ def test_a_leaking_buffer_is_found_by_the_verifier_when_the_trainer_does_not_loo
 ) -> None:
     for module in (training_module, guard_module, folder_module):
         monkeypatch.setattr(module, "check_unchanged", lambda *_: None)
+    monkeypatch.setattr("discreet.training.public_copy.check_unchanged", lambda *_: None)
     monkeypatch.setattr("discreet.training.admission.tried", lambda *_: Findings())
     monkeypatch.setattr("discreet.training.rehearsal.refuse_memory", lambda *_: None)
     promises.a_published_folder_is_accepted(
