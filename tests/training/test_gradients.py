@@ -49,6 +49,10 @@ def written_in_place(training: Training) -> None:
         next(iter(training.model.parameters())).add_(1.0)
 
 
+def written_past_the_count(training: Training) -> None:
+    next(iter(training.model.parameters())).data.add_(1.0)
+
+
 def loaded(training: Training) -> None:
     training.model.load_state_dict(linear(seed=3).state_dict())
 
@@ -68,6 +72,7 @@ BETWEEN: list[Callable[[Training], None]] = [
     gradient_of_all,
     another_optimizer,
     written_in_place,
+    written_past_the_count,
     loaded,
     frozen,
     replaced,
@@ -95,6 +100,19 @@ def test_nothing_but_a_release_reaches_a_parameter(
             take(session, inside=interfere if when == "inside a step" else lambda: None)
         assert torch.equal(weights(training), found[0])  # nothing was released on top of it
         assert session.position == position + (when == "inside a step")
+
+
+@pytest.mark.parametrize("change", BETWEEN, ids=lambda change: change.__name__)
+def test_nothing_but_releases_is_kept_or_published(tmp_path: Path, change: Callable[[Training], None]) -> None:
+    training = tiny_training(tmp_path)
+    with training.session() as session:
+        while not session.finished:
+            take(session)
+        change(training)
+        for leave in (training.save, training.result):
+            with pytest.raises(PrivacyViolation, match=r"backward|not a release"):
+                leave(session)
+    assert not training.folder.checkpoint.exists()
 
 
 def test_an_optimizer_that_is_given_a_frozen_parameter_later_is_found_at_the_next_step(tmp_path: Path) -> None:

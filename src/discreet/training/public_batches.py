@@ -153,7 +153,7 @@ def keep_declared(folder: Path, public: PublicSource | None) -> None:
         report(public)
 
 
-def report(public: PublicSource | None) -> None:
+def report(public: PublicSource | PublicBatches | None) -> None:
     """Say which rows join the steps."""
     if public is not None:
         facts = public.declared

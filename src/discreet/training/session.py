@@ -173,6 +173,14 @@ class Session:
             self._receipts.extend(self._reserved())
         return not self.between_blocks
 
+    def check(self) -> None:
+        """`PrivacyViolation` if anything but a release has changed the model since the last one."""
+        self._guard.check()
+
+    def note(self) -> None:
+        """Take the model as it is now for what was released: an earlier release was put back."""
+        self._guard.note()
+
     @contextmanager
     def step(self) -> Iterator[Step]:
         """Take one private step: everything inside adds to one clipped sum, which is released at the end.

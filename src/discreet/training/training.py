@@ -115,7 +115,7 @@ class Training:
         self._beside = PublicSource.made(public, self.copy)
         seen, loss = copied(model, criterion)  # what a model makes of its first rows does not stay
         classes = try_every_row(seen, loss, self.data)
-        self._refuse_changed_model("changed when it was called; initialise it on public input first", seen)
+        self._refuse_changed_model(seen, "changed when it was called; initialise it on public input first")
         engine = as_started(engine, run_dir) if resume else engine
         given = classes, plan.rows_per_unit, self.clipping.rehearsed(), physical_batch
         self.rehearsal = rehearse(engine, self.copy.model, self.copy.criterion, self.data, *given)
@@ -156,7 +156,7 @@ class Training:
         Over an `AdaptivePlan` the condition is `session.ready()`, which asks the policy and reserves the next block.
         Call `training.save(session)` when `session.between_blocks` if the run shall survive a crash.
         """
-        self._refuse_changed_model("was changed since this Training was made; make a new one")
+        self._refuse_changed_model(self.model, "was changed since this Training was made; make a new one")
         with self._opened() as opened:
             run, ledger = opened.run, opened.ledger
             attempt = ledger.start_attempt(run, self.plan.fingerprint(), self.mechanism.as_dict())
@@ -244,10 +244,13 @@ class Training:
             if self.watch.due(session.position, every) or session.finished:
                 self.watch.look(session.position)
             after_step()
+        session.check()
         self.watch.settle(session.position)
+        session.note()
 
     def save(self, session: Session) -> None:
-        """Write a checkpoint of what was released so far."""
+        """Write a checkpoint of what was released so far; as `result` it refuses a model that was changed otherwise."""
+        session.check()
         scheduler = None if self.scheduler is None else self.scheduler.state_dict()
         progress = None if session.control is None else session.control.progress.as_dict()
         states = self.model.state_dict(), self.optimizer.state_dict(), scheduler
@@ -255,7 +258,8 @@ class Training:
         save_checkpoint(self.folder.checkpoint, Checkpoint(session.run, session.position, *states, **kept))
 
     def result(self, session: Session) -> Trained:
-        """What a session has trained, ready for `publish`; also before all steps are taken."""
+        """What a session has trained, for `publish`, also before its last step; refused if changed by anything else."""
+        session.check()
         check_unchanged(self.model, self.initial, self._hidden)
         entries = record_of(session.ledger.where, session.run, session.position)
         return self.trained(entries, ended=session.ended)
@@ -285,9 +289,8 @@ class Training:
         assumptions = (noise.assumption, engine.assumption)
         return Mechanism(engine.name, engine.float_bits, noise.name, randomness_of(self._stream), assumptions)
 
-    def _refuse_changed_model(self, why: str, model: nn.Module | None = None) -> None:
+    def _refuse_changed_model(self, model: nn.Module, why: str) -> None:
         """The state a run starts from is declared public, so it must be the one that was looked at first."""
-        model = self.model if model is None else model
         if (state_digests(model), hidden_digests(model)) != (self.initial, self._hidden):
             raise PrivacyViolation(f"the model {why}")
 
