@@ -22,6 +22,7 @@ from discreet.publication.folder import check_target, publish
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Run, assemble, carry_out, training_on
 from discreet.training import Trained, Training
+from discreet.training.run_folder import RunFolder
 
 _FILE = "job.json"
 
@@ -72,6 +73,8 @@ class Job:
         self, *, ledger: str | None, dataset_id: str, finish: bool, device: str = "cpu"
     ) -> tuple[Guarantee, Trained]:
         """Train (unless `finish`), publish, and return the guarantee with the run."""
+        if not self.resume:
+            RunFolder(self.folder).check_new()  # before the data is read
         run = Run(self.folder, self.resume, ledger, dataset_id, self._remember, device)
         if self.table is not None:
             return self._run_on_table(self.table, run, finish=finish)

@@ -85,8 +85,9 @@ _priced = lru_cache(maxsize=64)(guarantee)
 """A run asks for the price of the same steps several times."""
 
 
+@lru_cache(maxsize=64)
 def calibrated(plan: Plan, epsilon: float) -> Plan:
-    """The plan with its steps' noise scaled to the smallest that meets (epsilon, plan.delta)."""
+    """The plan with its steps' noise scaled to the smallest that meets (epsilon, plan.delta). It is remembered."""
     if plan.search is not None:
         alone = plan.model_copy(update={"search": None})
         return plan.search.within(lambda one_run: calibrated(alone, one_run), epsilon)

@@ -47,6 +47,16 @@ class RunFolder:
         """What queries before the first step released, if it is part of what the run publishes."""
         return self.path / "released.safetensors"
 
+    def check_new(self) -> None:
+        """Refuse a folder that is there already."""
+        if self.path.exists():
+            raise self._taken()
+
+    def _taken(self) -> InputError:
+        return InputError(
+            f"the run folder {self.path} exists already; resume it with --resume (resume=True), or name another one"
+        )
+
     def create(self) -> bytes:
         """Make the folder, readable by its owner only, and the key in it."""
         try:
@@ -55,9 +65,7 @@ class RunFolder:
             key = new_run_key()
             save_key(self.key, key)
         except FileExistsError:
-            raise InputError(
-                f"the run folder {self.path} exists already; resume it with --resume (resume=True), or name another one"
-            ) from None
+            raise self._taken() from None
         except OSError as error:
             raise InputError(f"cannot make the run folder {self.path}: {error.strerror}; name another one") from None
         return key
