@@ -69,9 +69,8 @@ def test_the_total_of_table_ii_by_dp_accounting() -> None:
     noise, delta = [10 * 0.99**t for t in range(71)], 1e-5
     scale = (sum(z**-2 for z in noise) / (2 * 0.78125)) ** 0.5
     told = [dp_event.GaussianDpEvent(scale * z) for z in noise]
-    found = []
-    for events in (told, [*told, dp_event.GaussianDpEvent(16.0)]):
-        accountant = PLDAccountant(value_discretization_interval=1e-4)
+    accountant, found = PLDAccountant(value_discretization_interval=1e-4), []
+    for events in (told, [dp_event.GaussianDpEvent(16.0)]):
         found.append(accountant.compose(dp_event.ComposedDpEvent(events)).get_epsilon(delta))
     assert found[1] == pytest.approx(5.688, abs=1e-3)
     for before, other in (((), found[0]), ((Gaussian(16.0, Query.COVARIANCE),), found[1])):
