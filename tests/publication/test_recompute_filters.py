@@ -1,4 +1,4 @@
-"""The verifier's own filters: divergences against 40-digit quadrature, conversions against formulas."""
+"""The verifier's own filters: divergences against 20-digit quadrature, conversions against formulas."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ ORDERS = [1.25, 1.5, 2.0, 3.3, 7.0, 12.6, 40.0]
 
 
 def by_quadrature(rate: float, noise: float, order: float) -> float:
-    """log E_N[(1 - q + q e(z))^a] / (a - 1) by mpmath, 40 digits."""
-    with mpmath.workdps(40):
+    """log E_N[(1 - q + q e(z))^a] / (a - 1) by mpmath, 20 digits."""
+    with mpmath.workdps(20):
         q, mu, a = mpmath.mpf(rate), 1 / mpmath.mpf(noise), mpmath.mpf(order)
 
         def density(z: Any) -> Any:
