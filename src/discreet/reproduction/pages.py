@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from discreet.reproduction.experiment import Experiment
+from discreet.reproduction.experiment import Experiment, Part
 from discreet.reproduction.papers import PAPERS
 from discreet.reproduction.store import Measured, Store
 
@@ -33,11 +33,22 @@ def text(experiment: Experiment, store: Store, picture: str | None) -> str:
         blocks.append(f"**The paper prints:** {header.prints.strip()}")
     if experiment.mode == "quick":
         blocks.append("**A quick run:** it shows that the experiment works. Its figures are not those of the paper.")
-    blocks += [table.markdown() for part in experiment.parts for table in part.tables(store)]
+    for part in experiment.parts:
+        blocks += _tables(part, store)
     if picture is not None:
         blocks.append(f"![{header.title}]({picture})")
+        captions = [panel.caption for part in experiment.parts for panel in part.panels(store) if panel.caption]
+        blocks += list(dict.fromkeys(captions))
     blocks.append(_made(experiment, store))
     return "\n\n".join(blocks) + "\n"
+
+
+def _tables(part: Part, store: Store) -> list[str]:
+    """Those of a part, or that nothing of it is there."""
+    tables, cells = part.tables(store), part.cells(None)
+    if cells and tables and not any(cell in store for cell in cells):
+        return [f"**{tables[0].title or 'More'}:** not measured yet."]
+    return [table.markdown() for table in tables]
 
 
 def _made(experiment: Experiment, store: Store) -> str:

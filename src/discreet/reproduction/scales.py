@@ -54,10 +54,8 @@ class ScalesPart(Frozen):
                 for shares, look in ((result["shares"], one) for one in result["looks"])
             ]
             if lines:
-                panel = Panel(
-                    title, "share of the numbers below", "multiples of the root mean square", lines, bottom=0.0
-                )
-                found.append(panel)
+                share, size = "share of the numbers that are smaller", "multiples of the root mean square"
+                found.append(Panel(title, share, size, lines, log="y", bottom=1e-3 if name == "gradient" else 0.5))
         return found
 
     def _looks(self, results: Results) -> list[dict[str, Any]]:
