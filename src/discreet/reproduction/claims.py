@@ -72,7 +72,7 @@ def claims_table(claims: Sequence[Compared], scores: Mapping[str, Scores], *, lo
         p = None if pair is None else next(corrected)
         shown = tables.MISSING if p is None else f"{p:.1g}"
         rows.append((claim.says, difference(pair), shown, _verdict(pair, p, lower_is_better)))
-    sure = f"{1 - _SURE:.0%}"
+    sure = f"{100 * (1 - _SURE):.0f} %"
     note = (
         f"Difference: the mean over seeds ± its standard error. p: a two-sided paired t-test, corrected for the "
         f"{len(rows)} tests of this table (Holm). Seen, or the other way round: p is at most {sure}."

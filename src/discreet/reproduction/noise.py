@@ -114,8 +114,8 @@ class NoisePart(Frozen):
             x, y = zip(*panel.printed, strict=True)
             lines.append(Line("printed", x, y, "marks"))
         course = course_of(over(self.course, panel.set))
-        unit = "clip norms" if course.clip_norms == 1 else f"clip norms / {course.clip_norms:g}"
-        return Panel(panel.title, f"epsilon at delta {course.delta:g}", f"noise, std in {unit}", lines, log=panel.log)
+        unit = "C" if course.clip_norms == 1 else f"({course.clip_norms:g} C)"
+        return Panel(panel.title, f"epsilon at delta {course.delta:g}", f"noise, std / {unit}", lines, log=panel.log)
 
     def _facts(self, changes: Mapping[str, Any], epsilon: float | None, like: Method | None = None) -> Facts:
         course = brief(course_of(over(self.course, changes)))

@@ -65,7 +65,7 @@ def _made(experiment: Experiment, store: Store) -> str:
         minutes = sum(one.seconds for one in done) / 60
         lines.append(f"{len(done)} cells took {_minutes(minutes)} CPU-minutes ({_when(done)}; {_with(done)}).")
     if any(one.seed is not None for one in done):
-        lines.append("A seed fixes the initial weights; noise and batches are drawn anew in every run.")
+        lines.append("Noise and batches are drawn anew in every run; a seed fixes initial weights that are random.")
     return " ".join(lines)
 
 

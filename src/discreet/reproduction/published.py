@@ -135,12 +135,10 @@ class PublishedPart(Frozen):
             if found and "epsilon" in found:
                 printed = self._figure(one)
                 ratio = float(found["epsilon"]) / printed
-                shown = f", {one.printed or round(printed, 2)}"
+                shown = f" ({one.printed or round(printed, 2)})"
                 lower = ratio if found["lower"] is None else found["lower"] / printed
                 bars.append(Bar(f"{one.where}: {one.says}{shown}", ratio, lower, ratio, 1.0))
-        caption = (
-            "The number after a name is what is printed. A line goes from the least to the most that is certified."
-        )
+        caption = "In brackets: what is printed. A line goes from the least to the most that is certified."
         ratios = Panel(PAPERS[self.paper].short, "certified / printed", "", bars=bars, log="x", caption=caption)
         return [ratios] if bars else []
 

@@ -39,7 +39,9 @@ class ScalesPart(Frozen):
         for look in self._looks(results):
             rank = look["rank_correlation"]
             figures = [f"{look[name]:.3g}" for name in ("rms_noise", "rms_gradient")]
-            rows.append((str(look["step"]), *figures, tables.MISSING if rank is None else f"{rank:.2f}"))
+            rows.append(
+                (str(look["step"]), *figures, tables.MISSING if rank is None else f"{round(rank, 2) + 0.0:.2f}")
+            )
         head = ("step", "noise, root mean square", "gradient of public rows", "rank correlation of the two")
         return (Table(head, tuple(rows), self.title),)
 

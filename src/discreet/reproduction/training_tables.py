@@ -45,7 +45,8 @@ def runs_table(part: TrainingPart, results: Results) -> Table:
             against = scores(part.metric, part.facts(base.set), results)
             cells.append("" if run is base else difference(paired(values, against)))
         rows.append(tuple(cells))
-    return Table(tuple(head), tuple(rows), part.title)
+    against = f"Minus {part.versus}: the mean difference over seeds ± its standard error."
+    return Table(tuple(head), tuple(rows), part.title, (against,) if part.versus and not part.claims else ())
 
 
 def sweep_table(part: TrainingPart, sweep: Sweep, results: Results) -> Table:
@@ -79,7 +80,8 @@ def draw(part: TrainingPart, what: str, results: Results) -> Panel:
     match what:
         case "bars":
             bars = [_bar(run.name, run.printed, part, run.set, results) for run, found in named if found]
-            return Panel(f"{part.title}: at the end", unit, "", bars=bars)
+            title = part.title if len(part.draws) == 1 else f"{part.title}: at the end"
+            return Panel(title, unit, "", bars=bars)
         case "noise":
             lines = [_noise(run.name, found[0][1]) for run, found in named if found]
             return Panel("Noise of one run", "epoch", "noise multiplier", lines, bottom=0.0)
@@ -89,11 +91,11 @@ def draw(part: TrainingPart, what: str, results: Results) -> Panel:
         case "budget":
             lines = [_budget(run.name, found) for run, found in named if found]
             counted = f"epsilon{_at(part)}"
-            return Panel("What a Rényi filter counts", "epoch", counted, lines, bottom=0.0, caption=_BANDS)
+            return Panel("What a Rényi filter counts", "epoch", counted, lines, bottom=0.0, caption=_bands(lines))
         case "odometer":
             lines = [line for run, found in named if found for line in _readings(run.name, found)]
             loss = f"bound on the privacy loss, delta {part.readings:g}"
-            return Panel("If the run stops here (ex post)", "epoch", loss, lines, bottom=0.0, caption=_BANDS)
+            return Panel("If the run stops here (ex post)", "epoch", loss, lines, bottom=0.0, caption=_bands(lines))
         case "epsilon":
             lines = [
                 _against_epsilon(run.name, found, part.metric)
@@ -103,13 +105,13 @@ def draw(part: TrainingPart, what: str, results: Results) -> Panel:
             lines += _printed_ends(part, lines)
             price = f"certified epsilon{_at(part)}"
             title = "Over the price of a plan of so many steps"
-            return Panel(title, price, unit, lines, bottom=part.least, caption=_BANDS)
+            return Panel(title, price, unit, lines, bottom=part.least, caption=_bands(lines))
         case _:
             lines = [
                 _band(run.name, [_curve(result, part.metric) for _, result in found]) for run, found in named if found
             ]
             lines += _printed_ends(part, lines)
-            return Panel(part.title or "Over epochs", "epoch", unit, lines, bottom=part.least, caption=_BANDS)
+            return Panel(part.title or "Over epochs", "epoch", unit, lines, bottom=part.least, caption=_bands(lines))
 
 
 def sweep_panel(part: TrainingPart, sweep: Sweep, results: Results) -> Panel:
@@ -127,7 +129,7 @@ def sweep_panel(part: TrainingPart, sweep: Sweep, results: Results) -> Panel:
     marks = [(point.x, _unit(part.metric) * point.printed) for point in sweep.points if point.printed is not None]
     if marks:
         lines.append(Line("printed", [x for x, _ in marks], [y for _, y in marks], "marks"))
-    return Panel(sweep.title, sweep.x, _axis(part.metric), lines, log=sweep.log, caption=_BANDS)
+    return Panel(sweep.title, sweep.x, _axis(part.metric), lines, log=sweep.log, caption=_bands(lines))
 
 
 def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,6 +191,10 @@ def _printed_ends(part: TrainingPart, lines: Sequence[Line]) -> list[Line]:
         return []
     x, y = zip(*ends, strict=True)
     return [Line("printed", x, y, "marks")]
+
+
+def _bands(lines: Sequence[Line]) -> str:
+    return _BANDS if any(line.low is not None for line in lines) else ""
 
 
 def _name(metric: str) -> str:
