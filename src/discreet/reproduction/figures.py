@@ -44,7 +44,8 @@ def draw(panels: Sequence[Panel], path: Path, columns: int) -> None:
     heights = [_height(panels[across * row : across * (row + 1)]) for row in range(down)]
     wide = 9.0 if across == 1 and any(panel.bars for panel in panels) else 4.6
     common = _one_legend(panels)
-    figure = Figure(figsize=(wide * across, sum(heights) + (0.3 if common else 0.0)), dpi=120, layout="constrained")
+    lines = _legend_lines(panels[0].lines, wide * across) if common else 0
+    figure = Figure(figsize=(wide * across, sum(heights) + 0.3 * lines), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.add_gridspec(down, across, height_ratios=heights)
     for place, panel in enumerate(panels):
@@ -54,13 +55,19 @@ def draw(panels: Sequence[Panel], path: Path, columns: int) -> None:
         _fill(axes, panel, legend=not common)
     if common:
         handles, labels = figure.axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+        side = math.ceil(len(labels) / lines)
+        figure.legend(handles, labels, loc="outside lower center", ncols=side, frameon=False, fontsize=9)
     figure.savefig(path, metadata={"Software": None})
 
 
 def _one_legend(panels: Sequence[Panel]) -> bool:
     labels = {tuple(line.label for line in panel.lines) for panel in panels}
     return len(panels) > 1 and len(labels) == 1 and len(next(iter(labels))) > 1
+
+
+def _legend_lines(lines: Sequence[Line], inches: float) -> int:
+    """How many lines a legend of all these needs: a sign takes 0.8 inches, a letter 0.075."""
+    return math.ceil(sum(0.8 + 0.075 * len(line.label) for line in lines) / inches)
 
 
 def _height(panels: Sequence[Panel]) -> float:

@@ -28,9 +28,11 @@ def write(experiment: Experiment, store: Store, folder: Path) -> Path:
 def text(experiment: Experiment, store: Store, picture: str | None) -> str:
     """The page as Markdown. All its figures are from the results."""
     header, paper = experiment.header, PAPERS[experiment.header.paper]
-    blocks = [f"# {header.title}", f"{paper.full}. **{header.item}.** {header.shows.strip()}"]
+    blocks = [f"# {header.title}", f"{paper.full}. **{header.item}.**", header.shows.strip()]
     if header.prints:
         blocks.append(f"**The paper prints:** {header.prints.strip()}")
+    if header.differs and experiment.mode == "full":
+        blocks.append(f"**What differs, and why:** {header.differs.strip()}")
     if experiment.mode == "quick":
         blocks.append("**A quick run:** it shows that the experiment works. Its figures are not those of the paper.")
     for part in experiment.parts:

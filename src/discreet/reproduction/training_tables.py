@@ -45,8 +45,8 @@ def runs_table(part: TrainingPart, results: Results) -> Table:
             against = scores(part.metric, part.facts(base.set), results)
             cells.append("" if run is base else difference(paired(values, against)))
         rows.append(tuple(cells))
-    against = f"Minus {part.versus}: the mean difference over seeds ± its standard error."
-    return Table(tuple(head), tuple(rows), part.title, (against,) if part.versus and not part.claims else ())
+    note = f"Minus {part.versus}: the mean difference over seeds ± its standard error."
+    return Table(tuple(head), tuple(rows), part.title, (note,) if part.versus and not part.claims else ())
 
 
 def sweep_table(part: TrainingPart, sweep: Sweep, results: Results) -> Table:
