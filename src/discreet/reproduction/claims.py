@@ -63,7 +63,8 @@ def holm(values: Sequence[float]) -> list[float]:
 
 
 def claims_table(claims: Sequence[Compared], scores: Mapping[str, Scores], *, lower_is_better: bool) -> Table:
-    """What the paper says, and whether it is seen here."""
+    """What is said, and whether it is seen here; nothing of two runs of which fewer than two seeds are there."""
+    claims = [claim for claim in claims if paired(scores[claim.better], scores[claim.worse]) is not None]
     pairs = [paired(scores[claim.better], scores[claim.worse]) for claim in claims]
     corrected = iter(holm([pair.p for pair in pairs if pair is not None]))
     rows = []
@@ -71,7 +72,12 @@ def claims_table(claims: Sequence[Compared], scores: Mapping[str, Scores], *, lo
         p = None if pair is None else next(corrected)
         shown = tables.MISSING if p is None else f"{p:.1g}"
         rows.append((claim.says, difference(pair), shown, _verdict(pair, p, lower_is_better)))
-    return Table(("the paper says", "difference here", "p (Holm)", "verdict"), tuple(rows))
+    sure = f"{100 * (1 - _SURE):.0f} %"
+    note = (
+        f"Difference: the mean over seeds ± its standard error. p: a two-sided paired t-test, corrected for the "
+        f"{len(rows)} tests of this table (Holm). Seen, or the other way round: p is at most {sure}."
+    )
+    return Table(("the paper says", "difference here", "p", "verdict"), tuple(rows), notes=(note,) if rows else ())
 
 
 def _verdict(pair: Difference | None, p: float | None, lower_is_better: bool) -> str:

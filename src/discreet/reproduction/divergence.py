@@ -26,6 +26,8 @@ class Case(Frozen):
     noise: Positive
     top: Positive | None = None
     points: int = 60
+    printed: Positive | None = None
+    """An order at which the paper sees something change."""
 
     @property
     def last(self) -> float:
@@ -43,12 +45,13 @@ class Grid(Frozen):
 
 
 class DivergencePart(Frozen):
-    """The kind. `whole` draws the divergence without sampling, alpha / (2 noise^2), too."""
+    """The kind. `whole` draws the divergence without sampling, alpha / (2 noise^2), too; `log` the axis of values."""
 
     kind: Literal["divergence"]
     cases: tuple[Case, ...] = ()
     grid: Grid | None = None
     whole: bool = False
+    log: bool = False
 
     def cells(self, seeds: int | None) -> Sequence[Cell]:
         """A cell for each case, and for each noise multiplier of the grid."""
@@ -90,13 +93,18 @@ class DivergencePart(Frozen):
 
     def _panel(self, case: Case, found: Any) -> Panel:
         orders = found["orders"]
-        lines = [Line("divergence, bounded from above", orders, found["divergence"], role="pld")]
+        lines = [Line("divergence", orders, found["divergence"], role="pld")]
         bound = [order * (case.rate / case.noise) ** 2 for order in orders]
         lines.append(Line("alpha q² / sigma², conjectured", orders, bound, "dashed", role="zcdp-rs"))
         if self.whole:
             whole = [order / (2 * case.noise**2) for order in orders]
             lines.append(Line("without sampling", orders, whole, "dotted", role="zcdp-rf"))
-        return Panel(f"q = {case.rate:g}, sigma = {case.noise:g}", "order alpha", "Rényi divergence", lines, bottom=0.0)
+        if case.printed is not None:
+            at = min(range(len(orders)), key=lambda place: abs(orders[place] - case.printed))
+            lines.append(Line(f"order {case.printed:g}, printed", [case.printed], [found["divergence"][at]], "marks"))
+        title = f"Sampling rate q = {case.rate:g}, noise sigma = {case.noise:g}"
+        log: Literal["", "y"] = "y" if self.log else ""
+        return Panel(title, "order alpha", "Rényi divergence", lines, log=log, bottom=None if self.log else 0.0)
 
     def _case(self, case: Case) -> Facts:
         facts = {"rate": case.rate, "noise": case.noise, "last": case.last, "points": case.points}

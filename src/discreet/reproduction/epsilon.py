@@ -53,6 +53,8 @@ class EpsilonPanel(Frozen):
     set: dict[str, Any] = Field(default_factory=dict)
     lines: tuple[EpsilonLine, ...] = (EpsilonLine(),)
     log: Literal["", "x", "y", "xy"] = ""
+    printed: tuple[tuple[float, float], ...] = ()
+    """(value, epsilon) that the paper prints."""
 
 
 class EpsilonRow(Frozen):
@@ -122,6 +124,9 @@ class EpsilonPart(Frozen):
                     label = " ".join(filter(None, [NAMES[method], line.name]))
                     x, y = zip(*points, strict=True)
                     lines.append(Line(label, x, y, "solid" if method.proves else "dashed", role=method.value))
+        if panel.printed:
+            x, y = zip(*panel.printed, strict=True)
+            lines.append(Line("printed", x, y, "marks"))
         delta = over(self.course, panel.set)["delta"]
         return Panel(panel.title, panel.x, f"epsilon at delta {delta:g}", lines, log=panel.log, bottom=0.0)
 

@@ -5,6 +5,7 @@
     item: Figure 2
     shows: ...                 # what is computed, in a sentence or two
     prints: ...                # what the paper prints
+    differs: ...               # how what is found differs from that, and why, where there are results
     minutes: {quick: 0.1, full: 0.2}
     data: [mnist]              # data sets by name, where there are any
     accelerator: true          # where a full run asks for one
@@ -113,6 +114,7 @@ class Header(Frozen):
     item: str
     shows: str
     prints: str = ""
+    differs: str = ""
     minutes: Minutes
     data: tuple[str, ...] = ()
     accelerator: bool = False

@@ -64,18 +64,19 @@ class GoalsPart(Frozen):
 
     def tables(self, results: Results) -> Sequence[Table]:
         """A row for each goal."""
-        head = ("what", "recipe", "certified epsilon", "delta", "runs", "goal", "mean", "spread", "reached", "")
+        head = ("what", "recipe", "certified epsilon", "delta", "runs", "goal", "mean", "std. dev.", "reached", "note")
         return (Table(head, tuple(self._row(one, results) for one in self.goals)),)
 
     def panels(self, results: Results) -> Sequence[Panel]:
-        """Accuracies beside their goals."""
+        """Accuracies beside their goals, where there is one."""
         bars = []
         for one in self.goals:
             values = values_of(one, results)
-            if values and one.metric == "accuracy":
-                goal = None if one.goal is None else 100 * one.goal
+            if values and one.metric == "accuracy" and one.goal is not None:
+                goal = 100 * one.goal
                 bars.append(Bar(one.name, statistics.mean(values), min(values), max(values), goal))
-        return [Panel("Goals", "accuracy on public test rows, %; red: goal", "", bars=bars)] if bars else []
+        panel = Panel("Accuracies and goals", "accuracy on public test rows, %", "", bars=bars, marks="goal")
+        return [panel] if bars else []
 
     def _row(self, one: Goal, results: Results) -> tuple[str, ...]:
         values, found = values_of(one, results), found_of(one, results)

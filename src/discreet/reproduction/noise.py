@@ -46,6 +46,8 @@ class NoisePanel(Frozen):
     values: tuple[Positive, ...] = Field(min_length=2)
     set: dict[str, Any] = Field(default_factory=dict)
     log: Literal["", "x", "y", "xy"] = ""
+    printed: tuple[tuple[float, float], ...] = ()
+    """(epsilon, noise) that the paper prints."""
 
 
 class NoisePart(Frozen):
@@ -108,7 +110,12 @@ class NoisePart(Frozen):
             if points:
                 x, y = zip(*points, strict=True)
                 lines.append(Line(NAMES[method], x, y, "solid" if method.proves else "dashed", role=method.value))
-        return Panel(panel.title, "epsilon", "noise", lines, log=panel.log)
+        if panel.printed:
+            x, y = zip(*panel.printed, strict=True)
+            lines.append(Line("printed", x, y, "marks"))
+        course = course_of(over(self.course, panel.set))
+        unit = "C" if course.clip_norms == 1 else f"({course.clip_norms:g} C)"
+        return Panel(panel.title, f"epsilon at delta {course.delta:g}", f"noise, std / {unit}", lines, log=panel.log)
 
     def _facts(self, changes: Mapping[str, Any], epsilon: float | None, like: Method | None = None) -> Facts:
         course = brief(course_of(over(self.course, changes)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from discreet.reproduction.experiment import Experiment
+from discreet.reproduction.experiment import Experiment, Part
 from discreet.reproduction.papers import PAPERS
 from discreet.reproduction.store import Measured, Store
 
@@ -28,16 +28,29 @@ def write(experiment: Experiment, store: Store, folder: Path) -> Path:
 def text(experiment: Experiment, store: Store, picture: str | None) -> str:
     """The page as Markdown. All its figures are from the results."""
     header, paper = experiment.header, PAPERS[experiment.header.paper]
-    blocks = [f"# {header.title}", f"{paper.full}. **{header.item}.** {header.shows.strip()}"]
+    blocks = [f"# {header.title}", f"{paper.full}. **{header.item}.**", header.shows.strip()]
     if header.prints:
         blocks.append(f"**The paper prints:** {header.prints.strip()}")
+    if header.differs and experiment.mode == "full":
+        blocks.append(f"**What differs, and why:** {header.differs.strip()}")
     if experiment.mode == "quick":
         blocks.append("**A quick run:** it shows that the experiment works. Its figures are not those of the paper.")
-    blocks += [table.markdown() for part in experiment.parts for table in part.tables(store)]
+    for part in experiment.parts:
+        blocks += _tables(part, store)
     if picture is not None:
         blocks.append(f"![{header.title}]({picture})")
+        captions = [panel.caption for part in experiment.parts for panel in part.panels(store) if panel.caption]
+        blocks += list(dict.fromkeys(captions))
     blocks.append(_made(experiment, store))
     return "\n\n".join(blocks) + "\n"
+
+
+def _tables(part: Part, store: Store) -> list[str]:
+    """Those of a part, or that nothing of it is there."""
+    tables, cells = part.tables(store), part.cells(None)
+    if cells and tables and not any(cell in store for cell in cells):
+        return [f"**{tables[0].title or 'More'}:** not measured yet."]
+    return [table.markdown() for table in tables]
 
 
 def _made(experiment: Experiment, store: Store) -> str:
@@ -54,7 +67,7 @@ def _made(experiment: Experiment, store: Store) -> str:
         minutes = sum(one.seconds for one in done) / 60
         lines.append(f"{len(done)} cells took {_minutes(minutes)} CPU-minutes ({_when(done)}; {_with(done)}).")
     if any(one.seed is not None for one in done):
-        lines.append("A seed fixes the initial weights; noise and batches are drawn anew in every run.")
+        lines.append("Noise and batches are drawn anew in every run; a seed fixes initial weights that are random.")
     return " ".join(lines)
 
 

@@ -47,3 +47,7 @@ class Panel:
     log: Literal["", "x", "y", "xy"] = ""
     bottom: float | None = None
     """Where the vertical axis begins; by default where the lines do."""
+    marks: str = "printed"
+    """What the marks beside bars are."""
+    caption: str = ""
+    """What the page says below the picture; the same words of several panels once."""

@@ -135,10 +135,12 @@ class PublishedPart(Frozen):
             if found and "epsilon" in found:
                 printed = self._figure(one)
                 ratio = float(found["epsilon"]) / printed
-                shown = f", {one.printed or round(printed, 2)}"
+                shown = f" ({one.printed or round(printed, 2)})"
                 lower = ratio if found["lower"] is None else found["lower"] / printed
-                bars.append(Bar(_short(f"{one.where}: {one.says}", shown), ratio, lower, ratio, 1.0))
-        return [Panel(PAPERS[self.paper].short, "certified / printed", "", bars=bars, log="x")] if bars else []
+                bars.append(Bar(f"{one.where}: {one.says}{shown}", ratio, lower, ratio, 1.0))
+        caption = "In brackets: what is printed. A line goes from the least to the most that is certified."
+        ratios = Panel(PAPERS[self.paper].short, "certified / printed", "", bars=bars, log="x", caption=caption)
+        return [ratios] if bars else []
 
     def _row(self, one: Claim, results: Results) -> tuple[str, ...]:
         found = self._found(one, results)
@@ -208,8 +210,3 @@ def verdict(printed: str, found: Mapping[str, Any]) -> str:
     if found["lower"] is not None and found["lower"] > generous:
         return "too small"
     return "large enough" if float(found["epsilon"]) <= generous else "not settled"
-
-
-def _short(text: str, end: str) -> str:
-    """A label of a bar."""
-    return (text if len(text) <= 66 else text[:63].rstrip() + "...") + end

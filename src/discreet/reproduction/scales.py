@@ -39,7 +39,9 @@ class ScalesPart(Frozen):
         for look in self._looks(results):
             rank = look["rank_correlation"]
             figures = [f"{look[name]:.3g}" for name in ("rms_noise", "rms_gradient")]
-            rows.append((str(look["step"]), *figures, tables.MISSING if rank is None else f"{rank:.2f}"))
+            rows.append(
+                (str(look["step"]), *figures, tables.MISSING if rank is None else f"{round(rank, 2) + 0.0:.2f}")
+            )
         head = ("step", "noise, root mean square", "gradient of public rows", "rank correlation of the two")
         return (Table(head, tuple(rows), self.title),)
 
@@ -54,10 +56,8 @@ class ScalesPart(Frozen):
                 for shares, look in ((result["shares"], one) for one in result["looks"])
             ]
             if lines:
-                panel = Panel(
-                    title, "share of the numbers below", "multiples of the root mean square", lines, bottom=0.0
-                )
-                found.append(panel)
+                share, size = "share of the numbers that are smaller", "multiples of the root mean square"
+                found.append(Panel(title, share, size, lines, log="y", bottom=1e-3 if name == "gradient" else 0.5))
         return found
 
     def _looks(self, results: Results) -> list[dict[str, Any]]:

@@ -132,7 +132,8 @@ def _panel(name: str, shows: Shown, result: Any) -> Panel:
             return Panel(name, "epsilon", "delta", lines, log="y", bottom=1e-9)
         case "power":
             level = Line("as the limit promises", [1e-8, 1e-1], [1.0, 1.0], "dashed", "clt")
-            return Panel(name, "type I error", "power, exact over CLT", [*lines, level], log="x")
+            title = f"{name}: how often the best attack succeeds"
+            return Panel(title, "type I error", "power, exact over CLT", [*lines, level], log="x")
 
 
 def _curves(course: Course, names: Sequence[str]) -> dict[str, TradeOff]:

@@ -133,7 +133,8 @@ class TrainingPart(Frozen):
         found = [shown.runs_table(self, results)] if self.runs else []
         found += [shown.sweep_table(self, sweep, results) for sweep in self.sweeps]
         found += [reach_table(self, results)] if self.reach else []
-        return found + ([shown.claims_of(self, results)] if self.claims else [])
+        said = [shown.claims_of(self, results)] if self.claims else []
+        return found + [table for table in said if table.rows]
 
     def panels(self, results: Results) -> Sequence[Panel]:
         """What `draws` names, and the sweeps."""

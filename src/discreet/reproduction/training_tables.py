@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from discreet.reproduction.training import Sweep, TrainingPart
 
 
+_BANDS = "Lines are means of the runs, bands go from the least to the most; a line ends with the shortest of its runs."
+
+
 def scores(metric: str, facts: Facts, results: Results) -> dict[int | None, float]:
     """The last value of the metric by seed; an accuracy in percent."""
     return {seed: _unit(metric) * result["metrics"][metric] for seed, result in results.of(facts)}
@@ -29,9 +32,9 @@ def runs_table(part: TrainingPart, results: Results) -> Table:
     """A row for each run."""
     unit = " %" if part.metric == "accuracy" else ""
     printed = any(run.printed is not None for run in part.runs)
-    head = ["run", "epochs", "certified epsilon", "runs", f"{part.metric}{unit}", "spread"]
+    head = ["run", "epochs", f"certified epsilon{_at(part)}", "runs", f"{_name(part.metric)}{unit}", "std. dev."]
     head += ["printed"] if printed else []
-    head += [f"less {part.versus}"] if part.versus else []
+    head += [f"minus {part.versus}"] if part.versus else []
     rows = []
     for run in part.runs:
         values = scores(part.metric, part.facts(run.set), results)
@@ -42,14 +45,16 @@ def runs_table(part: TrainingPart, results: Results) -> Table:
             against = scores(part.metric, part.facts(base.set), results)
             cells.append("" if run is base else difference(paired(values, against)))
         rows.append(tuple(cells))
-    return Table(tuple(head), tuple(rows), part.title)
+    note = f"Minus {part.versus}: the mean difference over seeds ± its standard error."
+    return Table(tuple(head), tuple(rows), part.title, (note,) if part.versus and not part.claims else ())
 
 
 def sweep_table(part: TrainingPart, sweep: Sweep, results: Results) -> Table:
     """A row for each point, a column for each line."""
     head = [sweep.x]
     for line in sweep.lines:
-        head += [f"{part.metric} {line.name}".strip(), "spread", "certified epsilon"]
+        unit = " %" if part.metric == "accuracy" else ""
+        head += [f"{_name(part.metric)}{unit} {line.name}".strip(), "std. dev.", f"certified epsilon{_at(part)}"]
     printed = any(point.printed is not None for point in sweep.points)
     rows = []
     for point in sweep.points:
@@ -71,12 +76,12 @@ def claims_of(part: TrainingPart, results: Results) -> Table:
 def draw(part: TrainingPart, what: str, results: Results) -> Panel:
     """A panel over all runs."""
     named = [(run, results.of(part.facts(run.set))) for run in part.runs if run.drawn or what == "bars"]
-    unit = "accuracy on public test rows, %" if part.metric == "accuracy" else part.metric
+    unit = _axis(part.metric)
     match what:
         case "bars":
             bars = [_bar(run.name, run.printed, part, run.set, results) for run, found in named if found]
-            marked = "; red: printed" if any(bar.printed is not None for bar in bars) else ""
-            return Panel(part.title, f"{unit}{marked}", "", bars=bars)
+            title = part.title if len(part.draws) == 1 else f"{part.title}: at the end"
+            return Panel(title, unit, "", bars=bars)
         case "noise":
             lines = [_noise(run.name, found[0][1]) for run, found in named if found]
             return Panel("Noise of one run", "epoch", "noise multiplier", lines, bottom=0.0)
@@ -85,22 +90,28 @@ def draw(part: TrainingPart, what: str, results: Results) -> Panel:
             return Panel("Batches of one run", "epoch", "expected batch", lines, bottom=0.0)
         case "budget":
             lines = [_budget(run.name, found) for run, found in named if found]
-            return Panel("What a Rényi filter counts", "epoch", "epsilon", lines, bottom=0.0)
+            counted = f"epsilon{_at(part)}"
+            return Panel("What a Rényi filter counts", "epoch", counted, lines, bottom=0.0, caption=_bands(lines))
         case "odometer":
             lines = [line for run, found in named if found for line in _readings(run.name, found)]
-            return Panel("If the run stops here (ex post)", "epoch", "bound on the privacy loss", lines, bottom=0.0)
+            loss = f"bound on the privacy loss, delta {part.readings:g}"
+            return Panel("If the run stops here (ex post)", "epoch", loss, lines, bottom=0.0, caption=_bands(lines))
         case "epsilon":
             lines = [
                 _against_epsilon(run.name, found, part.metric)
                 for run, found in named
                 if found and "spending" in found[0][1]
             ]
-            return Panel("Against the price of so many steps", "epsilon", unit, lines, bottom=part.least)
+            lines += _printed_ends(part, lines)
+            price = f"certified epsilon{_at(part)}"
+            title = "Over the price of a plan of so many steps"
+            return Panel(title, price, unit, lines, bottom=part.least, caption=_bands(lines))
         case _:
             lines = [
                 _band(run.name, [_curve(result, part.metric) for _, result in found]) for run, found in named if found
             ]
-            return Panel(part.title or "Over epochs", "epoch", unit, lines, bottom=part.least)
+            lines += _printed_ends(part, lines)
+            return Panel(part.title or "Over epochs", "epoch", unit, lines, bottom=part.least, caption=_bands(lines))
 
 
 def sweep_panel(part: TrainingPart, sweep: Sweep, results: Results) -> Panel:
@@ -118,8 +129,7 @@ def sweep_panel(part: TrainingPart, sweep: Sweep, results: Results) -> Panel:
     marks = [(point.x, _unit(part.metric) * point.printed) for point in sweep.points if point.printed is not None]
     if marks:
         lines.append(Line("printed", [x for x, _ in marks], [y for _, y in marks], "marks"))
-    unit = "accuracy on public test rows, %" if part.metric == "accuracy" else part.metric
-    return Panel(sweep.title, sweep.x, unit, lines, log=sweep.log)
+    return Panel(sweep.title, sweep.x, _axis(part.metric), lines, log=sweep.log, caption=_bands(lines))
 
 
 def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,8 +150,10 @@ def _length_and_price(facts: Facts, results: Results) -> tuple[str, str]:
 def _mean(values: Mapping[int | None, float]) -> tuple[str, str]:
     if not values:
         return tables.MISSING, tables.MISSING
-    spread = f"{statistics.stdev(values.values()):.2f}" if len(values) > 1 else tables.MISSING
-    return f"{statistics.mean(values.values()):.2f}", spread
+    average = statistics.mean(values.values())
+    digits = 2 if average > 10 else 4
+    spread = f"{statistics.stdev(values.values()):.{digits}f}" if len(values) > 1 else tables.MISSING
+    return f"{average:.{digits}f}", spread
 
 
 def _printed(value: float | None, metric: str) -> str:
@@ -169,6 +181,35 @@ def _epochs(result: Mapping[str, Any], steps: Sequence[float]) -> list[float]:
     counts, _, rates = np.array(result["noise"], dtype=float).T
     ends = np.concatenate([[0.0], np.cumsum(counts)])
     return list(np.interp(steps, ends, np.concatenate([[0.0], np.cumsum(counts * rates)])))
+
+
+def _printed_ends(part: TrainingPart, lines: Sequence[Line]) -> list[Line]:
+    """What is printed of the runs, at their ends, where no panel of its own compares them."""
+    printed = {run.name: run.printed for run in part.runs if run.printed is not None}
+    ends = [(line.x[-1], _unit(part.metric) * printed[line.label]) for line in lines if line.label in printed]
+    if "bars" in part.draws or not ends:
+        return []
+    x, y = zip(*ends, strict=True)
+    return [Line("printed", x, y, "marks")]
+
+
+def _bands(lines: Sequence[Line]) -> str:
+    return _BANDS if any(line.low is not None for line in lines) else ""
+
+
+def _name(metric: str) -> str:
+    return "RMSE" if metric == "rmse" else metric
+
+
+def _axis(metric: str) -> str:
+    return "accuracy on public test rows, %" if metric == "accuracy" else f"{_name(metric)} on public test rows"
+
+
+def _at(part: TrainingPart) -> str:
+    """Where epsilon is stated, if all runs have one delta."""
+    deltas = {part.facts(run.set)["recipe"].get("delta") for run in part.runs} or {part.recipe.get("delta")}
+    (delta,) = deltas if len(deltas) == 1 else (None,)
+    return "" if delta is None else f" at delta {delta:g}"
 
 
 def _unit(metric: str) -> float:
@@ -217,7 +258,7 @@ def _readings(name: str, found: Sequence[tuple[int | None, Mapping[str, Any]]]) 
     lines = []
     for reader, (_, label) in READERS.items():
         line = _band(f"{name}: {label}", [_over_epochs(result, result["readings"][reader]) for _, result in found])
-        lines.append(replace(line, style="dashed" if reader == "doubling" else "solid"))
+        lines.append(replace(line, style="dashed" if reader == "doubling" else "solid", role=f"run {name}"))
     return lines
 
 
