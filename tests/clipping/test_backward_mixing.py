@@ -67,6 +67,7 @@ def batches() -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
 CROSS_ENTROPY = nn.CrossEntropyLoss()
 
 MIXING: dict[str, Hook] = {
+    "nothing if one is not finite": lambda g: g if bool(g.isfinite().all()) else torch.zeros_like(g),
     "largest of the batch": lambda g: g / (g.abs().max() + 1e-12),
     "norm of the batch, beyond 100": lambda g: g * min(1.0, 100.0 / (float(g.norm()) + 1e-12)),
     "eight bits": lambda g: torch.round(g / (g.abs().max() / 127)) * (g.abs().max() / 127),

@@ -74,6 +74,13 @@ def test_what_only_large_examples_do_is_found(limit: float) -> None:
     assert findings(nn.Sequential(module, nn.Linear(FEATURES, 3))).mixing == ("0",)
 
 
+@pytest.mark.parametrize("spoilt", [torch.isnan, torch.isinf, lambda h: ~torch.isfinite(h)])
+def test_what_is_done_about_numbers_that_are_not_finite_is_found(spoilt: Callable[[Tensor], Tensor]) -> None:
+    """A row of large numbers overflows in the first layer; all rows are then what the second makes of zeros."""
+    guard = By(lambda h: torch.zeros_like(h) if bool(spoilt(h).any()) else h)
+    assert findings(nn.Sequential(nn.Linear(FEATURES, 3), guard, nn.Linear(3, 2))).mixing == ("1",)
+
+
 @pytest.mark.parametrize(("module", "where"), [(Average(), "2"), (OwnGenerator(), "2")], ids=["average", "generator"])
 def test_state_between_calls_is_found_and_named(module: nn.Module, where: str) -> None:
     model = sequence(module)
@@ -197,7 +204,7 @@ def test_rounding_that_differs_is_allowed_and_more_is_not() -> None:
     """A module that adds up to `size` by the mean of the batch: a rounding is let pass, a thousand are found."""
 
     def leak(size: float) -> nn.Module:
-        return By(lambda x: x + size * torch.tanh(x.mean(0)))
+        return By(lambda x: x + size * torch.tanh(x.nan_to_num().mean(0)))
 
     eps = torch.finfo(torch.float32).eps
     assert findings(leak(eps)).mixing == ()

@@ -146,6 +146,10 @@ def test_a_pipeline_that_learns_from_private_rows_is_refused() -> None:
                 make_pipeline(step, last).fit(X, Y)
     with pytest.raises(discreet.InputError, match=r"'functiontransformer' of the pipeline .* may mix them"):
         make_pipeline(FunctionTransformer(scale), classifier()).fit(X, Y)
+    chosen = ColumnTransformer([("few", "passthrough", lambda rows: [i for i in (0, 1) if rows[:, i].mean() > 0])])
+    for step in (chosen, make_pipeline(chosen), FeatureUnion([("all", chosen)])):
+        with pytest.raises(discreet.InputError, match="takes its columns from a function of all rows"):
+            make_pipeline(step, classifier()).fit(X, Y)
     assert not Path("discreet-runs").exists()
     public = FrozenEstimator(StandardScaler().fit(NEW))
     kept = make_pipeline(public, Normalizer(), make_pipeline(classifier(bounds=(-1, 1), steps=2)))

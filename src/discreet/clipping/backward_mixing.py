@@ -7,6 +7,7 @@ not move for any other example, at any operation that the backward pass comes to
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,8 +26,15 @@ Batch = tuple[Tensor, Tensor]
 """Inputs and targets."""
 
 _LARGE = 1e6
-_VARIANTS = ((1.0, 1.0, 1.0), (_LARGE, 1.0, 1.0), (1.0, _LARGE, _LARGE), (1e3, 1e3, 1 / _LARGE))
-"""What the inputs, the targets and the weight of an exchanged example are multiplied by; one variant for each row."""
+_VARIANTS = (
+    (1.0, 1.0, 1.0),
+    (_LARGE, 1.0, 1.0),
+    (1.0, _LARGE, _LARGE),
+    (1e3, 1e3, 1 / _LARGE),
+    (1.0, 1.0, math.inf),
+)
+"""What the inputs, the targets and the weight of an exchanged example are multiplied by; each for a row, in turn. The
+gradients of the last are not finite, which a hook may look for."""
 
 
 @dataclass(slots=True)
@@ -62,7 +70,8 @@ def _mixing(model: nn.Module, criterion: Criterion, batch: Batch, others: Batch)
     weights = torch.ones(size, device=batch[0].device)
     usual = _back(model, criterion, batch, weights)
     shorter = _back(model, criterion, (batch[0][:-1], batch[1][:-1]), weights[:-1])
-    for row, factors in enumerate(_VARIANTS):
+    for number, factors in enumerate(_VARIANTS):
+        row = number % size
         inputs, targets, heavy = (part.clone() for part in (*batch, weights))
         inputs[row] = _times(others[0][row], factors[0])
         targets[row] = _times(others[1][row], factors[1])
@@ -70,7 +79,7 @@ def _mixing(model: nn.Module, criterion: Criterion, batch: Batch, others: Batch)
         try:
             changed = _back(model, criterion, (inputs, targets), heavy)
         except CANNOT:
-            if row == 0:
+            if number == 0:
                 raise
             continue
         if strayed(usual.losses, changed.losses, Place(0, 1), row, size):

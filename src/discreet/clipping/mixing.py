@@ -89,10 +89,10 @@ def _look(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
     ]
     mixing: list[str] = []
     inside: list[str] = []
-    for row, factor in _exchanges(inputs):
+    for row, other, usually in _exchanges(inputs, others):
         changed = inputs.clone()
-        changed[row] = others[row] * factor
-        calls = trace(model, (changed,)) if factor == 1 else _trace_large(model, changed)
+        changed[row] = other
+        calls = trace(model, (changed,)) if usually else _trace_large(model, changed)
         if calls is None:
             continue
         culprits, arrived = _strays(usual, calls, places, row, len(inputs))
@@ -110,10 +110,23 @@ def _trace_large(model: nn.Module, inputs: Tensor) -> Trace | None:
         return None
 
 
-def _exchanges(inputs: Tensor) -> list[tuple[int, float]]:
-    """Which rows are exchanged, and by how much larger ones."""
-    large = list(enumerate(_LARGE)) if inputs.is_floating_point() else []
-    return [*((row, 1) for row in range(len(inputs))), *large]
+def _exchanges(inputs: Tensor, others: Tensor) -> Iterator[tuple[int, Tensor, bool]]:
+    """Which rows are exchanged, for what, and whether a model must take it.
+
+    At last for what is not finite. Rows are finite, but what modules return of large ones need not be; and a branch
+    that looks for that may be taken for all rows.
+    """
+    for row in range(len(inputs)):
+        yield row, others[row], True
+    if not inputs.is_floating_point():
+        return
+    for row, factor in enumerate(_LARGE):
+        yield row, others[row] * factor, False
+    yield 0, torch.full_like(others[0], math.nan), False
+    overflown = others[1].clone()
+    if overflown.numel():
+        overflown[(0,) * overflown.dim()] = math.inf  # one number only: several would make NaN of each other
+        yield 1, overflown, False
 
 
 def _mixing_alone(model: nn.Module, usual: Trace, places: list[list[Place]], size: int) -> list[str]:

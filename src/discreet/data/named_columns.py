@@ -91,7 +91,7 @@ class Columns(Dataset[tuple[Tensor, Tensor]]):
             found: Mapping[str, Any] = self._data[indices.tolist()]
             return found
         rows = [self._data[int(index)] for index in indices]
-        return {name: [np.asarray(row[name]) for row in rows] for name in (*self._inputs, self._target)}
+        return {name: _alike([np.asarray(row[name]) for row in rows], name) for name in (*self._inputs, self._target)}
 
 
 class _Taken(Dataset[tuple[Tensor, Tensor]]):
@@ -111,6 +111,17 @@ class _Taken(Dataset[tuple[Tensor, Tensor]]):
 
     def taken(self, chosen: IntArray) -> Dataset[Any]:
         return _Taken(self._whole, self._chosen[chosen])
+
+
+def _alike(values: list[np.ndarray], name: str) -> list[np.ndarray]:
+    """The values of one field of many rows, if they are of one type: NumPy would convert all to another together."""
+    other = next((value.dtype for value in values if value.dtype != values[0].dtype), None)
+    if other is not None:
+        raise InputError(
+            f"the field {name!r} holds {values[0].dtype} in some rows and {other} in others; convert it to one type: "
+            "together they would be converted, and one row would change all others"
+        )
+    return values
 
 
 def _names(data: Any) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -59,12 +59,14 @@ class PrivateData:
     def fetch(self, indices: IntArray) -> tuple[Tensor, Tensor]:
         """Inputs and targets of the given rows, stacked along axis 0; there is at least one."""
         if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
-            rows = torch.from_numpy(indices)
-            inputs, targets = (tensor[rows] for tensor in self.dataset.tensors)
+            places = torch.from_numpy(indices)
+            inputs, targets = (tensor[places] for tensor in self.dataset.tensors)
         elif isinstance(self.dataset, Gathering):
             inputs, targets = self.dataset.gather(indices)
         else:
-            pairs = default_collate([self.dataset[int(i)] for i in indices])
+            rows = [self.dataset[int(i)] for i in indices]
+            _refuse_mixed(rows, indices)
+            pairs = default_collate(rows)
             if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
                 raise InputError("each example of the data set must be a pair (input, target)")
             inputs, targets = pairs
@@ -150,6 +152,22 @@ def as_private(data: object) -> PrivateData:
         "data must be a pair of tensors or arrays (inputs, targets), or a map-style data set of such pairs, got "
         f"{type(data).__name__}"
     )
+
+
+def _refuse_mixed(rows: Sequence[Any], indices: IntArray) -> None:
+    """Refuse rows of several types: torch would convert all of them to one, so that a row would change the others."""
+    kinds = [[_kind(part) for part in row] if isinstance(row, tuple | list) else [] for row in rows]
+    for index, kind in zip(indices, kinds, strict=True):
+        if kind != kinds[0]:
+            raise InputError(
+                f"row {index} of the data is of types {', '.join(kind)}, row {indices[0]} of {', '.join(kinds[0])}; "
+                "convert all rows to the same types: in a batch torch would, and one row would change all others"
+            )
+
+
+def _kind(part: object) -> str:
+    kind = type(part).__name__
+    return f"{kind} of {part.dtype}" if isinstance(part, Tensor | np.ndarray) else kind
 
 
 def _map_style(data: object) -> bool:

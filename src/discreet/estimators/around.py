@@ -67,6 +67,11 @@ def refuse_leaks(estimator: object) -> None:
 
 
 def _refuse_step(name: str, step: Any) -> None:
+    if any(_chooses_columns(step)):
+        raise InputError(
+            f"step {name!r} of the pipeline takes its columns from a function of all rows, so which there are may "
+            "depend on private ones; name the columns, or give their places"
+        )
     for part in _learning(step):
         if isinstance(part, FunctionTransformer):
             raise InputError(
@@ -110,6 +115,13 @@ def _owner(frame: FrameType) -> object:
 
 def _module(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", ""))
+
+
+def _chooses_columns(step: Any) -> Iterator[bool]:
+    """Of a step and what is in it, whether columns come from a function, which scikit-learn calls with the rows."""
+    for part in [part for name in _INNER for part in getattr(step, name, ())]:
+        yield len(part) > 2 and callable(part[2])
+        yield from _chooses_columns(part[1])
 
 
 def _learning(step: Any) -> Iterator[object]:

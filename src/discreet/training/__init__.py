@@ -10,7 +10,8 @@ from discreet.training.early import EarlyStopping
 from discreet.training.engine_options import EngineOptions
 from discreet.training.first import answered_first
 from discreet.training.public_batches import PublicBatches
-from discreet.training.session import Session, Step
+from discreet.training.session import Session
+from discreet.training.step import Step
 from discreet.training.trained import Evaluation, Mechanism, Trained
 from discreet.training.training import Training
 from discreet.training.tuning import Setup, Tuning

@@ -17,6 +17,7 @@ from discreet.queries import Account, Choice, release
 from discreet.training.alone import predicted
 from discreet.training.counts import check_countable, is_right
 from discreet.training.public_copy import copied
+from discreet.training.unwritten import unwritten
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,15 @@ def choose_model(
         private = held
     looked = [copied(model, nn.CrossEntropyLoss())[0] for model in models]  # what they remember is not handed out
     for model in looked:
-        check_countable(model, private)
+        with unwritten(model):
+            check_countable(model, private)
 
     def right(rows: Array) -> Array:
         chosen = rows[:, 0].astype(np.int64)
-        counts = [sum(is_right(*pair) for pair in predicted(model, private, chosen)) for model in looked]
+        counts = []
+        for model in looked:
+            with unwritten(model):
+                counts.append(sum(is_right(*pair) for pair in predicted(model, private, chosen)))
         return np.array(counts, dtype=np.float64)
 
     choice = Choice(range(len(models)), right, sensitivity=1.0, epsilon=epsilon, one_sided=True)

@@ -12,6 +12,7 @@ from discreet.data import PrivateData
 from discreet.mechanism import gaussian_release, grid_for
 from discreet.randomness import RoundedSampler, Stream
 from discreet.training.alone import predicted
+from discreet.training.unwritten import unwritten
 
 _NAME = "correct"
 
@@ -24,7 +25,8 @@ def bought_count(
     A row changes the count by at most 1: each is predicted alone, so its prediction depends on no other row. The count
     is whole, and so on any grid that the noise has; nothing is rounded.
     """
-    total = {_NAME: np.array([float(_correct(model, data, rows))])}
+    with unwritten(model):
+        total = {_NAME: np.array([float(_correct(model, data, rows))])}
     release = gaussian_release(ClippedSum(total, 1.0, grid_for(receipt.release, 1.0)), receipt, stream, noise)
     return float(release.tensors[_NAME][0])
 

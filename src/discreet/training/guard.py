@@ -62,7 +62,7 @@ class Guard:
 
     def _same_values(self) -> bool:
         found = private_parameters(self._model).items()
-        return all(_same(parameter.detach(), self._values[name]) for name, parameter in found)
+        return all(same_values(parameter.detach(), self._values[name]) for name, parameter in found)
 
     def _writes(self) -> tuple[Writes, Writes]:
         """Of private parameters, and of everything else."""
@@ -85,8 +85,8 @@ def _kept(value: Tensor, kept: Tensor | None) -> Tensor:
     return kept.copy_(value)
 
 
-def _same(one: Tensor, other: Tensor) -> bool:
-    """Bit by bit, so that NaN is NaN."""
+def same_values(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are equal bit by bit, so that NaN is NaN."""
     if (one.shape, one.dtype, one.device) != (other.shape, other.dtype, other.device):
         return False
     bits = _BITS[one.element_size()]

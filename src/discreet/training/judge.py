@@ -25,6 +25,7 @@ from discreet.randomness import Substream
 from discreet.training.counts import check_countable
 from discreet.training.purchases import check_losses
 from discreet.training.trial import try_every_row
+from discreet.training.unwritten import unwritten
 from discreet.training.values import unit_values
 
 UNITS = 2**30
@@ -52,7 +53,8 @@ class Judge:
         bound = self._search.bound or 1.0
         units = np.arange(len(self._data), dtype=np.int64)
         values = unit_values(self._search.score, bound, model, criterion, self._data, units)
-        total = sum(min(UNITS, math.floor(value / bound * UNITS)) for value in values)
+        with unwritten(model):
+            total = sum(min(UNITS, math.floor(value / bound * UNITS)) for value in values)
         return total if self._search.score == "accuracy" else -total
 
     def choose(self, scores: Sequence[int], substream: Substream) -> int:

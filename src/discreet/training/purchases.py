@@ -19,6 +19,7 @@ from discreet.plan.metrics import size_for
 from discreet.randomness import RoundedSampler, Stream
 from discreet.training.alone import predicted
 from discreet.training.trained import Bought
+from discreet.training.unwritten import unwritten
 from discreet.training.values import unit_values
 
 _NAME = "metric"
@@ -51,7 +52,8 @@ class Purchases:
         assert data is not None
         grid = grid_for(receipt.release, metric.contribution)
         (drawn,) = metric.sampler.batches(receipt.position, len(data), stream)
-        units = sum(math.trunc((value - metric.centre) / grid) for value in self._values(metric, data, drawn))
+        with unwritten(self._model):
+            units = sum(math.trunc((value - metric.centre) / grid) for value in self._values(metric, data, drawn))
         total = ClippedSum({_NAME: np.array([units * grid])}, metric.contribution, grid)
         noisy = float(gaussian_release(total, receipt, stream, self._noise).tensors[_NAME][0])
         declared, share = self._plan.units_of(metric)

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import Accumulator, Clip, Criterion, Engine, Units, private_parameters
+from discreet.clipping import Engine, Units, private_parameters
 from discreet.core.arrays import IntArray
-from discreet.core.errors import BudgetExhausted, InputError
+from discreet.core.errors import BudgetExhausted
 from discreet.core.events import BoundedRange
 from discreet.core.guarantee import ExPost
 from discreet.core.memory import keep_freed_memory
@@ -35,65 +35,7 @@ from discreet.training.guard import Guard, model_randomness
 from discreet.training.line_search import Search
 from discreet.training.public_batches import PublicSource
 from discreet.training.purchases import Purchases
-from discreet.training.views import views_of
-
-Chunk = tuple[Tensor, Tensor]
-
-Piece = tuple[IntArray, Units | None]
-"""The rows of a chunk, and which belong together where a unit may have several."""
-
-_LEFT_OUT = "a chunk of the step was not added; call step.add for every chunk of step.chunks"
-
-
-class Step:
-    """One batch, in physical chunks. Each chunk must be added exactly once before the step ends."""
-
-    def __init__(self, session: Session, batch: list[Piece], clip: Clip) -> None:
-        self._session = session
-        self._batch = batch
-        self._handed_out = 0
-        self._open: Chunk | None = None
-        self._units: Units | None = None
-        self.clip = clip
-        self.sum = Accumulator(session.parameters, clip.bit > 0)
-
-    @property
-    def chunks(self) -> Iterator[Chunk]:
-        """(inputs, targets) of the batch, chunk by chunk; none if nobody was drawn."""
-        if self._handed_out:
-            raise InputError("step.chunks was already iterated; keep what you need from the first pass")
-        for rows, units in self._batch:
-            self._refuse_open_chunk()
-            inputs, targets = (part.to(self._session.device) for part in self._session.data.fetch(rows))
-            self._handed_out += 1
-            inputs, targets, self._units = views_of(self._session.data, inputs, targets, units)
-            self._open = inputs, targets
-            yield self._open
-
-    def add(self, criterion: Criterion, chunk: Chunk) -> None:
-        """Clip every unit's gradient of `criterion(model(input), target)` and add it to the batch's sum.
-
-        `criterion` sees one example at a time, so its reduction does not matter; of a user's examples the mean
-        counts. The engine runs the backward pass; calling `backward` yourself inside a step is refused.
-        """
-        if self._open is None:
-            raise InputError("step.add needs the current chunk of step.chunks, once; this one was added already")
-        inputs, targets = chunk
-        if inputs is not self._open[0] or targets is not self._open[1]:
-            raise InputError("step.add needs the current chunk of step.chunks; add its tensors as they came")
-        session = self._session
-        self.sum.add(session.engine.clipped_sum(session.model, criterion, inputs, targets, self.clip, self._units))
-        self._open = None
-
-    def close(self) -> None:
-        """Refuse a step in which a chunk was left out."""
-        self._refuse_open_chunk()
-        if self._handed_out < len(self._batch):
-            raise InputError(_LEFT_OUT)
-
-    def _refuse_open_chunk(self) -> None:
-        if self._open is not None:
-            raise InputError(_LEFT_OUT)
+from discreet.training.step import Piece, Step
 
 
 class Session:
@@ -190,6 +132,12 @@ class Session:
         """
         self._guard.check()
         receipt = self._next_receipt()
+        try:
+            yield from self._taken(receipt)
+        finally:
+            self._leave_what_followed()
+
+    def _taken(self, receipt: Receipt) -> Iterator[Step]:
         chunks = list(self._pieces(self._next_batch(receipt), receipt.position))
         clip = self.clipping.at(self.plan.step_at(receipt.position), receipt.release)
         step = Step(self, chunks, clip)
@@ -223,9 +171,16 @@ class Session:
             raise BudgetExhausted(f"the run is over: {self.ended}; nothing more may be released")
         receipt = self._receipts.popleft()
         self.position = receipt.position + 1
-        if isinstance(receipt.event, BoundedRange):  # its gradient was never released: a step was broken off
-            return self._next_receipt()
         return receipt
+
+    def _leave_what_followed(self) -> None:
+        """Pass over metrics and choices that were charged with a step that was broken off: they pay for no other."""
+        while self._receipts and not self._pays_for_a_step(self._receipts[0]):
+            self.position = self._receipts.popleft().position + 1
+
+    def _pays_for_a_step(self, receipt: Receipt) -> bool:
+        bought = isinstance(self.plan, Plan) and self.plan.metric_at(receipt.position) is not None
+        return not bought and not isinstance(receipt.event, BoundedRange)
 
     def _choose_step_size(self) -> None:
         """How far to go along what was just released, if the plan has a line search; it was charged with the step."""

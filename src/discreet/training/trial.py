@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from discreet.clipping import Criterion, evaluation_mode, private_parameters
 from discreet.core.errors import InputError
@@ -75,6 +75,7 @@ def _try_rows(
             raise
         raise InputError(f"{where}: they cannot be put together: {_first_line(error)}") from error
     check_rows(inputs, targets, int(rows[0]), None)
+    _refuse_other_kind(data, inputs, targets, where)
     try:
         output = model(transformed(data, inputs.to(device)))
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
@@ -88,6 +89,18 @@ def _try_rows(
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise InputError(f"{where}: the loss cannot take these targets: {_first_line(error)}") from error
     return classes
+
+
+def _refuse_other_kind(data: PrivateData, inputs: Tensor, targets: Tensor, where: str) -> None:
+    """Refuse rows of another type or shape than the first: in a batch with that one they would change it, or fail."""
+    for what, one, other in zip(
+        ("inputs", "targets"), data.fetch(np.zeros(1, np.int64)), (inputs, targets), strict=True
+    ):
+        if (one.dtype, one.shape[1:]) != (other.dtype, other.shape[1:]):
+            raise InputError(
+                f"{where}: {what} are {other.dtype} of shape {tuple(other.shape[1:])}, those of row 0 {one.dtype} of "
+                f"shape {tuple(one.shape[1:])}; convert all rows to one type and shape"
+            )
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,44 @@
+"""Private rows may be run through a model, and may not write to it: neither to what is published nor for later rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from discreet.core.errors import PrivacyViolation
+from discreet.training.guard import same_values
+
+
+@contextmanager
+def unwritten(model: nn.Module) -> Iterator[None]:
+    """Inside, private rows are run through `model`, in evaluation mode; afterwards its tensors are what they were.
+
+    `PrivacyViolation` if one was written to, also through `.data`, which torch does not count: then what was computed
+    of a row depends on the rows before it. A model that shares memory with this one is as it was, too.
+    """
+    before = _tensors(model)
+    kept = [(tensor, tensor.data, tensor.detach().clone()) for tensor in before.values()]
+    changed: list[str] = []
+    try:
+        yield
+    finally:
+        after = _tensors(model)
+        for name, (tensor, memory, value) in zip(before, kept, strict=True):
+            if after.get(name) is not tensor or not same_values(tensor.detach(), value):
+                changed.append(name)
+                with torch.no_grad():
+                    memory.copy_(value)
+                    tensor.data = memory
+    if changed or set(after) != set(before):
+        raise PrivacyViolation(
+            f"a forward pass over private rows changed {(changed or sorted(set(after) ^ set(before)))[0]!r} of the "
+            "model in evaluation mode, so that rows influence each other and what is published; remove what writes "
+            "to it. Nothing was released"
+        )
+
+
+def _tensors(model: nn.Module) -> dict[str, Tensor]:
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}

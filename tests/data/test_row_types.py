@@ -1,0 +1,82 @@
+"""Rows of several types in one data set: put together, torch and NumPy would convert all of them to one."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from discreet import Columns, InputError
+from discreet.clipping import Clip
+from discreet.clipping.engines import ENGINES
+from discreet.data import as_private
+from discreet.training.trial import try_every_row
+
+Row = tuple[Any, Any]
+
+
+class Wrapping(nn.Module):
+    """Adds a constant that bytes wrap round at, and other numbers do not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 1)
+        nn.init.constant_(self.inner.weight, 0.1)
+        nn.init.zeros_(self.inner.bias)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        scores: Tensor = self.inner((rows + 200).float() / 100)
+        return scores
+
+
+BYTES: Row = torch.full((4,), 100, dtype=torch.uint8), torch.tensor([-1.0])
+NUMBERS: Row = torch.full((4,), 0.5), torch.tensor([0.0])
+
+
+def summed(rows: list[Row]) -> Tensor:
+    """The clipped sum, by an engine that takes one row at a time."""
+    inputs, targets = as_private(rows).fetch(np.arange(len(rows)))
+    sums = ENGINES["exact"].clipped_sum(Wrapping(), nn.MSELoss(), inputs, targets, Clip(1.0, 2.0**-30))
+    return torch.cat([part.flatten() for part in sums.values()])
+
+
+def test_one_row_moves_the_sum_by_its_own_gradient_alone() -> None:
+    """A row of another type would have the others as numbers that do not wrap round: it moved the sum by 4 norms."""
+    assert float((summed([BYTES] * 7) - summed([BYTES] * 6)).norm()) <= 1.0
+    with pytest.raises(InputError, match="row 6 of the data is of types"):
+        summed([*[BYTES] * 6, NUMBERS])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (BYTES, NUMBERS),
+        ((torch.zeros(2), 1), (torch.zeros(2), 1.0)),
+        ((torch.zeros(2), 1), (torch.zeros(2), True)),
+        ((np.zeros(2), 1), (np.zeros(2, np.float32), 1)),
+        ((torch.zeros(2), np.float64(1)), (torch.zeros(2), np.int64(1))),
+    ],
+)
+def test_rows_of_two_types_are_refused(one: Row, other: Row) -> None:
+    for rows in ([one, other], [other, one]):
+        with pytest.raises(InputError, match="row 1 of the data is of types"):
+            as_private(rows).fetch(np.arange(2))
+        as_private(rows).fetch(np.array([1, 1]))
+
+
+def test_so_are_fields_of_two_types() -> None:
+    rows = [{"x": np.zeros(2, np.float32), "y": y} for y in (1, 2, 0.5)]
+    columns = Columns(rows, target="y", inputs="x")
+    columns.gather(np.array([0, 1]))
+    with pytest.raises(InputError, match="'y' holds int64 in some rows and float64 in others"):
+        columns.gather(np.array([0, 2]))
+
+
+@pytest.mark.parametrize("last", [(torch.zeros(4, dtype=torch.float64), 0), (torch.zeros(5), 0)])
+def test_a_row_that_is_unlike_the_first_is_found_beforehand(last: Row) -> None:
+    """It is in a block of its own, and would meet others in a batch."""
+    model = nn.Sequential(nn.Unflatten(1, (-1, 1)), nn.Linear(1, 2))
+    rows = as_private([*[(torch.zeros(4), 0)] * 512, last])
+    with pytest.raises(InputError, match="row 512 of the data: inputs are"):
+        try_every_row(model, lambda output, _target: output.sum(), rows)

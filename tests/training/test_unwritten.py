@@ -1,0 +1,86 @@
+"""A forward pass in evaluation mode that writes to the model, by way of `.data`, for some private rows."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from problems import FEATURES, blobs, linear, tiny_plan, tiny_training
+from torch import Tensor, nn
+
+from discreet import PrivacyViolation
+from discreet.clipping.state import state_digests
+from discreet.methods import Averaging
+from discreet.plan import Metric
+from discreet.queries import Account
+from discreet.training import choose_model
+from discreet.training.public_copy import copied
+from discreet.training.unwritten import unwritten
+
+ROWS = blobs()
+
+
+class Writes(nn.Module):
+    """Adds to its weights, or puts others in their place, for single rows like some of the later ones."""
+
+    def __init__(self, *, replaces: bool = False) -> None:
+        super().__init__()
+        self.inner, self._replaces = linear(), replaces
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if not self.training and len(rows) == 1 and float(rows.abs().max()) > 2.5:
+            weight = self.inner.weight
+            if self._replaces:
+                weight.data = weight.data + rows.mean()
+            else:
+                weight.data.add_(rows.mean())
+        return self.inner(rows)
+
+
+def test_the_rows_are_such_that_the_first_does_not_write() -> None:
+    largest = ROWS[0].abs().amax(1)
+    assert largest[0] < 2.5 < largest.max()
+
+
+@pytest.mark.parametrize("averaging", [None, Averaging()])
+def test_a_metric_of_the_average_leaves_it_alone(tmp_path: Path, averaging: Averaging | None) -> None:
+    """Nothing is bought with a model that writes: rows would move each other's values by more than was paid for."""
+    plan = tiny_plan(steps=2, metrics=[Metric(noise=3.0, every=2)])
+    training = tiny_training(tmp_path, plan=plan, model=Writes(), averaging=averaging, engine="reference")
+    with pytest.raises(PrivacyViolation, match="over private rows changed"):
+        training.run(progress=False)
+    assert training.watch.bought == []
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_candidates_are_handed_out_as_they_were(tmp_path: Path, replaces: bool) -> None:
+    models = [Writes(replaces=replaces), Writes(replaces=replaces)]
+    before = [state_digests(model) for model in models]
+    with pytest.raises(PrivacyViolation, match="over private rows"):
+        choose_model(models, ROWS, Account(tmp_path / "ledger.sqlite", 1e-5), 1.0)
+    assert [state_digests(model) for model in models] == before
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_what_shares_the_memory_is_as_it_was(replaces: bool) -> None:
+    model = Writes(replaces=replaces).eval()
+    twin, _ = copied(model, nn.CrossEntropyLoss())
+    before = state_digests(model)
+    with pytest.raises(PrivacyViolation), unwritten(twin):
+        twin(ROWS[0][ROWS[0].abs().amax(1).argmax()].unsqueeze(0))
+    assert state_digests(model) == state_digests(twin) == before
+    assert twin.inner.weight.data_ptr() == model.inner.weight.data_ptr()
+
+
+def test_numbers_that_are_none_are_no_change() -> None:
+    model = nn.Linear(FEATURES, 2)
+    with torch.no_grad():
+        model.weight.fill_(torch.nan)
+    with unwritten(model):
+        model(ROWS[0])
+
+
+def test_a_buffer_counts_too() -> None:
+    model = nn.BatchNorm1d(FEATURES)
+    with pytest.raises(PrivacyViolation, match="running_mean"), unwritten(model):
+        model(ROWS[0])
+    assert bool((model.running_mean == 0).all())
