@@ -222,6 +222,16 @@ def test_public_images_are_not_trained_on(name: str, tmp_path: Path) -> None:
         DATASETS[name](path, held_out=len(whole.train[1]))
 
 
+def test_digits_that_are_held_out_are_not_trained_on() -> None:
+    whole, cut = DATASETS["digits"](None), DATASETS["digits"](None, held_out=300)
+    assert whole.ids is not None
+    assert cut.ids is not None
+    assert cut.test is not None
+    assert torch.equal(torch.cat([cut.train[0], cut.test[0]]), whole.train[0])
+    assert torch.equal(torch.cat([cut.train[1], cut.test[1]]), whole.train[1])
+    assert cut.ids.tolist() == whole.ids[:-300].tolist()
+
+
 BAD = {
     "cancer": [
         ("breast-cancer-wisconsin.data", f"{CELLS}\n{CELLS[:-1]}3\n", "line 2"),
