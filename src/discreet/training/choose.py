@@ -45,6 +45,9 @@ def choose_model(
     so that nobody is both trained on and asked. A row is predicted alone and adds at most 1 to a model's score, and
     takes from none: a choice at `epsilon` is (epsilon^2 / 8)-zCDP, under replace-one at twice that epsilon. It is
     charged to `account` before a row is read. To know how good the model is, buy a metric.
+
+    Assumption, as for metrics: in evaluation mode a model remembers nothing of a row when the next one comes. What is
+    written to its tensors is found; what a module keeps elsewhere is not.
     """
     if not models:
         raise InputError("there is no model to choose from")
