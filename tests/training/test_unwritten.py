@@ -79,6 +79,17 @@ def test_numbers_that_are_none_are_no_change() -> None:
         model(ROWS[0])
 
 
+@pytest.mark.parametrize("dtype", [torch.complex128, torch.complex64, torch.bfloat16, torch.bool, torch.int64])
+def test_buffers_of_every_type_are_compared(dtype: torch.dtype) -> None:
+    model = nn.Identity()
+    model.register_buffer("table", torch.zeros(3, dtype=dtype))
+    with unwritten(model):
+        model(ROWS[0])
+    with pytest.raises(PrivacyViolation, match="table"), unwritten(model):
+        model.get_buffer("table").data[1] = 1
+    assert not model.get_buffer("table").any()
+
+
 def test_a_buffer_counts_too() -> None:
     model = nn.BatchNorm1d(FEATURES)
     with pytest.raises(PrivacyViolation, match="running_mean"), unwritten(model):

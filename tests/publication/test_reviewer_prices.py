@@ -1,0 +1,77 @@
+"""What verify.py says that events cost: the library, a closed form, and no price without a theorem."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from discreet.core.event_json import to_json
+from discreet.plan import Plan, ShuffleSampling
+from discreet.publication.reviewer import verify as reviewer
+
+ROOT = Path(__file__).parents[2]
+
+
+def benchmark() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("reviewer_benchmark", ROOT / "benchmarks" / "reviewer.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["reviewer_benchmark"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_it_agrees_with_the_library_on_random_plans() -> None:
+    """A sample of benchmarks/reviewer.py."""
+    compare = benchmark().compare
+    found = [compare(number) for number in range(1000, 1027)]
+    assert [one.wrong for one in found if one.wrong] == []
+    assert len({one.kind for one in found}) == 10
+
+
+def test_an_epoch_of_one_batch_has_the_events_of_the_library() -> None:
+    plan = Plan.make(
+        ShuffleSampling(batch=50),
+        population=50,
+        steps=3,
+        delta=1e-5,
+        clip_norm=1.0,
+        noise_multiplier=4.0,
+        adjacency="replace_one",
+    )
+    assert reviewer.planned(plan.model_dump(mode="json"))[-1] == reviewer.multiset(to_json(plan.event()))
+
+
+@pytest.mark.parametrize(("multiplier", "delta"), [(0.3, 1e-5), (1.0, 1e-9), (30.0, 1e-3)])
+def test_a_gaussian_against_its_closed_form(multiplier: float, delta: float) -> None:
+    """Balle and Wang 2018, theorem 8, by scipy: the epsilon that is found has at most this delta, and hardly less."""
+    one = {"event": "gaussian", "noise_multiplier": multiplier, "query": "clipped_sum"}
+    epsilon, mu = reviewer.epsilon_of(reviewer.multiset(one), delta, "add_remove", 1e-5), 1 / multiplier
+
+    def exact(e: float) -> float:
+        return float(norm.cdf(mu / 2 - e / mu) - np.exp(e) * norm.cdf(-mu / 2 - e / mu))
+
+    assert exact(epsilon) <= delta < exact(epsilon - 2e-5 - 1e-4 * epsilon)
+
+
+def test_no_theorem_no_price() -> None:
+    gaussian = {"event": "gaussian", "noise_multiplier": 1.0, "query": "clipped_sum"}
+    for event, adjacency in (
+        ({"event": "poisson", "rate": 0.1, "of": gaussian}, "replace_one"),
+        ({"event": "epoch", "of": gaussian}, "add_remove"),
+        ({"event": "fixed_size", "population": 10, "batch": 2, "of": gaussian}, "add_remove"),
+        ({"event": "fixed_size", "population": 10, "batch": 20, "of": gaussian}, "replace_one"),
+        ({"event": "poisson", "rate": 0.1, "of": {"event": "poisson", "rate": 0.1, "of": gaussian}}, "add_remove"),
+        ({"event": "poisson", "rate": 1.1, "of": gaussian}, "add_remove"),
+        (gaussian | {"noise_multiplier": -1.0}, "add_remove"),
+        (gaussian, "household"),
+    ):
+        with pytest.raises(reviewer.Stop, match="REJECTED"):
+            reviewer.epsilon_of(reviewer.multiset(event), 1e-5, adjacency, 1e-3)
