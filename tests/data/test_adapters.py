@@ -116,3 +116,16 @@ def test_what_is_refused(name: str) -> None:
     make, said = REFUSED[name]
     with pytest.raises(InputError, match=said):
         as_private(make())
+
+
+def test_a_transform_of_hugging_face_sees_one_row_at_a_time() -> None:
+    """It is called with all rows that are asked for: one that centres them let a row move the sum by ten clip norms."""
+
+    def centred(rows: Any) -> Any:
+        seen = np.array(rows["seen"])
+        return {"seen": list(seen - seen.mean(axis=0)), "ill": rows["ill"]}
+
+    data = as_private(discreet.Columns(hugging_face().with_transform(centred), "ill", "seen"))
+    few, _ = data.fetch(np.arange(4))
+    more, _ = data.fetch(np.arange(5))
+    assert torch.equal(few, more[:4])

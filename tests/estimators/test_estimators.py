@@ -84,6 +84,8 @@ def test_the_rows_of_fit_are_not_public(same: Any, tmp_path: Path) -> None:
 def test_a_score_of_the_rows_of_fit_is_refused(fitted: PrivateClassifier) -> None:
     with pytest.raises(discreet.InputError, match="the rows of fit, which are private"):
         fitted.score(FRAME, Y)
+    with pytest.raises(discreet.InputError, match="the rows of fit, which are private"):
+        fitted.score(FRAME.iloc[:50], Y[:50])
 
 
 def test_it_is_published_verified_and_loaded(fitted: PrivateClassifier, tmp_path: Path) -> None:

@@ -51,6 +51,20 @@ def test_rows_of_features_have_one_size_and_are_those_of_the_front_end(name: str
     torch.testing.assert_close(features, front_end(inputs))
 
 
+class Bytes(nn.Module):
+    """Takes images for bytes if any number of all of them is above 1, as scripts do that are given either."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x / 255.0 if x.max() > 1 else x * 1.0
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.uint8])
+def test_a_row_of_large_numbers_changes_no_other(kind: torch.dtype) -> None:
+    """One bright image made the features of 31 dark ones 255 times smaller."""
+    with pytest.raises(UnsupportedModel, match="influence each other"):
+        precompute(Bytes(), torch.ones(32, 4).to(kind))
+
+
 class Counted(nn.Module):
     """The rows themselves; keeps the sizes of the batches it was given."""
 

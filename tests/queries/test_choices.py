@@ -209,3 +209,15 @@ def test_scores_that_are_no_numbers_release_nothing(bad: float) -> None:
 def test_bad_choices(make: Callable[[], object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_a_score_that_sorts_its_rows_leaves_them_as_they_are() -> None:
+    """What is asked next of the same rows had its sums over others: one row moved them by several bounds."""
+
+    def score(rows: Any) -> Any:
+        rows.sort(axis=0)
+        return np.zeros(2)
+
+    rows = np.array([[2.0, 1.0], [1.0, 2.0]])
+    Choice(("a", "b"), score, sensitivity=1.0, epsilon=1.0).scores(rows, Adjacency.ADD_REMOVE)
+    assert rows.tolist() == [[2.0, 1.0], [1.0, 2.0]]

@@ -109,3 +109,29 @@ def test_what_cannot_be_chosen_costs_nothing(tmp_path: Path) -> None:
     limited = account(tmp_path, dataset="people")
     with pytest.raises(BudgetExhausted):
         choose_model([linear(), linear(1)], blobs(), limited, 1.0)
+
+
+def test_a_row_that_a_model_fails_on_counts_as_wrong(tmp_path: Path) -> None:
+    """It was an error after the charge, which told that there is such a row."""
+
+    class Codes(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scores = nn.Embedding(5, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            scores: Tensor = self.scores(x[:, 0])
+            return scores
+
+    inputs = torch.tensor([[0], [1], [7]])
+    chosen = choose_model([Codes(), Codes()], (inputs, torch.zeros(3, dtype=torch.int64)), account(tmp_path), 1.0)
+    assert chosen.index in (0, 1)
+
+
+def test_rows_that_cannot_be_put_together_cost_nothing(tmp_path: Path) -> None:
+    rows = [(torch.zeros(4), 0), (torch.zeros(4), np.int64(1))]
+    with pytest.raises(InputError, match="row 1 of the data is of types"):
+        choose_model([linear(), linear(1)], rows, account(tmp_path), 1.0)
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    assert list(ledger.entries()) == []
+    ledger.close()

@@ -87,7 +87,7 @@ class Columns(Dataset[tuple[Tensor, Tensor]]):
 
     def _fields(self, indices: IntArray) -> Mapping[str, Any]:
         """Field by field, the values of many rows."""
-        if isinstance(self._data, _Table):
+        if isinstance(self._data, _Table) and not _transformed(self._data):
             found: Mapping[str, Any] = self._data[indices.tolist()]
             return found
         rows = [self._data[int(index)] for index in indices]
@@ -122,6 +122,12 @@ def _alike(values: list[np.ndarray], name: str) -> list[np.ndarray]:
             "together they would be converted, and one row would change all others"
         )
     return values
+
+
+def _transformed(table: Any) -> bool:
+    """Whether a table of `datasets` has a transform. That sees all rows that are asked for at once, and may mix them or
+    pad them to the longest, so rows are asked for one at a time."""
+    return bool((getattr(table, "format", None) or {}).get("type") == "custom")
 
 
 def _names(data: Any) -> list[Any]:

@@ -11,13 +11,15 @@ from discreet.core.memory import keep_freed_memory
 
 _TOLERANCE = 1e-3
 
+_LARGE = 1e4
+
 
 def precompute(front_end: nn.Module, inputs: Tensor, *, at_once: int = 32) -> Tensor:
     """The features of every row, computed by itself: what training on them protects is then what it protects in rows.
 
     `inputs`: (rows, ...), finite or not; returns (rows, ...). The front end runs in evaluation mode and must have
     nothing to train. It is tried out on random rows first: it may take `at_once` rows together only if that changes
-    no bit of any row's features, wherever the row stands and whatever stands beside it, NaN included. A front end for
+    no bit of any row's features, wherever the row stands and whatever stands beside it, large or NaN. A front end for
     which this only rounds differently gets one row at a time. One in which rows influence each other, like a batch
     normalisation that uses statistics of the batch, is an `UnsupportedModel`. The trial sees no data but its shape.
     """
@@ -71,10 +73,10 @@ def rows_together(front_end: nn.Module, example: Tensor, at_once: int) -> int:
         random = torch.randint(0, 2, shape, generator=generator).to(example.dtype).to(example.device)
     alone = torch.cat([_run(front_end, random[i : i + 1]) for i in range(at_once + 1)])
     exact = True
-    for turn in range(at_once if at_once > 1 else 0):  # every row at every place, beside one that is not finite
+    for turn in range(at_once if at_once > 1 else 0):  # every row at every place, beside one that is extreme
         block = random[:-1].roll(turn, 0)
         spoilt = (turn + at_once // 2) % at_once
-        block[spoilt] = torch.nan if example.is_floating_point() else random[-1]
+        block[spoilt] = _extreme(random[-1], turn)
         together, expected = _run(front_end, block), alone[:-1].roll(turn, 0)
         keep = [i for i in range(at_once) if i != spoilt]
         one, other = together[keep], expected[keep]
@@ -86,6 +88,14 @@ def rows_together(front_end: nn.Module, example: Tensor, at_once: int) -> int:
             )
         exact = exact and torch.equal(one, other)
     return at_once if exact else 1
+
+
+def _extreme(row: Tensor, turn: int) -> Tensor | float:
+    """What stands in for `row`, to look for influence on others: NaN and large numbers in turn, since what asks whether
+    any number is large does not mind NaN. Whole numbers may be codes, which cannot be large, but for bytes."""
+    if row.dtype == torch.uint8:
+        return 255
+    return (torch.nan, _LARGE)[turn % 2] if row.is_floating_point() else row
 
 
 def _run(front_end: nn.Module, rows: Tensor) -> Tensor:

@@ -66,7 +66,7 @@ class Choice:
 
     def scores(self, rows: Array, adjacency: Adjacency) -> Array:
         """The scores in units of the noise's scale."""
-        scores = np.asarray(self.score(rows), dtype=np.float64)
+        scores = np.asarray(self.score(rows.copy()), dtype=np.float64)  # other queries see the rows as they are
         if scores.shape != (len(self.candidates),):
             raise InputError(f"score must give one number per candidate: {len(self.candidates)}, not {scores.shape}")
         return scores / ((1 if self.one_sided else 2) * self.sensitivity / self.epsilon)

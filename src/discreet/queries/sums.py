@@ -29,6 +29,8 @@ from discreet.queries.rows import GRAM_BITS, columns_of, unit_gram, unit_sum
 GRID_BITS = 30
 """The grid of a sum lies this many bits below its noise."""
 
+_LEAST_BOUND = 2.0**-400
+
 
 @dataclass(frozen=True, slots=True)
 class NoisySum:
@@ -105,7 +107,7 @@ class Sum:
     columns: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", checks.positive("bound", self.bound))
+        object.__setattr__(self, "bound", _bound(self.bound))
         object.__setattr__(self, "columns", _column_list(self.columns))
 
     @property
@@ -136,7 +138,7 @@ class Mean:
     columns: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", checks.positive("bound", self.bound))
+        object.__setattr__(self, "bound", _bound(self.bound))
         object.__setattr__(self, "columns", _column_list(self.columns))
         if self.population is not None:
             object.__setattr__(self, "population", checks.positive("population", self.population))
@@ -204,7 +206,7 @@ class Covariance:
     columns: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", checks.positive("bound", self.bound))
+        object.__setattr__(self, "bound", _bound(self.bound))
         object.__setattr__(self, "columns", _column_list(self.columns))
 
     @property
@@ -229,6 +231,14 @@ class Covariance:
         matrix[upper] = noisy[0]
         matrix.T[upper] = noisy[0]
         return matrix
+
+
+def _bound(bound: float) -> float:
+    """A bound whose grid, far below it, and whose square are numbers that float64 does not round to few bits."""
+    found = checks.positive("bound", bound)
+    if not _LEAST_BOUND <= found <= 1 / _LEAST_BOUND:
+        raise InputError(f"a bound must be between 2^-400 and 2^400, got {bound!r}; give the data in another unit")
+    return found
 
 
 def _grid(noise: float) -> float:

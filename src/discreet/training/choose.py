@@ -14,10 +14,11 @@ from discreet.core.guarantee import Guarantee
 from discreet.data import as_private, hold_out
 from discreet.plan import Holdout
 from discreet.queries import Account, Choice, release
-from discreet.training.alone import predicted
-from discreet.training.counts import check_countable, is_right
+from discreet.training.alone import one_by_one
+from discreet.training.counts import check_countable
 from discreet.training.public_copy import copied
 from discreet.training.unwritten import unwritten
+from discreet.training.values import unit_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def choose_model(
     The models (checkpoints of a run, or results of several) are candidates that were fixed before, released or public.
     `data`: a pair of tensors or a map-style data set; with `holdout` and `ids` only its held-out rows are looked at,
     so that nobody is both trained on and asked. A row is predicted alone and adds at most 1 to a model's score, and
-    takes from none: a choice at `epsilon` is (epsilon^2 / 8)-zCDP, under replace-one at twice that epsilon. It is
+    takes from none, also where a model fails on it, which is wrong: a choice at `epsilon` is (epsilon^2 / 8)-zCDP, under replace-one at twice that epsilon. It is
     charged to `account` before a row is read. To know how good the model is, buy a metric.
 
     Assumption, as for metrics: in evaluation mode a model remembers nothing of a row when the next one comes. What is
@@ -62,16 +63,19 @@ def choose_model(
     for model in looked:
         with unwritten(model):
             check_countable(model, private)
+    every = np.arange(private.rows, dtype=np.int64)
+    for _ in one_by_one(looked[0], private, every):
+        pass  # rows that cannot be put together are found before the charge
 
     def right(rows: Array) -> Array:
         chosen = rows[:, 0].astype(np.int64)
         counts = []
         for model in looked:
             with unwritten(model):
-                counts.append(sum(is_right(*pair) for pair in predicted(model, private, chosen)))
+                counts.append(sum(unit_values("accuracy", 1.0, model, nn.CrossEntropyLoss(), private, chosen)))
         return np.array(counts, dtype=np.float64)
 
     choice = Choice(range(len(models)), right, sensitivity=1.0, epsilon=epsilon, one_sided=True)
-    answers = release(np.arange(private.rows, dtype=np.float64), [choice], account)
+    answers = release(every.astype(np.float64), [choice], account)
     index = int(answers[0])
     return ChosenModel(index, models[index], answers.guarantee)

@@ -76,6 +76,7 @@ def _try_rows(
         raise InputError(f"{where}: they cannot be put together: {_first_line(error)}") from error
     check_rows(inputs, targets, int(rows[0]), None)
     _refuse_other_kind(data, inputs, targets, where)
+    data.fetch(np.array([0, rows[0]]))  # raises what a batch that has both would raise in a step
     try:
         output = model(transformed(data, inputs.to(device)))
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
