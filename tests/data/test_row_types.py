@@ -87,5 +87,5 @@ def test_so_is_a_row_that_only_a_batch_would_refuse(fields: bool) -> None:
     """Its numbers become tensors of the same type as those of all others: the run went on until it met one of them."""
     pairs = [*[(np.zeros(4, np.float32), 0)] * 512, (np.zeros(4, np.float64 if fields else np.float32), np.int64(0))]
     rows = Columns([{"x": x, "y": y} for x, y in pairs], target="y", inputs="x") if fields else pairs
-    with pytest.raises(InputError, match="float32 in some rows and float64 in others|row 512 of the data is of types"):
+    with pytest.raises(InputError, match=r"float32 in some rows and float64 in others|row 512 of the data is of types"):
         try_every_row(nn.Linear(4, 2), nn.CrossEntropyLoss(), as_private(rows))

@@ -44,8 +44,9 @@ def choose_model(
     The models (checkpoints of a run, or results of several) are candidates that were fixed before, released or public.
     `data`: a pair of tensors or a map-style data set; with `holdout` and `ids` only its held-out rows are looked at,
     so that nobody is both trained on and asked. A row is predicted alone and adds at most 1 to a model's score, and
-    takes from none, also where a model fails on it, which is wrong: a choice at `epsilon` is (epsilon^2 / 8)-zCDP, under replace-one at twice that epsilon. It is
-    charged to `account` before a row is read. To know how good the model is, buy a metric.
+    takes from none (one that a model fails on is wrong): a choice at `epsilon` is (epsilon^2 / 8)-zCDP, under
+    replace-one at twice that epsilon. It is charged to `account` before a row is predicted. To know how good the model
+    is, buy a metric.
 
     Assumption, as for metrics: in evaluation mode a model remembers nothing of a row when the next one comes. What is
     written to its tensors is found; what a module keeps elsewhere is not.
