@@ -74,6 +74,17 @@ def test_what_only_large_examples_do_is_found(limit: float) -> None:
     assert findings(nn.Sequential(module, nn.Linear(FEATURES, 3))).mixing == ("0",)
 
 
+@pytest.mark.parametrize("kind", [torch.uint8, torch.int64])
+@pytest.mark.parametrize("limit", [1, 200])
+def test_what_only_large_whole_numbers_do_is_found(kind: torch.dtype, limit: int) -> None:
+    """Pixels, say, of which a row with larger ones than 1 made those of all others 255 times smaller."""
+    module = By(lambda x: x / (255.0 if int(x.max()) > limit else 1.0))
+    model, rows = nn.Sequential(module, nn.Linear(3, 2)), torch.ones(4, 3, dtype=kind)
+    assert try_out(model, rows, 1 - rows).mixing == ("0",)
+    codes = nn.Sequential(nn.Embedding(2, 3), nn.Flatten())
+    assert try_out(codes, rows.int(), (1 - rows).int()) == Findings()
+
+
 @pytest.mark.parametrize("spoilt", [torch.isnan, torch.isinf, lambda h: ~torch.isfinite(h)])
 def test_what_is_done_about_numbers_that_are_not_finite_is_found(spoilt: Callable[[Tensor], Tensor]) -> None:
     """A row of large numbers overflows in the first layer; all rows are then what the second makes of zeros."""

@@ -58,7 +58,7 @@ class Bytes(nn.Module):
         return x / 255.0 if x.max() > 1 else x * 1.0
 
 
-@pytest.mark.parametrize("kind", [torch.float32, torch.uint8])
+@pytest.mark.parametrize("kind", [torch.float32, torch.uint8, torch.int64])
 def test_a_row_of_large_numbers_changes_no_other(kind: torch.dtype) -> None:
     """One bright image made the features of 31 dark ones 255 times smaller."""
     with pytest.raises(UnsupportedModel, match="influence each other"):

@@ -26,6 +26,9 @@ from discreet.clipping.tracing import Call, Trace, repeatable, steady_slopes, tr
 _LARGE = (1e3, 1e6)
 """Some rows are also exchanged for others that are so many times larger: a branch may be taken for such rows only."""
 
+_LARGE_WHOLE = (255, 65_535)
+"""The same of whole numbers, which may be pixels: the largest of one byte and of two, and of their type at most."""
+
 CANNOT = (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError, AssertionError)
 """What models raise for rows that they cannot take."""
 
@@ -119,6 +122,8 @@ def _exchanges(inputs: Tensor, others: Tensor) -> Iterator[tuple[int, Tensor, bo
     for row in range(len(inputs)):
         yield row, others[row], True
     if not inputs.is_floating_point():
+        for row, number in enumerate(_LARGE_WHOLE if _may_be_large(inputs) else ()):
+            yield row, torch.full_like(others[row], min(number, torch.iinfo(inputs.dtype).max)), False
         return
     for row, factor in enumerate(_LARGE):
         yield row, others[row] * factor, False
@@ -127,6 +132,12 @@ def _exchanges(inputs: Tensor, others: Tensor) -> Iterator[tuple[int, Tensor, bo
     if overflown.numel():
         overflown[(0,) * overflown.dim()] = math.inf  # one number only: several would make NaN of each other
         yield 1, overflown, False
+
+
+def _may_be_large(inputs: Tensor) -> bool:
+    """Whether whole numbers may be tried that are no codes of a model: an accelerator that is asked to look one up that
+    is not there is of no use afterwards. Bytes are looked up by nothing."""
+    return inputs.dtype == torch.uint8 or (inputs.dtype != torch.bool and inputs.device.type == "cpu")
 
 
 def _mixing_alone(model: nn.Module, usual: Trace, places: list[list[Place]], size: int) -> list[str]:

@@ -11,7 +11,7 @@ from discreet.core.memory import keep_freed_memory
 
 _TOLERANCE = 1e-3
 
-_LARGE = 1e4
+_LARGE, _BYTE = 1e4, 127
 
 
 def precompute(front_end: nn.Module, inputs: Tensor, *, at_once: int = 32) -> Tensor:
@@ -72,11 +72,11 @@ def rows_together(front_end: nn.Module, example: Tensor, at_once: int) -> int:
     if not example.is_floating_point():
         random = torch.randint(0, 2, shape, generator=generator).to(example.dtype).to(example.device)
     alone = torch.cat([_run(front_end, random[i : i + 1]) for i in range(at_once + 1)])
-    exact = True
+    exact, extreme = True, _extremes(front_end, random[-1:])
     for turn in range(at_once if at_once > 1 else 0):  # every row at every place, beside one that is extreme
         block = random[:-1].roll(turn, 0)
         spoilt = (turn + at_once // 2) % at_once
-        block[spoilt] = _extreme(random[-1], turn)
+        block[spoilt] = random[-1] if extreme is None else extreme[turn % 2]
         together, expected = _run(front_end, block), alone[:-1].roll(turn, 0)
         keep = [i for i in range(at_once) if i != spoilt]
         one, other = together[keep], expected[keep]
@@ -90,12 +90,18 @@ def rows_together(front_end: nn.Module, example: Tensor, at_once: int) -> int:
     return at_once if exact else 1
 
 
-def _extreme(row: Tensor, turn: int) -> Tensor | float:
-    """What stands in for `row`, to look for influence on others: NaN and large numbers in turn, since what asks whether
-    any number is large does not mind NaN. Whole numbers may be codes, which cannot be large, but for bytes."""
-    if row.dtype == torch.uint8:
-        return 255
-    return (torch.nan, _LARGE)[turn % 2] if row.is_floating_point() else row
+def _extremes(front_end: nn.Module, row: Tensor) -> tuple[float, float] | None:
+    """What stands in turn for a row, to look for influence on others: NaN and large numbers, since what asks whether
+    any number is large does not mind NaN; or what a byte may be. None for whole numbers that are codes and no more."""
+    if row.is_floating_point():
+        return torch.nan, _LARGE
+    if row.dtype != torch.uint8 and row.device.type != "cpu":  # to look up a code that is not there would break it
+        return None
+    try:
+        front_end(torch.full_like(row, _BYTE))
+    except (RuntimeError, ValueError, IndexError, TypeError):
+        return None
+    return _BYTE, _BYTE
 
 
 def _run(front_end: nn.Module, rows: Tensor) -> Tensor:
