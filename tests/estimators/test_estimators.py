@@ -141,6 +141,7 @@ def test_a_pipeline_that_learns_from_private_rows_is_refused() -> None:
     for step in (
         StandardScaler(),
         ColumnTransformer([("some", StandardScaler(), [0]), ("rest", "passthrough", [1, 2])]),
+        ColumnTransformer([("some", Normalizer(), [0])], remainder=StandardScaler()),
         FeatureUnion([("all", StandardScaler())]),
     ):
         for last in (classifier(), make_pipeline(classifier())):

@@ -119,7 +119,7 @@ def _module(frame: FrameType) -> str:
 
 def _chooses_columns(step: Any) -> Iterator[bool]:
     """Of a step and what is in it, whether columns come from a function, which scikit-learn calls with the rows."""
-    for part in [part for name in _INNER for part in getattr(step, name, ())]:
+    for part in _inside(step):
         yield len(part) > 2 and callable(part[2])
         yield from _chooses_columns(part[1])
 
@@ -128,8 +128,14 @@ def _learning(step: Any) -> Iterator[object]:
     """The parts of a step that would learn from the rows, or mix them."""
     if step is None or isinstance(step, (str, *_PAID)):  # "passthrough" and "drop" are texts
         return
-    inner = [part for name in _INNER for part in getattr(step, name, ())]
+    inner = _inside(step)
     for part in inner:
         yield from _learning(part[1])
     if not inner and (get_tags(step).requires_fit or isinstance(step, FunctionTransformer)):
         yield step
+
+
+def _inside(step: Any) -> list[Any]:
+    """The parts of a composite step, and what a `ColumnTransformer` does to all other columns."""
+    found = [part for name in _INNER for part in getattr(step, name, ())]
+    return [*found, ("remainder", step.remainder)] if isinstance(step, ColumnTransformer) else found
