@@ -85,6 +85,22 @@ def test_what_only_large_whole_numbers_do_is_found(kind: torch.dtype, limit: int
     assert try_out(codes, rows.int(), (1 - rows).int()) == Findings()
 
 
+def test_an_accelerator_is_never_asked_for_large_whole_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are tried on a copy of the model on the processor; here the first two looks are as if on an accelerator."""
+    shown: list[int] = []
+    places = iter([False] * 3 + [True] * 9)
+    monkeypatch.setattr("discreet.clipping.mixing._on_processor", lambda _: next(places))
+
+    def scaled(x: Tensor) -> Tensor:
+        shown.append(int(x.max()))
+        return x / (255.0 if shown[-1] > 1 else 1.0)
+
+    model, rows = nn.Sequential(By(scaled), nn.Linear(3, 2)), torch.ones(4, 3, dtype=torch.int64)
+    assert try_out(model, rows, 1 - rows).mixing == ("0",)
+    first = next(place for place, number in enumerate(shown) if number > 1)
+    assert first > len(shown) / 2
+
+
 @pytest.mark.parametrize("spoilt", [torch.isnan, torch.isinf, lambda h: ~torch.isfinite(h)])
 def test_what_is_done_about_numbers_that_are_not_finite_is_found(spoilt: Callable[[Tensor], Tensor]) -> None:
     """A row of large numbers overflows in the first layer; all rows are then what the second makes of zeros."""

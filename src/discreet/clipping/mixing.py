@@ -9,6 +9,7 @@ weights that are moved at random, so that a branch that starts at zero is seen a
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,15 +61,13 @@ def try_out(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
             first = _look(model, inputs, others)
             with moved_weights(model):
                 second = _look(model, others, inputs)
+            third = _look_there(model, inputs, others)
     finally:
         writing = _put_back(model, kept)
+    looks = first, second, third
     mixing, inside, remembering = (
-        tuple(dict.fromkeys((*one, *other)))
-        for one, other in (
-            (first.mixing, second.mixing),
-            (first.inside, second.inside),
-            (first.remembering, second.remembering),
-        )
+        tuple(dict.fromkeys(name for look in looks for name in getattr(look, kind)))
+        for kind in ("mixing", "inside", "remembering")
     )
     return Findings(mixing, tuple(name for name in inside if name not in mixing), remembering, writing)
 
@@ -122,7 +121,7 @@ def _exchanges(inputs: Tensor, others: Tensor) -> Iterator[tuple[int, Tensor, bo
     for row in range(len(inputs)):
         yield row, others[row], True
     if not inputs.is_floating_point():
-        for row, number in enumerate(_LARGE_WHOLE if _may_be_large(inputs) else ()):
+        for row, number in enumerate(_LARGE_WHOLE if _on_processor(inputs) and inputs.dtype != torch.bool else ()):
             yield row, torch.full_like(others[row], min(number, torch.iinfo(inputs.dtype).max)), False
         return
     for row, factor in enumerate(_LARGE):
@@ -134,10 +133,19 @@ def _exchanges(inputs: Tensor, others: Tensor) -> Iterator[tuple[int, Tensor, bo
         yield 1, overflown, False
 
 
-def _may_be_large(inputs: Tensor) -> bool:
-    """Whether whole numbers may be tried that are no codes of a model: an accelerator that is asked to look one up that
-    is not there is of no use afterwards. Bytes are looked up by nothing."""
-    return inputs.dtype == torch.uint8 or (inputs.dtype != torch.bool and inputs.device.type == "cpu")
+def _on_processor(inputs: Tensor) -> bool:
+    return inputs.device.type == "cpu"
+
+
+def _look_there(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
+    """The same on the processor, if the model can be run there. Large whole numbers are tried there alone: they may be
+    codes that a model looks up, and an accelerator that does not find one is of no use afterwards."""
+    if inputs.is_floating_point() or _on_processor(inputs):
+        return Findings()
+    try:
+        return _look(copy.deepcopy(model).cpu(), inputs.cpu(), others.cpu())
+    except Exception:  # a copy may raise whatever it likes
+        return Findings()
 
 
 def _mixing_alone(model: nn.Module, usual: Trace, places: list[list[Place]], size: int) -> list[str]:
