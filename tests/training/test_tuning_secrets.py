@@ -16,7 +16,7 @@ from problems import blobs
 from searches import build, parts_tuning, recording, tuning, tuning_of, with_trials
 from torch import Tensor, nn
 
-from discreet import Setup, publish
+from discreet import InputError, Setup, publish
 from discreet.ledger import Ledger
 
 
@@ -126,3 +126,18 @@ def test_how_many_runs_there_were_is_in_no_byte(tmp_path: Path, monkeypatch: pyt
         seen.append((rows(folder.with_suffix(".sqlite")), shape(facts), pages, names))
     assert seen[0] == seen[1]
     assert [row[1] for row in seen[0][0]] == ["run", "attempt", "reservation"]
+
+
+@pytest.mark.parametrize("kind", ["random_stopping", "parts"])
+def test_a_layer_of_an_earlier_trial_is_refused(tmp_path: Path, kind: str) -> None:
+    """The model that came out was that of the last trial, with the metrics of the best."""
+    layer = nn.Linear(4, 3)
+
+    def around(settings: Mapping[str, Any]) -> Setup:
+        made = build(settings)
+        model = nn.Sequential(nn.Flatten(), layer)
+        return Setup(model, made.criterion, torch.optim.SGD(model.parameters(), lr=0.1))
+
+    with pytest.raises(InputError, match=r"trains '1\.weight' of an earlier one"):
+        tuning_of(kind, tmp_path, around)
+    assert not list(tmp_path.rglob("ledger.sqlite"))

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from weakref import WeakSet
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -24,6 +23,7 @@ from discreet.queries.draws import check_drawable, draw_trials
 from discreet.queries.selection import uniform_index
 from discreet.randomness import Purpose, Stream, Substream, SystemStream, new_run_key
 from discreet.training.books import SealedBooks
+from discreet.training.built import Built
 from discreet.training.early import EarlyStopping, check_early, is_bought
 from discreet.training.engine_options import AUTO, EngineOptions
 from discreet.training.evaluation import evaluate
@@ -119,7 +119,7 @@ class Tuning:
         self._start = start or _system_start()
         self._options = EngineOptions.of(engine)
         self._states: list[dict[str, Tensor]] = []
-        self._built: WeakSet[Any] = WeakSet()
+        self._built = Built()
         self._bits: int | None = None
         self.plan, self._candidates = plan, plan.search.candidates
         self._rehearse(plan.search)
@@ -218,9 +218,7 @@ class Tuning:
     def _setup(self, settings: Mapping[str, Any]) -> Setup:
         """What a trial is made of; never what an earlier one was made of, which may be the best so far."""
         setup = self._build(settings)
-        if setup.model in self._built or setup.optimizer in self._built:
-            raise InputError("build returned the same model or optimizer twice; make new ones for every trial")
-        self._built.update((setup.model, setup.optimizer))
+        self._built.note(setup.model, setup.optimizer)
         return setup
 
     def _rehearse(self, search: AnySearch) -> None:
