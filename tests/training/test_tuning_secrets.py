@@ -141,3 +141,16 @@ def test_a_layer_of_an_earlier_trial_is_refused(tmp_path: Path, kind: str) -> No
     with pytest.raises(InputError, match=r"trains '1\.weight' of an earlier one"):
         tuning_of(kind, tmp_path, around)
     assert not list(tmp_path.rglob("ledger.sqlite"))
+
+
+def test_a_scheduler_of_an_earlier_trial_is_refused(tmp_path: Path) -> None:
+    """It would change the learning rate of that trial's optimizer, so that later trials were unlike the first."""
+    schedulers: list[Any] = []
+
+    def around(settings: Mapping[str, Any]) -> Setup:
+        made = build(settings)
+        schedulers.append(torch.optim.lr_scheduler.StepLR(made.optimizer, 1))
+        return Setup(made.model, made.criterion, made.optimizer, schedulers[0])
+
+    with pytest.raises(InputError, match="the same model, optimizer or scheduler twice"):
+        tuning(tmp_path, around)

@@ -218,7 +218,7 @@ class Tuning:
     def _setup(self, settings: Mapping[str, Any]) -> Setup:
         """What a trial is made of; never what an earlier one was made of, which may be the best so far."""
         setup = self._build(settings)
-        self._built.note(setup.model, setup.optimizer)
+        self._built.note(setup.model, setup.optimizer, setup.scheduler)
         return setup
 
     def _rehearse(self, search: AnySearch) -> None:
