@@ -81,6 +81,8 @@ def test_what_only_large_whole_numbers_do_is_found(kind: torch.dtype, limit: int
     module = By(lambda x: x / (255.0 if int(x.max()) > limit else 1.0))
     model, rows = nn.Sequential(module, nn.Linear(3, 2)), torch.ones(4, 3, dtype=kind)
     assert try_out(model, rows, 1 - rows).mixing == ("0",)
+    signed = nn.Sequential(By(lambda x: x + (128.0 if int(x.min()) < 0 else 0.0)), nn.Linear(3, 2))
+    assert try_out(signed, rows.to(torch.int8), (1 - rows).to(torch.int8)).mixing == ("0",)
     codes = nn.Sequential(nn.Embedding(2, 3), nn.Flatten())
     assert try_out(codes, rows.int(), (1 - rows).int()) == Findings()
 

@@ -27,8 +27,8 @@ from discreet.clipping.tracing import Call, Trace, repeatable, steady_slopes, tr
 _LARGE = (1e3, 1e6)
 """Some rows are also exchanged for others that are so many times larger: a branch may be taken for such rows only."""
 
-_LARGE_WHOLE = (255, 65_535)
-"""The same of whole numbers, which may be pixels: the largest of one byte and of two, and of their type at most."""
+_LARGE_WHOLE = (255, 65_535, -128)
+"""The same of whole numbers, which may be pixels: what a byte and two of them can be, as far as their type goes."""
 
 CANNOT = (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError, AssertionError)
 """What models raise for rows that they cannot take."""
@@ -122,7 +122,8 @@ def _exchanges(inputs: Tensor, others: Tensor) -> Iterator[tuple[int, Tensor, bo
         yield row, others[row], True
     if not inputs.is_floating_point():
         for row, number in enumerate(_LARGE_WHOLE if _on_processor(inputs) and inputs.dtype != torch.bool else ()):
-            yield row, torch.full_like(others[row], min(number, torch.iinfo(inputs.dtype).max)), False
+            kind = torch.iinfo(inputs.dtype)
+            yield row, torch.full_like(others[row], max(kind.min, min(number, kind.max))), False
         return
     for row, factor in enumerate(_LARGE):
         yield row, others[row] * factor, False
