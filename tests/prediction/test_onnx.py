@@ -100,7 +100,14 @@ def test_the_runtime_says_what_the_folder_says(name: str, tmp_path: Path) -> Non
     assert json.loads(properties["discreet.claim"]) == {"epsilon": 1.0, "delta": 1e-5}
 
 
-@pytest.mark.parametrize("parts", [["strokes", "hog"], [{"name": "random_convolutions", "filters": 8, "groups": 4}]])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ["strokes", "hog"],
+        [{"name": "random_convolutions", "filters": 8, "groups": 4}],
+        [{"name": "strokes", "deskew": True}],
+    ],
+)
 def test_front_ends_are_in_the_file(parts: list[Any], tmp_path: Path) -> None:
     from discreet.recipes.fixed import Features, build_front_end, named
 

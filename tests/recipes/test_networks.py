@@ -39,12 +39,12 @@ def test_shapes_sizes_and_public_weights(name: str) -> None:
 
 
 def test_a_rating_is_what_the_paper_of_the_model_says() -> None:
-    model = Biases(3, 4, middle=3.0, rank=2, scale=0.5, spread=10.0)
+    model = Biases(3, 4, middle=3.0, rank=2, scale=0.5, spread=10.0, user_spread=0.5)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_(generator=torch.Generator().manual_seed(1))
     user, film = model.user.weight[2], model.film.weight[3]
-    expected = 3.0 + user[0] + film[0] + user[1] * film[1] + user[2] * film[2] + 10 * model.common.weight[0, 0]
+    expected = 3.0 + 0.5 * user[0] + film[0] + user[1] * film[1] + user[2] * film[2] + 10 * model.common.weight[0, 0]
     torch.testing.assert_close(model(PAIRS)[1, 0], expected)
 
 

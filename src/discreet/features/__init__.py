@@ -3,6 +3,7 @@
 What a front end knows about images is public, so that privacy is paid only for what is learned behind it.
 """
 
+from discreet.features.deskew import Deskew
 from discreet.features.edges import Edges
 from discreet.features.front_ends import FRONT_ENDS, SIZE, Beside, RowNorm
 from discreet.features.hog import Hog
@@ -15,6 +16,7 @@ __all__ = [
     "FRONT_ENDS",
     "SIZE",
     "Beside",
+    "Deskew",
     "Edges",
     "Hog",
     "Precomputed",

@@ -30,8 +30,8 @@ from discreet.recipes.components import OnComponents
 from discreet.recipes.fixed import Features, build_front_end, named
 from discreet.recipes.models import CODES
 
-OPSET = 18
-"""The version of ONNX's operators that is written; runtimes of 2023 and later have it."""
+OPSET = 20
+"""The version of ONNX's operators that is written; runtimes of 2024 and later have it."""
 
 _TOLERANCE = 1e-4
 """How far scores may differ from those of the model, as a part of the largest: float32 sums in another order."""

@@ -9,18 +9,22 @@ from torch import Tensor, nn
 
 from discreet.core.errors import InputError
 from discreet.data import Split
-from discreet.features import FRONT_ENDS, Beside, precompute
+from discreet.features import FRONT_ENDS, Beside, Deskew, precompute
 from discreet.features.precompute import Precomputed
 from discreet.plan.plan import Positive
 from discreet.plan.validation import Frozen
 
 
 class Features(Frozen):
-    """A front end by name, its arguments as further keys, and its share of the squared norm of a row of features."""
+    """A front end by name, its arguments as further keys, and its share of the squared norm of a row of features.
+
+    `deskew`: it sees every image made upright.
+    """
 
     model_config = Frozen.model_config | {"extra": "allow"}
     name: str
     share: Positive = 1.0
+    deskew: bool = False
 
 
 def named(value: object) -> object:
@@ -38,9 +42,10 @@ def build_front_end(features: Sequence[Features], shape: Sequence[int]) -> nn.Mo
     parts = []
     for each in features:
         try:
-            parts.append(FRONT_ENDS[each.name](tuple(shape), **(each.model_extra or {})))
+            part = FRONT_ENDS[each.name](tuple(shape), **(each.model_extra or {}))
         except TypeError as error:
             raise InputError(f"recipe: features {each.name} cannot take these arguments: {error}") from None
+        parts.append(nn.Sequential(Deskew(), part) if each.deskew else part)
     return Beside(parts, [each.share for each in features]).eval()
 
 

@@ -79,14 +79,17 @@ class Biases(nn.Module):
     """A rating as a declared `middle`, plus a number for all, one for the user, one for the film: (n, 2) to (n, 1).
 
     With `rank`, plus the product of as many numbers of both, which start at random with deviation `scale`. `spread` is
-    how much more the number for all moves than those of one user or film.
+    the weight of the number for all, `user_spread` that of the users' numbers, where the films' have 1: a small weight
+    makes numbers that move less and have less noise.
     """
 
-    def __init__(self, users: int, films: int, middle: float, rank: int, scale: float, spread: float) -> None:
+    def __init__(
+        self, users: int, films: int, middle: float, rank: int, scale: float, spread: float, user_spread: float
+    ) -> None:
         super().__init__()
         self.user, self.film = nn.Embedding(users, 1 + rank), nn.Embedding(films, 1 + rank)
         self.common = nn.Linear(1, 1, bias=False)
-        self.middle, self.spread = middle, spread
+        self.middle, self.spread, self.user_spread = middle, spread, user_spread
         for table in (self.user, self.film):
             nn.init.normal_(table.weight, std=scale)
             nn.init.zeros_(table.weight[:, :1])
@@ -94,7 +97,7 @@ class Biases(nn.Module):
 
     def forward(self, pairs: Tensor) -> Tensor:
         user, film = self.user(pairs[:, 0].long()), self.film(pairs[:, 1].long())
-        own = user[:, :1] + film[:, :1] + (user[:, 1:] * film[:, 1:]).sum(1, keepdim=True)
+        own = self.user_spread * user[:, :1] + film[:, :1] + (user[:, 1:] * film[:, 1:]).sum(1, keepdim=True)
         rating: Tensor = self.middle + own + self.common(torch.full_like(own, self.spread))
         return rating
 
@@ -145,8 +148,9 @@ def biases(
     rank: int = 0,
     scale: float = 0.1,
     spread: float = 1.0,
+    user_spread: float = 1.0,
     seed: int = 0,
 ) -> nn.Module:
     """What a user and a film add to a rating, and with `rank` what they have in common."""
     with drawn(seed):
-        return Biases(users, films, middle, rank, scale, spread)
+        return Biases(users, films, middle, rank, scale, spread, user_spread)
