@@ -11,8 +11,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from discreet.accounting import gdp, meaning, rdp, sampled, zcdp
-from discreet.accounting.tradeoff import from_pairs
+from discreet.accounting import classic, gdp, meaning, rdp, sampled, zcdp
+from discreet.accounting.tradeoff import from_mu, from_pairs
 from discreet.core.errors import InputError
 
 TIGHT = mp.mpf("1e-12")
@@ -219,6 +219,18 @@ def test_terms_in_which_large_logarithms_cancel_are_rounded_up(rate: float, nois
         excess += ways * mp.exp((order - k) * mp.log1p(-q) + k * mp.log(q)) * mp.expm1(k * (k - 1) * half)
     exact = mp.log1p(excess) / (order - 1)
     assert exact <= float(rdp.sampled_gaussian(rate, noise, [order])[0]) <= exact * (1 + mp.mpf("1e-7"))
+
+
+def test_amplification_of_what_would_overflow_is_rounded_up() -> None:
+    for epsilon, rate in [(651.2459743843795, 0.9589481405374877), (686.9829062810337, 0.7539711527223375)]:
+        exact = mp.log1p(mp.mpf(rate) * mp.expm1(mp.mpf(epsilon)))
+        rounded_up(classic.amplified(epsilon, 0.0, rate)[0], exact)
+
+
+def test_a_trade_off_function_that_underflows_is_not_0() -> None:
+    curve = from_mu(43.38386815214671)
+    assert curve.upper(np.array([5.496404560903386e-06]))[0] > 0
+    assert from_mu(0.1).power(np.array([5e-324]))[0] > 0
 
 
 # Zero-concentrated

@@ -83,11 +83,11 @@ class GaussianTradeOff:
         return np.where(np.asarray(false_positives) >= 1, 0.0, result)
 
     def power(self, false_positives: Array) -> Array:
-        result: Array = ndtr(ndtri(false_positives) + self.mu) * _UP**8
+        result: Array = ndtr(ndtri(false_positives) + self.mu) * _UP**8 + 1e-300
         return np.where(np.asarray(false_positives) <= 0, 0.0, np.minimum(result, 1.0))
 
     def upper(self, false_positives: Array) -> Array:
-        result: Array = ndtr(-ndtri(false_positives) - self.mu * _DOWN) * _UP**8
+        result: Array = ndtr(-ndtri(false_positives) - self.mu * _DOWN) * _UP**8 + 1e-300
         return np.minimum(np.where(np.asarray(false_positives) <= 0, 1.0, result), 1 - np.asarray(false_positives))
 
     def delta(self, epsilons: Array) -> Array:
