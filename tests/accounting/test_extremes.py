@@ -8,6 +8,7 @@ import pytest
 from discreet.accounting.account import PROVING, Method, guarantee
 from discreet.accounting.gdp import epsilon_bounds
 from discreet.accounting.pld.bounds import EpsilonInterval, Release, epsilon_interval
+from discreet.accounting.tradeoff import trade_off
 from discreet.core.events import Event, Gaussian, Poisson, Repeat, flatten
 
 
@@ -90,6 +91,16 @@ def test_beyond_floating_point_is_infinite(event: Event, method: Method) -> None
     found = guarantee(event, 1e-5, method=method)
     assert found.epsilon == math.inf
     assert not found.lower
+
+
+@pytest.mark.parametrize(("rate", "noise"), [(0.01, 1.0), (0.999, 3.0)])
+def test_more_steps_than_a_grid_holds_are_left_to_rdp(rate: float, noise: float) -> None:
+    """Transforms of 10^17 numbers were asked for."""
+    event = Repeat(Poisson(rate, Gaussian(noise)), 10**25)
+    found = guarantee(event, 1e-5)
+    assert (found.method, found.lower) == ("rdp", 0)
+    assert found.epsilon == guarantee(event, 1e-5, method=Method.RDP).epsilon < math.inf
+    assert trade_off(event).advantage == 1
 
 
 @pytest.mark.parametrize("delta", [1e-250, 5e-324])

@@ -11,8 +11,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from discreet.accounting import gdp, meaning, rdp, sampled, zcdp
-from discreet.accounting.tradeoff import from_pairs
+from discreet.accounting import classic, gdp, meaning, rdp, sampled, zcdp
+from discreet.accounting.tradeoff import from_mu, from_pairs
 from discreet.core.errors import InputError
 
 TIGHT = mp.mpf("1e-12")
@@ -131,6 +131,17 @@ def test_rdp_conversions_are_the_formulas(delta: float) -> None:
         assert found == pytest.approx(float(part - mp.log(delta) / (mp.mpf(order) - 1)), rel=1e-12)
 
 
+def test_the_conversion_does_not_cancel_near_order_1() -> None:
+    """Where both logarithms of the second term do, and what is left is the first, about -20."""
+    for order, delta, limit in [
+        (1.0000000077266096, 0.9999999999850702, 19.879973243257442),
+        (1.000000007944334, 0.9999999896330938, 19.248042499675254),
+    ]:
+        exact = improved(mp.mpf(order), mp.mpf(limit), delta)
+        found, _ = rdp.epsilon(lambda _, limit=limit: np.array([limit]), delta, orders=(order,), refine=False)
+        assert exact <= found <= exact + mp.mpf("1e-9")
+
+
 @pytest.mark.parametrize("rho", [1e-4, 0.02, 1.0, 30.0])
 @pytest.mark.parametrize("delta", [1e-3, 1e-9])
 def test_the_best_order_is_found(rho: float, delta: float) -> None:
@@ -191,6 +202,35 @@ def test_sampled_moments_at_whole_orders_are_the_sum(rate: float, noise: float) 
     found = rdp.sampled_gaussians(np.full(3, rate), np.full(3, noise), three, [11])
     rounded_up(float(found[0]), 9 * mp.log(moments[11]) / 10, mp.mpf("3e-10"))
     assert sampled.log_moment(rate, noise, 2.0) == sampled.whole(*columns, 2)
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "order"),
+    [
+        (1.4368373874073317e-281, 0.8893741387405809, 1024),
+        (1.712377902050347e-232, 0.9674645838890239, 1000),
+        (6.809519774711961e-223, 1.210429123984543, 1500),  # by quadrature
+    ],
+)
+def test_terms_in_which_large_logarithms_cancel_are_rounded_up(rate: float, noise: float, order: int) -> None:
+    q, half, ways, excess = mp.mpf(rate), 1 / (2 * mp.mpf(noise) ** 2), mp.mpf(order), mp.mpf(0)
+    for k in range(2, order + 1):
+        ways *= mp.mpf(order - k + 1) / k
+        excess += ways * mp.exp((order - k) * mp.log1p(-q) + k * mp.log(q)) * mp.expm1(k * (k - 1) * half)
+    exact = mp.log1p(excess) / (order - 1)
+    assert exact <= float(rdp.sampled_gaussian(rate, noise, [order])[0]) <= exact * (1 + mp.mpf("1e-7"))
+
+
+def test_amplification_of_what_would_overflow_is_rounded_up() -> None:
+    for epsilon, rate in [(651.2459743843795, 0.9589481405374877), (686.9829062810337, 0.7539711527223375)]:
+        exact = mp.log1p(mp.mpf(rate) * mp.expm1(mp.mpf(epsilon)))
+        rounded_up(classic.amplified(epsilon, 0.0, rate)[0], exact)
+
+
+def test_a_trade_off_function_that_underflows_is_not_0() -> None:
+    curve = from_mu(43.38386815214671)
+    assert curve.upper(np.array([5.496404560903386e-06]))[0] > 0
+    assert from_mu(0.1).power(np.array([5e-324]))[0] > 0
 
 
 # Zero-concentrated

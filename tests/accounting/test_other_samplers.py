@@ -54,6 +54,13 @@ def test_overflow_against_the_binomial_tail(population: int, rate: float, capaci
     assert truncation.overflow(1.0, capacity, population) == 1.0
 
 
+def test_numbers_of_rows_and_repetitions_beyond_64_bits() -> None:
+    assert truncation.overflow(0.5, 6 * 10**29, 10**30) == pytest.approx(0, abs=1e-290)
+    assert truncation.overflow(0.5, 10**29, 10**30) == 1.0
+    many = guarantee(Repeat(Allocation(100, 1, Gaussian(100.0)), 10**25), 1e-5)
+    assert 0 < lower(many) <= many.epsilon < math.inf
+
+
 def tiny_truncated(noise: float, rate: float, capacity: int, records: int, epsilon: float) -> float:
     """delta(epsilon) of one truncated step, with and without a unit beside `records` units that contribute nothing.
 

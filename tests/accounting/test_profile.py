@@ -2,13 +2,15 @@
 
 import math
 
+import numpy as np
 import pytest
 from dp_accounting.dp_event import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 
-from discreet.accounting import gdp
+from discreet.accounting import gdp, tradeoff
 from discreet.accounting.account import Method, account, guarantee
 from discreet.accounting.profile import delta_at, group_guarantee
+from discreet.accounting.tradeoff import from_mu, from_pairs
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved
 from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
@@ -75,6 +77,22 @@ def test_groups_with_sampling() -> None:
     clt = 2 * gdp.clt_mu([(0.02, 1.0, 500)])
     assert two.epsilon == pytest.approx(gdp.epsilon_bounds(clt, delta)[1], rel=0.25)
     assert group_guarantee(event, 4, delta).epsilon > two.epsilon
+
+
+@pytest.mark.parametrize("size", [100, 10**9, 10**400])
+def test_large_groups_have_no_protection(size: int) -> None:
+    """A hundred units were refused as if an epsilon were missing, 10^4 took minutes, 10^400 overflowed."""
+    assert from_pairs(np.array([0.7]), np.array([1e-4])).group(size).delta(np.array([1.0]))[0] == 1
+    assert from_mu(1.0).group(size).epsilon(1e-5) > 100
+
+
+def test_a_large_group_is_a_group_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    curve = from_pairs(np.array([1e-4]), np.array([1e-10]))
+    large = [curve.group(size).epsilon(1e-4) for size in (300, 1000)]
+    monkeypatch.setattr(tradeoff, "_LINKS", 10**4)
+    one_by_one = [curve.group(size).epsilon(1e-4) for size in (300, 302, 1000, 1004)]
+    assert one_by_one[0] * (1 - 1e-9) <= large[0] <= one_by_one[1] * (1 + 1e-9)
+    assert one_by_one[2] * (1 - 1e-9) <= large[1] <= one_by_one[3] * (1 + 1e-9)
 
 
 def test_groups_are_refused_where_nothing_is_proved() -> None:

@@ -71,6 +71,14 @@ def test_the_law_sums_to_one_and_has_the_stated_mean(trials: Trials) -> None:
     assert masses @ np.arange(len(masses)) == pytest.approx(trials.mean, rel=1e-9)
 
 
+@pytest.mark.parametrize("method", [Method.RDP, Method.PLD])
+def test_a_search_that_hardly_repeats_costs_no_less_than_its_trial(method: Method) -> None:
+    """One trial but for a chance of 1e-20; a mean that was below 1 made it cheaper than that trial."""
+    trials, trial = NegativeBinomialTrials(-1 + 2**-40, 0.9999999896462883), Repeat(Gaussian(20.0), 100)
+    assert trials.mean >= 1
+    assert guarantee(Selection(trial, trials), 1e-5, method=method).epsilon >= guarantee(trial, 1e-5).epsilon
+
+
 @settings(max_examples=40, derandomize=True)
 @given(st.lists(st.tuples(st.floats(0.05, 1), st.floats(0, 1)), min_size=2, max_size=7), st.floats(0.05, 2), st.data())
 def test_no_pure_toy_mechanism_costs_more_than_the_theorems_say(

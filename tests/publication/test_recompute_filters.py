@@ -88,6 +88,12 @@ def test_conversions() -> None:
     best = min(0.3 * a + math.log1p(-1 / a) + (math.log(1e5) - math.log(a)) / (a - 1) for a in grid)
     assert filters.epsilon(filter_of("zcdp", rho=0.3), 1.0, 1e-5) == pytest.approx(best, rel=1e-5)
     assert filters.epsilon(filter_of("zcdp", rho=0.2), 1.5, 1e-5) == pytest.approx(best, rel=1e-5)
+    limit, order, delta = 19.879973243257442, 1.0000000077266096, 0.9999999999850702  # where logarithms cancel
+    near = filter_of("rdp-order", order=order, limit=limit, delta=delta, conversion="improved")
+    with mpmath.workdps(50):
+        a = mpmath.mpf(order)
+        exact = limit + mpmath.log(1 - 1 / a) - (mpmath.log(delta) + mpmath.log(a)) / (a - 1)
+        assert exact <= filters.epsilon(near, 1.0, delta) <= exact + 1e-9
 
 
 @pytest.mark.parametrize(

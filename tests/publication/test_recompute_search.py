@@ -107,3 +107,7 @@ def test_what_is_no_law_is_refused(trials: Any) -> None:
 @pytest.mark.parametrize("trials", LAWS, ids=str)
 def test_the_mean_is_rounded_up(trials: Trials) -> None:
     assert trials_from_json(trials_to_json(trials)).mean <= law_of(trials_to_json(trials)).mean * (1 + 1e-15)
+
+
+def test_the_mean_of_hardly_more_than_one_trial() -> None:
+    assert law_of({"law": "truncated_negative_binomial", "shape": -0.5, "success": 0.9999999896462883}).mean >= 1

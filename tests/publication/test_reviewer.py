@@ -158,6 +158,10 @@ FORGERIES: dict[str, tuple[str, Forge]] = {
     "ledger edited": ("sealed", edit(entry("reservation", "steps", 2))),
     "block left out": ("missing", edit(without_entry("reservation", 1), resealed)),
     "last block left out, digest left": ("sealed", edit(last_block_left_out)),
+    "an unknown field, and another that names all": (
+        "other fields",
+        edit(lambda facts: facts.update(certificate=list(facts), note="trust me")),
+    ),
     "an unknown field": ("other fields", edit(put("claim", "note", value="trust me"))),
     "sensitivity": ("clip norm", edit(put("clipping", "sensitivity", value=0.5))),
     "another format": ("NOT COVERED", edit(put("format", value="discreet-certificate/2"))),

@@ -35,7 +35,7 @@ def amplified(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
     if rate == 1:
         return epsilon, delta
     if epsilon > 600:  # log(1 - q + q e^eps) without the overflow
-        return epsilon + math.log(rate + (1 - rate) * math.exp(-epsilon)) * _DOWN + 1e-300, rate * delta
+        return (epsilon + math.log(rate + (1 - rate) * math.exp(-epsilon))) * _UP + 1e-300, rate * delta
     return math.log1p(rate * math.expm1(epsilon)) * _UP, rate * delta
 
 

@@ -36,7 +36,7 @@ def delta_bounds(mu: float, epsilon: float) -> tuple[float, float]:
 
 def epsilon_bounds(mu: float, delta: float) -> tuple[float, float]:
     """Lower and upper bound on the smallest epsilon >= 0 with delta(epsilon) <= delta; (0, inf) on failure."""
-    if not (math.isfinite(mu) and mu > 0):
+    if not 0 < mu < 1e150:  # its square would leave the range of floating point
         return 0.0, math.inf
     upper = _bisect(lambda epsilon: delta_bounds(mu, epsilon)[1] <= delta, mu)[1]
     lower = _bisect(lambda epsilon: not delta_bounds(mu * (1 - 64 * _ROUNDOFF), epsilon)[0] > delta, mu)[0]

@@ -97,7 +97,7 @@ def classic(orders: Array, rdp: Array, delta: float) -> Array:
 
 def improved(orders: Array, rdp: Array, delta: float) -> Array:
     """epsilon = rdp + log((a - 1) / a) - (log delta + log a) / (a - 1): Canonne, Kamath, Steinke 2020, Prop. 12."""
-    result: Array = rdp + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
+    result: Array = rdp + np.log((orders - 1) / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
     return result
 
 

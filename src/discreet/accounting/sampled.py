@@ -56,7 +56,10 @@ def whole(rate: Array, noise: Array, order: int) -> Array:
     log_binomial = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
     exponent = k * (k - 1) / (2 * noise**2)
     terms = log_binomial + (order - k) * np.log1p(-rate) + k * np.log(rate)
-    result: Array = np.logaddexp(0.0, _log_sum(terms + exponent + np.log(-np.expm1(-exponent))))
+    log_sum = _log_sum(terms + exponent + np.log(-np.expm1(-exponent)))
+    # large logarithms may cancel in a term: of the powers, of the binomial, of the exponential
+    size = order * (order / (2 * noise**2) - np.log(rate) - np.log1p(-rate)) + 3 * gammaln(order + 1)
+    result: Array = np.logaddexp(0.0, log_sum + 2.0**-49 * size[:, 0])
     return result
 
 
@@ -95,7 +98,10 @@ def quadrature(rate: Array, noise: Array, order: Array | float) -> Array:
     log_sum = _log_sum(np.concatenate((log_terms, left, right), axis=1)) + np.log(step[:, 0])
     log_error = (math.log(2) + strip**2 / (2 * noise**2) - 2 * math.pi * strip / step)[:, 0]
     log_error += np.logaddexp(0.0, log_sum) + np.log(3 + 2 * (order * rate)[:, 0]) + 1e-9
-    rounding = 1e-12 + 3e-13 / (order[:, 0] - 1)
+    # large logarithms may cancel in a term: order log w, at the farthest outcome that counts, and that of the density
+    farthest = order + reach
+    size = order * (farthest / noise**2 - np.log(rate)) + (farthest / noise) ** 2
+    rounding = 1e-12 + 3e-13 / (order[:, 0] - 1) + 2.0**-50 * size[:, 0]
     bound: Array = np.logaddexp(0.0, np.logaddexp(log_sum, np.maximum(log_error, -690.0)) + rounding)
     return bound
 

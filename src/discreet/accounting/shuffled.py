@@ -24,6 +24,9 @@ _COUNTS = 200
 _OUTWARD = 1e-9
 """More than the rounding of the probabilities, which are sums of up to 1e9 logarithms of nearly 1."""
 
+_MOST_REPETITIONS = 10**6
+"""The binomial tail of more is known less well than that; what the first of them show is shown by all."""
+
 
 def epoch_lower(batches: Sequence[tuple[float, int]], epochs: int, delta: float) -> float:
     """A lower bound on epsilon, under zero-out, of `epochs` epochs over the same batches, (noise, count) each.
@@ -55,6 +58,7 @@ def _levels(noise: float, batches: int, shift: float) -> Array:
 
 def _best(present: Array, absent: Array, repetitions: int, delta: float) -> float:
     """The best log((P - delta) / Q) over levels and numbers of repetitions that exceed them."""
+    repetitions = min(repetitions, _MOST_REPETITIONS)
     least = np.unique(np.linspace(1, repetitions, min(repetitions, _COUNTS)).astype(np.int64))[:, np.newaxis]
     p = betainc(least, repetitions - least + 1, np.maximum(present, 0) * (1 - _OUTWARD)) * (1 - _OUTWARD)
     q = betainc(least, repetitions - least + 1, np.minimum(absent * (1 + _OUTWARD), 1.0)) * (1 + _OUTWARD) + 1e-290

@@ -33,6 +33,7 @@ _LARGEST = 700.0
 """Beyond this epsilon the exponential overflows, and nobody is protected."""
 
 _BLOCK = 256
+_LINKS = 256
 
 
 class TradeOff(Protocol):
@@ -82,11 +83,11 @@ class GaussianTradeOff:
         return np.where(np.asarray(false_positives) >= 1, 0.0, result)
 
     def power(self, false_positives: Array) -> Array:
-        result: Array = ndtr(ndtri(false_positives) + self.mu) * _UP**8
+        result: Array = ndtr(ndtri(false_positives) + self.mu) * _UP**8 + 1e-300
         return np.where(np.asarray(false_positives) <= 0, 0.0, np.minimum(result, 1.0))
 
     def upper(self, false_positives: Array) -> Array:
-        result: Array = ndtr(-ndtri(false_positives) - self.mu * _DOWN) * _UP**8
+        result: Array = ndtr(-ndtri(false_positives) - self.mu * _DOWN) * _UP**8 + 1e-300
         return np.minimum(np.where(np.asarray(false_positives) <= 0, 1.0, result), 1 - np.asarray(false_positives))
 
     def delta(self, epsilons: Array) -> Array:
@@ -108,7 +109,7 @@ class GaussianTradeOff:
 
     def group(self, size: int) -> GaussianTradeOff:
         """Exact: k mu (Dong, Roth, Su 2022, section 2.4)."""
-        return GaussianTradeOff(self.mu * checks.count("group", size) * _UP)
+        return GaussianTradeOff(self.mu * min(checks.count("group", size), 10**300) * _UP)
 
     def loosened(self, failure: float, escapes: float = 0.0) -> TradeOff:
         return self if failure == escapes == 0 else self.polygon().loosened(failure, escapes)
@@ -195,14 +196,16 @@ class PolygonalTradeOff:
 
         A chain of lines t <- c + e^s t is a line again, so each chain bounds delta at the sum of its s. The chains
         are those that are least at about 1500 shares. What is known of tests for one unit holds for groups as well.
+        Large groups are groups of groups, of a few more units than were asked for.
         """
         size = checks.count("group", size)
-        slopes, constants = self.lines
+        block = -(-size // _LINKS)
+        slopes, constants = (self if block == 1 else self.group(block)).lines
         growths, constants = lower_hull(np.exp(slopes), constants)  # the lines that count
         slopes, crossings = np.log(growths), -np.diff(constants) / np.diff(growths)
         share = np.unique(np.concatenate((np.clip(crossings, 0.0, 1.0), np.logspace(-18, 0, 400))))
         total, constant = np.zeros(len(share)), np.zeros(len(share))
-        for _ in range(size):
+        for _ in range(-(-size // block)):
             best = np.concatenate(
                 [
                     np.argmin(constants + growths * share[start : start + _BLOCK, np.newaxis], axis=1)
@@ -213,8 +216,12 @@ class PolygonalTradeOff:
             share = np.minimum(constants[best] + growth * share, 1.0)
             constant = np.minimum((constants[best] + growth * constant) * _UP, 1.0)
             total = total + slopes[best]
+            useful = (share < 1) | (total >= 0)  # where all positives are true, slopes fall from there on
+            share, total, constant = share[useful], total[useful], constant[useful]
+            if not len(share):
+                break
         kept = total >= 0
-        found = from_pairs(total[kept], constant[kept])
+        found = from_pairs(np.append(total[kept], 0.0), np.append(constant[kept], 1.0))
         return PolygonalTradeOff(found.epsilons, found.deltas, self.false_positives, self.false_negatives)
 
     def loosened(self, failure: float, escapes: float = 0.0) -> PolygonalTradeOff:

@@ -32,7 +32,7 @@ def overflow(rate: float, capacity: int, population: int) -> float:
     ratio = (population - least) * rate / ((least + 1) * (1 - rate)) * (1 + 1e-12)
     if not ratio < 1:
         return 1.0
-    sizes = [float(gammaln(n + 1)) for n in (population, least, population - least)]
+    sizes = [float(gammaln(float(n) + 1)) for n in (population, least, population - least)]
     powers = [least * math.log(rate), (population - least) * math.log1p(-rate)]
     rounding = 2.0**-49 * (sum(sizes) - sum(powers)) + 1e-12
     log_tail = sizes[0] - sizes[1] - sizes[2] + sum(powers) - math.log1p(-ratio) + rounding

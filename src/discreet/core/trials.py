@@ -34,8 +34,8 @@ class NegativeBinomialTrials:
         """E[K] = eta (1 - gamma) / (gamma (1 - gamma^eta)), or (1/gamma - 1) / log(1/gamma) at shape 0."""
         log = math.log(self.success)
         # eta / (1 - gamma^eta) tends to 1 / log(1/gamma)
-        ratio = self.shape / -math.expm1(self.shape * log) if abs(self.shape * log) > 1e-12 else -1 / log
-        return (1 / self.success - 1) * ratio
+        ratio = self.shape / -math.expm1(self.shape * log) if abs(self.shape * log) > 1e-16 else -1 / log
+        return (1 - self.success) / self.success * ratio  # 1 / gamma - 1 would cancel near gamma = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,6 +181,8 @@ def _interval(
     grid = _affordable(parts, window, tail, grid, bounded)
     window = plan_window(parts, delta, tail, grid, bounded)
     best = EpsilonInterval(0.0, math.inf)
+    if not window.points(grid) <= MAX_POINTS:  # a grid as coarse as that spreads so many losses too widely
+        return best
     for tried in range(_REFINEMENTS):
         up = _compose(pessimistic, parts, window, grid, tail, up=True, bounded=bounded)
         upper = epsilon_upper(up, delta)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.accounting.pld.bounded import BoundedLoss
-from discreet.accounting.pld.bounds import Release, _affordable, _compose
+from discreet.accounting.pld.bounds import MAX_POINTS, Release, _affordable, _compose
 from discreet.accounting.pld.discretise import optimistic, pessimistic
 from discreet.accounting.pld.pair import LEAST_NOISE, Direction, Pair
 from discreet.accounting.pld.query import least_tests, upper_profile
@@ -104,6 +104,8 @@ def _one(parts: Sequence[tuple[Pair, int]], focus: float, bounded: Sequence[Boun
     best, best_gap = _nothing(), math.inf
     for _ in range(_REFINEMENTS):
         placed = plan_window(parts, focus, tail, grid, bounded)
+        if not placed.points(grid) <= MAX_POINTS:
+            break
         epsilons, deltas = upper_profile(_compose(pessimistic, parts, placed, grid, tail, up=True, bounded=bounded))
         wrong, right = _tests(parts, placed, grid, tail)
         profile, gap = _thinned(epsilons, deltas, wrong, right, focus)

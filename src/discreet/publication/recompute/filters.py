@@ -99,7 +99,7 @@ def _classic(order: float, amount: float, delta: float) -> float:
 
 def _improved(order: float, amount: float, delta: float) -> float:
     """Canonne, Kamath and Steinke 2020, proposition 12."""
-    return _up(amount, math.log1p(-1 / order), -math.log(delta) / (order - 1), -math.log(order) / (order - 1))
+    return _up(amount, math.log((order - 1) / order), -math.log(delta) / (order - 1), -math.log(order) / (order - 1))
 
 
 def _up(*terms: float) -> float:

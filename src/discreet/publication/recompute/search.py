@@ -123,7 +123,7 @@ def _mean(eta: float, gamma: float) -> float:
     power = eta * math.log(gamma)
     ratio = -1 / math.log(gamma) if abs(power) < 1e-9 else eta / -math.expm1(power)
     # At a small power p, x / (1 - e^-x) = 1 + x / 2 + ...: what is left out above is below 1e-9 of it.
-    return (1 / gamma - 1) * ratio * (1 + 1e-9)
+    return (1 - gamma) / gamma * ratio * (1 + 1e-9)
 
 
 def _number(name: str, value: object) -> float:
