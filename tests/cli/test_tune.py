@@ -118,6 +118,7 @@ def test_a_dry_run_shows_the_plan_and_does_nothing(tmp_path: Path, capsys: pytes
         (["--kind", "parts", "--grid", "optimizer.lr=1,2"], "leave out metrics and holdout"),
         (["--kind", "parts", "--grid", "optimizer.lr=1,2", "--score", "loss"], "loss:BOUND"),
         (["--trials", "5", "--score", "accuracy", "--grid", "optimizer.lr=1,2"], "which the plan does not buy"),
+        (["--trials", "5", "--grid", "optimizer.lr=1,2", "--device", "abacus"], "the device 'abacus' here"),
     ],
 )
 def test_refusals_are_one_line(

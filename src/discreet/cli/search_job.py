@@ -17,7 +17,7 @@ from discreet.plan import PartsSearch, Plan, Search
 from discreet.prediction import spec_of, spec_of_table
 from discreet.publication.folder import publish
 from discreet.recipes import Recipe
-from discreet.recipes.assemble import Ready, engine_of, public_of, ready_of
+from discreet.recipes.assemble import Ready, engine_of, on_device, public_of, ready_of
 from discreet.recipes.searched import default_score, parse_grid, parts_search, search_plan, with_settings
 from discreet.training import EarlyStopping, Setup, Trained, Tuning
 
@@ -52,13 +52,14 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class SearchJob:
-    """A recipe, the plan of a search over its runs, its data (or its table), and the folder to publish to."""
+    """A recipe, the plan of a search over its runs, its data or table, the folder to publish to, where models train."""
 
     recipe: Recipe
     plan: Plan
     data: Path | None
     target: Path
     table: TableSource | None = None
+    device: str = "cpu"
 
     @classmethod
     def new(
@@ -69,6 +70,7 @@ class SearchJob:
         overrides: Mapping[str, object],
         wanted: Wanted,
         options: TableOptions = NO_TABLE,
+        device: str = "cpu",
     ) -> SearchJob:
         """A job from the options of the command line; `paths`: of the data, and to publish to."""
         data, out = paths
@@ -78,7 +80,7 @@ class SearchJob:
         search = wanted.over(recipe)
         for candidate in search.candidates:
             with_settings(recipe, candidate)
-        return cls(recipe, search_plan(recipe, search), work.data, target, work.table)
+        return cls(recipe, search_plan(recipe, search), work.data, target, work.table, device)
 
     def run(self, *, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained]:
         """Search, publish, and return the guarantee with the winning run."""
@@ -108,7 +110,7 @@ class SearchJob:
 
         def build(settings: Mapping[str, Any]) -> Setup:
             candidate = with_settings(recipe, settings)
-            model = candidate.build_model()
+            model = on_device(candidate.build_model(), self.device)
             optimizer = candidate.build_optimizer(model)
             return Setup(model, ready.criterion, optimizer, candidate.build_scheduler(optimizer), candidate.averaging)
 
@@ -127,7 +129,7 @@ class SearchJob:
             noise=recipe.noise,
             early=None if recipe.patience is None else EarlyStopping(recipe.watch, recipe.patience),
             evaluate_every=recipe.evaluate_every,
-            public=public_of(recipe, ready, self.plan, recipe.build_model()),
+            public=public_of(recipe, ready, self.plan, on_device(recipe.build_model(), self.device)),
         )
 
 

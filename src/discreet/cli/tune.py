@@ -17,6 +17,7 @@ from discreet.cli.run_options import (
     DataOption,
     DatasetOption,
     DeltaOption,
+    DeviceOption,
     DryRunOption,
     EpsilonOption,
     HoldoutOption,
@@ -74,6 +75,7 @@ def tune(
     settings: SettingsOption = None,
     dataset_id: DatasetOption = "",
     ledger: LedgerOption = None,
+    device: DeviceOption = "cpu",
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -83,7 +85,7 @@ def tune(
 
     overrides = overrides_of(epsilon, delta, population, holdout)
     wanted = Wanted(kind, grid or [], trials, law, score)
-    job = SearchJob.new(recipe, (data, out), settings or [], overrides, wanted, options)
+    job = SearchJob.new(recipe, (data, out), settings or [], overrides, wanted, options, device)
     alone = one_run(job.plan)
     if not as_json:
         for line in [*declared(job.recipe), *_before(job.plan, alone)]:

@@ -91,7 +91,7 @@ def ready_of(recipe: Recipe, split: Split) -> Ready:
 
 def training_on(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Training:
     """The training of a recipe on what is ready for it."""
-    model = _on(model, run.device)
+    model = on_device(model, run.device)
     optimizer, plan = recipe.build_optimizer(model), recipe.plan()
     return Training(
         plan,
@@ -125,7 +125,8 @@ def public_of(recipe: Recipe, ready: Ready, plan: Plan | AdaptivePlan, model: nn
     return recipe.public.batches(ready.public, plan, model)
 
 
-def _on(model: nn.Module, device: str) -> nn.Module:
+def on_device(model: nn.Module, device: str) -> nn.Module:
+    """The model, moved; `InputError` if models cannot be there."""
     try:
         return model.to(device)
     except (RuntimeError, AssertionError) as error:
