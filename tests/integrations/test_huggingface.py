@@ -123,3 +123,16 @@ def test_the_private_rows_are_not_for_evaluation(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="eval_dataset is the training data itself"):
             trainer.train()
     assert not (tmp_path / "run").exists()
+
+
+def test_private_rows_are_neither_evaluated_nor_predicted(tmp_path: Path) -> None:
+    """Hugging Face shows and logs their loss, which was not paid for."""
+    trainer = private_trainer(tmp_path, tiny_model())
+    for same in (trainer.train_dataset, trainer.train_dataset[3:9]):
+        with pytest.raises(InputError, match="eval_dataset is the training data itself"):
+            trainer.evaluate(same)
+        with pytest.raises(InputError, match="test_dataset is the training data itself"):
+            trainer.predict(same)
+    trainer.eval_dataset = {"public": trainer.eval_dataset, "private": trainer.train_dataset}
+    with pytest.raises(InputError, match="eval_dataset is the training data itself"):
+        trainer.evaluate()

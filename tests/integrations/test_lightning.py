@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from problems import blobs, tiny_training
+from problems import blobs, linear, tiny_training
 
 import discreet
 from discreet.core.errors import InputError
@@ -82,3 +82,32 @@ def test_the_private_rows_are_refused_as_those_of_fit_and_nothing_is_charged(nam
         trainer(tmp_path, callbacks=[Watching()]).fit(module, **{named: loader})
     assert seen == []
     assert module.trained is None
+
+
+class Last(torch.nn.Module):
+    """A linear layer that remembers the last row it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.last = linear(), [torch.zeros(1)]
+
+    def forward(self, rows: torch.Tensor) -> Any:
+        self.last[0] = rows[-1].detach().clone()
+        return self.inner(rows)
+
+
+def test_callbacks_of_lightning_see_the_model_that_would_be_published(tmp_path: Path) -> None:
+    """Not the one that is trained, which may remember private rows."""
+    from discreet.integrations.lightning import PrivateModule
+
+    training = tiny_training(tmp_path, model=Last())
+    seen: list[torch.Tensor] = []
+
+    class Looking(lightning.Callback):  # type: ignore[misc, name-defined]
+        def on_train_batch_end(self, trainer: Any, module: Any, *rest: Any) -> None:
+            seen.extend([module.model.last[0], module.model.inner.weight.detach().clone()])
+
+    trainer(tmp_path, callbacks=[Looking()]).fit(PrivateModule(training))
+    assert not any(torch.equal(last, row) for last in seen[::2] for row in blobs()[0])
+    assert torch.equal(seen[-1], training.model.inner.weight)
+    assert not torch.equal(seen[1], seen[-1])

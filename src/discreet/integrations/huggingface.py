@@ -121,6 +121,18 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
         self.trained = training.run(progress=False, callbacks=self._told)
         return self.trained
 
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+        """Hugging Face's, of rows declared public: what it shows and logs of private ones was not paid for."""
+        given = self.eval_dataset if eval_dataset is None else eval_dataset
+        named = self.eval_dataset[given] if isinstance(given, str) else given
+        refuse_own_rows("eval_dataset", named, self.train_dataset)
+        return super().get_eval_dataloader(eval_dataset)
+
+    def get_test_dataloader(self, test_dataset: Any) -> Any:
+        """The same for `predict`."""
+        refuse_own_rows("test_dataset", test_dataset, self.train_dataset)
+        return super().get_test_dataloader(test_dataset)
+
 
 def _together(rows: Packed) -> tuple[Tensor, Tensor]:
     pairs = [rows[place] for place in range(len(rows))]

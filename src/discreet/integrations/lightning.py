@@ -29,12 +29,15 @@ class PrivateModule(LightningModule):  # type: ignore[misc]
 
     Rows for validation are declared public: batches of (inputs, targets), whose loss is logged as `public_loss`, and
     accuracy where targets are classes. There is no training loss to log: it was not paid for. One process, one device.
+
+    `model` is what would be published now: Lightning, its callbacks and its checkpoints see that one. The model that is
+    trained, which may remember private rows, they do not.
     """
 
     def __init__(self, training: Training) -> None:
         super().__init__()
         self.automatic_optimization = False
-        self.model = training.model
+        self.model = training.watch.published
         self._training = training
         self._open = ExitStack()
         self._session: Session | None = None
@@ -61,6 +64,7 @@ class PrivateModule(LightningModule):  # type: ignore[misc]
                 f"rounding was measured as the Training computes, not in precision={trainer.precision!r} of a trainer: "
                 "leave it out; for bfloat16 give Training(engine=EngineOptions(autocast=torch.bfloat16))"
             )
+        self._training.model.to(self.device)  # where Lightning has put what it knows of
         self._session = self._open.enter_context(self._training.session())
 
     def on_train_start(self) -> None:
@@ -91,6 +95,7 @@ class PrivateModule(LightningModule):  # type: ignore[misc]
                 step.add(training.criterion, chunk)
         if training.scheduler is not None:
             training.scheduler.step()
+        self.model = training.watch.published
         if session.between_blocks:
             training.save(session)
 

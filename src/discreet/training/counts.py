@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
+from discreet.clipping import evaluation_mode
 from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError
 from discreet.core.release import ClippedSum, Receipt
 from discreet.data import PrivateData
 from discreet.mechanism import gaussian_release, grid_for
 from discreet.randomness import RoundedSampler, Stream
-from discreet.training.alone import predicted
+from discreet.training.alone import one_by_one, predicted
 from discreet.training.unwritten import unwritten
 
 _NAME = "correct"
@@ -23,7 +25,8 @@ def bought_count(
     """The noisy number of `rows` whose class the model predicts, as `receipt` paid for it.
 
     A row changes the count by at most 1: each is predicted alone, so its prediction depends on no other row. The count
-    is whole, and so on any grid that the noise has; nothing is rounded.
+    is whole, and so on any grid that the noise has; nothing is rounded. A row on which the model fails counts as wrong:
+    all rows went through before the charge, and an error now would tell of this one.
     """
     with unwritten(model):
         total = {_NAME: np.array([float(_correct(model, data, rows))])}
@@ -46,4 +49,13 @@ def is_right(output: Tensor, target: Tensor) -> bool:
 
 
 def _correct(model: nn.Module, data: PrivateData, rows: IntArray) -> int:
-    return sum(is_right(output, target) for output, target in predicted(model, data, rows))
+    with evaluation_mode(model):
+        return sum(_right_alone(model, inputs, target) for inputs, target in one_by_one(model, data, rows))
+
+
+def _right_alone(model: nn.Module, inputs: Tensor, target: Tensor) -> bool:
+    try:
+        with torch.no_grad():
+            return is_right(model(inputs), target)
+    except Exception:  # a module may raise whatever it likes
+        return False

@@ -31,6 +31,7 @@ from discreet.plan import AdaptivePlan, LineSearch, Phase, Plan
 from discreet.queries.choices import noisy_argmax
 from discreet.randomness import Purpose, Stream
 from discreet.training.admission import admit_evaluated
+from discreet.training.failing import NOT_OF_A_ROW
 from discreet.training.random_rows import Examples, random_rows
 
 UNITS = 2**30
@@ -92,7 +93,7 @@ def objectives(
             for place, step_size in enumerate(candidates.step_sizes):
                 parameters = candidates.parameters(step_size)  # one at a time: there is memory for a chunk and a model
                 for x, y in _singly(inputs, targets) if alone else ((inputs, targets),):
-                    losses = _losses(model, parameters, criterion, x, y)
+                    losses = _losses_or_none(model, parameters, criterion, x, y)
                     totals[place] += clipped_losses(losses, bound).sum().cpu()
     return totals.numpy()
 
@@ -213,6 +214,20 @@ def difference(together: Tensor, apart: Tensor, bound: float) -> float:
 
 def _singly(inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     return zip(torch.split(inputs, 1), torch.split(targets, 1), strict=True)
+
+
+def _losses_or_none(
+    model: nn.Module, place: dict[str, Tensor], criterion: Criterion, inputs: Tensor, targets: Tensor
+) -> Tensor:
+    """Their losses; infinite for a row on which model or loss fails at this place: an error would tell of that row."""
+    try:
+        return _losses(model, place, criterion, inputs, targets)
+    except NOT_OF_A_ROW:
+        raise
+    except Exception:  # a module may raise whatever it likes
+        if len(inputs) == 1:
+            return torch.full((1,), math.inf, device=inputs.device)
+    return torch.cat([_losses_or_none(model, place, criterion, x, y) for x, y in _singly(inputs, targets)])
 
 
 def _losses(

@@ -31,6 +31,7 @@ from discreet.training.clipping import Clipping
 from discreet.training.control import Control, Metrics, Progress
 from discreet.training.counts import bought_count
 from discreet.training.dial import Dial
+from discreet.training.failing import Trial
 from discreet.training.guard import Guard, model_randomness
 from discreet.training.line_search import Search
 from discreet.training.public_batches import PublicSource
@@ -66,6 +67,7 @@ class Session:
         released: Callable[[int], None] = lambda position: None,
         search: Search | None = None,
         public: PublicSource | None = None,
+        trial: Trial,
     ) -> None:
         keep_freed_memory()
         self.plan, self.model, self.optimizer, self.data = plan, model, optimizer, data
@@ -75,7 +77,7 @@ class Session:
         self.position = ledger.charged_steps(run)
         self._attempt, self._physical_batch, self._guard = attempt, physical_batch, guard
         self._purchases, self._search, self._public = purchases, search, public
-        self._released = released
+        self._released, self.trial = released, trial
         self._receipts: deque[Receipt] = deque()
         self._batches: deque[IntArray] = deque()
         self.ended: str | None = None
@@ -200,6 +202,7 @@ class Session:
         """The receipts of the next block; () when the run has ended, with the reason in `ended`."""
         if self.ended is not None:
             return ()
+        self.trial.repeat()
         if self.control is not None:
             receipts = self.control.reserve(self._charge, self.position)
             self.ended = self.control.progress.ended

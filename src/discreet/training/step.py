@@ -10,6 +10,7 @@ from torch import Tensor
 from discreet.clipping import Accumulator, Clip, Criterion, Units
 from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError
+from discreet.training.failing import add_chunk
 from discreet.training.views import views_of
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ class Step:
         """Clip every unit's gradient of `criterion(model(input), target)` and add it to the batch's sum.
 
         `criterion` sees one example at a time, so its reduction does not matter; of a user's examples the mean
-        counts. The engine runs the backward pass; calling `backward` yourself inside a step is refused.
+        counts. The engine runs the backward pass; calling `backward` yourself inside a step is refused. A unit on which
+        model or loss fails adds nothing (`training.failing`).
         """
         if self._open is None:
             raise InputError("step.add needs the current chunk of step.chunks, once; this one was added already")
@@ -60,7 +62,8 @@ class Step:
         if inputs is not self._open[0] or targets is not self._open[1]:
             raise InputError("step.add needs the current chunk of step.chunks; add its tensors as they came")
         session = self._session
-        self.sum.add(session.engine.clipped_sum(session.model, criterion, inputs, targets, self.clip, self._units))
+        session.trial.of(criterion)
+        add_chunk(self.sum, session.engine, session.model, criterion, self._open, self.clip, self._units)
         self._open = None
 
     def close(self) -> None:

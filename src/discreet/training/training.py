@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -28,6 +29,7 @@ from discreet.training.clipping import Clipping
 from discreet.training.control import Progress
 from discreet.training.early import EarlyStopping
 from discreet.training.engine_options import AUTO, EngineOptions, as_started
+from discreet.training.failing import Trial
 from discreet.training.feasible import check_optimizer, check_plan, parted
 from discreet.training.first import check_answered
 from discreet.training.guard import Guard
@@ -38,6 +40,7 @@ from discreet.training.progress import progress_bar
 from discreet.training.public_batches import PublicBatches, PublicSource, check_beside, check_declared, keep_declared
 from discreet.training.public_copy import PublicCopy, copied
 from discreet.training.purchases import Purchases
+from discreet.training.random_rows import random_rows
 from discreet.training.rehearsal import rehearse
 from discreet.training.run_folder import RunFolder
 from discreet.training.session import Session
@@ -119,6 +122,7 @@ class Training:
         engine = as_started(engine, run_dir) if resume else engine
         given = classes, plan.rows_per_unit, self.clipping.rehearsed(), physical_batch
         self.rehearsal = rehearse(engine, self.copy.model, self.copy.criterion, self.data, *given)
+        self._random = partial(random_rows, model, self.data, classes, plan.rows_per_unit * self.data.views)
         self.engine = self.rehearsal.engine
         check_public({"public_test": public_test, "public_validation": public_validation}, classes, data, self.copy)
         check_beside(self._beside, plan, optimizer, classes, data)
@@ -186,6 +190,7 @@ class Training:
             metrics=watch.validated,
             released=watch.released,
             public=self._beside,
+            trial=Trial(self.engine, self.model, self.criterion, self._random),
             search=search_of(
                 self.plan, self.model, self.criterion, self.optimizer, self.data, self.engine, self.rehearsal.chunk
             ),

@@ -1,0 +1,90 @@
+"""Units on which the model or the loss fails at the weights of a step: they add nothing, and end nothing.
+
+All rows went through both before the run, at its initial weights. At later ones a row may fail (a loss that refuses
+NaN, say, and large inputs that give one). An error would tell of that row, and nobody paid for it. What fails for all
+rows shall be an error, though. So a random unit is tried, at times that depend on no data: with every loss that is new,
+and before every block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping import Accumulator, Clip, Criterion, Engine, Units
+from discreet.core.errors import PrivacyViolation
+from discreet.training.random_rows import Examples
+
+NOT_OF_A_ROW = (PrivacyViolation, MemoryError, torch.OutOfMemoryError)
+"""Errors that are not answered by going on without a row."""
+
+_CLIP = Clip(1.0, 2.0**-30)
+
+
+class Trial:
+    """A random unit, on which an engine, a model and a loss must not fail. No unit, if they cannot take random data.
+
+    `random` gives units of the shape of the private ones.
+    """
+
+    def __init__(
+        self, engine: Engine, model: nn.Module, criterion: Criterion, random: Callable[[], Examples]
+    ) -> None:
+        self._engine, self._model, self._criterion = engine, model, criterion
+        self._unit: Examples | None = None
+        try:
+            self._unit = random().part(0, 1)
+            self.repeat()
+        except Exception:  # a module may raise whatever it likes
+            self._unit = None
+
+    def repeat(self) -> None:
+        """Raise what fails at the weights as they are."""
+        self._try(self._criterion)
+
+    def of(self, criterion: Criterion) -> None:
+        """Raise what fails with this loss, if it is another than before."""
+        if criterion is not self._criterion:
+            self._try(criterion)
+            self._criterion = criterion
+
+    def _try(self, criterion: Criterion) -> None:
+        if (unit := self._unit) is not None:
+            with torch.random.fork_rng():
+                self._engine.clipped_sum(self._model, criterion, unit.inputs, unit.targets, _CLIP, unit.units)
+
+
+def add_chunk(
+    total: Accumulator,
+    engine: Engine,
+    model: nn.Module,
+    criterion: Criterion,
+    chunk: tuple[Tensor, Tensor],
+    clip: Clip,
+    units: Units | None,
+) -> None:
+    """Add the clipped sum of a chunk to `total`; if that fails, of one unit after the other, without those that fail."""
+    try:
+        total.add(engine.clipped_sum(model, criterion, *chunk, clip, units))
+        return
+    except NOT_OF_A_ROW:
+        raise
+    except Exception:
+        pass
+    for inputs, targets, unit in _one_by_one(chunk, units):
+        try:
+            found = engine.clipped_sum(model, criterion, inputs, targets, clip, unit)
+        except NOT_OF_A_ROW:
+            raise
+        except Exception:
+            continue
+        total.add(found)
+
+
+def _one_by_one(chunk: tuple[Tensor, Tensor], units: Units | None) -> Iterator[tuple[Tensor, Tensor, Units | None]]:
+    inputs, targets = chunk
+    sizes = [1] * len(inputs) if units is None else list(units.sizes)
+    for x, y, size in zip(torch.split(inputs, sizes), torch.split(targets, sizes), sizes, strict=True):
+        yield x, y, None if units is None else Units((size,))
