@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from discreet.clipping import ENGINES, Clip, bookkeeping, capture, engines, ghost
 from discreet.clipping.rules import linear
 from discreet.clipping.state import state_digests
+from discreet.core.errors import InputError
 from discreet.training import Session
 from discreet.training.rehearsal import rehearse
 
@@ -191,15 +192,20 @@ def test_an_engine_leaves_everything_as_it_was(engine: str, place: str) -> None:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_step_leaves_everything_but_the_release_as_it_was(tmp_path: Path, engine: str, place: str) -> None:
-    """Dropout draws inside of it, from a generator that is put back; a step that fails releases nothing."""
+    """Dropout draws inside of it, from a generator that is put back. Rows on which it fails add nothing; a loss that was
+    not checked is refused, and nothing released."""
     model = mixed()
     training = tiny_training(tmp_path, model=model, engine=engine, criterion=loss, physical_batch=5)
     with training.session() as session:
+        session.ready()
         before = seen(model)
-        with failing(model, place) as criterion, expected(place):
+        with (
+            failing(model, place) as criterion,
+            pytest.raises(InputError, match="another loss") if place == "loss" else nullcontext(),
+        ):
             take(session, criterion)
         after = seen(model)
-        released = {"state", "parameters"} if place == "nowhere" else set()
+        released = {"state", "parameters"} if place != "loss" else set()
         assert {key for key in before if before[key] != after[key]} == released
         assert session.position == 1
         take(session, loss)  # the run goes on

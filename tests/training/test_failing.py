@@ -11,6 +11,7 @@ from problems import FEATURES, blobs, linear, tiny_plan, tiny_training
 from torch import Tensor, nn
 
 from discreet.clipping import private_parameters
+from discreet.core.errors import InputError
 from discreet.data import as_private
 from discreet.training.counts import _correct
 from discreet.training.line_search import UNITS, Candidates, objectives
@@ -84,13 +85,29 @@ def test_what_fails_on_a_random_row_too_is_an_error_before_the_next_block_is_cha
         assert session.ledger.charged_steps(session.run) == 3
 
 
-def test_a_loss_that_fails_on_a_random_row_is_an_error_at_once(tmp_path: Path) -> None:
-    def wrong(output: Tensor, target: Tensor) -> Tensor:
-        raise KeyError("a bug of the user")
+def test_a_loss_of_torch_that_fails_on_a_random_row_is_an_error_at_once(tmp_path: Path) -> None:
+    training = tiny_training(tmp_path, plan=tiny_plan(batch=24))
+    with training.session() as session, pytest.raises(ValueError, match="target size"), session.step() as step:
+        step.add(nn.BCELoss(), next(step.chunks))
+
+
+def test_a_loss_that_was_not_checked_is_refused(tmp_path: Path) -> None:
+    """One that remembers rows could move the sum by as many clip norms as there are rows."""
+
+    def other(output: Tensor, target: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(output, target)
 
     training = tiny_training(tmp_path, plan=tiny_plan(batch=24))
-    with training.session() as session, pytest.raises(KeyError, match="a bug"), session.step() as step:
-        step.add(wrong, next(step.chunks))
+    with training.session() as session, pytest.raises(InputError, match="another loss"), session.step() as step:
+        step.add(other, next(step.chunks))
+
+
+def test_a_scheduler_that_asks_for_a_loss_is_refused_before_the_run(tmp_path: Path) -> None:
+    model = linear()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+    with pytest.raises(InputError, match="ReduceLROnPlateau"):
+        tiny_training(tmp_path, model=model, optimizer=optimizer, scheduler=scheduler)
 
 
 class Choosy(nn.Module):

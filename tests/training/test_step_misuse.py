@@ -81,7 +81,7 @@ def swallowed(step: Step) -> None:
     for chunk in step.chunks:
         try:
             step.add(broken, chunk)
-        except KeyError:
+        except (KeyError, InputError):
             continue
 
 

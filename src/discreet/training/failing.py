@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Accumulator, Clip, Criterion, Engine, Units
-from discreet.core.errors import PrivacyViolation
+from discreet.core.errors import InputError, PrivacyViolation
 from discreet.training.random_rows import Examples
 
 NOT_OF_A_ROW = (PrivacyViolation, MemoryError, torch.OutOfMemoryError)
@@ -33,6 +33,7 @@ class Trial:
         self, engine: Engine, model: nn.Module, criterion: Criterion, random: Callable[[], Examples]
     ) -> None:
         self._engine, self._model, self._criterion = engine, model, criterion
+        self._tried: set[type] = set()
         self._unit: Examples | None = None
         try:
             self._unit = random().part(0, 1)
@@ -45,10 +46,18 @@ class Trial:
         self._try(self._criterion)
 
     def of(self, criterion: Criterion) -> None:
-        """Raise what fails with this loss, if it is another than before."""
-        if criterion is not self._criterion:
-            self._try(criterion)
-            self._criterion = criterion
+        """Refuse a loss that was not checked: neither that of the run, nor one of torch.nn, which keep no state and see
+        rows apart. Raise what fails with the latter."""
+        kind = type(criterion)
+        if criterion is self._criterion or kind in self._tried:
+            return
+        if kind.__module__ != "torch.nn.modules.loss":
+            raise InputError(
+                "step.add was given another loss for the chunk than the Training, which checks that rows do not "
+                "influence each other in it; give it to Training(criterion=...), and the same object to step.add"
+            )
+        self._try(criterion)
+        self._tried.add(kind)
 
     def _try(self, criterion: Criterion) -> None:
         if (unit := self._unit) is not None:

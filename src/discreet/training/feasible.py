@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import torch
 from torch import nn
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from discreet.clipping import Criterion
 from discreet.core.adjacency import Adjacency, Unit
@@ -49,6 +50,15 @@ def check_optimizer(optimizer: torch.optim.Optimizer, plan: Plan | AdaptivePlan)
     kinds = (FlatClipping, AutomaticClipping, ScheduledClipping)
     if isinstance(plan, Plan) and isinstance(plan.clipping, kinds):
         check_noise(optimizer, mean_noises(plan))
+
+
+def check_scheduler(scheduler: LRScheduler | None) -> None:
+    """Refuse a scheduler that a run cannot step: one that is to be told a loss."""
+    if isinstance(scheduler, ReduceLROnPlateau):
+        raise InputError(
+            "ReduceLROnPlateau asks for a loss at every step, and that of private rows is not paid for; take a schedule "
+            "that looks at steps alone, or stop early by a metric that is public or bought"
+        )
 
 
 def check_grid(release: Event, units: int) -> None:

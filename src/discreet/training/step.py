@@ -54,7 +54,8 @@ class Step:
 
         `criterion` sees one example at a time, so its reduction does not matter; of a user's examples the mean
         counts. The engine runs the backward pass; calling `backward` yourself inside a step is refused. A unit on which
-        model or loss fails adds nothing (`training.failing`).
+        model or loss fails adds nothing (`training.failing`). A loss that is neither that of the Training nor one of
+        torch.nn was not checked, and is refused.
         """
         if self._open is None:
             raise InputError("step.add needs the current chunk of step.chunks, once; this one was added already")

@@ -30,7 +30,7 @@ from discreet.training.control import Progress
 from discreet.training.early import EarlyStopping
 from discreet.training.engine_options import AUTO, EngineOptions, as_started
 from discreet.training.failing import Trial
-from discreet.training.feasible import check_optimizer, check_plan, parted
+from discreet.training.feasible import check_optimizer, check_plan, check_scheduler, parted
 from discreet.training.first import check_answered
 from discreet.training.guard import Guard
 from discreet.training.line_search import check_search, search_of
@@ -129,6 +129,7 @@ class Training:
         check_plan(plan, model, criterion, self._parts, public_validation is not None)
         check_search(plan, optimizer, model, criterion, self.data, classes, self.engine)
         check_optimizer(optimizer, plan)
+        check_scheduler(scheduler)
         self.rehearsal = with_noise(self.rehearsal, plan, model, self.clipping, self.noise)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
         self._stream = stream
