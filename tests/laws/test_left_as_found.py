@@ -192,8 +192,8 @@ def test_an_engine_leaves_everything_as_it_was(engine: str, place: str) -> None:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_step_leaves_everything_but_the_release_as_it_was(tmp_path: Path, engine: str, place: str) -> None:
-    """Dropout draws inside of it, from a generator that is put back. Rows on which it fails add nothing; a loss that was
-    not checked is refused, and nothing released."""
+    """Dropout draws inside of it, from a generator that is put back. Rows on which it fails add nothing; a loss that
+    was not checked is refused, and nothing released."""
     model = mixed()
     training = tiny_training(tmp_path, model=model, engine=engine, criterion=loss, physical_batch=5)
     with training.session() as session:

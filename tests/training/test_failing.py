@@ -128,7 +128,9 @@ class Choosy(nn.Module):
 def test_in_counts_and_line_searches_it_counts_as_the_worst(alone: bool) -> None:
     rows, targets = blobs(6)
     model, usual = Choosy(), as_private((rows, targets))
-    candidates = Candidates(model, {name: torch.zeros_like(one) for name, one in private_parameters(model).items()}, [0.0])
+    candidates = Candidates(
+        model, {name: torch.zeros_like(one) for name, one in private_parameters(model).items()}, [0.0]
+    )
     count = _correct(model, usual, np.array([0, 1, 3, 4, 5]))
     (loss,) = objectives(candidates, nn.CrossEntropyLoss(), as_private((rows[:5], targets[:5])), 50.0, 6, alone=True)
     rows[5] = 1000.0

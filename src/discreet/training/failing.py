@@ -29,9 +29,7 @@ class Trial:
     `random` gives units of the shape of the private ones.
     """
 
-    def __init__(
-        self, engine: Engine, model: nn.Module, criterion: Criterion, random: Callable[[], Examples]
-    ) -> None:
+    def __init__(self, engine: Engine, model: nn.Module, criterion: Criterion, random: Callable[[], Examples]) -> None:
         self._engine, self._model, self._criterion = engine, model, criterion
         self._tried: set[type] = set()
         self._unit: Examples | None = None
@@ -74,7 +72,7 @@ def add_chunk(
     clip: Clip,
     units: Units | None,
 ) -> None:
-    """Add the clipped sum of a chunk to `total`; if that fails, of one unit after the other, without those that fail."""
+    """Add the clipped sum of a chunk to `total`; if that fails, unit by unit, without those that fail."""
     try:
         total.add(engine.clipped_sum(model, criterion, *chunk, clip, units))
         return

@@ -56,8 +56,8 @@ def check_scheduler(scheduler: LRScheduler | None) -> None:
     """Refuse a scheduler that a run cannot step: one that is to be told a loss."""
     if isinstance(scheduler, ReduceLROnPlateau):
         raise InputError(
-            "ReduceLROnPlateau asks for a loss at every step, and that of private rows is not paid for; take a schedule "
-            "that looks at steps alone, or stop early by a metric that is public or bought"
+            "ReduceLROnPlateau asks for a loss at every step, and that of private rows is not paid for; take a "
+            "schedule that looks at steps alone, or stop early by a metric that is public or bought"
         )
 
 
