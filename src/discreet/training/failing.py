@@ -8,14 +8,15 @@ and before every block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Accumulator, Clip, Criterion, Engine, Units
 from discreet.core.errors import InputError, PrivacyViolation
-from discreet.training.random_rows import Examples
+from discreet.data import PrivateData
+from discreet.training.random_rows import Examples, random_rows
 
 NOT_OF_A_ROW = (PrivacyViolation, MemoryError, torch.OutOfMemoryError)
 """Errors that are not answered by going on without a row."""
@@ -23,20 +24,23 @@ NOT_OF_A_ROW = (PrivacyViolation, MemoryError, torch.OutOfMemoryError)
 _CLIP = Clip(1.0, 2.0**-30)
 
 
+def random_unit(model: nn.Module, data: PrivateData, classes: int | None, rows_per_unit: int) -> Examples | None:
+    """A random unit of the shape of the private ones, with several rows if units have them; None if there can be none."""
+    try:
+        return random_rows(model, data, classes, rows_per_unit * data.views).part(3, 4)
+    except Exception:  # a module or a transform may raise whatever it likes
+        return None
+
+
 class Trial:
-    """A random unit, on which an engine, a model and a loss must not fail. No unit, if they cannot take random data.
+    """A `unit` of random rows, on which an engine, a model and a loss must not fail; none, if they do so at first."""
 
-    `random` gives units of the shape of the private ones.
-    """
-
-    def __init__(self, engine: Engine, model: nn.Module, criterion: Criterion, random: Callable[[], Examples]) -> None:
-        self._engine, self._model, self._criterion = engine, model, criterion
+    def __init__(self, engine: Engine, model: nn.Module, criterion: Criterion, unit: Examples | None) -> None:
+        self._engine, self._model, self._criterion, self._unit = engine, model, criterion, unit
         self._tried: set[type] = set()
-        self._unit: Examples | None = None
         try:
-            self._unit = random().part(0, 1)
             self.repeat()
-        except Exception:  # a module may raise whatever it likes
+        except Exception:  # they cannot take random data
             self._unit = None
 
     def repeat(self) -> None:

@@ -45,20 +45,19 @@ def check_plan(
         check_countable(model, data)
 
 
-def check_optimizer(optimizer: torch.optim.Optimizer, plan: Plan | AdaptivePlan) -> None:
-    """Let an optimizer that needs a certain noise see that of a fixed plan; others it meets step by step."""
-    kinds = (FlatClipping, AutomaticClipping, ScheduledClipping)
-    if isinstance(plan, Plan) and isinstance(plan.clipping, kinds):
-        check_noise(optimizer, mean_noises(plan))
-
-
-def check_scheduler(scheduler: LRScheduler | None) -> None:
-    """Refuse a scheduler that a run cannot step: one that is to be told a loss."""
+def check_optimizer(
+    optimizer: torch.optim.Optimizer, plan: Plan | AdaptivePlan, scheduler: LRScheduler | None = None
+) -> None:
+    """Let an optimizer that needs a certain noise see that of a fixed plan; others it meets step by step. Refuse a
+    scheduler that is to be told a loss."""
     if isinstance(scheduler, ReduceLROnPlateau):
         raise InputError(
             "ReduceLROnPlateau asks for a loss at every step, and that of private rows is not paid for; take a "
             "schedule that looks at steps alone, or stop early by a metric that is public or bought"
         )
+    kinds = (FlatClipping, AutomaticClipping, ScheduledClipping)
+    if isinstance(plan, Plan) and isinstance(plan.clipping, kinds):
+        check_noise(optimizer, mean_noises(plan))
 
 
 def check_grid(release: Event, units: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -29,8 +28,8 @@ from discreet.training.clipping import Clipping
 from discreet.training.control import Progress
 from discreet.training.early import EarlyStopping
 from discreet.training.engine_options import AUTO, EngineOptions, as_started
-from discreet.training.failing import Trial
-from discreet.training.feasible import check_optimizer, check_plan, check_scheduler, parted
+from discreet.training.failing import Trial, random_unit
+from discreet.training.feasible import check_optimizer, check_plan, parted
 from discreet.training.first import check_answered
 from discreet.training.guard import Guard
 from discreet.training.line_search import check_search, search_of
@@ -40,7 +39,6 @@ from discreet.training.progress import progress_bar
 from discreet.training.public_batches import PublicBatches, PublicSource, check_beside, check_declared, keep_declared
 from discreet.training.public_copy import PublicCopy, copied
 from discreet.training.purchases import Purchases
-from discreet.training.random_rows import random_rows
 from discreet.training.rehearsal import rehearse
 from discreet.training.run_folder import RunFolder
 from discreet.training.session import Session
@@ -122,17 +120,15 @@ class Training:
         engine = as_started(engine, run_dir) if resume else engine
         given = classes, plan.rows_per_unit, self.clipping.rehearsed(), physical_batch
         self.rehearsal = rehearse(engine, self.copy.model, self.copy.criterion, self.data, *given)
-        self._random = partial(random_rows, model, self.data, classes, plan.rows_per_unit * self.data.views)
         self.engine = self.rehearsal.engine
         check_public({"public_test": public_test, "public_validation": public_validation}, classes, data, self.copy)
         check_beside(self._beside, plan, optimizer, classes, data)
         check_plan(plan, model, criterion, self._parts, public_validation is not None)
         check_search(plan, optimizer, model, criterion, self.data, classes, self.engine)
-        check_optimizer(optimizer, plan)
-        check_scheduler(scheduler)
+        check_optimizer(optimizer, plan, scheduler)
         self.rehearsal = with_noise(self.rehearsal, plan, model, self.clipping, self.noise)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
-        self._stream = stream
+        self._stream, self._unit = stream, random_unit(self.copy.model, self.data, classes, plan.rows_per_unit)
         if resume and run_dir is None:
             raise InputError("resume=True needs the run_dir of the run to go on with")
         self.folder = RunFolder(Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}"))
@@ -171,12 +167,10 @@ class Training:
     def over(self, books: Books, run: str, attempt: int, stream: Stream) -> Session:
         """A session whose charges are in `books`; `session` opens one for a run of its own."""
         watch, asked = self.watch, (self.watch.asked, self.criterion)
+        given = self.plan, self.model, self.optimizer, self.data
         training_mode(self.model)
         return Session(
-            self.plan,
-            self.model,
-            self.optimizer,
-            self.data,
+            *given,
             engine=self.engine,
             noise=self.noise,
             ledger=books,
@@ -191,7 +185,7 @@ class Training:
             metrics=watch.validated,
             released=watch.released,
             public=self._beside,
-            trial=Trial(self.engine, self.model, self.criterion, self._random),
+            trial=Trial(self.engine, self.model, self.criterion, self._unit),
             search=search_of(
                 self.plan, self.model, self.criterion, self.optimizer, self.data, self.engine, self.rehearsal.chunk
             ),
