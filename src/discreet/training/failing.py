@@ -25,7 +25,7 @@ _CLIP = Clip(1.0, 2.0**-30)
 
 
 def random_unit(model: nn.Module, data: PrivateData, classes: int | None, rows_per_unit: int) -> Examples | None:
-    """A random unit of the shape of the private ones, with several rows if units have them; None if there can be none."""
+    """A random unit of the shape of the private ones, of several rows if units have them; None if there can be none."""
     try:
         return random_rows(model, data, classes, rows_per_unit * data.views).part(3, 4)
     except Exception:  # a module or a transform may raise whatever it likes
