@@ -17,6 +17,7 @@ def untried(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if trying the model out beforehand had found nothing."""
     monkeypatch.setattr("discreet.training.admission.tried", lambda *_: Findings())
     monkeypatch.setattr("discreet.training.rehearsal.refuse_memory", lambda *_: None)
+    monkeypatch.setattr("discreet.training.failing.Trial.repeat", lambda _: None)
 
 
 class InitialisedByData(nn.Module):

@@ -38,14 +38,17 @@ class Trial:
     def __init__(self, engine: Engine, model: nn.Module, criterion: Criterion, unit: Examples | None) -> None:
         self._engine, self._model, self._criterion, self._unit = engine, model, criterion, unit
         self._tried: set[type] = set()
-        try:
-            self.repeat()
-        except Exception:  # they cannot take random data
-            self._unit = None
+        self._works = False
 
     def repeat(self) -> None:
         """Raise what fails at the weights as they are."""
-        self._try(self._criterion)
+        try:
+            self._try(self._criterion)
+        except Exception:
+            if self._works:
+                raise
+            self._unit = None  # they cannot take random data
+        self._works = True
 
     def of(self, criterion: Criterion) -> None:
         """Refuse a loss that was not checked: neither that of the run, nor one of torch.nn, which keep no state and see
