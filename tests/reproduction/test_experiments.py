@@ -81,6 +81,12 @@ def test_the_committed_page_is_what_its_results_say(name: str) -> None:
     assert (PAGES / f"{name}.md").read_text() == text(experiment, store, picture)
 
 
+def test_the_index_says_what_all_results_took() -> None:
+    cells = [one for name in DONE for one in committed(name)[1].cells]
+    hours = sum(one.seconds for one in cells) / 3600
+    assert f"{len(cells)} cells, {hours:.1f} CPU-hours" in (PAGES / "README.md").read_text()
+
+
 def results(kind: type) -> list[tuple[object, Store]]:
     """Parts of a kind, with the committed results of their experiments."""
     found = []
