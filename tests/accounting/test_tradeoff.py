@@ -7,6 +7,7 @@ import pytest
 from dp_accounting.dp_event import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from scipy import stats
+from tilting import delta_of
 
 from discreet.accounting import gdp
 from discreet.accounting.account import guarantee
@@ -86,15 +87,19 @@ def test_one_sampled_step_is_c_p(rate: float, noise: float) -> None:
 
 
 @pytest.mark.parametrize(("rate", "noise", "steps"), [ROW_2, (0.01, 6.0, 40000), (0.5, 20.0, 3), (0.05, 0.8, 100)])
-def test_delta_agrees_with_dp_accounting(rate: float, noise: float, steps: int) -> None:
-    """Against dp-accounting 0.6.0, which is pessimistic on a grid of 1e-4: never below our lower bound."""
+def test_delta_agrees_with_references(rate: float, noise: float, steps: int) -> None:
+    """dp-accounting 0.6.0, which is pessimistic on a grid of 1e-4, is never below our lower bound. Below 1e-6, where it
+    has not the digits, `tilting` is between our bounds."""
     step = PoissonSampledDpEvent(rate, GaussianDpEvent(noise))
     theirs = PLDAccountant().compose(SelfComposedDpEvent(step, steps))
     curve = trade_off(sampled(rate, noise, steps))
     epsilons = np.array([0.0, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0])
     found = np.array([theirs.get_delta(float(epsilon)) for epsilon in epsilons])
     low, high = curve.delta_lower(epsilons), curve.delta(epsilons)
-    assert np.all(low <= found + 1e-13)
+    small = found < 1e-6
+    found[small] = [delta_of([(rate, noise, steps)], float(epsilon)) for epsilon in epsilons[small]]
+    assert np.all(low <= found * (1 + 1e-6))
+    assert np.all(found[small] <= high[small] * (1 + 1e-6))
     assert np.all(low <= high)
     assert high == pytest.approx(found, rel=0.01, abs=2e-12)
 

@@ -164,7 +164,11 @@ FORGERIES: dict[str, tuple[Change, str, str]] = {
     "less noise": (everywhere(lambda event: event.update(noise_multiplier=1.5)), "epsilon", "was found"),
     "no threshold, in the plan": (in_the_plan_only, "events", "not those of the plan"),
     "no threshold, in plan and events": (in_plan_and_events, "ledger", "not part of the plan"),
-    "a threshold below a row": (everywhere(lambda event: event.update(threshold=0.5)), "certificate", "NOT COVERED"),
+    "a threshold below a row": (
+        everywhere(lambda event: event.update(threshold=0.5)),
+        "certificate",
+        "threshold is not",
+    ),
 }
 
 
@@ -185,7 +189,7 @@ def test_a_story_that_is_told_consistently_is_followed(original: Path, tmp_path:
     """The forger's tools leave no other trace: a higher threshold, which costs less, is accepted by both."""
     folder = Path(shutil.copytree(original, tmp_path / "copy"))
     forged(folder, everywhere(lambda event: event.update(threshold=20.0)))
-    assert [one.name for one in verify(folder).checks if not one.passed] == []
+    assert [one.name for one in verify(folder, pages=False).checks if not one.passed] == []  # these could be rewritten
     assert reviewer.main([str(folder)]) == 0
 
 

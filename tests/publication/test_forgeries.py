@@ -18,6 +18,7 @@ from forging import (
     edit,
     edit_consistently,
     entry,
+    finds,
     put,
     resealed,
     times,
@@ -262,7 +263,7 @@ def test_a_forgery_is_rejected_by_the_check_meant_for_it(folder: Path, forgery: 
     assert not verification.accepted
     assert "REJECTED" in verification.summary
     failed = {one.name: one.detail for one in verification.checks if not one.passed}
-    assert check in failed
+    assert finds(check, verification)
     assert all("\n" not in detail for detail in failed.values())
     json.dumps(verification.as_dict())
 
@@ -290,7 +291,7 @@ def test_a_shorter_run_told_consistently_is_accepted_and_claims_the_whole_plan(f
     """Not a forgery of the claim: it covers all steps of the plan, however few of them are said to be charged."""
     epsilon = json.loads((folder / "certificate.json").read_text())["claim"]["epsilon"]
     edit(last_block_left_out, resealed)(folder)
-    verification = verify(folder)
+    verification = verify(folder, pages=False)  # a forger would write them again
     assert verification.accepted
     facts = json.loads((folder / "certificate.json").read_text())
     assert facts["claim"]["epsilon"] == epsilon

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from forging import Change, Facts, again, candidate, claim, forged, put, releases, times, without_entry
+from forging import Change, Facts, again, candidate, claim, finds, forged, put, releases, times, without_entry
 from searches import parts_tuning
 
 from discreet import publish, verify
@@ -151,10 +151,10 @@ def test_forgeries_are_found(folder: Path, forgery: tuple[str, str, list[Change]
     forged(folder, *changes)
     verified = verify(folder)
     assert not verified.accepted
-    assert check in {one.name for one in verified.checks if not one.passed}, verified.checks
+    assert finds(check, verified), verified.checks
 
 
 def test_a_consistent_blunter_choice_is_another_honest_claim(folder: Path) -> None:
     """The verifier proves that the claim follows from the stated events, and no more: this story is consistent."""
     forged(folder, ranged(0.5))
-    assert verify(folder).accepted
+    assert verify(folder, pages=False).accepted  # a forger would write them again

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
+import math
 import os
 import re
 import subprocess
@@ -15,7 +17,8 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from problems import RunningMean, certified_run, tiny_plan, tiny_training
+from forging import facts_of
+from problems import RunningMean, certified_run, linear, tiny_plan, tiny_training
 from promises import a_published_folder_is_accepted, published_folder
 from safetensors.torch import load_file
 from torch import nn
@@ -99,6 +102,25 @@ def test_a_target_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="exists already"):
         publish(trained, tmp_path / "file")
+
+
+def test_what_every_verifier_would_refuse_is_not_published(tmp_path: Path) -> None:
+    """Names that would turn round what a verifier prints; the run folder stays as it was."""
+    model = torch.nn.Sequential()
+    model.add_module("head\u202e", linear())
+    trained = certified_run(tmp_path, model=model)
+    with pytest.raises(InputError, match=r"every verifier would reject .*head.u202e"):
+        publish(trained, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert (tmp_path / "run").exists()
+
+
+def test_a_public_metric_that_is_no_number_is_left_out(tmp_path: Path) -> None:
+    trained = certified_run(tmp_path)
+    odd = dataclasses.replace(trained.evaluations[-1], metrics={"accuracy": 0.5, "loss": math.inf})
+    publish(dataclasses.replace(trained, evaluations=[*trained.evaluations, odd]), tmp_path / "out")
+    assert facts_of(tmp_path / "out")["public_evaluations"][-1] == {"step": odd.step, "accuracy": 0.5}
+    assert verify(tmp_path / "out").accepted
 
 
 def test_an_empty_target_is_filled(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from discreet import publish, verify
 from discreet.plan import Metric
 from discreet.publication import signature
 from discreet.publication.canonical import canonical, digest
+from discreet.publication.clipped import RULES
 from discreet.publication.reviewer import verify as reviewer
 
 FILE = Path(reviewer.__file__)
@@ -45,9 +46,10 @@ def told(folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tup
     return code, capsys.readouterr().out
 
 
-def test_it_is_short_and_needs_numpy_and_the_standard_library_only() -> None:
+def test_it_can_be_read_in_a_sitting_and_needs_numpy_and_the_standard_library_only() -> None:
+    """700 lines with the table of fields, which is not for reading."""
     lines = FILE.read_text().splitlines()
-    assert len(lines) <= 400
+    assert len(lines) <= 700
     assert max(map(len, lines)) <= 120
     names = {
         name.split(".")[0]
@@ -61,6 +63,10 @@ def test_it_is_short_and_needs_numpy_and_the_standard_library_only() -> None:
         )
     }
     assert names - {"numpy"} <= set(sys.stdlib_module_names)
+
+
+def test_its_rules_of_clipping_are_those_of_the_library() -> None:
+    assert {kind: RULES[kind] for kind in reviewer.CLIPPED} == reviewer.CLIPPED
 
 
 def test_it_runs_alone(original: Path, tmp_path: Path) -> None:
@@ -124,7 +130,7 @@ FORGERIES: dict[str, tuple[str, Forge]] = {
     ),
     "epsilon lowered in the claim only": ("another claim", edit(claim("epsilon", times(0.98)))),
     "epsilon NaN": ("no number", edit(claim("epsilon", math.nan))),
-    "epsilon as text": ("no finite number", edit(claim("epsilon", "1"))),
+    "epsilon as text": ("epsilon is not: number", edit(claim("epsilon", "1"))),
     "multiplier raised in the events": ("not those of the plan", edit(events_of("noise_multiplier", 3.0, "of"))),
     "multiplier raised in the plan": (
         "another plan",
@@ -138,13 +144,13 @@ FORGERIES: dict[str, tuple[str, Forge]] = {
     "count lowered": ("not those of the plan", edit(put("events", "of", 0, "count", value=3))),
     "another query": ("not those of the plan", edit(events_of("query", "count", "of"))),
     "another sampler": ("sampler", edit(put("mechanism", "sampler", value="shuffle"))),
-    "an event for a sampler": ("NOT COVERED", lambda folder: forged(folder, event_as_sampler)),
+    "an event for a sampler": ("no known kind", lambda folder: forged(folder, event_as_sampler)),
     "another adjacency": ("differ", edit(claim("adjacency", "zero_out"))),
     "another unit": ("differ", edit(claim("unit", "user"))),
     "another unit, told consistently": ("another plan", edit_consistently(user_for_row)),
-    "adaptive run priced by PLD": ("chosen on the way", edit_consistently(adaptive_by_pld)),
-    "an estimate": ("no guarantee", edit(claim("kind", "estimate"))),
-    "an ex-post reading": ("no guarantee", edit(claim("kind", "ex_post"))),
+    "adaptive run priced by PLD": ("lacks policy", edit_consistently(adaptive_by_pld)),
+    "an estimate": ("claim.kind is not", edit(claim("kind", "estimate"))),
+    "an ex-post reading": ("claim.kind is not", edit(claim("kind", "ex_post"))),
     "the method of an estimate": ("theorem", edit(claim("method", "moments"))),
     "swapped model": ("not the certified one", swapped),
     "edited report": ("report.html was changed", lambda folder: (folder / "report.html").write_text("epsilon 0")),
@@ -159,15 +165,15 @@ FORGERIES: dict[str, tuple[str, Forge]] = {
     "block left out": ("missing", edit(without_entry("reservation", 1), resealed)),
     "last block left out, digest left": ("sealed", edit(last_block_left_out)),
     "an unknown field, and another that names all": (
-        "other fields",
+        "unknown field",
         edit(lambda facts: facts.update(certificate=list(facts), note="trust me")),
     ),
-    "an unknown field": ("other fields", edit(put("claim", "note", value="trust me"))),
+    "an unknown field": ("unknown field note", edit(put("claim", "note", value="trust me"))),
     "sensitivity": ("clip norm", edit(put("clipping", "sensitivity", value=0.5))),
     "another format": ("NOT COVERED", edit(put("format", value="discreet-certificate/2"))),
-    "an unknown event": ("NOT COVERED", edit(events_of("event", "laplace"))),
+    "an unknown event": ("no known kind", edit(events_of("event", "poison"))),
     "no JSON": ("cannot be followed", lambda folder: (folder / "certificate.json").write_text("{")),
-    "no claim": ("cannot be followed", edit(lambda facts: facts.pop("claim"))),
+    "no claim": ("lacks claim", edit(lambda facts: facts.pop("claim"))),
 }
 
 
@@ -196,9 +202,12 @@ def test_what_it_does_not_cover_it_does_not_accept(
     assert verify(tmp_path / "filter").accepted
     code, said = told(tmp_path / "filter", capsys)
     assert (code, said) == (1, "NOT COVERED: a run that was chosen on the way, under a filter\n")
+    zcdp = {"odometer": "zcdp", "delta": 1e-6, "scale": 1.0, "adjacency": "add_remove", "unit": "example"}
+    law = {"law": "poisson", "mean": 2.0}
+    search = {"kind": "random_stopping", "score": "validation_loss", "trials": law, "initial_states": []}
     for name, value in {
-        "odometer": {"odometer": {}, "most": None},
-        "search": {"kind": "random_stopping"},
+        "odometer": {"odometer": zcdp, "most": None},
+        "search": search | {"grid": [{"name": "lr", "values": [1]}]},
         "clipping": {"kind": "per_layer", "norm": 1.0},
     }.items():
         folder = Path(shutil.copytree(original, tmp_path / name))
@@ -211,6 +220,12 @@ def test_what_it_does_not_cover_it_does_not_accept(
         code, said = told(folder, capsys)
         assert (code, said.split(":")[0]) == (1, "NOT COVERED")
         assert name in said
+
+
+def test_an_event_without_a_theorem_here_is_not_covered() -> None:
+    with pytest.raises(reviewer.Stop) as stopped:
+        reviewer.multiset({"event": "compose", "of": [{"event": "repeat", "count": 1, "of": {"event": "laplace"}}]})
+    assert stopped.value.args == ("NOT COVERED", "an event laplace")
 
 
 def test_metrics_that_are_shown_were_bought(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from forging import (
     candidate,
     claim,
     entry,
+    finds,
     forged,
     put,
     releases,
@@ -117,10 +118,10 @@ def test_forgeries_are_found(folder: Path, forgery: tuple[str, str, list[Change]
     forged(folder, *changes)
     verified = verify(folder)
     assert not verified.accepted
-    assert check in {one.name for one in verified.checks if not one.passed}, verified.checks
+    assert finds(check, verified), verified.checks
 
 
 def test_a_consistent_cheaper_law_is_another_honest_claim(folder: Path) -> None:
     """The verifier proves that the claim follows from the stated events, and no more: this story is consistent."""
     forged(folder, law(success=0.9))
-    assert verify(folder).accepted
+    assert verify(folder, pages=False).accepted  # a forger would write them again

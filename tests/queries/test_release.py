@@ -185,6 +185,7 @@ def failing(_rows: Any) -> Any:
         (ROWS, [Choice("ab", failing, 1.0, 1.0)], {}, "one number per candidate"),
         (ROWS, [Covariance()], {"multipliers": 2.0**30}, "noise multiplier between"),
         (ROWS, [Histogram((0.0, 1.0))], {"multipliers": 2.0**51}, "too large for the grid"),
+        (ROWS, [Sum(2.0**400)], {"multipliers": 1e300}, "too large for the grid"),
         ([["a"]], BOTH, {"multipliers": 1.0}, "array of numbers"),
         (np.zeros((2, 2, 2)), BOTH, {"multipliers": 1.0}, "3 axes"),
     ],
@@ -237,3 +238,14 @@ def test_a_payment_holds_what_was_charged(accounts: Any) -> None:
     assert isinstance(payment, Payment)
     assert payment.receipt.event == Gaussian(2.0)
     assert payment.receipt.position == 0
+
+
+@pytest.mark.parametrize("multiplier", [2.0**-20, 2.0**31, 2.0**32 + 1, 2.0**49])
+@pytest.mark.parametrize(
+    "query", [Count(), Histogram((0.0, 1.0)), Sum(1.0), Mean(2.0)], ids=lambda one: type(one).__name__
+)
+def test_no_rows_end_a_query_that_others_do_not(query: Any, multiplier: float, accounts: Any) -> None:
+    """Whether it is answered follows from query and noise, at noise beyond all use too."""
+    account = accounts(delta=0.5, method="rdp")
+    for rows in (ROWS[:0], ROWS[:1], ROWS[:2], np.full((3, 4), 1e308), np.full((3, 4), 1e-320)):
+        assert len(release(rows, [query], account, multiplier)) == 1

@@ -99,7 +99,7 @@ def instrument(fault: Fault) -> None:
     event.listen(Engine, "commit", lambda _connection: hit(f"{doing[0]}: before commit"))
     for sampler in (PoissonSampler, ShuffleSampler, AllocationSampler):
         _around(sampler, "batches", "draw")
-    _around(session.Step, "add", "chunk")
+    _around(session.Step, "_add", "chunk")
     _around(session, "apply", "optimizer")
     _around(run_folder.RunFolder, "create", "folder")
     _around(publication, "_write_together", "publish")

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from discreet import Augmented, InputError, PrivacyViolation, UnsupportedModel
 from discreet.clipping import ENGINES, Clip, Units
+from discreet.clipping.separation import Function
 from discreet.data import as_private, flip, shift
 from discreet.plan import Metric
 from discreet.randomness import TestStream
@@ -196,4 +197,5 @@ def test_rows_that_are_cut_from_the_data_keep_their_augmentation(tmp_path: Path)
     """Those that are trained on beside a holdout were trained on as they are."""
     plan = tiny_plan(metrics=[Metric(noise=2.0, rows="holdout")], holdout=0.3)
     training = tiny_training(tmp_path, plan=plan, data=Augmented(blobs(), noisy, views=3), ids=range(24))
-    assert (training.data.transform, training.data.views) == (noisy, 3)
+    assert isinstance(training.data.transform, Function)
+    assert (training.data.transform.function, training.data.views) == (noisy, 3)

@@ -85,6 +85,18 @@ def swallowed(step: Step) -> None:
             continue
 
 
+def changed_in_place(step: Step) -> None:
+    for chunk in step.chunks:
+        chunk[0].mul_(100)
+        step.add(LOSS, chunk)
+
+
+def labels_changed_in_place(step: Step) -> None:
+    for chunk in step.chunks:
+        chunk[1].zero_()
+        step.add(LOSS, chunk)
+
+
 MISUSE: list[Callable[[Step], None]] = [
     added_twice,
     an_earlier_chunk_again,
@@ -98,6 +110,8 @@ MISUSE: list[Callable[[Step], None]] = [
     iterated_twice,
     added_after_the_end,
     swallowed,
+    changed_in_place,
+    labels_changed_in_place,
 ]
 
 

@@ -80,7 +80,7 @@ def test_the_run_folder_holds_key_identity_ledger_and_checkpoint_only(tmp_path: 
     trained = tiny_training(tmp_path).run()
     run = tmp_path / "run"
     names = {path.name for path in run.iterdir()}
-    needed = {"key", "run.json", "checkpoint.pt", "ledger.sqlite"}
+    needed = {"key", "run.json", "checkpoint.pt", "ledger.sqlite", ".gitignore"}
     assert needed <= names <= needed | {"ledger.sqlite-wal", "ledger.sqlite-shm"}
     assert run.stat().st_mode & 0o777 == 0o700
     assert (run / "key").stat().st_mode & 0o777 == 0o600

@@ -35,7 +35,7 @@ from discreet.cli import (
     verify,
 )
 from discreet.cli.examples import with_examples
-from discreet.core.errors import BudgetExhausted, DiscreetError, Interrupted, VerificationFailed
+from discreet.core.errors import BudgetExhausted, DiscreetError, Interrupted, VerificationFailed, plain
 
 app = typer.Typer(
     help="Train a neural network on people's data, publish it, and prove what it gives away.",
@@ -90,5 +90,5 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    typer.echo(f"discreet: {' '.join(message.split())}", err=True)
+    typer.echo(f"discreet: {plain(' '.join(message.split()))}", err=True)
     return code

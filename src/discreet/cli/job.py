@@ -14,6 +14,7 @@ from discreet.cli.table_options import NO_TABLE, TableOptions
 from discreet.cli.work import Work
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
+from discreet.core.processes import refuse_several_processes
 from discreet.data.tables import columns_bought
 from discreet.plan import Plan
 from discreet.plan.validation import validate
@@ -73,8 +74,9 @@ class Job:
         self, *, ledger: str | None, dataset_id: str, finish: bool, device: str = "cpu"
     ) -> tuple[Guarantee, Trained]:
         """Train (unless `finish`), publish, and return the guarantee with the run."""
+        refuse_several_processes()  # this and the next before the data is read
         if not self.resume:
-            RunFolder(self.folder).check_new()  # before the data is read
+            RunFolder(self.folder).check_new()
         run = Run(self.folder, self.resume, ledger, dataset_id, self._remember, device)
         if self.table is not None:
             return self._run_on_table(self.table, run, finish=finish)

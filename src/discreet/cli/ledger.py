@@ -101,6 +101,7 @@ def budget(
     The filters rdp-order and rdp-curve are fitted to a planned course of --rate, --noise and --steps.
     """
     from discreet.accounting import filters
+    from discreet.ledger import without_budget
 
     opened = _open(ledger, create=epsilon is not None)
     if (epsilon is None) != (delta is None):
@@ -109,6 +110,8 @@ def budget(
         course = _course(rate, noise, steps)
         opened.set_budget(dataset_id, replace(_filter(kind, epsilon, delta, adjacency, order, course), unit=unit))
     limit, spent = opened.budget(dataset_id)
+    if limit is None and (others := opened.budgets()):
+        typer.echo(f"discreet: {without_budget(dataset_id, others)}", err=True)
     if as_json:
         sums: dict[str, object] = {"epsilon": spent.epsilon, "delta": spent.delta, "runs": spent.runs}
         if spent.share is not None:

@@ -12,6 +12,7 @@ from discreet.cli.table_options import NO_TABLE, TableOptions
 from discreet.cli.work import Work
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
+from discreet.core.processes import refuse_several_processes
 from discreet.data.tables import columns_bought, what_of
 from discreet.plan import PartsSearch, Plan, Search
 from discreet.prediction import spec_of, spec_of_table
@@ -84,6 +85,7 @@ class SearchJob:
 
     def run(self, *, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained]:
         """Search, publish, and return the guarantee with the winning run."""
+        refuse_several_processes()  # before the data is read
         if self.table is not None:
             return self._run_on_table(self.table, ledger, dataset_id)
         split = self.recipe.load_data(self.data)

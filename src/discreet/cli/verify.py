@@ -16,12 +16,15 @@ def verify(
     key: Annotated[
         str | None, typer.Option("--key", help="Who must have signed it: a .pub file, or 64 hexadecimal digits.")
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Reject a folder with files that the certificate does not cover.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Check that a published model is the certified one and that its claim follows from the stated events."""
     from discreet.publication.verifier import verify as run_checks
 
-    verification = run_checks(folder, key)
+    verification = run_checks(folder, key, strict=strict)
     if as_json:
         typer.echo(json.dumps(verification.as_dict()))
     else:

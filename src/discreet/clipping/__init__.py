@@ -6,6 +6,7 @@ from discreet.clipping.backward_mixing import LOSS, mixing_backward
 from discreet.clipping.batch_norm import replace_batch_norm
 from discreet.clipping.battery import check_rule
 from discreet.clipping.engines import ENGINES, Engine
+from discreet.clipping.foreign import foreign_tensors
 from discreet.clipping.losses import Criterion
 from discreet.clipping.mixing import Findings, try_out
 from discreet.clipping.modes import evaluation_mode, frozen_norms, modes_kept, training_mode
@@ -27,6 +28,7 @@ __all__ = [
     "admit_optimizer",
     "check_rule",
     "evaluation_mode",
+    "foreign_tensors",
     "frozen_norms",
     "mixing_backward",
     "modes_kept",

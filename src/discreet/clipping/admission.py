@@ -10,6 +10,7 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import UninitializedParameter
 
 from discreet.clipping.batch_norm import groups_for
+from discreet.clipping.foreign import foreign_tensors, makes_sparse_gradients, of_function
 from discreet.clipping.mixing import Findings
 from discreet.clipping.modes import keeps_statistics
 from discreet.core.errors import UnsupportedModel
@@ -63,9 +64,11 @@ def _problems(model: nn.Module) -> list[tuple[str, str]]:
         fault = _fault(module)
         if fault is not None:
             found.append((name, f"{_described(model, name)} {fault}"))
+    foreign = foreign_tensors(model)
+    found += foreign.items()
     for name, parameter in private_parameters(model).items():
-        if isinstance(parameter, UninitializedParameter):
-            continue  # its module was named
+        if foreign or isinstance(parameter, UninitializedParameter):
+            continue  # to look at shared values would ask other processes; a lazy module was named
         if not parameter.dtype.is_floating_point:
             found.append((name, f"parameter {name!r} has type {parameter.dtype}; only real numbers can be trained"))
         elif not bool(torch.isfinite(parameter).all()):
@@ -84,6 +87,7 @@ def _experienced(model: nn.Module, findings: Findings) -> list[tuple[str, str]]:
         if owner not in findings.remembering:
             kind = "parameter" if name in dict(model.named_parameters()) else "buffer"
             found.append((owner, f"{kind} {name!r} {_WRITES}"))
+    found += [(name.rpartition(".")[0], of_function(name)) for name in findings.sparse]
     return found
 
 
@@ -125,4 +129,4 @@ def _fault(module: nn.Module) -> str | None:
         return f"mixes the examples of a batch{stores}; {fixes}"
     if isinstance(module, _InstanceNorm) and keeps_statistics(module) and module.training:
         return "stores statistics of private data; set track_running_stats=False, or freeze it (.eval())"
-    return None
+    return makes_sparse_gradients(module)

@@ -16,6 +16,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.utils.hooks import RemovableHandle
 
 from discreet.clipping.capture import Call
+from discreet.clipping.separation import recorder
 from discreet.core.errors import UnsupportedModel
 
 _Node = Any
@@ -35,10 +36,11 @@ def visit(loss: Tensor, calls: list[Call], ready: Callable[[list[Call]], None]) 
             waiting.setdefault(node, []).append(group)
 
     def arrived(node: _Node, gradients: tuple[Tensor | None, ...]) -> None:
-        for group in waiting[node]:
-            group.take(node, gradients)
-            if not group.awaited:
-                group.hand_over(ready)
+        with recorder.aside():
+            for group in waiting[node]:
+                group.take(node, gradients)
+                if not group.awaited:
+                    group.hand_over(ready)
 
     edges = list({edge: None for group in groups for edge in group.edges() if edge.node in lowest})
     handles: list[RemovableHandle] = []
@@ -46,7 +48,9 @@ def visit(loss: Tensor, calls: list[Call], ready: Callable[[list[Call]], None]) 
         for node in waiting:
             if node not in lowest:
                 handles.append(node.register_prehook(partial(arrived, node)))
-        found = torch.autograd.grad(loss, edges, allow_unused=True) if edges else ()
+        start = torch.ones_like(loss)
+        with recorder.backward():
+            found = torch.autograd.grad(loss, edges, start, allow_unused=True) if edges else ()
     finally:
         for handle in handles:
             handle.remove()

@@ -141,13 +141,19 @@ def _squares(held: list[Share], scale: Tensor | None) -> Tensor:
         known = first.squares(name) if scale is None else first.scaled_squares(name, scale)
         if known is not None:
             return known
-    terms = torch.stack([one.lengths(local) for one, local in held]).sum(0)
+    terms, kind = (
+        torch.stack([one.lengths(local) for one, local in held]).sum(0),
+        wide_type(first.module.get_parameter(name).dtype),
+    )
     if scale is None:
-        squares = torch.cat([squared_norms(rows) for rows in _rows(held)])
-    else:
-        squares = torch.cat([_scaled_squares(rows, scale) for rows in _rows(held, _PASSES)])
-        terms = terms / scale.min()
-    return with_rounding(squares, terms, len(held), wide_type(first.module.get_parameter(name).dtype))
+        return with_rounding(torch.cat([squared_norms(rows) for rows in _rows(held)]), terms, len(held), kind)
+    squares = torch.cat([_scaled_squares(rows, scale) for rows in _rows(held, _PASSES)])
+    enlarged = with_rounding(squares, terms / scale.min(), len(held), kind)
+    if torch.equal(enlarged, squares):
+        return squares
+    # Rounding is in proportion to the terms number by number: a small scale enlarges it where that scale is.
+    terms = torch.stack([one.scaled_lengths(local, scale) for one, local in held]).sum(0)
+    return torch.minimum(enlarged, with_rounding(squares, terms, len(held), kind))
 
 
 def _scaled_squares(rows: Tensor, scale: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from torch.utils.hooks import RemovableHandle
 from discreet.clipping.losses import Criterion, summed_loss
 from discreet.clipping.owners import Owner, owners_of
 from discreet.clipping.rules import Vectorised
+from discreet.clipping.separation import recorder
 from discreet.core.errors import UnsupportedModel
 
 OTHER_ENGINE = "the engine 'vmap' may run it"
@@ -61,8 +62,9 @@ def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tens
     along axis 0 of what a owner is given and returns.
     """
     owners = owners_of(model)
-    with torch.enable_grad(), _recording(owners) as calls:
+    with torch.enable_grad(), _recording(owners) as calls, recorder.forward(model, inputs):
         output = model(inputs)
+        recorder.returns(output)
     with torch.enable_grad():
         loss = summed_loss(criterion, output, targets)
     if not loss.requires_grad:
@@ -95,10 +97,16 @@ def _recording(owners: list[Owner]) -> Iterator[list[Call]]:
 
 def _recorder(owner: Owner, calls: list[Call]) -> Callable[..., Any]:
     def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> Any:
+        with recorder.aside():
+            return record_call(args, kwargs, returned)
+
+    def record_call(args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> Any:
         if not isinstance(returned, Tensor) and sum(part.requires_grad for part in tensors_in(returned)) > 1:
             # One may be made from another inside the module; what counts is how each is used outside.
             returned = tree_map_only(Tensor, _alias, returned)
         leaves, parts = tensors_in((args, kwargs) if kwargs else args), tensors_in(returned)
+        recorder.holds(owner.name, owner.rule.axis(owner.module), leaves)
+        recorder.holds(owner.name, owner.rule.axis(owner.module), parts)
         calls.append(
             Call(
                 owner=owner,
@@ -125,7 +133,8 @@ def _watch_generator(owner: Owner, calls: list[Call]) -> tuple[Callable[..., Non
     states: list[tuple[Tensor, list[int]]] = []
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        states.append((_generator(owner.module), _versions(args, kwargs)))
+        with recorder.aside():
+            states.append((_generator(owner.module), _versions(args, kwargs)))
 
     def after(*_: object) -> None:
         state, versions = states.pop()
@@ -136,10 +145,15 @@ def _watch_generator(owner: Owner, calls: list[Call]) -> tuple[Callable[..., Non
             )
         if owner.rule.replays:
             calls[-1].generator = state
-        elif not torch.equal(state, _generator(owner.module)):
+        elif _moved(state, owner.module):
             raise UnsupportedModel(f"{owner.described} has no rule and draws random numbers; {OTHER_ENGINE}")
 
     return before, after
+
+
+def _moved(state: Tensor, module: nn.Module) -> bool:
+    with recorder.aside():
+        return not torch.equal(state, _generator(module))
 
 
 def _generator(module: nn.Module) -> Tensor:

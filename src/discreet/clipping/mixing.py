@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from discreet.clipping.places import UNKNOWN, Place, moved, place_of, strayed
 from discreet.clipping.seeding import seed_torch
@@ -40,13 +41,14 @@ class Findings:
 
     What is `mixing` reaches the output of the model. What mixes only `inside` does not, and concerns engines that run
     batches. What is `remembering` returns something else when it is called again. `writing` names what changes of
-    parameters and buffers.
+    parameters and buffers, `sparse` the parameters whose gradients are sparse.
     """
 
     mixing: tuple[str, ...] = ()
     inside: tuple[str, ...] = ()
     remembering: tuple[str, ...] = ()
     writing: tuple[str, ...] = ()
+    sparse: tuple[str, ...] = ()
 
 
 def try_out(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
@@ -58,6 +60,7 @@ def try_out(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
     kept = {name: tensor.detach().clone() for name, tensor in _state(model).items()}
     try:
         with torch.no_grad(), torch.random.fork_rng(), steady_slopes(model), repeatable():
+            sparse = _sparse_gradients(model, inputs)
             first = _look(model, inputs, others)
             with moved_weights(model):
                 second = _look(model, others, inputs)
@@ -69,7 +72,21 @@ def try_out(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
         tuple(dict.fromkeys(name for look in looks for name in getattr(look, kind)))
         for kind in ("mixing", "inside", "remembering")
     )
-    return Findings(mixing, tuple(name for name in inside if name not in mixing), remembering, writing)
+    return Findings(mixing, tuple(name for name in inside if name not in mixing), remembering, writing, sparse)
+
+
+def _sparse_gradients(model: nn.Module, inputs: Tensor) -> tuple[str, ...]:
+    """The parameters whose gradients are sparse; a model without a gradient of them all is not judged."""
+    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    try:
+        with torch.enable_grad(), warnings.catch_warnings(action="ignore"):  # a run shows them
+            outputs = [one for one in tree_leaves(model(inputs)) if isinstance(one, Tensor) and one.requires_grad]
+            total = torch.stack([output.sum() for output in outputs]).sum()
+            gradients = torch.autograd.grad(total, list(trained.values()), allow_unused=True)
+    except CANNOT:
+        return ()
+    found = {name: gradient for name, gradient in zip(trained, gradients, strict=True) if gradient is not None}
+    return tuple(name for name, gradient in found.items() if gradient.layout is not torch.strided)
 
 
 def _look(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:

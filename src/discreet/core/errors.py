@@ -15,6 +15,11 @@ DiscreetError
 from __future__ import annotations
 
 
+def plain(text: str) -> str:
+    """Text of somebody else's, to be printed: with escapes for what moves the cursor, hides text or turns it round."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
 class DiscreetError(Exception):
     """Base class of every exception that the library raises on purpose."""
 

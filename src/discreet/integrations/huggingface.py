@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -68,8 +69,25 @@ class Classifier(nn.Module):
         named = {name: rows[:, place] for place, name in enumerate(self._columns)}
         if self._positions and "position_ids" not in named:
             named["position_ids"] = torch.arange(rows.shape[2], device=rows.device).expand(len(rows), -1)
-        scores: Tensor = self.inner(**named, return_dict=True).logits
+        with _masks_for_all():
+            scores: Tensor = self.inner(**named, return_dict=True).logits
         return scores
+
+
+@contextmanager
+def _masks_for_all() -> Iterator[None]:
+    """Inside, `transformers` makes attention masks whether or not a row of the batch has padding. It looks if there is
+    one, to leave them out: then what runs for a row would depend on the others."""
+    module: Any = getattr(transformers, "masking_utils", None)
+    looks = getattr(module, "is_tracing", None)
+    if looks is None:
+        yield
+        return
+    module.is_tracing = lambda tensor=None: True
+    try:
+        yield
+    finally:
+        module.is_tracing = looks
 
 
 class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]

@@ -4,5 +4,18 @@ from discreet.accounting.filters import BasicFilter as Budget
 from discreet.ledger.budget import Spent
 from discreet.ledger.chain import Entry, public_record, record_digest
 from discreet.ledger.ledger import QUERIES, Admission, Head, Ledger
+from discreet.ledger.names import checked_name, without_budget
 
-__all__ = ["QUERIES", "Admission", "Budget", "Entry", "Head", "Ledger", "Spent", "public_record", "record_digest"]
+__all__ = [
+    "QUERIES",
+    "Admission",
+    "Budget",
+    "Entry",
+    "Head",
+    "Ledger",
+    "Spent",
+    "checked_name",
+    "public_record",
+    "record_digest",
+    "without_budget",
+]

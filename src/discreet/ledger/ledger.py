@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from discreet.core.errors import InputError, LedgerError
 from discreet.core.event_json import from_json, to_json
 from discreet.core.events import Compose, Event, in_order, steps_of
 from discreet.core.guarantee import Guarantee
+from discreet.core.processes import refuse_several_processes
 from discreet.core.release import Receipt
 from discreet.ledger import store
 from discreet.ledger.budget import (
@@ -31,16 +33,16 @@ from discreet.ledger.budget import (
 )
 from discreet.ledger.chain import Entry, check_chain, check_seal, next_entry
 from discreet.ledger.meter import Meter, Scope, share
+from discreet.ledger.names import checked_name, without_budget
 from discreet.ledger.schema import entries
 
 Admission = Callable[[int], Sequence[Event]]
 """Given how many steps are charged, the events to charge next; raises `BudgetExhausted` to refuse."""
 
-
-_LONGEST_NAME = 200
-
 QUERIES = "queries"
 """The engine of an attempt, or of a run, that answers queries."""
+
+_log = logging.getLogger("discreet")
 
 _CUT = "the ledger is cut: entries are missing; restore it from a copy that `discreet ledger verify` accepts"
 
@@ -77,24 +79,34 @@ class Ledger:
 
     def set_budget(self, dataset: str, budget: Filter) -> None:
         """Fix what all runs on `dataset` may spend together. A basic budget may be replaced by another later."""
-        if not _checked_name(dataset):
+        if not (dataset := checked_name(dataset)):
             raise InputError("a budget belongs to a data set; give its name with --dataset-id")
         with self._store.transaction() as connection:
             runs = _runs(connection, dataset)
             check_alike(budget, _kinds(runs), dataset)
-            check_fixed(_budget(connection, dataset), budget, len(runs), dataset)
+            olds: Sequence[Filter | None] = _budgets(connection, dataset) or [None]
+            for old in olds:
+                check_fixed(old, budget, len(runs), dataset)
             body = filters.as_dict(budget)
-            store.append(connection, next_entry(store.last(connection), "budget", body, dataset=dataset))
+            forms = {entry.dataset for entry in store.named(connection, "budget", dataset)}
+            for form in sorted(forms | {dataset}):  # in each, it replaces the last
+                store.append(connection, next_entry(store.last(connection), "budget", body, dataset=form))
 
     def budget(self, dataset: str) -> tuple[Filter | None, Spent]:
         """The budget of a data set, if it has one, and what its runs were charged."""
+        dataset = checked_name(dataset)
         with self._store.transaction() as connection:
-            budget = _budget(connection, dataset)
+            budget = next(reversed(_budgets(connection, dataset)), None)
             spent = spent_by(_charges(_runs(connection, dataset)))
             if budget is None or not over_steps(budget):
                 return budget, spent
             amounts = self._meter.spent(connection, Scope(dataset=dataset), budget)
             return budget, replace(spent, amounts=amounts, share=share(budget, amounts))
+
+    def budgets(self) -> list[str]:
+        """The names of the data sets that have a budget."""
+        with self._store.transaction() as connection:
+            return _budgeted(connection)
 
     def open_run(
         self, plan_fingerprint: str, guarantee: Guarantee, dataset: str = "", own_filter: Filter | None = None
@@ -106,6 +118,7 @@ class Ledger:
         """
         if not isinstance(guarantee, Guarantee):
             raise InputError(f"a run is opened with a guarantee; {type(guarantee).__name__} promises nothing")
+        refuse_several_processes()
         run = secrets.token_hex(16)
         check_run_filter(own_filter, guarantee)
         body = {
@@ -115,14 +128,19 @@ class Ledger:
             "adjacency": guarantee.adjacency.value,
             "unit": guarantee.unit.value,
         } | ({} if own_filter is None else {"filter": filters.as_dict(own_filter)})
+        dataset, others = checked_name(dataset), list[str]()
         with self._store.transaction() as connection:
-            budget = _budget(connection, dataset) if _checked_name(dataset) else None
-            if budget is not None:
+            budgets = _budgets(connection, dataset) if dataset else []
+            for budget in budgets:
                 _check_uncut(connection)
                 earlier = _runs(connection, dataset)
                 check_alike(budget, _kinds(earlier), dataset)
                 admit_run(budget, _charges(earlier), guarantee, dataset)
+            if not budgets:
+                others = _budgeted(connection)
             store.append(connection, next_entry(store.last(connection), "run", body, dataset=dataset, run=run))
+        if others:
+            _log.warning("%s", without_budget(dataset, others))
         return run
 
     def start_attempt(self, run: str, plan_fingerprint: str, mechanism: Mapping[str, object] | None = None) -> int:
@@ -254,33 +272,38 @@ def _check_uncut(connection: Connection) -> None:
         raise LedgerError(_CUT)
 
 
-def _checked_name(dataset: str) -> str:
-    if not (dataset == dataset.strip() and len(dataset) <= _LONGEST_NAME and (dataset.isprintable())):
-        raise InputError(f"a data set's name must be printable and at most {_LONGEST_NAME} characters: {dataset!r:.80}")
-    return dataset
-
-
 def _filters(connection: Connection, opened: Entry) -> Iterator[tuple[Scope, Filter]]:
     """The filters over steps that a run is under."""
     check_seal(opened)
     if "filter" in opened.content:
         yield Scope(run=opened.run), filters.from_dict(opened.content["filter"])
-    budget = _budget(connection, opened.dataset) if opened.dataset else None
-    if budget is not None and over_steps(budget):
-        yield Scope(dataset=opened.dataset), budget
+    for budget in _budgets(connection, opened.dataset) if opened.dataset else ():
+        if over_steps(budget):
+            yield Scope(dataset=opened.dataset), budget
 
 
-def _budget(connection: Connection, dataset: str) -> Filter | None:
-    found = store.find(connection, dataset=dataset, kind="budget")
-    if not found:
-        return None
-    check_seal(found[-1])
-    return decoded(found[-1].content)
+def _budgets(connection: Connection, dataset: str) -> list[Filter]:
+    """The budgets in force, the newest last: the last one of each form in which earlier versions stored the name."""
+    last: dict[str, Entry] = {}
+    for entry in store.named(connection, "budget", dataset):
+        last.pop(entry.dataset, None)
+        last[entry.dataset] = entry
+    found: list[Filter] = []
+    for entry in last.values():
+        check_seal(entry)
+        budget = decoded(entry.content)
+        found = [*(one for one in found if one != budget), budget]
+    return found
+
+
+def _budgeted(connection: Connection) -> list[str]:
+    """The names that have a budget."""
+    return list(dict.fromkeys(entry.dataset for entry in store.find(connection, kind="budget")))
 
 
 def _runs(connection: Connection, dataset: str) -> list[dict[str, Any]]:
     """What the runs on a data set were opened with."""
-    found = store.find(connection, dataset=dataset, kind="run")
+    found = store.named(connection, "run", dataset)
     for entry in found:
         check_seal(entry)
     return [entry.content for entry in found]

@@ -43,6 +43,11 @@ class Meter:
         for entry in store.reservations(connection, after=last, run=scope.run, dataset=scope.dataset):
             check_seal(entry)
             decision = propose(budget, spent, from_json(entry.content))
+            if not decision.admitted and scope.dataset and _has_forms(connection, scope.dataset):
+                raise BudgetExhausted(
+                    f"the runs on {scope} have spent more than its {budget.kind} budget: they go by several forms of "
+                    "its name, which were taken for several data sets; nothing was charged"
+                )
             if not decision.admitted:
                 raise LedgerError(
                     f"entry {entry.number} charged {scope} for more than its filter allows; it was edited"
@@ -59,6 +64,10 @@ class Meter:
                 f"the next {steps} steps do not fit the {budget.kind} budget of {scope}, of which "
                 f"{share(budget, spent):.4%} is spent; nothing was charged"
             )
+
+
+def _has_forms(connection: Connection, dataset: str) -> bool:
+    return len({entry.dataset for kind in ("budget", "run") for entry in store.named(connection, kind, dataset)}) > 1
 
 
 def share(budget: Filter, spent: Amounts) -> float:

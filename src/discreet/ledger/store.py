@@ -15,7 +15,8 @@ from sqlalchemy import URL, ColumnElement, Connection, Engine, create_engine, ev
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from discreet.core.errors import LedgerError
-from discreet.ledger.chain import Entry
+from discreet.ledger.chain import Entry, check_seal
+from discreet.ledger.names import compared
 from discreet.ledger.schema import entries, metadata
 
 _PATIENCE_SECONDS = 120
@@ -128,13 +129,23 @@ def find(connection: Connection, **columns: str) -> Sequence[Entry]:
     return [Entry(*row) for row in connection.execute(query)]
 
 
+def named(connection: Connection, kind: str, dataset: str) -> list[Entry]:
+    """The entries of a kind on a data set, in whatever form its name is stored, oldest first."""
+    found = find(connection, kind=kind)
+    for entry in found:
+        if not isinstance(entry.dataset, str):  # which no entry ever was
+            check_seal(entry)
+    return [entry for entry in found if entry.dataset == dataset or compared(entry.dataset) == compared(dataset)]
+
+
 def reservations(connection: Connection, *, after: int, run: str = "", dataset: str = "") -> Sequence[Entry]:
     """The reservations beyond entry `after` of one run, or of all runs on a data set, oldest first."""
     query = select(entries).where(entries.c.kind == "reservation", entries.c.number > after).order_by(entries.c.number)
     if run:
         query = query.where(entries.c.run == run)
     else:
-        runs = select(entries.c.run).where(entries.c.kind == "run", entries.c.dataset == dataset)
+        forms = {entry.dataset for entry in named(connection, "run", dataset)}
+        runs = select(entries.c.run).where(entries.c.kind == "run", entries.c.dataset.in_(forms))
         query = query.where(entries.c.run.in_(runs))
     return [Entry(*row) for row in connection.execute(query)]
 

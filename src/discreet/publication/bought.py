@@ -6,8 +6,10 @@ held out are in no event of a step, and those that are trained on in no metric o
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from discreet.core.errors import InputError
@@ -38,6 +40,8 @@ def metrics_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
         numbers = [metric["noise"], *(metric[name] for name in ("bound", "rate") if metric[name] is not None)]
         if not all(type(value) in (int, float) and 0 < value < math.inf for value in numbers):
             raise InputError("the figures of a metric must be finite and above 0")
+        if metric["every"] is not None and plan.get("kind") == "adaptive":
+            raise InputError("metrics of an adaptive run are bought after each phase")
         if metric["every"] is not None and not (type(metric["every"]) is int and metric["every"] >= 1):
             raise InputError("a metric is bought every so many steps, a whole number")
     if len({name_of(metric) for metric in found}) < len(found):
@@ -111,15 +115,14 @@ def parts(plan: dict[str, Any], events: dict[str, Any]) -> list[dict[str, Any]]:
 def check_bought(facts: dict[str, Any]) -> tuple[bool, str]:
     """Each metric that the certificate shows was charged, at its place, once, and is as exact as its noise says."""
     plan, shown = facts["plan"], facts["bought_metrics"]
-    known, paid = {name_of(metric): metric for metric in metrics_of(plan)}, dict(_paid(facts))
-    if not isinstance(shown, list):
-        return False, "the metrics that were bought are not a list"
+    known, paid = {name_of(metric): metric for metric in metrics_of(plan)}, _paid(facts)
+    planned = None if plan.get("kind") == "adaptive" or not shown else _At(in_order(plan))
     last, sizes = 0, set()
     for entry in shown:
         if set(entry) != {"step", "metric", "value", "standard_deviation"}:
             return False, "a metric that was bought has other fields than it should"
         step, metric = entry["step"], known.get(entry["metric"])
-        if metric is None or type(step) is not int or paid.get(step) != event_of(metric):
+        if metric is None or type(step) is not int or paid.find(step)[0] != event_of(metric):
             return False, f"the metric {str(entry['metric'])[:80]!r} at step {str(step)[:20]} was not charged"
         if not last < step:
             return False, f"two metrics are shown for step {step}, or out of order"
@@ -129,30 +132,31 @@ def check_bought(facts: dict[str, Any]) -> tuple[bool, str]:
         sizes |= {metric["rows"]} if metric["kind"] == "size" else set()
         if not math.isclose(entry["standard_deviation"], _deviation(plan, metric, known, sizes), rel_tol=1e-9):
             return False, f"the metric at step {step} is not as exact as it says"
-        if plan.get("kind") != "adaptive" and _name_at(plan, step) != entry["metric"]:
+        if planned is not None and planned.find(step)[1] != entry["metric"]:
             return False, f"the plan buys another metric at step {step}"
     return True, f"{len(shown)} metrics on private rows, each one charged" if shown else "no metric on private rows"
 
 
-def _paid(facts: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(the charged steps when it was over, the event) of every charge of a single step."""
-    at = 0
-    for entry in facts["ledger"]["entries"]:
-        if entry["kind"] != "reservation":
-            continue
-        for event, count in stated(entry["body"]):
-            for _ in range(count):
-                at += places(event)
-                yield at, event
+class _At:
+    """Which of some runs of events a charged step ends, if it ends one."""
+
+    def __init__(self, runs: Iterable[tuple[dict[str, Any], int, str | None]]) -> None:
+        self.runs = list(runs)
+        self.ends = list(itertools.accumulate(count * places(event) for event, count, _ in self.runs))
+
+    def find(self, step: int) -> tuple[dict[str, Any] | None, str | None]:
+        """(event, name) of what is over with `step`; Nones if that is inside an event, or beyond all."""
+        index = bisect.bisect_left(self.ends, step)
+        if index == len(self.ends) or (self.ends[index] - step) % places(self.runs[index][0]):
+            return None, None
+        event, _, name = self.runs[index]
+        return event, name
 
 
-def _name_at(plan: dict[str, Any], step: int) -> str | None:
-    at = 0
-    for event, count, name in in_order(plan):
-        at += count * places(event)
-        if step <= at:
-            return name
-    return None
+def _paid(facts: dict[str, Any]) -> _At:
+    """What was charged, by steps."""
+    blocks = [stated(entry["body"]) for entry in facts["ledger"]["entries"] if entry["kind"] == "reservation"]
+    return _At((event, count, None) for block in blocks for event, count in block)
 
 
 def _deviation(plan: dict[str, Any], metric: dict[str, Any], known: dict[str, Any], sizes: set[str]) -> float:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from typing import Any
 
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, plain
 
 
 def canonical(value: object) -> bytes:
@@ -27,14 +28,32 @@ def digest(content: bytes) -> str:
 
 
 def strict_json(text: str | bytes, where: str) -> Any:
-    """Read JSON in which no key is there twice and every number is finite; else an `InputError` that names `where`.
+    """Read JSON in UTF-8 that every reader reads alike; else an `InputError` that names `where`.
 
-    Of a key that is there twice, one reader takes the first and another the last: they would read two claims.
+    No key is there twice (one reader takes the first, another the last: they would read two claims), every number is
+    finite, and no text has half of a surrogate pair, which cannot be written.
     """
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant, parse_float=_finite)
+        content = text.decode("utf-8") if isinstance(text, bytes) else text
+        found = json.loads(content, object_pairs_hook=_once, parse_constant=_no_constant, parse_float=_finite)
+        for one in texts(found):
+            one.encode("utf-8")
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{where} is not strict JSON: {error}; ask for the folder again") from None
+        raise InputError(f"{where} is not strict JSON: {plain(str(error))}; ask for the folder again") from None
+    return found
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Every text in JSON data, names of fields included."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            waiting += [*one, *one.values()]
+        elif isinstance(one, list):
+            waiting += one
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

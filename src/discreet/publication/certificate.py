@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import platform
+import math
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +20,7 @@ from discreet.ledger import Entry, public_record, record_digest
 from discreet.mechanism import GRID_BITS
 from discreet.plan import AdaptivePlan, Plan
 from discreet.publication.ex_post import as_section
-from discreet.publication.files import FORMAT
+from discreet.publication.files import FORMAT, software
 from discreet.publication.sensitivity import sensitivity_record
 
 SYSTEM_RANDOMNESS = "system"
@@ -148,11 +147,9 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
             "private": sorted(private_names(trained.model)),
             "initial": dict(sorted(trained.initial.items())),
         },
-        "public_evaluations": [
-            {"step": evaluation.step, **dict(evaluation.metrics)} for evaluation in trained.evaluations
-        ],
+        "public_evaluations": [_evaluation(one) for one in trained.evaluations],
         "bought_metrics": [_bought(one) for one in trained.bought],
-        "software": _software(),
+        "software": software(),
         **({} if trained.public is None else {"public_batches": dict(trained.public)}),
     }
 
@@ -172,11 +169,6 @@ def _claim(guarantee: Guarantee, *, whole: bool) -> dict[str, Any]:
         "unit": guarantee.unit.value,
         "method": guarantee.method,
     }
-
-
-def _software() -> dict[str, str]:
-    versions = {name: version(name) for name in ("discreet", "torch", "numpy", "scipy")}
-    return versions | {"python": platform.python_version()}
 
 
 def _of_run(plan: Plan | AdaptivePlan) -> tuple[str, ...]:
@@ -214,6 +206,11 @@ def _ex_post(plan: Plan | AdaptivePlan, trained: TrainedRun) -> dict[str, Any] |
         return None
     rule = plan.odometer
     return as_section(rule.read(rule.after(rule.start(), charged(trained.entries))), trained.charged_steps)
+
+
+def _evaluation(one: PublicEvaluation) -> dict[str, Any]:
+    """Public metrics at a step; those that are no finite number are left out, for which JSON has no word."""
+    return {"step": one.step} | {name: value for name, value in one.metrics.items() if math.isfinite(value)}
 
 
 def _bought(one: BoughtMetric) -> dict[str, Any]:

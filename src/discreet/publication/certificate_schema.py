@@ -13,8 +13,10 @@ from typing import Any
 
 from discreet.accounting import filters, odometers
 from discreet.core.adjacency import Adjacency, Query, Unit
+from discreet.core.assumptions import ENGINES, LEAST_BITS, MOST_BITS
 from discreet.plan import AdaptivePlan, Plan
 from discreet.publication.files import FORMAT, SCHEMA
+from discreet.randomness import NOISE_SAMPLERS
 
 PATH = Path(__file__).with_name(SCHEMA)
 
@@ -36,7 +38,9 @@ _WHOM: dict[str, Any] = {
 def certificate_schema() -> dict[str, Any]:
     """Every field of a certificate with its type; fields that are not named are refused."""
     found = _object(_SECTIONS, optional=("released", "public_batches"))
-    defs = {"Event": {"oneOf": [_object({"event": {"const": name}} | parts) for name, parts in _EVENTS.items()]}}
+    defs: dict[str, Any] = {
+        "Event": {"oneOf": [_object({"event": {"const": name}} | parts) for name, parts in _EVENTS.items()]}
+    }
     defs |= {"Filter": _declared("filter", filters.KINDS), "Odometer": _declared("odometer", odometers.KINDS)}
     defs |= {"Trials": {"oneOf": [_object({"law": {"const": name}} | parts) for name, parts in _TRIALS.items()]}}
     for model in (Plan, AdaptivePlan):
@@ -48,6 +52,11 @@ def certificate_schema() -> dict[str, Any]:
     _point(defs, "Filter", ("AdaptivePlan", "filter"))
     _point(defs, "Odometer", ("Reading", "odometer"))
     _point(defs, "Trials", ("Search", "trials"))
+    for owner, field, digests in (
+        *((owner, "initial_state", _or_null(_PREFIXED)) for owner in ("Plan", "AdaptivePlan")),
+        *((owner, "initial_states", _list(_PREFIXED)) for owner in ("Search", "PartsSearch")),
+    ):
+        defs[owner]["properties"][field] = digests
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Privacy certificate of a published model",
@@ -76,9 +85,10 @@ def _list(items: Mapping[str, Any]) -> dict[str, Any]:
 
 def _declared(what: str, kinds: Mapping[str, type]) -> dict[str, Any]:
     """One variant for each kind of frozen description (`accounting.declared`)."""
-    types: dict[str, Any] = {"float": _POSITIVE, "Amounts": _list(_POSITIVE), "Conversion": _TEXT}
+    conversions = {"enum": [kind.value for kind in filters.Conversion]}
+    types: dict[str, Any] = {"float": _POSITIVE, "Amounts": _list(_POSITIVE), "Conversion": conversions}
     types |= {"Adjacency": _WHOM["adjacency"], "Unit": _WHOM["unit"]}
-    free = {"slope": _NUMBER}
+    free = {"slope": _NUMBER, "delta": _POSITIVE | {"exclusiveMaximum": 1}}
     variants = [
         _object({what: {"const": name}} | {one.name: free.get(one.name, types[str(one.type)]) for one in fields(kind)})
         for name, kind in kinds.items()
@@ -132,7 +142,7 @@ _TRIALS: Mapping[str, dict[str, Any]] = {
     "poisson": {"mean": _POSITIVE},
 }
 
-_CLAIM = {
+_CLAIM: dict[str, Any] = {
     "kind": {"const": "guarantee"},
     "epsilon": {"type": "number", "minimum": 0},
     "lower": _or_null({"type": "number", "minimum": 0}),
@@ -141,14 +151,22 @@ _CLAIM = {
     "method": _TEXT,
 }
 
-_STARTED = {
-    "engine": _TEXT,
-    "float_bits": _or_null(_COUNT),
-    "noise": _TEXT,
+_STARTED: dict[str, Any] = {
+    "engine": {"enum": list(ENGINES)},
+    "float_bits": _or_null({"type": "integer", "minimum": LEAST_BITS, "maximum": MOST_BITS}),
+    "noise": {"enum": list(NOISE_SAMPLERS)},
     "randomness": _TEXT,
 }
 
-_RUN = {"plan": _TEXT, "epsilon": _NUMBER, "delta": _NUMBER, **_WHOM, "filter": {"$ref": "#/$defs/Filter"}}
+_ATTEMPT = _STARTED | {"engine": {"enum": [*ENGINES, "queries"]}}
+
+_RUN = {
+    "plan": _PREFIXED,
+    "epsilon": _CLAIM["epsilon"],
+    "delta": _CLAIM["delta"],
+    **_WHOM,
+    "filter": {"$ref": "#/$defs/Filter"},
+}
 
 
 def _ledger_entry(kind: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -161,7 +179,7 @@ _LEDGER = {
         {
             "oneOf": [
                 _ledger_entry("run", _object(_RUN, optional=("filter",))),
-                _ledger_entry("attempt", _object(_STARTED, optional=("float_bits",))),
+                _ledger_entry("attempt", _object(_ATTEMPT, optional=("float_bits",))),
                 _ledger_entry("reservation", _EVENT),
                 _ledger_entry("release", _object({})),
             ]
@@ -174,7 +192,7 @@ _LEDGER = {
 _EX_POST = {
     "kind": {"const": "ex_post"},
     "reading": _or_null({"type": "number", "minimum": 0}),
-    "delta": _POSITIVE,
+    "delta": _CLAIM["delta"],
     **_WHOM,
     "method": _TEXT,
     "charged_steps": _ENTRY,

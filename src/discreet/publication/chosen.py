@@ -18,6 +18,8 @@ LOOSENED = 1 + 4e-4
 """What was charged must fit the filter with limits this much larger, and these must give the claim. (Runs claim a
 little more, so that rounding does not decide.)"""
 
+_UNPROVED = {"poisson": ("replace_one",), "shuffle": ("add_remove",)}
+
 _SET_ASIDE, _OVERFLOW = 1e-9, 1e-100
 """The share of delta that is kept for batches beyond the float slack, and the probability of one in a step."""
 
@@ -71,6 +73,12 @@ def check_filter(facts: dict[str, Any], opened: dict[str, Any]) -> str | None:
         return "the run was opened with another filter than the plan's"
     if (filter_["adjacency"], filter_["unit"]) != (plan["adjacency"], plan["unit"]):
         return "the filter is for another adjacency or unit than the plan"
+    if plan["adjacency"] in _UNPROVED.get(plan["sampling"]["kind"], ()):
+        return f"no theorem is known for {plan['sampling']['kind']} batches under {plan['adjacency']}"
+    if filter_["delta"] > plan["delta"]:
+        return "the filter has more of delta than the plan"
+    if plan["sampling"]["kind"] != "poisson" and plan["every"] != int(plan["every"]):
+        return "a phase ends inside an epoch"
     return None
 
 
@@ -132,6 +140,8 @@ def _search_fault(plan: dict[str, Any], runs: Runs) -> str | None:
     """
     if plan["sampling"]["kind"] != "none" or plan["filter"]["filter"] != "zcdp":
         return "step sizes are chosen without sampling and under a zcdp filter only"
+    if plan["counts"] is not None or plan["metrics"] or plan["odometer"] is not None:
+        return "beside choices of step sizes something else is bought, or read"
     turns = _is_step, _is_choice
     steps = after(runs, len(queries_of(plan)))
     if any(count != 1 or not turns[at % 2](plan, event) for at, (event, count) in enumerate(steps)):

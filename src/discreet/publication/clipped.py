@@ -33,6 +33,13 @@ _FIELDS: Mapping[str, set[str]] = {
     "box": {"scales"},
 }
 
+_STATED: Mapping[str, set[str]] = {
+    "per_layer": {"groups", "aliases"},
+    "groups": {"groups", "aliases"},
+    "box": {"coordinates", "aliases"},
+}
+"""What a certificate says of clipping beside the rule and the sensitivity."""
+
 _CLOSE = 1e-9
 """How far a stated figure may be from the recomputed one."""
 
@@ -48,6 +55,8 @@ def check_clipping(facts: Mapping[str, Any], sizes: Mapping[str, int], digests: 
         return False, f"clipping of kind {kind!r} is not known to this verifier"
     if set(spec) != _FIELDS[kind] | {"kind"}:
         return False, f"{kind} clipping has other settings than {', '.join(sorted(_FIELDS[kind]))}"
+    if set(stated) != {"rule", "sensitivity"} | _STATED.get(kind, set()):
+        return False, f"what is stated of {kind} clipping is that of another kind"
     if stated["rule"] != RULES[kind]:
         return False, f"the stated rule for the sensitivity is not that of {kind} clipping"
     fault = _FAULTS.get(kind, _plain_fault)(facts, sizes, digests)
@@ -61,7 +70,7 @@ def _plain_fault(facts: Mapping[str, Any], sizes: Mapping[str, int], digests: Ma
     spec = facts["plan"]["clipping"]
     if not _positive(spec["norm"]) or not _positive(spec.get("gamma", 1.0)):
         return "the clip norm, or gamma, is not a positive number"
-    if set(facts["clipping"]) != {"rule", "sensitivity"} or not _equal(facts["clipping"]["sensitivity"], spec["norm"]):
+    if not _equal(facts["clipping"]["sensitivity"], spec["norm"]):
         return f"the stated sensitivity is not the clip norm {spec['norm']!r}"
     return None
 
@@ -119,8 +128,8 @@ def _adaptive_fault(facts: Mapping[str, Any], sizes: Mapping[str, int], digests:
         return "the bit has no more noise than the whole release, of which it is a part"
     stated = facts["clipping"]["sensitivity"]
     ratios = [1 / math.sqrt(1 - (z / spec["bit_multiplier"]) ** 2) for z in used]
-    if [pair[0] for pair in stated] != used or not all(
-        _equal(pair[1], ratio) for pair, ratio in zip(stated, ratios, strict=True)
+    if [pair[:1] for pair in stated] != [[z] for z in used] or not all(
+        len(pair) == 2 and _equal(pair[1], ratio) for pair, ratio in zip(stated, ratios, strict=True)
     ):
         return "the stated sensitivity is not that of gradient and bit together"
     return None

@@ -20,6 +20,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.publication.canonical import digest
 from discreet.publication.card import model_card
 from discreet.publication.certificate import TrainedRun, certificate
+from discreet.publication.files import certificate_fault
 from discreet.publication.model_spec import ModelSpec, of_module
 from discreet.publication.released import FILE, section
 from discreet.publication.report import report_page
@@ -69,6 +70,9 @@ def publish(trained: TrainedRun, folder: str | Path, spec: ModelSpec | None = No
         **pages,
     }
     facts["files"] = {name: digest(content) for name, content in described.items()}
+    fault = certificate_fault(facts)
+    if fault is not None:
+        raise InputError(f"every verifier would reject this certificate: {fault}; publish under other names or values")
     files = {
         "model.safetensors": model,
         "certificate.json": (json.dumps(facts, indent=2) + "\n").encode(),

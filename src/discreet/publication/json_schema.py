@@ -6,8 +6,8 @@ the schema, never skipped.
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,7 +19,7 @@ _TYPES: Mapping[str, Callable[[object], bool]] = {
     "null": lambda value: value is None,
     "boolean": lambda value: isinstance(value, bool),
     "integer": lambda value: type(value) is int,
-    "number": lambda value: type(value) in (int, float) and math.isfinite(value),  # type: ignore[arg-type]
+    "number": lambda value: type(value) in (int, float) and abs(value) <= sys.float_info.max,  # type: ignore[arg-type]
     "string": lambda value: isinstance(value, str),
     "array": lambda value: isinstance(value, list),
     "object": lambda value: isinstance(value, dict),
@@ -135,7 +135,7 @@ def _closest(value: object, wanted: Any, faults: list[str | None], root: Schema,
 
 
 def _pattern(value: Any, wanted: Any, _schema: Schema, _root: Schema, where: str) -> str | None:
-    return None if re.search(wanted, value) else _at(where, f"must match {wanted}")
+    return None if re.fullmatch(wanted, value) else _at(where, f"must match {wanted}")
 
 
 _CHECKS: Mapping[str, Callable[[Any, Any, Schema, Schema, str], str | None]] = {

@@ -105,6 +105,6 @@ def _named(data: object, where: str) -> Named:
 
 
 def _text(value: object, where: str) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise InputError(f"model.json: {where} must be text or null")
+    if value is not None and not (isinstance(value, str) and value.isprintable()):
+        raise InputError(f"model.json: {where} must be printable text or null")
     return value

@@ -15,6 +15,9 @@ from discreet.core.errors import InputError
 
 Runs = list[tuple[dict[str, Any], int]]
 
+MOST_STEPS = 10**7
+"""Plans and ledgers of more steps are not followed: a stranger's certificate shall not keep its reader busy."""
+
 _ROOM = 1.25
 """The data may have this many times the rows that a plan declares."""
 
@@ -23,6 +26,7 @@ def planned(plan: dict[str, Any]) -> Runs:
     """The events of the steps of a plan, in order. `InputError` for a sampler that is not known here."""
     sampling, noise = plan["sampling"], [(phase["multiplier"], phase["steps"]) for phase in plan["noise"]]
     kind, population = sampling["kind"], plan["population"]
+    _check_length(steps for _, steps in noise)
     rates = plan.get("rates", [])
     if rates:
         return merged(_drawn_at(plan, noise, [(phase["rate"], phase["steps"]) for phase in rates]))
@@ -70,7 +74,14 @@ def stated(event: dict[str, Any]) -> Runs:
     """The runs of a composition of repeated events, as certificates and ledgers write it."""
     if event["event"] != "compose" or any(part["event"] != "repeat" for part in event["of"]):
         raise InputError("the events must be one composition of repeated events")
-    return merged((part["of"], part["count"]) for part in event["of"])
+    found = merged((part["of"], part["count"]) for part in event["of"])
+    _check_length(count for _, count in found)
+    return found
+
+
+def _check_length(counts: Iterable[int]) -> None:
+    if sum(counts) > MOST_STEPS:
+        raise InputError(f"more than {MOST_STEPS:,} steps are not followed")
 
 
 def begins_with(whole: Runs, part: Runs) -> bool:

@@ -6,11 +6,13 @@ It is a release of the run, charged by an event of its plan, so it tells no more
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
-from discreet.core.errors import InputError, PrivacyViolation
+from discreet.core.errors import PrivacyViolation
 from discreet.publication.before import queries_of
+from discreet.publication.files import read
 from discreet.publication.tensorfile import tensor_digests, tensor_shapes
 
 FILE = "released.safetensors"
@@ -28,12 +30,9 @@ def check_released(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
     """Whether what the certificate says of the file, if it says anything, is so."""
     stated = facts.get("released")
     if stated is None:
-        known = not (folder / FILE).exists()
+        known = not os.path.lexists(folder / FILE)
         return known, "nothing but the model" if known else f"{FILE} is there, and the certificate does not know it"
-    try:
-        content = (folder / FILE).read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {folder / FILE}: {error.strerror}") from None
+    content = read(folder / FILE)
     if hashlib.sha256(content).hexdigest() != stated["sha256"] or stated["file"] != FILE:
         return False, f"{FILE} has not the certified SHA-256"
     if sorted(tensor_digests(content)) != stated["tensors"]:

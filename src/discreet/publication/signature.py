@@ -56,7 +56,7 @@ def sign(folder: Path, key_file: Path) -> str:
 
 def check_signature(folder: Path, wanted: str | None = None) -> tuple[bool, str]:
     """Whether the signature, if there is one, is valid and of this folder; with `wanted`, whether it is by that key."""
-    if not (folder / NAME).exists():
+    if not os.path.lexists(folder / NAME):
         return wanted is None, "not signed" if wanted is None else "not signed, although a signature is asked for"
     stated = strict_json(read(folder / NAME), NAME)
     if not isinstance(stated, dict) or set(stated) != _FIELDS:

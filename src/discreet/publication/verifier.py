@@ -20,15 +20,25 @@ import yaml
 
 from discreet.core import assumptions
 from discreet.core.adjacency import Unit
-from discreet.core.errors import DiscreetError
+from discreet.core.errors import DiscreetError, plain
 from discreet.core.html import fact_table
 from discreet.publication import before, bought, chosen, ex_post, fixed, public_rows, searched
 from discreet.publication.clipped import check_clipping
-from discreet.publication.files import FILES, check_certificate, check_files, check_model, read, read_certificate
+from discreet.publication.files import (
+    FILES,
+    check_certificate,
+    check_files,
+    check_model,
+    check_plain,
+    check_public_tensors,
+    read,
+    read_certificate,
+)
 from discreet.publication.planned import Runs, begins_with, merged, stated, steps_in
 from discreet.publication.released import check_released
 from discreet.publication.signature import check_signature, public_key
 from discreet.publication.tensorfile import tensor_digests, tensor_sizes
+from discreet.publication.uncovered import check_others, check_pages
 from discreet.randomness import NOISE_SAMPLERS
 
 _GRID_BITS = range(20, 51)
@@ -42,11 +52,12 @@ METHODS = ("pld", "rdp", "gaussian")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One question and its answer."""
+    """One question and its answer; `noted`: the verdict says it, whatever it is."""
 
     name: str
     passed: bool
     detail: str
+    noted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,29 +83,36 @@ class Verification:
         return {"accepted": self.accepted, "summary": self.summary, "checks": checks}
 
 
-def verify(folder: str | Path, key: str | None = None, *, signed: bool = True) -> Verification:
+def verify(
+    folder: str | Path, key: str | None = None, *, signed: bool = True, pages: bool = True, strict: bool = False
+) -> Verification:
     """Check a published folder. Unreadable files are an `InputError`; a claim that fails is a failed check.
 
     `key`: whose signature it must have, as 64 hexadecimal digits or the path of a .pub file. Without it a signature
     need not be there, but one that is there must be good (unless `signed` is false: then it is not looked at).
+    `pages`: whether report and model card are written again, and compared. `strict`: files that the certificate does
+    not cover fail a check, and are not only named. Nothing in the folder is run.
     """
     folder = Path(folder)
     for name in FILES:
-        read(folder / name)
+        check_plain(folder / name)
     wanted = None if key is None else public_key(key)
     facts = read_certificate(folder)
-    checks = []
-    for name, question in (*_QUESTIONS, ("signature", lambda _, where: check_signature(where, wanted))):
-        if signed or name != "signature":
-            checks.append(_answered(name, question, facts, folder))
-    accepted = all(check.passed for check in checks)
-    return Verification(tuple(checks), _summary(facts, accepted))
+    checks = [_answered("certificate", check_certificate, facts, folder)]
+    if checks[0].passed:  # else its fields may be anything
+        checks += [_answered(name, question, facts, folder) for name, question in _QUESTIONS]
+        if signed:
+            checks.append(_answered("signature", lambda _, where: check_signature(where, wanted), facts, folder))
+        if pages and all(check.passed for check in checks):
+            checks.append(Check("pages", *check_pages(facts, folder)))
+        checks.append(Check("other files", *check_others(facts, folder, strict=strict)))
+    return Verification(tuple(checks), _summary(facts, checks))
 
 
 def _answered(name: str, question: Question, facts: dict[str, Any], folder: Path) -> Check:
     """The answer to one question; what cannot be answered fails."""
     try:
-        return Check(name, *question(facts, folder))
+        passed, detail = question(facts, folder)
     except (
         DiscreetError,
         LookupError,
@@ -104,7 +122,8 @@ def _answered(name: str, question: Question, facts: dict[str, Any], folder: Path
         ArithmeticError,
         RecursionError,
     ) as error:
-        return Check(name, False, f"cannot be followed here: {type(error).__name__} {error}")
+        passed, detail = False, f"cannot be followed here: {type(error).__name__} {error}"
+    return Check(name, passed, plain(detail))
 
 
 def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
@@ -155,17 +174,7 @@ def _public_rows(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 
 def _public_tensors(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
     """Everything in the model but the private parameters is as declared before training."""
-    found, facts = tensor_digests(read(folder / "model.safetensors")), searched.one_run(facts)
-    initial, private = facts["model"]["initial"], set(facts["model"]["private"])
-    if set(found) != set(initial):
-        return False, f"tensors {sorted(set(found) ^ set(initial))} are in only one of model and certificate"
-    combined = "\n".join(f"{name} {initial[name]}" for name in sorted(initial))
-    if facts["plan"]["initial_state"] != "sha256:" + hashlib.sha256(combined.encode()).hexdigest():
-        return False, "the initial state is not the one that the plan declares"
-    changed = [name for name in sorted(found) if name not in private and found[name] != initial[name]]
-    if changed:
-        return False, f"tensor {changed[0]!r} is neither a private parameter nor equal to its declared value"
-    return True, f"{len(private)} private parameters; the other {len(found) - len(private)} tensors are as declared"
+    return check_public_tensors(searched.one_run(facts), folder)
 
 
 def _plan(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
@@ -173,11 +182,7 @@ def _plan(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
     canonical = json.dumps(plan, sort_keys=True, separators=(",", ":"))
     if facts["plan_fingerprint"] != "sha256:" + hashlib.sha256(canonical.encode()).hexdigest():
         return False, "the fingerprint is not that of the plan"
-    try:
-        published = yaml.safe_load(read(folder / "plan.yaml"))
-    except yaml.YAMLError:
-        return False, "plan.yaml is not valid YAML"
-    if published != plan:
+    if read(folder / "plan.yaml") != yaml.safe_dump(plan, sort_keys=False).encode():
         return False, "plan.yaml differs from the plan in the certificate"
     claim = facts["claim"]
     if (plan["delta"], plan["adjacency"], plan["unit"]) != (claim["delta"], claim["adjacency"], claim["unit"]):
@@ -241,6 +246,10 @@ def _run_fault(facts: dict[str, Any], record: list[dict[str, Any]]) -> str | Non
     opened = [entry for entry in record if entry["kind"] == "run"]
     if len(opened) != 1 or record[0] != opened[0] or opened[0]["body"]["plan"] != facts["plan_fingerprint"]:
         return "the ledger does not begin with one run of this plan"
+    if len({entry["run"] for entry in record}) != 1:
+        return "the ledger has entries of several runs"
+    if any(entry["steps"] != 0 for entry in record if entry["kind"] != "reservation"):
+        return "an entry of the ledger that charges nothing says that it has steps"
     if any(opened[0]["body"][name] != facts["claim"][name] for name in ("epsilon", "delta", "adjacency", "unit")):
         return "the ledger charged the run with another guarantee than the claim"
     if chosen.is_adaptive(facts):
@@ -273,7 +282,6 @@ def _ex_post(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 
 
 _QUESTIONS: tuple[tuple[str, Question], ...] = (
-    ("certificate", check_certificate),
     ("claim", _kind),
     ("mechanism", _mechanism),
     ("public rows", _public_rows),
@@ -292,12 +300,16 @@ _QUESTIONS: tuple[tuple[str, Question], ...] = (
 )
 
 
-def _summary(facts: dict[str, Any], accepted: bool) -> str:
-    if not accepted:
+def _summary(facts: dict[str, Any], checks: list[Check]) -> str:
+    failed, notes = {check.name for check in checks if not check.passed}, [one.detail for one in checks if one.noted]
+    if failed and failed <= {"pages", "other files"}:
+        return "; ".join(["REJECTED: the certificate supports its claim, but not all that is in the folder", *notes])
+    if failed:
         return "REJECTED: the certificate does not support its claim"
     claim = facts["claim"]
     shown = math.ceil(claim["epsilon"] * 1e4) / 1e4
-    return (
+    accepted = (
         f"ACCEPTED: (epsilon {shown:.4f}, delta {claim['delta']:g})-differentially private, {claim['adjacency']}, "
         f"unit {claim['unit']}, if training released what the events say"
     )
+    return "; ".join([accepted, *notes])

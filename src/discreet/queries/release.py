@@ -140,7 +140,7 @@ def _rehearse(query: Query, none: Array, multiplier: float, account: Account) ->
         query.scores(none, account.adjacency)
         return
     for total in query.sums(none, multiplier):
-        if _scale(total, multiplier) > LARGEST_SCALE:
+        if not _deviations(total, multiplier) <= LARGEST_SCALE:
             raise InputError(
                 f"{type(query).__name__}: a noise multiplier of {multiplier:g} is too large for the grid of its sums "
                 f"(noise of at most 2^50 steps of {total.unit:g}); take less noise"
@@ -149,7 +149,11 @@ def _rehearse(query: Query, none: Array, multiplier: float, account: Account) ->
 
 def _scale(total: NoisySum, multiplier: float) -> int:
     """The noise, in whole units of the sum."""
-    return math.ceil(multiplier * total.contribution * (1 + 2.0**-50))
+    return math.ceil(_deviations(total, multiplier))
+
+
+def _deviations(total: NoisySum, multiplier: float) -> float:
+    return multiplier * total.contribution * (1 + 2.0**-50)
 
 
 def _answer(query: Query, rows: Array, multiplier: float, rate: float, account: Account, substream: Substream) -> Any:

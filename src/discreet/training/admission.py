@@ -13,6 +13,7 @@ from discreet.clipping import (
     admit_model,
     admit_optimizer,
     evaluation_mode,
+    foreign_tensors,
     mixing_backward,
     modes_kept,
     private_parameters,
@@ -35,7 +36,8 @@ def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData)
     types of its modules alone.
     """
     findings = Findings()
-    if private_parameters(model) and not any(_is_lazy(module) for module in model.modules()):
+    can_run = not (foreign_tensors(model) or any(_is_lazy(module) for module in model.modules()))
+    if private_parameters(model) and can_run:
         try:
             findings = tried(model, random_rows(model, data, None).inputs)
         except (RuntimeError, ValueError, IndexError, TypeError):

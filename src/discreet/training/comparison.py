@@ -5,21 +5,25 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
 from discreet.clipping import BIT, Clip, Criterion, private_parameters
+from discreet.clipping.factor import clipped
 from discreet.clipping.footprint import Footprint, footprint
 from discreet.clipping.seeding import seed_torch
+from discreet.clipping.separation.program import Template
 from discreet.core.errors import UnsupportedModel
 from discreet.training.admission import refuse_mixing_backward, refuse_mixing_inside
 from discreet.training.engine_options import EngineOptions
 from discreet.training.random_rows import UNITS, Examples
 from discreet.training.tried_clips import Lengths, tried
+from discreet.training.watching import Pristine, proved
 
-_CUTS = ((12,), (11, 1), (5, 7))
+CUTS = ((12,), (11, 1), (5, 7))
 """How the random units are cut into chunks: the sums must agree with one example at a time, and so with another."""
 
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.2}
@@ -42,17 +46,36 @@ class Comparison:
         examples: Examples,
         clips: Sequence[Clip],
     ) -> None:
-        self.options, self.model, self.criterion, self.examples = options, model, criterion, examples
-        self.clips = tried(clips, self._lengths(clips))
-        self.draws = self._draws()
-        if self.draws:
-            model.eval()
-        self.fixed = not (self.draws and self._draws())
-        self.wanted = [self.sums("reference", examples, clip) for clip in self.clips]
+        self.options, self.model, self.criterion = options, model, criterion
+        self._given = clips
+        self._proved: tuple[Template, ...] | UnsupportedModel | None = None
         types = {parameter.dtype for parameter in private_parameters(model).values()}
         types |= set() if options.autocast is None else {options.autocast}
         self.tolerance = max(_TOLERANCE.get(kind, 0.2) for kind in types)
         self.reduced = bool(types & {torch.float16, torch.bfloat16})
+        self._look(examples)
+        self.draws = self._draw()
+        if self.draws:
+            model.eval()
+            self._look(examples)
+        self.fixed = not (self.draws and self._draw())
+        self.wanted = [self.sums("reference", examples, clip) for clip in self.clips]
+
+    def on(self, examples: Examples) -> Comparison:
+        """The same with other examples, as the model is now."""
+        other = copy(self)
+        for name in ("cut_to_grid", "mixing", "footprint"):
+            vars(other).pop(name, None)
+        other._look(examples)
+        return other
+
+    def _look(self, examples: Examples) -> None:
+        """See what the reference makes of these examples, and clip it, which is faster than asking it for each clip."""
+        self.examples = examples
+        self._gradients = [self._gradient(one) for one in self.singles()]
+        lengths = [[Lengths.of(gradient, clip) for gradient in self._gradients] for clip in self._given]
+        self.clips = tried(self._given, lengths)
+        self.wanted = [added([_clipped(gradient, clip) for gradient in self._gradients]) for clip in self.clips]
 
     @cached_property
     def cut_to_grid(self) -> float:
@@ -68,6 +91,22 @@ class Comparison:
         except UnsupportedModel as error:
             return error
         return None
+
+    def proved(self) -> tuple[Template, ...]:
+        """What the model does with batches, on each path that is found; `UnsupportedModel` unless it is proved to keep
+        rows apart."""
+        if self._proved is None:
+            try:
+                pristine = Pristine(self.model, self.criterion, self.examples)
+                self._proved = tuple(proved(self.options, pristine))
+            except UnsupportedModel as error:
+                self._proved = error
+            except (RuntimeError, ValueError, IndexError, TypeError) as error:
+                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                self._proved = UnsupportedModel(f"batches of random rows cannot be followed: {reason}")
+        if isinstance(self._proved, UnsupportedModel):
+            raise self._proved
+        return self._proved
 
     def check_backward(self) -> None:
         """Refuse a model or a loss whose way back from the loss is not one that a batched engine can take."""
@@ -100,9 +139,9 @@ class Comparison:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise UnsupportedModel(f"the engine {name!r} cannot run this model: {reason}") from error
 
-    def chunked(self, name: str) -> list[list[dict[str, Tensor]]]:
+    def chunked(self, name: str, cuts: Sequence[tuple[int, ...]] = CUTS) -> list[list[dict[str, Tensor]]]:
         """The sum of all examples, cut into chunks in several ways, for each clip."""
-        return [[self._cut(name, clip, cut) for cut in _CUTS] for clip in self.clips]
+        return [[self._cut(name, clip, cut) for cut in cuts] for clip in self.clips]
 
     def farthest(self, sums: list[list[dict[str, Tensor]]], wanted: list[dict[str, Tensor]]) -> float:
         """The largest distance of what `chunked` returns from one sum for each clip."""
@@ -114,19 +153,20 @@ class Comparison:
         parts = zip(ends, cut, strict=True)
         return added([self.sums(name, self.examples.part(end - size, end), clip) for end, size in parts])
 
-    def _lengths(self, clips: Sequence[Clip]) -> list[list[Lengths]]:
-        """How long the gradients of single units are, in the scales of each clip."""
-        found: list[list[Lengths]] = [[] for _ in clips]
-        for one in self.singles():
-            gradient = self.sums("reference", one, Clip(math.inf, 1.0))
-            for lengths, clip in zip(found, clips, strict=True):
-                lengths.append(Lengths.of(gradient, clip))
-        return found
+    def _gradient(self, one: Examples, seed: int = 0) -> dict[str, Tensor]:
+        """The gradient of a unit by the reference."""
+        return self.sums("reference", one, Clip(math.inf, 1.0), seed)
 
-    def _draws(self) -> bool:
-        """Whether the sum by the reference is another one when random numbers are others."""
-        first, second = (self.sums("reference", self.examples, self.clips[0], seed) for seed in (0, 1))
-        return apart(first, second, self.clips[0]) != 0.0
+    def _draw(self) -> bool:
+        """Whether gradients by the reference are others when random numbers are others."""
+        pairs = zip(self._gradients, self.singles(), strict=True)
+        return any(apart(one, self._gradient(unit, 1), self.clips[0]) != 0.0 for one, unit in pairs)
+
+
+def _clipped(gradient: dict[str, Tensor], clip: Clip) -> dict[str, Tensor]:
+    """What a unit contributes by the reference."""
+    rows = clipped({name: part.unsqueeze(0) for name, part in gradient.items()}, clip)
+    return {name: part.squeeze(0) for name, part in rows.items()}
 
 
 def apart(one: dict[str, Tensor], other: dict[str, Tensor], clip: Clip) -> float:

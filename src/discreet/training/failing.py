@@ -87,7 +87,7 @@ def add_chunk(
         raise
     except Exception:
         pass
-    for inputs, targets, unit in _one_by_one(chunk, units):
+    for inputs, targets, unit in one_by_one(chunk, units):
         try:
             found = engine.clipped_sum(model, criterion, inputs, targets, clip, unit)
         except NOT_OF_A_ROW:
@@ -97,7 +97,8 @@ def add_chunk(
         total.add(found)
 
 
-def _one_by_one(chunk: tuple[Tensor, Tensor], units: Units | None) -> Iterator[tuple[Tensor, Tensor, Units | None]]:
+def one_by_one(chunk: tuple[Tensor, Tensor], units: Units | None) -> Iterator[tuple[Tensor, Tensor, Units | None]]:
+    """(inputs, targets, units) of each unit of a chunk."""
     inputs, targets = chunk
     sizes = [1] * len(inputs) if units is None else list(units.sizes)
     for x, y, size in zip(torch.split(inputs, sizes), torch.split(targets, sizes), sizes, strict=True):

@@ -13,7 +13,7 @@ from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.core.events import Event, steps_of
 from discreet.data import Parts, PrivateData, group, hold_out
-from discreet.mechanism import GRID_BITS, LARGEST_MULTIPLE, noise_multiplier
+from discreet.mechanism import GRID_BITS, LARGEST_MULTIPLE, grid_for, noise_multiplier
 from discreet.methods import check_noise
 from discreet.plan import AdaptivePlan, AutomaticClipping, FlatClipping, Plan, ScheduledClipping, mean_noises
 from discreet.sampling import ROOM
@@ -30,7 +30,10 @@ def check_plan(
     if parts.held_out is not None:
         try_every_row(model, criterion, parts.held_out)
     for metric in plan.metrics:
-        check_grid(steps_of(metric.event)[0], round(ROOM * plan.units_of(metric)[0]) + 1)
+        held = parts.held_out if metric.rows == "holdout" else data
+        assert held is not None
+        units, share = plan.units_of(metric)
+        check_bought(metric.event, units / share, held)
         if metric.kind == "accuracy":
             check_countable(model, data)
         elif metric.kind == "loss":
@@ -42,6 +45,8 @@ def check_plan(
     if plan.policy.metric == "accuracy" and not validated:
         raise InputError("the policy looks at the accuracy on public data; give public_validation")
     if plan.counts is not None:
+        check_bought(plan.counts.event, plan.population, data)
+        check_whole(steps_of(plan.counts.event)[0])
         check_countable(model, data)
 
 
@@ -66,6 +71,27 @@ def check_grid(release: Event, units: int) -> None:
         raise InputError(
             f"batches of up to {units} units are too large for so little noise; raise the noise multiplier or "
             "take smaller batches"
+        )
+
+
+def check_bought(event: Event, declared: float, data: PrivateData) -> None:
+    """Refuse to buy a sum over units of `data`, whose whole has so many declared units, that might not fit its grid:
+    it would be the exact sum that ends the run. Nor may there be more units than the grid was looked at for."""
+    most = round(ROOM * declared) + 1
+    if len(data) > most:
+        raise InputError(
+            f"a metric would be bought of {len(data)} units, more than the {most} that the declared population allows; "
+            "declare a population that is public and large enough"
+        )
+    check_grid(steps_of(event)[0], most)
+
+
+def check_whole(release: Event) -> None:
+    """Refuse a count whose grid is coarser than one row: which counts lie on it would tell of the rows."""
+    if grid_for(release, 1.0) > 1:
+        raise InputError(
+            f"counts with noise {noise_multiplier(release):g} are too coarse to count single rows; take noise below "
+            f"2^{GRID_BITS + 1}"
         )
 
 

@@ -21,6 +21,7 @@ from torch.func import functional_call
 
 from discreet.clipping import Criterion, Engine, evaluation_mode, private_parameters
 from discreet.clipping.losses import each_loss
+from discreet.clipping.separation import Mixes, Proofs, branches, recorder
 from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.release import Receipt
@@ -76,11 +77,19 @@ def clipped_losses(losses: Tensor, bound: float) -> Tensor:
 
 
 def objectives(
-    candidates: Candidates, criterion: Criterion, data: PrivateData, bound: float, chunk: int, *, alone: bool = False
+    candidates: Candidates,
+    criterion: Criterion,
+    data: PrivateData,
+    bound: float,
+    chunk: int,
+    *,
+    proofs: Proofs | None = None,
+    alone: bool = False,
 ) -> IntArray:
     """The sum of the clipped losses of all rows at each candidate, in units of bound / `UNITS`; exact: shape (k,).
 
-    `chunk` rows and one copy of the parameters are held at a time. `alone`: each row is predicted alone, so that its
+    `chunk` rows and one copy of the parameters are held at a time. `proofs`: what is proved to keep rows apart; a chunk
+    for which something else runs is done one row at a time. `alone`: each row is predicted alone, so that its
     loss depends on no other row, down to the last bit. The model is in evaluation mode and is not changed.
     """
     model = candidates.model
@@ -92,9 +101,11 @@ def objectives(
             inputs, targets = (part.to(device) for part in data.fetch(rows))
             for place, step_size in enumerate(candidates.step_sizes):
                 parameters = candidates.parameters(step_size)  # one at a time: there is memory for a chunk and a model
-                for x, y in _singly(inputs, targets) if alone else ((inputs, targets),):
-                    losses = _losses_or_none(model, parameters, criterion, x, y)
-                    totals[place] += clipped_losses(losses, bound).sum().cpu()
+                losses = None if alone else _losses_together(model, parameters, criterion, inputs, targets, proofs)
+                if losses is None:
+                    one_by_one = _singly(inputs, targets)
+                    losses = torch.cat([_losses_or_none(model, parameters, criterion, x, y) for x, y in one_by_one])
+                totals[place] += clipped_losses(losses, bound).sum().cpu()
     return totals.numpy()
 
 
@@ -117,6 +128,7 @@ class Search:
         self._chunk, self._alone = chunk, engine.error is None
         rows = plan.sampling.largest_batch(plan.population)
         self._slack = 0.0 if engine.error is None else 4 * engine.error * rows
+        self._proofs = Proofs((), lambda rows: None) if self._alone else evaluated_apart(model, data)
 
     def choose(self, phases: Sequence[Phase], receipt: Receipt, stream: Stream) -> float:
         """The step size that `receipt` paid for: by the exponential mechanism, 0 for staying."""
@@ -124,7 +136,13 @@ class Search:
             raise PrivacyViolation(f"the receipt pays for {receipt.release}, not for the choice of a step size")
         sizes = self._policy.step_sizes(phases)
         scores = objectives(
-            self._candidates(sizes), self._criterion, self._data, self._policy.bound, self._chunk, alone=self._alone
+            self._candidates(sizes),
+            self._criterion,
+            self._data,
+            self._policy.bound,
+            self._chunk,
+            proofs=self._proofs,
+            alone=self._alone,
         )
         scaled = scores * (-self._policy.epsilon / (UNITS * (1 + self._slack)))
         return sizes[noisy_argmax(scaled, "gumbel", stream.substream(Purpose.NOISE, receipt.position))]
@@ -212,6 +230,46 @@ def difference(together: Tensor, apart: Tensor, bound: float) -> float:
     return float(torch.where(alike, 0.0, apart_by).mean()) / bound
 
 
+def evaluated_apart(model: nn.Module, data: PrivateData) -> Proofs:
+    """What the model does with batches in evaluation mode, as far as that is proved to keep rows apart."""
+
+    def run(rows: int) -> None:
+        inputs = examples.inputs.repeat(3, *[1] * (examples.inputs.dim() - 1))[:rows].clone()
+        with torch.no_grad(), evaluation_mode(model), recorder.forward(model, inputs):
+            recorder.returns(model(inputs))
+
+    try:
+        examples = random_rows(model, data, None, raw=True)
+        with torch.random.fork_rng():
+            return Proofs([*branches(run)], run)
+    except (Mixes, RuntimeError, ValueError, IndexError, TypeError):
+        return Proofs((), lambda rows: None)  # every row is done alone
+
+
+def _losses_together(
+    model: nn.Module,
+    place: dict[str, Tensor],
+    criterion: Criterion,
+    inputs: Tensor,
+    targets: Tensor,
+    proofs: Proofs | None,
+) -> Tensor | None:
+    """Their losses; None if model or loss fails on one of the rows, or if these are not proved to be apart."""
+    record = recorder.Recorder()
+    state = [*place.items(), *model.named_buffers()]
+    try:
+        with record.recording(), recorder.forward(model, inputs, state):
+            output = functional_call(model, place, (inputs,))
+            recorder.returns(output)
+        if proofs is not None and not proofs.cover(record.programs[0]):
+            return None
+        return each_loss(criterion, output, targets)
+    except NOT_OF_A_ROW:
+        raise
+    except Exception:  # a module may raise whatever it likes
+        return None
+
+
 def _singly(inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     return zip(torch.split(inputs, 1), torch.split(targets, 1), strict=True)
 
@@ -219,15 +277,13 @@ def _singly(inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
 def _losses_or_none(
     model: nn.Module, place: dict[str, Tensor], criterion: Criterion, inputs: Tensor, targets: Tensor
 ) -> Tensor:
-    """Their losses; infinite for a row on which model or loss fails at this place: an error would tell of that row."""
+    """The loss of a row; infinite if model or loss fails on it at this place: an error would tell of that row."""
     try:
         return _losses(model, place, criterion, inputs, targets)
     except NOT_OF_A_ROW:
         raise
     except Exception:  # a module may raise whatever it likes
-        if len(inputs) == 1:
-            return torch.full((1,), math.inf, device=inputs.device)
-    return torch.cat([_losses_or_none(model, place, criterion, x, y) for x, y in _singly(inputs, targets)])
+        return torch.full((1,), math.inf, device=inputs.device)
 
 
 def _losses(

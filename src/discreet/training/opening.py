@@ -10,9 +10,10 @@ from pathlib import Path
 
 from discreet.accounting.filters import BasicFilter
 from discreet.clipping import Engine
-from discreet.core.errors import LedgerError
+from discreet.core.errors import InputError, LedgerError
 from discreet.core.events import Event
-from discreet.ledger import Entry, Ledger
+from discreet.core.processes import refuse_several_processes
+from discreet.ledger import Entry, Ledger, checked_name
 from discreet.plan import AdaptivePlan, Plan
 from discreet.training.checkpoint import Checkpoint, load_checkpoint
 from discreet.training.run_folder import RunFolder
@@ -25,6 +26,18 @@ class Opened:
     key: bytes
     run: str
     ledger: Ledger
+
+
+def check_place(
+    ledger: str | Path | None, dataset_id: str, run_dir: str | Path | None = None, *, resume: bool = False
+) -> None:
+    """Refuse a run that could not be opened, before anything is read for it."""
+    refuse_several_processes()
+    checked_name(dataset_id)
+    if resume and run_dir is None:
+        raise InputError("resume=True needs the run_dir of the run to go on with")
+    if dataset_id and ledger is None and not resume:
+        raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
 
 
 @contextmanager
@@ -68,6 +81,7 @@ def _check_priced(ledger: Ledger, dataset: str, before: Sequence[Event]) -> None
 @contextmanager
 def resumed(folder: RunFolder) -> Iterator[tuple[Opened, Checkpoint | None]]:
     """The run in the folder, and its last checkpoint if it has one, which must not be ahead of the ledger."""
+    refuse_several_processes()
     key, run, where = folder.recall()
     ledger = Ledger(where, create=False)
     try:

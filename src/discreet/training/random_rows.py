@@ -16,6 +16,12 @@ from discreet.training.views import transformed
 
 UNITS = 12
 
+_KINDS = 6
+"""Of natural rows. Half as many as there are units, so that each occurs twice."""
+
+_FAINT, _ROUGH, _DENSITY = 1e-3, 1e-3, 0.05
+"""The size of faint rows, the roughness of nearly constant ones, and the share of sparse ones that is not zero."""
+
 _MOST_ROWS = 4
 """Random units of several rows have up to so many, if the plan uses that many."""
 
@@ -69,3 +75,42 @@ def random_rows(
         with torch.random.fork_rng():
             inputs = transformed(data, inputs)
     return Examples(like(inputs, min(tables, default=2)).to(device), like(targets, classes or 2).to(device), units)
+
+
+def natural_rows(examples: Examples, size: float) -> Examples:
+    """Rows of the same shape as natural ones come: all zero, constant, nearly constant, sparse, of both signs, faint.
+
+    The numbers of each have a size of its own, between a 16th of `size` and `size`. Tokens are all zero, all the same,
+    or end in zeros. Targets stay as they are.
+    """
+    generator = torch.Generator().manual_seed(1)
+    like = examples.inputs[:1].cpu()
+    make = _natural_numbers if like.is_floating_point() else _natural_tokens
+    rows = [make(i % _KINDS, examples.inputs[i].cpu(), size, generator) for i in range(len(examples.inputs))]
+    return Examples(torch.stack(rows).to(examples.inputs), examples.targets, examples.units)
+
+
+def _natural_numbers(kind: int, like: Tensor, size: float, generator: torch.Generator) -> Tensor:
+    scale, level = torch.rand(2, generator=generator).double().tolist()
+    scale = size * 16.0**-scale
+    drawn: Tensor = torch.rand(like.shape, generator=generator, dtype=torch.float64)
+    mask: Tensor = torch.rand(like.shape, generator=generator) < _DENSITY
+    match kind:
+        case 0:
+            return torch.zeros_like(drawn)
+        case 1:
+            return torch.full_like(drawn, scale * (2 * level - 1))
+        case 2:
+            return drawn.mul(-_ROUGH).add(1).mul(scale)
+        case 3:
+            return drawn.mul(mask).mul(scale)
+        case 4:
+            return drawn.mul(2).sub(1).mul(scale)
+    return drawn.mul(_FAINT)
+
+
+def _natural_tokens(kind: int, like: Tensor, size: float, generator: torch.Generator) -> Tensor:
+    """All zero, all the same, or the end as it would be if it were padded."""
+    if kind % 3 == 2 and like.dim():
+        return torch.cat([like[: len(like) // 2], torch.zeros_like(like[len(like) // 2 :])])
+    return torch.zeros_like(like) if kind % 3 == 0 else like.flatten()[:1].expand(like.numel()).view(like.shape)

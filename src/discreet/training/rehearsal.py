@@ -12,40 +12,50 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Clip, Criterion, Engine, frozen_norms, modes_kept, private_parameters, training_mode
+from discreet.clipping.long_rows import LongAlone
+from discreet.clipping.separation.program import Template
 from discreet.core import checks
-from discreet.core.assumptions import LEAST_BITS, MOST_BITS
 from discreet.core.errors import UnsupportedModel
 from discreet.data import PrivateData
 from discreet.training.choice import CLEARLY, LONG, NEGLIGIBLE, TIMED, Candidate, choose, described, seconds
-from discreet.training.comparison import Comparison, added, apart, length
+from discreet.training.comparison import Comparison, apart
 from discreet.training.engine_options import AUTO, EngineOptions
+from discreet.training.float_slack import SIZES, TooMuchRounding, distance, float_slack
 from discreet.training.memory import refuse_memory
+from discreet.training.public_copy import copied
 from discreet.training.random_rows import UNITS, random_rows
+from discreet.training.watching import BATCHED, Pristine, units_apart, watched
 
 _CANDIDATES = ("bookkeeping", "ghost", "vmap")
 """What `auto` may come to, in the order of preference."""
-_BATCHED = ("bookkeeping", "ghost")
-
-_MARGIN = 8
-"""The float slack is so many times what was measured on random data."""
 
 _CHUNK_MEMORY, _LARGEST_CHUNK, _GRADIENT_MEMORY = 2**30, 1024, 2**28
 """Bytes that a chunk may take: for what engines hold that run it as a batch, and for per-example gradients."""
+
+_LOOKED_AT, _MANY = 64, 0.05
+"""Rows that are looked at for long ones, and the share of long ones that is worth a word."""
 
 _log = logging.getLogger("discreet")
 
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """The engine to train with, how many examples it takes at a time, and one line on how it was checked and chosen."""
+    """The engine to train with, how many examples it takes at a time, and one line on how it was checked and chosen.
+
+    `proved`: what the model does with a batch, where the engine runs batches as batches. `reach`: the largest number
+    that a row may hold and be taken with others.
+    """
 
     engine: Engine
     chunk: int
     line: str = field(compare=False)
+    reach: float = math.inf
+    proved: tuple[Template, ...] = field(default=(), compare=False, repr=False)
 
     def report(self) -> None:
         """Say the line, as a message of the logger "discreet"."""
@@ -80,7 +90,15 @@ def rehearse(
     if frozen:
         kept = f"{frozen[0]!r}" + (f" and {len(frozen) - 1} more" if len(frozen) > 1 else "")
         line += f"; norm {kept} stays in evaluation mode, with the statistics that it has"
-    return Rehearsal(options.shaped(found.engine, max(chunk, rows)), chunk, line)
+    pristine = Pristine(*copied(model, criterion), random_rows(model, data, classes, rows))
+    used = watched(found.engine, options, pristine, [*found.proved])
+    taken = options.shaped(used, max(chunk, rows))
+    if math.isfinite(found.reach):
+        alone = units_apart(options.engine("reference").clipped_sum, pristine)
+        taken = replace(taken, clipped_sum=LongAlone(taken.clipped_sum, alone, found.reach))
+        line += f"; rows with a number beyond {found.reach:g} are taken one at a time"
+        _warn_of_long_rows(data, found.reach)
+    return Rehearsal(taken, chunk, line, found.reach, found.proved)
 
 
 def _rehearsed(
@@ -110,19 +128,18 @@ def _rehearsed(
 
 def _checked(stage: Comparison, name: str) -> Rehearsal:
     """The engine, if it agrees with the reference however the examples are cut into chunks."""
-    if name in _BATCHED and stage.mixing is not None:
+    known: tuple[Template, ...] = ()
+    if name in BATCHED and stage.mixing is not None:
         raise stage.mixing
-    if name == "ghost" and stage.draws:
-        _check_replay(stage)
+    if stage.draws:
+        _check_drawing(stage, name)
     chunk, sums = _room(stage, name), stage.chunked(name)
-    if name in _BATCHED:
+    if name in BATCHED:
         stage.check_backward()
+        known = stage.proved()
     if not stage.fixed:
-        return Rehearsal(
-            stage.options.engine(name),
-            chunk,
-            f"engine {name}: runs on random data; not compared with reference, as the model draws random numbers",
-        )
+        line = f"engine {name}: runs on random data; not compared with reference, as the model draws random numbers"
+        return Rehearsal(stage.options.engine(name), chunk, line, _reach(stage, name, SIZES[0]), known)
     worst = stage.farthest(sums, stage.wanted)
     tolerance = stage.tolerance + (stage.cut_to_grid if name == "exact" else 0.0)
     if not worst <= tolerance:
@@ -133,37 +150,33 @@ def _checked(stage: Comparison, name: str) -> Rehearsal:
     engine, what = stage.options.engine(name), "examples" if stage.examples.units is None else "units"
     line = f"engine {name}: within {worst:.1e} of the clip norm from reference"
     if engine.float_bits is None:
-        return Rehearsal(engine, chunk, f"{line}, on {UNITS} random {what}")
-    slack = _slack(stage, name, sums) if stage.reduced else worst
-    bits, how = _float_bits(slack), f", and {slack:.1e} from one at a time" if stage.reduced else ""
-    line += f"{how}, on {UNITS} random {what}; the noise covers 2^-{bits} for each"
-    return Rehearsal(replace(engine, float_bits=bits), chunk, line)
+        return Rehearsal(engine, chunk, f"{line}, on {UNITS} random {what}", proved=known)
+    slack = float_slack(stage, name, distance(stage, name, sums))
+    how = (
+        f", and {slack.distance:.1e} from one at a time" if stage.reduced else f", on natural rows {slack.distance:.1e}"
+    )
+    line += f"{how}, on {UNITS} random {what} of each kind; the noise covers 2^-{slack.bits} for each"
+    return Rehearsal(replace(engine, float_bits=slack.bits), chunk, line, _reach(stage, name, slack.reach), known)
 
 
-def _check_replay(stage: Comparison) -> None:
-    """Refuse a model whose random numbers the second pass of `ghost` does not draw again, by comparison with one pass
-    that starts from the same ones."""
+def _reach(stage: Comparison, name: str, reach: float) -> float:
+    """The largest number of rows that are taken together: no limit where every row is taken alone, or has tokens."""
+    return reach if name in _CANDIDATES and stage.examples.inputs.is_floating_point() else math.inf
+
+
+def _check_drawing(stage: Comparison, name: str) -> None:
+    """Refuse an engine that cannot run a model that draws random numbers, or `ghost` if its second pass does not draw
+    them again, by comparison with one pass that starts from the same ones."""
     clip = stage.clips[0]
     with modes_kept(stage.model):
         training_mode(stage.model)
-        one, other = (stage.sums(name, stage.examples, clip) for name in _BATCHED)
-    distance = apart(one, other, clip)
-    if not distance <= stage.tolerance:
+        one = stage.sums(name, stage.examples, clip)
+        other = stage.sums("bookkeeping", stage.examples, clip) if name == "ghost" else one
+    if not apart(one, other, clip) <= stage.tolerance:
         raise UnsupportedModel(
             "the model draws random numbers that do not come from torch's generator, so the two passes of the engine "
             "'ghost' would see different ones; use engine='bookkeeping'"
         )
-
-
-def _slack(stage: Comparison, name: str, sums: list[list[dict[str, Tensor]]]) -> float:
-    """How far the sums are from terms of one unit each that are not longer than the clip norm.
-
-    For models in reduced precision, in which the reference itself rounds too much to be compared with.
-    """
-    alone = [[stage.sums(name, one, clip) for one in stage.singles()] for clip in stage.clips]
-    pairs = zip(alone, stage.clips, strict=True)
-    longer = max(length(one) / clip.sensitivity - 1 for singles, clip in pairs for one in singles)
-    return stage.farthest(sums, [added(singles) for singles in alone]) + max(0.0, longer)
 
 
 def _chosen(stage: Comparison, chunk: int | None) -> Rehearsal:
@@ -187,7 +200,7 @@ def _chosen(stage: Comparison, chunk: int | None) -> Rehearsal:
         except UnsupportedModel as error:
             faults[name] = error
     if not found:
-        raise faults["vmap"]
+        return _exact(stage, faults)
     names = list(found)
     if len(names) > 1:
         rows = TIMED if max(few[name].seconds for name in names) * TIMED < LONG else UNITS
@@ -213,27 +226,42 @@ def _timed(stage: Comparison, names: list[str], chunk: int | None, most: int) ->
     return {name: Candidate(name, taken / len(parts[name].inputs), room[name]) for name, taken in times}
 
 
-def _float_bits(distance: float) -> int:
-    """The float slack for what was measured, as bits below the clip norm."""
-    bits = MOST_BITS if distance == 0 else math.floor(-math.log2(_MARGIN * distance))
-    if not bits >= LEAST_BITS:
-        raise UnsupportedModel(
-            f"rounding moves the gradients of this model by {distance:.1e} of the clip norm, which would take too much "
-            "noise to cover; use double precision, or engine='exact'"
-        )
-    return min(MOST_BITS, bits)
+def _exact(stage: Comparison, faults: dict[str, UnsupportedModel]) -> Rehearsal:
+    """The engine without rounding, where others round too much; the fault of `vmap`, where that is not the reason."""
+    rounding = next((fault for fault in faults.values() if isinstance(fault, TooMuchRounding)), None)
+    if rounding is None:
+        raise faults["vmap"]
+    _log.warning("engine 'exact' is used, which is slow: %s", rounding)
+    found = _checked(stage, "exact")
+    return replace(found, line=f"{found.line}; not a faster one: {rounding}")
 
 
 def _unchecked(options: EngineOptions, model: nn.Module, error: Exception) -> Rehearsal:
     reason = (str(error).splitlines() or [type(error).__name__])[0]
-    if options.name in _BATCHED:
+    if options.name in BATCHED:
         raise UnsupportedModel(
             f"the engine {options.name!r} cannot be checked, as the model does not take random data ({reason}); "
             "use engine='vmap'"
         ) from error
     name = "exact" if options.name == "exact" else "vmap"
     line = f"engine {name}: not checked on random data ({reason})"
-    return Rehearsal(options.engine(name), _gradient_chunk(model), line)
+    return Rehearsal(options.engine(name), _gradient_chunk(model), line, math.inf if name == "exact" else SIZES[0])
+
+
+def _warn_of_long_rows(data: PrivateData, reach: float) -> None:
+    """Say to the holder of the data, before the run, if many rows will be taken one at a time."""
+    rows = np.unique(np.linspace(0, data.rows - 1, _LOOKED_AT).astype(np.int64))
+    inputs, _ = data.fetch(rows)
+    if not inputs.is_floating_point():
+        return
+    share = float((inputs.abs().reshape(len(inputs), -1).amax(1) > reach).double().mean())
+    if share > _MANY:
+        _log.warning(
+            "%.0f %% of the rows have a number beyond %g and are taken one at a time, which is slow; scale the inputs "
+            "by public constants",
+            100 * share,
+            reach,
+        )
 
 
 @contextmanager
@@ -263,7 +291,7 @@ def _same(one: Tensor, other: Tensor | None) -> bool:
 
 def _room(stage: Comparison, name: str) -> int:
     """The rows that fit into the memory for a chunk."""
-    if name not in _BATCHED:
+    if name not in BATCHED:
         return _gradient_chunk(stage.model)
     size = getattr(stage.footprint, name)
     return int(min(_LARGEST_CHUNK, max(1, _CHUNK_MEMORY // max(1, size))))

@@ -13,7 +13,26 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from discreet.core.errors import InputError
+from discreet.core.processes import refuse_several_processes
 from discreet.randomness import load_key, new_run_key, save_key
+
+_IGNORED = "# Keys, checkpoints and ledgers: nothing here is for publishing.\n*\n"
+
+
+def make_private_folder(path: Path) -> None:
+    """Make a new folder, readable by its owner only, that git ignores: nobody commits a key or a ledger by mistake.
+
+    `FileExistsError` if it is there already.
+    """
+    refuse_several_processes()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700)
+        (path / ".gitignore").write_text(_IGNORED)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise InputError(f"cannot make the run folder {path}: {error.strerror}; name another one") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +77,13 @@ class RunFolder:
         )
 
     def create(self) -> bytes:
-        """Make the folder, readable by its owner only, and the key in it."""
+        """Make the folder, and the key in it."""
+        key = new_run_key()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.mkdir(mode=0o700)
-            key = new_run_key()
+            make_private_folder(self.path)
             save_key(self.key, key)
         except FileExistsError:
             raise self._taken() from None
-        except OSError as error:
-            raise InputError(f"cannot make the run folder {self.path}: {error.strerror}; name another one") from None
         return key
 
     def remember(self, run: str, ledger: str) -> None:

@@ -121,6 +121,10 @@ class Session:
         """`PrivacyViolation` if anything but a release has changed the model since the last one."""
         self._guard.check()
 
+    def check_values(self) -> None:
+        """`PrivacyViolation` if weights are not what the last release made of them, though they may be put back."""
+        self._guard.check_values()
+
     def note(self) -> None:
         """Take the model as it is now for what was released: an earlier release was put back."""
         self._guard.note()
@@ -149,7 +153,7 @@ class Session:
         self._guard.check()
 
         draw = self.plan.draw_of(receipt.event)
-        total = step.sum.total(self.engine, clip, draw.largest_batch)
+        total = step.total(draw.largest_batch)
         release = gaussian_release(total, receipt, self.stream, self.noise)
         std = noise_multiplier(receipt.release) * total.sensitivity
         scales: dict[Tensor, Tensor] | None = None

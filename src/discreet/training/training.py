@@ -34,7 +34,7 @@ from discreet.training.first import check_answered
 from discreet.training.guard import Guard
 from discreet.training.line_search import check_search, search_of
 from discreet.training.noise_check import noise_named, with_noise
-from discreet.training.opening import Opened, record_of, resumed, started, with_slack_of
+from discreet.training.opening import Opened, check_place, record_of, resumed, started, with_slack_of
 from discreet.training.progress import progress_bar
 from discreet.training.public_batches import PublicBatches, PublicSource, check_beside, check_declared, keep_declared
 from discreet.training.public_copy import PublicCopy, copied
@@ -46,6 +46,7 @@ from discreet.training.stopping import stop_requests, stopped
 from discreet.training.trained import Evaluation, Mechanism, Trained, randomness_of
 from discreet.training.trial import check_public, try_every_row
 from discreet.training.watch import Watch, every_so_often
+from discreet.training.watching import with_rows_apart
 
 
 class Training:
@@ -105,11 +106,13 @@ class Training:
     ) -> None:
         if isinstance(plan, Plan) and plan.search is not None:
             raise InputError("the plan searches for settings, in several runs; give it to Tuning (discreet tune)")
+        check_place(ledger, dataset_id, run_dir, resume=resume)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
         self.noise, self._parts = noise_named(noise), parted(as_private(data), units, ids, plan)
         self.data, self.given = self._parts.training, data
         self.data.check_size(*plan.sampling.sizes(plan.population))
         admit(model, optimizer, self.data)
+        self.data = with_rows_apart(self.data, model)
         self.clipping = Clipping(plan.clipping, private_parameters(model), geometry)
         self.initial, self._hidden = state_digests(model), hidden_digests(model)
         self.copy = PublicCopy.made(model, criterion, (self.initial, self._hidden))  # before a private row is seen
@@ -129,12 +132,8 @@ class Training:
         self.rehearsal = with_noise(self.rehearsal, plan, model, self.clipping, self.noise)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
         self._stream, self._unit = stream, random_unit(self.copy.model, self.data, classes, plan.rows_per_unit)
-        if resume and run_dir is None:
-            raise InputError("resume=True needs the run_dir of the run to go on with")
         self.folder = RunFolder(Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}"))
         self._resume, self._ledger, self._dataset_id, self._on_open = resume, ledger, dataset_id, on_open
-        if dataset_id and ledger is None and not resume:
-            raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
         self.watch = Watch(model, self.copy, as_public(public_test), as_public(public_validation), averaging)
         self._progress = Progress([])
 
@@ -237,8 +236,7 @@ class Training:
         self.watch.follow(early, {metric.name for metric in self.plan.metrics})
         while not self.watch.enough and session.ready():
             with session.step() as step:
-                for chunk in step.chunks:
-                    step.add(self.criterion, chunk)
+                step.add_all(self.criterion)
             if self.scheduler is not None:
                 self.scheduler.step()
             if self.watch.due(session.position, every) or session.finished:

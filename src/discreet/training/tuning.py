@@ -28,7 +28,9 @@ from discreet.training.early import EarlyStopping, check_early, is_bought
 from discreet.training.engine_options import AUTO, EngineOptions
 from discreet.training.evaluation import evaluate
 from discreet.training.guard import generators_put_back
+from discreet.training.opening import check_place
 from discreet.training.public_batches import PublicBatches, report
+from discreet.training.run_folder import make_private_folder
 from discreet.training.seen import seen_by
 from discreet.training.stopping import stop_requests
 from discreet.training.trained import Trained, randomness_of
@@ -92,8 +94,7 @@ class Tuning:
     ) -> None:
         if not isinstance(plan, Plan) or plan.search is None:
             raise InputError("Tuning needs a fixed plan with a search: Search.make(...).over(plan)")
-        if dataset_id and ledger is None:
-            raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
+        check_place(ledger, dataset_id)
         if isinstance(plan.search, Search):
             check_drawable(plan.search.trials)
         check_early(early, {metric.name for metric in plan.metrics})
@@ -185,14 +186,11 @@ class Tuning:
 
     def _make_folder(self) -> None:
         try:
-            self.folder.parent.mkdir(parents=True, exist_ok=True)
-            self.folder.mkdir(mode=0o700)
+            make_private_folder(self.folder)
         except FileExistsError:
             raise InputError(
                 f"the run folder {self.folder} exists already; a search cannot be resumed, so name another one"
             ) from None
-        except OSError as error:
-            raise InputError(f"cannot make the run folder {self.folder}: {error.strerror}; name another one") from None
 
     def _trial(self, index: int, run: str, trial: int, stop: Stop) -> tuple[Trained, tuple[nn.Module, Criterion]]:
         """One run of the plan, in memory, and what private rows may be run through to score it.

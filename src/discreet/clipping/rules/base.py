@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping.rules.numbers import blank, squared_norms, weighted_sum, wide
+from discreet.clipping.rules.numbers import blank, norms_of, squared_norms, weighted_sum, wide
 from discreet.clipping.units import Units
 from discreet.core.errors import UnsupportedModel
 
@@ -102,6 +102,10 @@ class Rule(ABC):
         """
         return self.squares(name).sqrt()
 
+    def scaled_lengths(self, name: str, scale: Tensor) -> Tensor:
+        """The same of terms divided by `scale`, shaped like the parameter, or more."""
+        return self.lengths(name) / scale.min()
+
     def drop(self, unusable: Tensor) -> None:
         """Forget what was captured of the examples marked in `unusable`, shape (batch,): a zero weight would not do,
         because zero times infinity is not zero."""
@@ -181,6 +185,10 @@ class Formed(Rule):
     def rows(self, name: str, start: int, stop: int) -> Tensor:
         kept = self._formed(start, stop) if self._kept is None else self._kept
         return kept[name] if self._kept is None else kept[name][start:stop]
+
+    def scaled_lengths(self, name: str, scale: Tensor) -> Tensor:
+        rows = (self.rows(name, i, j).reshape(j - i, -1) for i, j in self._blocks())
+        return torch.cat([norms_of(part.double() / scale.reshape(-1), 1) for part in rows])
 
     def forget(self) -> None:
         if self._kept is not None and len(self._kept) == len(self.trained):

@@ -87,6 +87,13 @@ class LinearRule(Rule):
         a, g = self._positions()
         return super().lengths(name) if name == "bias" or a.shape[1] == 1 else outer_lengths(a, g)
 
+    def scaled_lengths(self, name: str, scale: Tensor) -> Tensor:
+        a, g = self._positions()
+        if name == "bias" or a.shape[1] == 1:
+            return super().scaled_lengths(name, scale)
+        squares = outer.scaled_squares(a.flatten(0, 1), g.flatten(0, 1), scale)
+        return squares.sqrt().view(len(a), -1).sum(1)
+
     def scaled_squares(self, name: str, scale: Tensor) -> Tensor | None:
         a, g = self._positions()
         if name == "bias":

@@ -10,38 +10,46 @@ from torch import Tensor
 
 from discreet.clipping.rules import base
 from discreet.clipping.rules.base import Rule
-from discreet.clipping.rules.numbers import squared_norms, wide_type, with_rounding
+from discreet.clipping.rules.numbers import blank, norms_of, squared_norms, weighted_sum
 from discreet.clipping.units import Units
 
 
 class OfUnits(Rule):
     """What `inner` captured of rows, asked about units: everything along the axis of the examples is by unit.
 
-    It takes what forming per-row gradients takes, in blocks of bounded memory.
+    The mean gradients of units are formed in float64, in blocks of bounded memory, and the sum is made of the same
+    numbers as the norms. So where rows of a unit cancel, their rounding is not let through.
     """
 
     def __init__(self, inner: Rule, units: Units) -> None:
         self._inner, self._units = inner, units
         self.module, self.trained = inner.module, inner.trained
+        self._kept: dict[str, Tensor] = {}
 
     @property
     def examples(self) -> int:
         return len(self._units)
 
     def squares(self, name: str) -> Tensor:
-        size = max(1, base.BUDGET // (16 * max(1, self.module.get_parameter(name).numel())))
-        starts = range(0, self.examples, size)
-        squares = torch.cat([squared_norms(self.rows(name, i, min(i + size, self.examples))) for i in starts])
-        terms, dtype = self.lengths(name), self.module.get_parameter(name).dtype
-        return with_rounding(squares, terms, self._units.counts.to(terms.device), wide_type(dtype))
+        blocks = [self.rows(name, i, j) for i, j in self._blocks(name)]
+        if 8 * self.examples * self.module.get_parameter(name).numel() <= base.BUDGET:
+            self._kept[name] = torch.cat(blocks)
+        return torch.cat([squared_norms(block) for block in blocks])
 
-    def lengths(self, name: str) -> Tensor:
-        return self._units.means(self._inner.lengths(name))
+    def scaled_lengths(self, name: str, scale: Tensor) -> Tensor:
+        rows = (self.rows(name, i, j) for i, j in self._blocks(name))
+        return torch.cat([norms_of((part / scale).flatten(1), 1) for part in rows])
 
     def total(self, name: str, weights: Tensor) -> Tensor:
-        return self._inner.total(name, self._units.shared(weights))
+        parts = (weighted_sum(weights[i:j], self.rows(name, i, j)) for i, j in self._blocks(name))
+        total = next(parts)
+        for part in parts:
+            total = total + part
+        return total
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
+        if name in self._kept:
+            return self._kept[name][start:stop]
         parameter = self.module.get_parameter(name)
         sums = torch.zeros(stop - start, *parameter.shape, dtype=torch.float64, device=parameter.device)
         first, last = ((0, *self._units.ends)[i] for i in (start, stop))
@@ -54,7 +62,13 @@ class OfUnits(Rule):
         return sums / counts.view(-1, *[1] * parameter.dim())
 
     def forget(self) -> None:
-        self._inner.forget()
+        if len(self._kept) == len(self.trained):
+            self._inner.forget()
 
     def drop(self, unusable: Tensor) -> None:
         self._inner.drop(self._units.spread(unusable))
+        self._kept = {name: blank(rows, unusable) for name, rows in self._kept.items()}
+
+    def _blocks(self, name: str) -> list[tuple[int, int]]:
+        size = max(1, base.BUDGET // (16 * max(1, self.module.get_parameter(name).numel())))
+        return [(i, min(i + size, self.examples)) for i in range(0, self.examples, size)]

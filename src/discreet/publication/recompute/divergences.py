@@ -26,6 +26,11 @@ OUTWARD = 1 + 1e-11
 _WIDTH = 1e-3
 """Of the bins, in deviations and relative to e: Jensen's step adds about a sixth of the square."""
 
+HIGHEST = 2048
+"""Divergences of sampled steps at higher orders are not computed."""
+
+MOST_ORDERS, _MOST_BINS = 1000, 2**23
+
 _REACH = 20.0
 """Deviations before the tails, which are bounded by themselves."""
 
@@ -42,8 +47,12 @@ def _one(part: Part, order: float) -> float:
     mu = part.mu * (1 + MU_ERROR)
     if part.rate == 1:
         return order * mu * mu / 2 * OUTWARD
+    if order > HIGHEST:
+        return math.inf  # a stranger's certificate shall not keep its reader busy
     if order == int(order):
         return _whole(part.rate, mu, int(order)) / (order - 1) * OUTWARD
+    if (order * mu + 2 * _REACH) * max(1.0, mu) > _MOST_BINS * _WIDTH:
+        return math.inf
     return _other(part.rate, mu, order) / (order - 1) * OUTWARD
 
 

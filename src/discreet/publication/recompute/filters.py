@@ -8,13 +8,14 @@ and Thakurta 2022 for mu). Written from the theorems, without the trainer's code
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from discreet.core.errors import InputError
 from discreet.publication.recompute import choices, gaussian
-from discreet.publication.recompute.divergences import renyi
+from discreet.publication.recompute.divergences import MOST_ORDERS, renyi
 from discreet.publication.recompute.parts import Part, parts, positive
 
 _FIELDS = {
@@ -80,9 +81,11 @@ def _limits(filter_: Mapping[str, Any]) -> list[tuple[float, float]]:
     single = filter_["filter"] == "rdp-order"
     orders = [filter_["order"]] if single else filter_["orders"]
     limits = [filter_["limit"]] if single else filter_["limits"]
+    if len(orders) > MOST_ORDERS:
+        raise InputError(f"more than {MOST_ORDERS} orders are not followed")
     pairs = [(positive("order", a), positive("limit", b)) for a, b in zip(orders, limits, strict=True)]
-    if not pairs or not all(order > 1 for order, _ in pairs):
-        raise InputError("a filter needs orders above 1")
+    if not pairs or not pairs[0][0] > 1 or any(one >= other for (one, _), (other, _) in itertools.pairwise(pairs)):
+        raise InputError("a filter needs orders above 1 that rise")
     return pairs
 
 

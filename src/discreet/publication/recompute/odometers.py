@@ -14,6 +14,7 @@ P(at some time, L exceeds the reading of that time) <= delta. With c the sums of
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,7 +22,7 @@ from typing import Any
 from scipy.special import log_ndtr
 
 from discreet.core.errors import InputError
-from discreet.publication.recompute.divergences import renyi
+from discreet.publication.recompute.divergences import MOST_ORDERS, renyi
 from discreet.publication.recompute.parts import Part, parts, positive
 
 _FIELDS = {
@@ -63,8 +64,10 @@ def checked(odometer: Mapping[str, Any]) -> str:
         raise InputError("an odometer's delta is below 1")
     if kind in ("doubling", "renyi"):
         orders = [positive("order", order) for order in odometer["orders"]]
-        if not orders or not all(order > 1 for order in orders) or len(set(orders)) < len(orders):
-            raise InputError("an odometer needs different orders above 1")
+        if len(orders) > MOST_ORDERS:
+            raise InputError(f"more than {MOST_ORDERS} orders are not followed")
+        if not orders or not orders[0] > 1 or any(one >= other for one, other in itertools.pairwise(orders)):
+            raise InputError("an odometer needs orders above 1 that rise")
     elif kind == "zcdp":
         positive("scale", odometer["scale"])
     else:

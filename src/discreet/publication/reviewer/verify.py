@@ -1,10 +1,11 @@
-"""Does the certificate of a published model support its claim?        python verify.py FOLDER [--key PUBLIC_KEY]
+"""Does the certificate of a published model support its claim?    python verify.py FOLDER [--key PUBLIC_KEY] [--strict]
 
 For a reviewer: to be read in a sitting. It needs NumPy and the standard library, uses nothing of the library that wrote
-the folder, and recomputes epsilon from the certificate's events. Take a copy from somewhere else than the folder: a
-forger could send his own. PUBLIC_KEY: whose signature it must have, as 64 hexadecimal digits.
-It ends with ACCEPTED (exit code 0), REJECTED or NOT COVERED (1): not every theorem fits into 400 lines, and the rest is
-for `discreet verify`. What no verifier can know is whether training did what the events say.
+the folder, runs nothing of the folder, and recomputes epsilon from the certificate's events. Take a copy from somewhere
+else than the folder: a forger could send his own. PUBLIC_KEY: whose signature it must have, as 64 hexadecimal digits.
+--strict: also reject files that the certificate does not cover. It ends with ACCEPTED (exit code 0), REJECTED or NOT
+COVERED (1): not every theorem fits into one file, and the rest is for `discreet verify`. What no verifier can know is
+whether training did what the events say.
 """
 # fmt: off
 
@@ -14,7 +15,11 @@ import hashlib
 import itertools
 import json
 import math
+import os
+import re
+import stat
 import sys
+import textwrap
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -34,24 +39,35 @@ def need(holds: bool, why: str, verdict: str = "REJECTED") -> None:
     if not holds:
         raise Stop(verdict, why)
 
-# 1. READING: one meaning for every reader, and exactly the fields of the format.
-def table(text: str) -> dict[str, set[str]]:
-    return {name: set(fields) for name, *fields in map(str.split, text.split(";"))}
-
-SECTIONS = table(
-    "certificate format claim plan plan_fingerprint events clipping charged_steps ex_post search ledger mechanism "
-    "assumptions model public_evaluations bought_metrics software files; claim kind epsilon lower delta adjacency unit "
-    "method; ledger entries digest head; mechanism sampler engine float_bits noise randomness grid_bits; "
-    "model file sha256 private initial; plan adjacency unit rows_per_unit sampling population clipping noise rates "
-    "metrics before holdout odometer search delta block initial_state")
-EVENTS = table("gaussian noise_multiplier query; poisson rate of; fixed_size population batch of; epoch of; "
-    "allocation steps chosen of; sparse_histogram noise_multiplier threshold; repeat count of; compose of")
+# 1. READING: plain files, with one meaning for every reader, and exactly the fields of the format.
+SEALED = ("model.json", "plan.yaml", "report.html", "README.md", "verify.py")  # their hashes are in the certificate
 RATIO = {"clipped_sum": 2.0, "centred_bit": 2.0, "loss": 2.0, "covariance": 2**0.5, "histogram": 2**0.5, "count": 1.0}
 
-def strict(text: bytes) -> Any:
+def read(folder: Path, name: str) -> bytes:
+    """A plain file of a bounded size. A link leads elsewhere, and a pipe never ends: neither is opened."""
+    found = (folder / name).lstat()
+    need(stat.S_ISREG(found.st_mode), f"{name} is a link, a folder, a pipe or a device, and no plain file")
+    need(found.st_size <= (2**34 if name.endswith(".safetensors") else 2**27), f"{name} is too large to be read")
+    careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(folder / name, os.O_RDONLY | careful), "rb") as file:
+        need(os.path.samestat(found, os.fstat(file.fileno())), f"{name} was replaced while it was read")
+        return file.read(found.st_size + 1)
+
+def strict(content: bytes) -> Any:
+    """JSON in UTF-8, no key twice, every number finite, and no text that does something when it is shown."""
     def once(given: Any) -> Any:
         return dict(given) if len(dict(given)) == len(given) else need(False, "a key is in the file twice")
-    return json.loads(text, object_pairs_hook=once, parse_constant=lambda name: need(False, f"{name} is no number"))
+    def finite(text: str) -> float:
+        need(abs(float(text)) <= sys.float_info.max, f"{text[:20]} is no finite number")
+        return float(text)
+    found = json.loads(content.decode("utf-8"), object_pairs_hook=once, parse_float=finite,
+                       parse_constant=lambda name: need(False, f"{name} is no number"))
+    waiting = [found]
+    while waiting:
+        one = waiting.pop()
+        waiting += [*one, *one.values()] if type(one) is dict else one if type(one) is list else []
+        need(type(one) is not str or one.isprintable(), f"{str(one)[:40]!a} would change how other text is shown")
+    return found
 
 def canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
@@ -67,80 +83,303 @@ def whole(value: Any) -> int:
     need(type(value) is int and 1 <= value <= 10**9, f"{str(value)[:40]} is no count")
     return int(value)
 
+# Each line has the fields of one kind of object, with the kind of each; or, after " = ", kinds to choose from.
+# A "?" says that a field may be missing, "*" stands for all other names, "=a,b" for one of these words.
+# The table below is written by scripts/reviewer_table.py, from the schema of certificates.
+TABLE = """
+certificate: format =discreet-certificate/1; claim claim; plan Plan | AdaptivePlan; plan_fingerprint
+  /sha256:[0-9a-f]{64}/; events Event; clipping clipping; charged_steps whole >=1; ex_post ex_post.ex_post | null;
+  search search | null; ledger ledger; mechanism mechanism; assumptions list of text; model model; public_evaluations
+  list of public_evaluations.each; bought_metrics list of bought_metrics.each; software names to text; released?
+  released; public_batches? public_batches; files names to /[0-9a-f]{64}/
+AdaptiveClipping: kind =adaptive; initial number >=1e-30 <=1e+30; bit_multiplier number >0; quantile number >0 <1;
+  rate number >0 <=10; floor number >=1e-30 <=1e+30; cap number >=1e-30 <=1e+30
+AdaptivePlan: kind =adaptive; adjacency Adjacency; unit Unit; sampling PoissonSampling | ShuffleSampling | NoSampling;
+  population number >0; clipping FlatClipping | ScheduledClipping | AutomaticClipping | PerLayerClipping |
+  GroupClipping | AdaptiveClipping | EllipsoidClipping | BoxClipping; policy Constant | ValidationDecay |
+  NoiseByProgress | BatchByProgress | LineSearch | Custom; noise number >0; every number >0; counts Counts | null;
+  metrics list of Metric; before list of Event; holdout Holdout | null; odometer Reading | null; filter Filter; delta
+  number >0 <1; most_steps whole >=1; block whole >=1; initial_state /sha256:[0-9a-f]{64}/ | null
+Adjacency = =add_remove,zero_out,replace_one
+AllocationSampling: kind =allocation; period whole >=1; chosen whole >=1
+AutomaticClipping: kind =automatic; norm number >=1e-30 <=1e+30; gamma number >=1e-08 <=1e+30
+BatchByProgress: deviations number >0; epochs number >=0; kind =batch_by_progress; step number >0; least number >0
+bought_metrics.each: step whole >=1; metric text; value number; standard_deviation number
+BoxClipping: scales text; kind =box
+claim: kind =guarantee; epsilon number >=0; lower number >=0 | null; delta number >0 <1; adjacency
+  =add_remove,zero_out,replace_one; unit =example,user; method text
+clipping: rule text; sensitivity number >0 | list of list of number >0; groups? names to clipping.groups.each;
+  coordinates? whole >=1; aliases? names to text
+clipping.groups.each: norm number >0; parameters list of text
+Constant: kind =constant
+Counts: noise number >0; rate number >0 <=1 | null
+Custom: kind =custom; name text; metric =accuracy,count,training_accuracy,holdout_accuracy | null
+EllipsoidClipping: scales text; kind =ellipsoid; norm number >=1e-30 <=1e+30
+Event = Event.gaussian | Event.laplace | Event.bounded_range | Event.noisy_max | Event.sparse_histogram |
+  Event.selection | Event.poisson | Event.truncated_poisson | Event.fixed_size | Event.epoch | Event.allocation |
+  Event.repeat | Event.compose
+Event.allocation: event =allocation; steps whole >=1; chosen whole >=1; of Event
+Event.bounded_range: event =bounded_range; epsilon number >0; query
+  =clipped_sum,centred_bit,covariance,count,histogram,loss
+Event.compose: event =compose; of list of Event
+Event.epoch: event =epoch; of Event
+Event.fixed_size: event =fixed_size; population whole >=1; batch whole >=1; of Event
+Event.gaussian: event =gaussian; noise_multiplier number >0; query
+  =clipped_sum,centred_bit,covariance,count,histogram,loss
+Event.laplace: event =laplace; scale_multiplier number >0; query
+  =clipped_sum,centred_bit,covariance,count,histogram,loss
+Event.noisy_max: event =noisy_max; epsilon number >0; query =clipped_sum,centred_bit,covariance,count,histogram,loss
+Event.poisson: event =poisson; rate number >0 <=1; of Event
+Event.repeat: event =repeat; count whole >=1; of Event
+Event.selection: event =selection; of Event; trials Trials
+Event.sparse_histogram: event =sparse_histogram; noise_multiplier number >0; threshold number >1
+Event.truncated_poisson: event =truncated_poisson; rate number >0 <=1; capacity whole >=1; population whole >=1; of
+  Event
+ex_post.ex_post: kind =ex_post; reading number >=0 | null; delta number >0 <1; adjacency
+  =add_remove,zero_out,replace_one; unit =example,user; method text; charged_steps whole >=1; sentence text
+Filter = Filter.rdp-order | Filter.rdp-curve | Filter.zcdp | Filter.gdp | Filter.basic
+Filter.basic: filter =basic; epsilon number >0; delta number >0 <1; adjacency =add_remove,zero_out,replace_one; unit
+  =example,user
+Filter.gdp: filter =gdp; mu_squared number >0; delta number >0 <1; adjacency =add_remove,zero_out,replace_one; unit
+  =example,user
+Filter.rdp-curve: filter =rdp-curve; orders list of number >0; limits list of number >0; delta number >0 <1; adjacency
+  =add_remove,zero_out,replace_one; unit =example,user
+Filter.rdp-order: filter =rdp-order; order number >0; limit number >0; delta number >0 <1; conversion
+  =classic,improved; adjacency =add_remove,zero_out,replace_one; unit =example,user
+Filter.zcdp: filter =zcdp; rho number >0; delta number >0 <1; adjacency =add_remove,zero_out,replace_one; unit
+  =example,user
+FixedSizeSampling: batch whole >=1; kind =fixed_size
+FlatClipping: kind =flat; norm number >=1e-30 <=1e+30
+GroupClipping: kind =groups; norms some names to number >=1e-30 <=1e+30
+Holdout: share number >0 <1; salt text
+ledger: entries list of ledger.entries.each; digest /[0-9a-f]{64}/; head ledger.head
+ledger.entries.each = ledger.entries.each.run | ledger.entries.each.attempt | ledger.entries.each.reservation |
+  ledger.entries.each.release
+ledger.entries.each.attempt: kind =attempt; run text; attempt whole >=0; position whole >=0; steps whole >=0; body
+  ledger.entries.each.attempt.body
+ledger.entries.each.attempt.body: engine =bookkeeping,ghost,vmap,reference,exact,queries; float_bits? whole >=6 <=20 |
+  null; noise =fast,exact; randomness text
+ledger.entries.each.release: kind =release; run text; attempt whole >=0; position whole >=0; steps whole >=0; body
+  ledger.entries.each.release.body
+ledger.entries.each.release.body:
+ledger.entries.each.reservation: kind =reservation; run text; attempt whole >=0; position whole >=0; steps whole >=0;
+  body Event
+ledger.entries.each.run: kind =run; run text; attempt whole >=0; position whole >=0; steps whole >=0; body
+  ledger.entries.each.run.body
+ledger.entries.each.run.body: plan /sha256:[0-9a-f]{64}/; epsilon number >=0; delta number >0 <1; adjacency
+  =add_remove,zero_out,replace_one; unit =example,user; filter? Filter
+ledger.head: number whole >=0; seal /[0-9a-f]{64}/
+LineSearch: kind =line_search; bound number >0; epsilon number >0; growth number >0; candidates whole >=1; largest
+  number >0; widen number >=0; every whole >=1
+mechanism: sampler text; engine =bookkeeping,ghost,vmap,reference,exact; float_bits whole >=6 <=20 | null; noise
+  =fast,exact; randomness text; grid_bits whole >=0
+Metric: kind =accuracy,loss,size; noise number >0; every whole >=1 | null; bound number >0 | null; rows
+  =training,holdout; rate number >0 <=1 | null
+model: file =model.safetensors; sha256 /[0-9a-f]{64}/; private list of text; initial names to /[0-9a-f]{64}/
+NoiseByProgress: deviations number >0; epochs number >=0; kind =noise_by_progress; step number >0; least number >0 |
+  null; save truth
+NoisePhase: multiplier number >0; steps whole >=1
+NormPhase: norm number >=1e-30 <=1e+30; steps whole >=1
+NoSampling: kind =none
+Odometer = Odometer.doubling | Odometer.renyi | Odometer.zcdp | Odometer.gdp
+Odometer.doubling: odometer =doubling; delta number >0 <1; orders list of number >0; adjacency
+  =add_remove,zero_out,replace_one; unit =example,user
+Odometer.gdp: odometer =gdp; delta number >0 <1; cap number >0; slope number; adjacency
+  =add_remove,zero_out,replace_one; unit =example,user
+Odometer.renyi: odometer =renyi; delta number >0 <1; orders list of number >0; adjacency
+  =add_remove,zero_out,replace_one; unit =example,user
+Odometer.zcdp: odometer =zcdp; delta number >0 <1; scale number >0; adjacency =add_remove,zero_out,replace_one; unit
+  =example,user
+PartsSearch: grid some list of Setting; initial_states list of /sha256:[0-9a-f]{64}/; kind =parts; score
+  =accuracy,loss; bound number >0 | null; epsilon number >0 | null; salt text
+PerLayerClipping: kind =per_layer; norm number >=1e-30 <=1e+30
+Plan: adjacency Adjacency; unit Unit; rows_per_unit whole >=1; sampling PoissonSampling | TruncatedPoissonSampling |
+  FixedSizeSampling | ShuffleSampling | AllocationSampling | NoSampling; population number >0; clipping FlatClipping |
+  ScheduledClipping | AutomaticClipping | PerLayerClipping | GroupClipping | AdaptiveClipping | EllipsoidClipping |
+  BoxClipping; noise some list of NoisePhase; rates list of RatePhase; metrics list of Metric; before list of Event;
+  holdout Holdout | null; odometer Reading | null; search Search | PartsSearch | null; delta number >0 <1; block whole
+  >=1; initial_state /sha256:[0-9a-f]{64}/ | null
+PoissonSampling: kind =poisson; rate number >0 <=1
+public_batches: weight number >0 <1; rows whole >=1; batch whole >=1; sha256 /[0-9a-f]{64}/
+public_evaluations.each: step whole >=0; * number
+RatePhase: rate number >0 <=1; steps whole >=1
+Reading: odometer Odometer; most number >0 | null
+released: file =released.safetensors; sha256 /[0-9a-f]{64}/; tensors list of text
+ScheduledClipping: kind =scheduled; phases some list of NormPhase
+search: winner names to any; epsilon_of_one_run number >=0
+Search: grid some list of Setting; initial_states list of /sha256:[0-9a-f]{64}/; kind =random_stopping; trials Trials;
+  score some text
+Setting: name some text; values some list of any
+ShuffleSampling: batch whole >=1; kind =shuffle
+Trials = Trials.truncated_negative_binomial | Trials.poisson
+Trials.poisson: law =poisson; mean number >0
+Trials.truncated_negative_binomial: law =truncated_negative_binomial; shape number; success number >0
+TruncatedPoissonSampling: kind =truncated_poisson; rate number >0 <=1; capacity whole >=1
+Unit = =example,user
+ValidationDecay: kind =validation_decay; threshold number >=0; average whole >=1; period whole >=1; factor number >0
+  <1; floor number >=0; metric =accuracy,count,training_accuracy,holdout_accuracy
+"""
+# End of the table.
+CHOICES: dict[str, str] = {}
+OBJECTS: dict[str, list[list[str]]] = {}
+for line in TABLE.replace("\n  ", " ").strip().splitlines():
+    if " = " in line:
+        title, parts = line.split(" = ", 1)
+        CHOICES[title] = parts
+    else:
+        title, parts = line.split(":", 1)
+        OBJECTS[title] = [part.split(" ", 1) for part in parts.strip().split("; ") if part]
+
+def check_kind(value: Any, kind: str, where: str) -> None:
+    """Refuse a value that is of none of these kinds, or an object with other fields than those of its kind."""
+    ways = [way for one in kind.split(" | ") for way in CHOICES.get(one, one).split(" | ")]
+    if type(value) is dict and not OBJECTS.keys().isdisjoint(ways):
+        fixed = {way: [(name, only[1:]) for name, only in OBJECTS[way] if only[0] == "=" and "," not in only]
+                 for way in ways if way in OBJECTS}  # words that say of which kind it is: its event, or its kind
+        alike = [way for way, words in fixed.items() if all(value.get(name) == word for name, word in words)]
+        alike = alike if len(fixed) > 1 else list(fixed)
+        need(bool(alike), f"{where} is of no known kind")
+        fields = OBJECTS[max(alike, key=lambda way: len(fixed[way]))]
+        named = {name.removesuffix("?"): inner for name, inner in fields if name != "*"}
+        others = [inner for name, inner in fields if name == "*"]
+        for name, _ in fields:
+            need(name[-1] in "?*" or name in value, f"{where} lacks {name}")
+        for name, inner in value.items():
+            need(name in named or bool(others), f"{where} has the unknown field {name[:40]}")
+            check_kind(inner, named[name] if name in named else others[0], f"{where}.{name[:40]}")
+        return
+    for way in ways:
+        items, word = way.removeprefix("some "), "list of " if type(value) is list else "names to "
+        if items.startswith(word) and type(value) in (list, dict):
+            need(bool(value) or items == way, f"{where} is empty")
+            for place, inner in value.items() if type(value) is dict else enumerate(value):
+                check_kind(inner, items.removeprefix(word), f"{where}.{str(place)[:40]}")
+            return
+    need(any(is_plain(value, way) for way in ways if way not in OBJECTS), f"{where} is not: {kind[:80]}")
+
+def is_plain(value: Any, way: str) -> bool:
+    """Whether a value is a word of a list, text of a pattern, or of a plain type and within limits."""
+    if way[0] == "=":
+        return type(value) is str and value in way[1:].split(",")
+    if way[0] == "/":
+        return type(value) is str and re.fullmatch(way[1:-1], value) is not None
+    some, (word, *limits) = way.startswith("some "), way.removeprefix("some ").split()
+    known = {"null": value is None, "any": True, "truth": type(value) is bool, "whole": type(value) is int,
+             "number": type(value) in (int, float) and abs(value) <= sys.float_info.max,
+             "text": type(value) is str and (bool(value) or not some)}
+    def within(limit: str) -> bool:
+        sign = limit.rstrip("+-.0123456789e")
+        least = float(limit.removeprefix(sign))
+        return bool({">": value > least, ">=": value >= least, "<": value < least, "<=": value <= least}[sign])
+    return known.get(word, False) and all(map(within, limits))
+
 def check_fields(facts: Facts) -> None:
+    need(type(facts) is dict and facts.get("format") == "discreet-certificate/1", "another format", "NOT COVERED")
+    check_kind(facts, "certificate", "certificate")
     claim, plan, mechanism = facts["claim"], facts["plan"], facts["mechanism"]
-    need(facts["format"] == "discreet-certificate/1", "another format", "NOT COVERED")
-    need(claim["kind"] == "guarantee", "an estimate, or what was read after the run, is no guarantee")
     need(plan.get("kind") != "adaptive", "a run that was chosen on the way, under a filter", "NOT COVERED")
     need((facts["ex_post"], plan["odometer"]) == (None, None), "a statement of an odometer", "NOT COVERED")
     need((facts["search"], plan["search"]) == (None, None), "a search for settings", "NOT COVERED")
-    for name, part in (facts | {"certificate": set(facts) - {"public_batches"}}).items():
-        need(name not in SECTIONS or set(part) == SECTIONS[name], f"{name}: other fields than its format")
     need(claim["method"] in ("pld", "rdp", "gaussian"), "the theorem is not one for a plan that was fixed beforehand")
     need(all(claim[name] == plan[name] for name in ("delta", "adjacency", "unit")), "claim and plan differ")
-    need(claim["unit"] == "user" or (claim["unit"], plan["rows_per_unit"]) == ("example", 1), "whose rows?")
-    need(type(claim["epsilon"]) in (int, float) and 0 <= claim["epsilon"] < 700, "epsilon is no finite number")
+    need(claim["unit"] == "user" or plan["rows_per_unit"] == 1, "whose rows?")
+    need(claim["epsilon"] < 700, "epsilon is no finite number")
     need(positive(claim["delta"], 0.999) > 1e-18, "a delta too small for double precision", "NOT COVERED")
     need(facts["plan_fingerprint"] == "sha256:" + sha(canonical(plan)), "the fingerprint is not the plan's")
     need(mechanism["randomness"] == "system", "the noise can be repeated: it is not from the operating system")
-    need(mechanism["noise"] in ("fast", "exact") and mechanism["grid_bits"] in range(20, 51), "unknown kind of noise")
+    need(mechanism["grid_bits"] in range(20, 51), "a grid that is too coarse, or too fine")
+    need((mechanism["engine"] == "exact") == (mechanism["float_bits"] is None), "the float slack is not the engine's")
     need(mechanism["sampler"] == plan["sampling"]["kind"], "the sampler is not the plan's")
-    rows = facts.get("public_batches", {"weight": 0.5, "rows": 1, "batch": 1, "sha256": "0" * 64})  # optional
-    need(set(rows) == {"weight", "rows", "batch", "sha256"} and len(bytes.fromhex(rows["sha256"])) == 32, "what rows?")
-    need(positive(rows["weight"]) < 1 and whole(rows["batch"]) <= whole(rows["rows"]), "no such public rows")
+    rows = facts.get("public_batches")
+    need(rows is None or rows["batch"] <= rows["rows"], "no such public rows")
+    need(all(text.isascii() and len(text) <= 2000 for text in facts["assumptions"]), "no sentences of assumptions")
 
 # 2. HASHES: model, files and ledger are those that the certificate is about.
+SIZES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E5M2": 1, "F8_E4M3": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
+         "I32": 4, "U32": 4, "F32": 4, "I64": 8, "U64": 8, "F64": 8, "C64": 8}  # bytes of a number of each type
+
+def tensors(content: bytes) -> dict[str, tuple[list[int], str]]:
+    """Shape and digest of each tensor of a safetensors file, in which every byte is of one tensor."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    header, found, ranges = strict(content[8:start]), {}, []
+    need(start <= len(content) and type(header) is dict, "a file of tensors has another header than it says")
+    for name, entry in header.items():
+        need(set(entry) == {"dtype", "shape", "data_offsets"} and entry["dtype"] in SIZES, "a tensor of unknown type")
+        shape, (begin, end) = entry["shape"], entry["data_offsets"]
+        need(all(type(size) is int and size >= 0 for size in [*shape, begin, end]), "a tensor of no size")
+        need(end - begin == math.prod(shape) * SIZES[entry["dtype"]], "a tensor has other bytes than its shape needs")
+        described = f"{entry['dtype']}{shape}".encode()
+        found[name] = shape, sha(described + content[start + begin : start + end])
+        ranges.append((begin, end))
+    edges = [0, *itertools.chain(*sorted(ranges)), len(content) - start]
+    need(edges[::2] == edges[1::2], "tensors overlap, or leave bytes between them")
+    return found
+
 def check_files(facts: Facts, folder: Path) -> None:
     """The files are the published ones; whatever was not trained is as declared before training."""
-    model, content = facts["model"], (folder / "model.safetensors").read_bytes()
+    model, content = facts["model"], read(folder, "model.safetensors")
     need(sha(content) == model["sha256"], "the model is not the certified one")
-    need({"model.json", "plan.yaml", "report.html", "README.md"} <= set(facts["files"]), "a file has no hash")
-    for name, digest in facts["files"].items():
-        need("/" not in name and sha((folder / name).read_bytes()) == digest, f"{name[:80]} was changed")
-    start = 8 + int.from_bytes(content[:8], "little")
-    header = {name: entry for name, entry in strict(content[8:start]).items() if name != "__metadata__"}
-    need(set(header) == set(model["initial"]), "model and certificate have other tensors")
-    for name in set(header) - set(model["private"]):
-        begin, end = header[name]["data_offsets"]
-        described = f"{header[name]['dtype']}{[int(size) for size in header[name]['shape']]}".encode()
-        same = sha(described + content[start + begin : start + end]) == model["initial"][name]
-        need(same, f"tensor {name[:80]!r} was not trained, and is not as declared")
-    state = sha("\n".join(f"{name} {model['initial'][name]}" for name in sorted(header)).encode())
+    need(set(facts["files"]) == set(SEALED), "a file has no hash, or one is named that is no part of a folder")
+    for name in SEALED:
+        need(sha(read(folder, name)) == facts["files"][name], f"{name} was changed")
+    found, initial = tensors(content), model["initial"]
+    need(set(found) == set(initial), "model and certificate have other tensors")
+    need(len(set(model["private"])) == len(model["private"]), "a tensor is named twice")
+    need(set(model["private"]) <= set(found), "a tensor is said to be trained, and is not there")
+    for name in set(found) - set(model["private"]):
+        need(found[name][1] == initial[name], f"tensor {name[:80]!r} was not trained, and is not as declared")
+    state = sha("\n".join(f"{name} {initial[name]}" for name in sorted(found)).encode())
     need(facts["plan"]["initial_state"] == f"sha256:{state}", "the plan declares another initial state")
+    there, stated = os.path.lexists(folder / "released.safetensors"), facts.get("released")
+    need(there == (stated is not None), "released.safetensors is there and not certified, or the reverse")
+    if stated is not None:  # components, which a noisy covariance before the first step gives
+        content = read(folder, "released.safetensors")
+        need(sha(content) == stated["sha256"], "released.safetensors is not the certified one")
+        found = tensors(content)
+        need([*found] == stated["tensors"] == ["components"], "something else than components was released")
+        count, columns = found["components"][0]
+        asked = [event.get("query") for event in facts["plan"]["before"] if event["event"] == "gaussian"]
+        need(count <= columns and "covariance" in asked, "no covariance was paid for that has these components")
 
 def check_ledger(facts: Facts) -> Events:
     """The record is whole, of one run, with this claim. Returns what was charged."""
     record, claim, mechanism = facts["ledger"]["entries"], facts["claim"], facts["mechanism"]
     need(facts["ledger"]["digest"] == sha(canonical(record)), "the ledger's entries are not those that were sealed")
     need([entry["kind"] == "run" for entry in record] == [True] + [False] * (len(record) - 1), "not one run")
+    need(len({entry["run"] for entry in record}) == 1, "entries of several runs")
     opened, charged, position = record[0]["body"], Events(), 0
-    need(opened["plan"] == facts["plan_fingerprint"], "the ledger is of another plan")
+    need("filter" not in opened and opened["plan"] == facts["plan_fingerprint"], "the ledger is of another plan")
     need(all(opened[name] == claim[name] for name in ("epsilon", "delta", "adjacency", "unit")), "another claim")
     wanted = {name: mechanism[name] for name in ("engine", "float_bits", "noise", "randomness")}
-    asked = {"engine": "queries", "noise": wanted["noise"], "randomness": "system"}
+    asked = [{"engine": "queries", "noise": wanted["noise"], "randomness": "system"}] if facts["plan"]["before"] else []
     started = [entry["body"] for entry in record if entry["kind"] == "attempt"]
-    need(wanted in started and all(one in (wanted, asked) for one in started), "another engine, noise or randomness")
+    need(started[: len(asked)] == asked and len(started) > len(asked), "a run was not started as it should be")
+    need(all(one == wanted for one in started[len(asked):]), "another engine, noise or randomness")
     for entry in record:
+        steps = steps_in(entry["body"]) if entry["kind"] == "reservation" else 0
+        need(entry["steps"] == steps, "an entry says that it has other steps than it has")
         if entry["kind"] == "reservation":
             need(entry["position"] == position, "a block of steps is missing, or stands in another place")
-            position += whole(entry["steps"])
-            charged += multiset(entry["body"])
+            position += steps
+            charged += stated(entry["body"])
     need(0 < position == facts["charged_steps"], "another number of steps was charged")
     return charged
 
 def check_signature(folder: Path, facts: Facts, key: str | None) -> str:
-    if not (folder / "signature.json").exists():
+    if not os.path.lexists(folder / "signature.json"):
         need(key is None, "it is not signed")
         return "It is not signed."
-    stated = strict((folder / "signature.json").read_bytes())
-    signature = bytes.fromhex(stated.pop("signature"))
-    need((stated["format"], stated["algorithm"]) == ("discreet-signature/1", "Ed25519"), "another kind of signature")
-    need(stated["certificate"] == sha(canonical(facts)), "the signature is of another certificate")
-    need(set(stated["files"]) >= {*facts["files"], "model.safetensors"}, "the signature leaves files out")
-    for name, digest in stated["files"].items():
-        need("/" not in name and sha((folder / name).read_bytes()) == digest, f"{name[:80]} is not what was signed")
-    need(ed25519(bytes.fromhex(stated["public_key"]), canonical(stated), signature), "the signature is not by its key")
-    need(key is None or key.lower() == stated["public_key"], "it is signed by somebody else")
+    stated = strict(read(folder, "signature.json"))
+    wanted = {"format": "discreet-signature/1", "algorithm": "Ed25519", "certificate": sha(canonical(facts)),
+              "files": facts["files"] | {"model.safetensors": facts["model"]["sha256"]}}
+    need(set(stated) == {*wanted, "public_key", "signature"}, "another kind of signature")
+    for name, value in wanted.items():
+        need(stated[name] == value, f"the signature is of another {name}")
+    public, signature = stated["public_key"], stated.pop("signature")
+    need(bool(re.fullmatch("[0-9a-f]{64}", public) and re.fullmatch("[0-9a-f]{128}", signature)), "no key or signature")
+    valid = ed25519(bytes.fromhex(public), canonical(stated), bytes.fromhex(signature))
+    need(valid, "the signature is not by its key")
+    need(key is None or key.lower() == public, "it is signed by somebody else")
     return f"It is signed by {stated['public_key']}" + ("." if key else "; you did not say whose key to expect.")
 
 def ed25519(public: bytes, message: bytes, signature: bytes) -> bool:
@@ -166,11 +405,12 @@ def ed25519(public: bytes, message: bytes, signature: bytes) -> bool:
     return len(signature) == 64 and s < q and times(s, base) == add(point(signature[:32]), times(h, point(public)))
 
 # 3. EVENTS: what was released, and what the plan says would be.
+KNOWN = ("gaussian", "sparse_histogram", "poisson", "fixed_size", "epoch", "allocation", "compose", "repeat")
+
 def leaves(event: Any, times: int = 1) -> Any:
     """The events inside compositions and repetitions, each with its count."""
     name = event["event"]
-    need(name in EVENTS, f"an event {str(name)[:40]}", "NOT COVERED")
-    need(set(event) == EVENTS[name] | {"event"}, f"an event {name} has other fields than it should")
+    need(name in KNOWN, f"an event {str(name)[:40]}", "NOT COVERED")
     if name == "compose":
         for part in event["of"]:
             yield from leaves(part, times)
@@ -180,35 +420,61 @@ def leaves(event: Any, times: int = 1) -> Any:
         yield event, times
 
 def multiset(event: Any) -> Events:
+    """How often each event happened."""
     found = Events()
     for leaf, count in leaves(event):
         found[canonical(leaf)] += count
     return found
 
+def stated(event: Any) -> Events:
+    """The same of events as certificates write them: one composition of repetitions."""
+    form = event["event"] == "compose" and all(part["event"] == "repeat" for part in event["of"])
+    need(form, "the events are not one composition of repetitions")
+    return multiset(event)
+
+def steps_in(event: Any) -> int:
+    """How many steps events cover: an epoch those of its batches, an allocation its period, all others one."""
+    def places(leaf: Any) -> int:
+        inner = leaf.get("of", leaf)
+        return sum(n for _, n in leaves(inner)) if leaf["event"] == "epoch" else leaf.get("steps", 1)
+    return sum(count * places(leaf) for leaf, count in leaves(event))
+
+DRAWN = {"poisson": ("rate", "of"), "fixed_size": ("population", "batch", "of"), "epoch": ("of",),
+         "allocation": ("steps", "chosen", "of")}
+
 def planned(plan: Facts) -> list[Events]:
     """What a fixed plan releases, from either part of the data if rows are held out; the last is all of it."""
     sampling, people, steps, held = plan["sampling"], plan["population"], Events(), Events()
+    need(sum(phase["steps"] for phase in [*plan["noise"], *plan["rates"]]) <= 10**7, "too many steps", "NOT COVERED")
     noise = [phase["multiplier"] for phase in plan["noise"] for _ in range(whole(phase["steps"]))]
     rates = [phase["rate"] for phase in plan["rates"] for _ in range(whole(phase["steps"]))]
     kind = "epoch" if sampling["kind"] == "shuffle" else sampling["kind"]
-    need(not rates or (kind == "poisson" and len(rates) == len(noise)), "rates that change do not cover the steps")
+    covered = kind == "poisson" and len(rates) == len(noise) and rates[0] == sampling["rate"]
+    need(not rates or covered, "rates that change do not cover the steps, or do not begin with that of the sampling")
     length = math.ceil(people / sampling["batch"]) if kind == "epoch" else sampling.get("period", 1)
     need(len(noise) % whole(length) == 0, "the steps are no multiple of an epoch or period")
     need(kind in ("poisson", "fixed_size", "epoch", "allocation", "none"), f"{str(kind)[:40]} sampling", "NOT COVERED")
     need(kind in ("poisson", "none") or people == int(people), "the population is no whole number")
     known = sampling | {"population": int(people), "steps": length}
-    for at in range(0, len(noise), length):
-        period = [{"event": "gaussian", "noise_multiplier": one, "query": "clipped_sum"} for one in noise[at:][:length]]
+    periods = Counter((*noise[at : at + length], rates[at] if rates else 0) for at in range(0, len(noise), length))
+    for (*inside, rate), times in periods.items():
+        period = [{"event": "gaussian", "noise_multiplier": one, "query": "clipped_sum"} for one in inside]
         alike = [{"event": "repeat", "count": len(list(same)), "of": one} for one, same in itertools.groupby(period)]
         need(kind != "allocation" or len(alike) == 1, "the noise changes inside a period")
         known["of"] = {"event": "compose", "of": alike} if kind == "epoch" and length > 1 else period[0]
-        known |= {"rate": rates[at]} if rates else {}
-        drawn = {"event": kind} | {name: known[name] for name in EVENTS.get(kind, ())}
-        steps[canonical(period[0] if kind == "none" else drawn)] += 1
+        known |= {"rate": rate} if rates else {}
+        drawn = {"event": kind} | {name: known[name] for name in DRAWN.get(kind, ())}
+        steps[canonical(period[0] if kind == "none" else drawn)] += times
+    names = [(metric["rows"], metric["kind"]) for metric in plan["metrics"]]
+    need(len(set(names)) == len(names), "a metric is bought twice")
     for metric in plan["metrics"]:
+        need((metric["kind"] == "loss") == (metric["bound"] is not None), "a loss has a bound, and nothing else has")
+        need(metric["kind"] != "size" or metric["every"] is None is metric["rate"], "a size is bought once, of all")
         times = 1 if metric["every"] is None else len(noise) // whole(metric["every"])
         (held if metric["rows"] == "holdout" else steps)[metric_event(metric)] += times
     need((plan["holdout"] is not None) == bool(held), "rows are held out exactly where a metric is on them")
+    need(not held or kind not in ("fixed_size", "epoch"), "the number of rows is public, and a holdout makes it random")
+    need(plan["unit"] == "example" or not plan["before"], "queries before the first step are about single rows")
     first = Events(canonical(event) for event in plan["before"])  # nobody is on both sides; a replaced row may change
     apart = [steps + first, held + first] if held and plan["adjacency"] != "replace_one" else []
     return [*apart, steps + held + first]
@@ -218,12 +484,17 @@ def metric_event(metric: Facts) -> bytes:
     one = {"event": "gaussian", "noise_multiplier": float(metric["noise"]), "query": query}
     return canonical(one if metric["rate"] is None else {"event": "poisson", "rate": metric["rate"], "of": one})
 
+CLIPPED = {"flat": "the clip norm", "ellipsoid": "the clip norm, of gradients divided by public scales",
+           "automatic": "the clip norm, which norm x length / (length + gamma) never reaches"}
+
 def check_shown(facts: Facts, events: Events) -> None:
     """Metrics that are shown were bought, and noise is relative to the sensitivity that clipping gives."""
     bought = {f"{one['rows']}_{one['kind']}": metric_event(one) for one in facts["plan"]["metrics"]}
     need(Events(bought.get(one["metric"], b"") for one in facts["bought_metrics"]) <= events, "a metric is unpaid")
     spec = facts["plan"]["clipping"]
-    need(spec["kind"] in ("flat", "automatic", "ellipsoid"), f"{str(spec['kind'])[:40]} clipping", "NOT COVERED")
+    need(spec["kind"] in CLIPPED, f"{spec['kind']} clipping", "NOT COVERED")
+    need(facts["clipping"]["rule"] == CLIPPED[spec["kind"]], "the sensitivity is by the rule of other clipping")
+    need(set(facts["clipping"]) == {"rule", "sensitivity"}, "groups or coordinates, which this clipping has not")
     need(facts["clipping"]["sensitivity"] == positive(spec["norm"]), "the sensitivity is not the clip norm")
 
 # 4. WHAT A STEP COSTS: the theorem for each sampler, and the privacy loss of one step on a grid.
@@ -362,38 +633,55 @@ def epsilon_of(events: Events, delta: float, adjacency: str, tolerance: float) -
     both = [composed(losses, h, *start, delta) for losses, start in zip(on_grid(h), chosen, strict=True)]
     return max(both) + steps * 2.0**-50 * (8 + widest * (widest + REACH))
 
-def check(folder: Path, key: str | None) -> str:
+def uncovered(facts: Facts, folder: Path) -> str:
+    """What lies beside the files that the certificate covers, in words."""
+    covered = {"certificate.json", "model.safetensors", "signature.json", *SEALED}
+    found = set(os.listdir(folder)) - covered - ({"released.safetensors"} if "released" in facts else set())
+    named = ", ".join(ascii(name[:40]) for name in sorted(found)[:5]) + (", ..." if len(found) > 5 else "")
+    said = "1 file here is" if len(found) == 1 else f"{len(found)} files here are"
+    return f"{said} not covered by the certificate ({named})" if found else ""
+
+def check(folder: Path, key: str | None, strictly: bool = False) -> str:
     """What is promised, in words; or a `Stop`."""
-    facts = strict((folder / "certificate.json").read_bytes())
+    facts = strict(read(folder, "certificate.json"))
     check_fields(facts)
     check_files(facts, folder)
     claim, charged, sides = facts["claim"], check_ledger(facts), planned(facts["plan"])
-    need(multiset(facts["events"]) == sides[-1], "the events are not those of the plan")
+    need(stated(facts["events"]) == sides[-1], "the events are not those of the plan")
     need(charged <= sides[-1], "what was charged is not part of the plan")
     check_shown(facts, charged)
-    for events in sides[:-1] or sides:
-        found = epsilon_of(events, claim["delta"], claim["adjacency"], max(claim["epsilon"], 1e-4) / 20000)
-        need(found <= claim["epsilon"], f"epsilon {claim['epsilon']:.6g} is claimed, {found:.6g} was found")
+    tolerance = max(claim["epsilon"], 1e-4) / 20000
+    found = max(epsilon_of(side, claim["delta"], claim["adjacency"], tolerance) for side in sides[:-1] or sides)
+    need(found <= claim["epsilon"], f"epsilon {claim['epsilon']:.6g} is claimed, {found:.6g} was found")
+    need(claim["lower"] is None or claim["lower"] <= found, "the lower bound that is claimed is above epsilon")
     most, signed = math.ceil(claim["epsilon"] * 1e4) / 1e4, check_signature(folder, facts, key)
+    beside, rows = uncovered(facts, folder), facts.get("public_batches")
+    need(not (strictly and beside), beside)
+    more = f"\n{beside}." if beside else ""
     sure, whom = math.ceil(1000 / (1 + math.exp(-most))) / 10, "a person" if claim["unit"] == "user" else "a row"
-    rows = facts.get("public_batches")  # a function of released weights and of these: they cost nothing
     said = "\npublic rows: {rows} rows declared public have weight {weight:g} in every step; not covered"
-    public = said.format(**rows) if rows else ""
+    public = said.format(**rows) if rows else ""  # a function of released weights and of these: they cost nothing
     return f"""epsilon {most:.4f}, delta {claim["delta"]:g} and {claim["adjacency"]} follow from the events.
 In words: whoever thinks it equally likely that {whom} is in the data or not can be sure of either to at most {sure} %
 after all that he learns from this model, but for a chance of about {claim["delta"]:g}. {signed}{public}
-It is assumed that training released what the events say, and nothing else was released from the data; and also:
-- """ + "\n- ".join(facts["assumptions"])
+Not checked: what {", ".join(SEALED)} say; their hashes are right.{more}
+It is assumed that training released what the events say, and nothing else was released from the data; and also what
+the folder says, which nobody has checked:
+""" + "\n".join(textwrap.fill(text, 100, initial_indent="- ", subsequent_indent="  ") for text in facts["assumptions"])
 
 def main(arguments: list[str]) -> int:
     try:
-        need(arguments[1:2] in ([], ["--key"]) and len(arguments) in (1, 3), "use: verify.py FOLDER [--key HEX]")
-        print("ACCEPTED:", check(Path(arguments[0]), arguments[2] if arguments[1:] else None))
+        folder, options = arguments[:1], [one for one in arguments[1:] if one != "--strict"]
+        key = options[1] if len(options) == 2 and options[0] == "--key" else None
+        used = len(folder) == 1 and (not options or key is not None)
+        need(used, "use: verify.py FOLDER [--key HEX] [--strict]")
+        print("ACCEPTED:", check(Path(folder[0]), key, "--strict" in arguments[1:]))
         return 0
     except Stop as stop:
         print(*stop.args, sep=": ")
     except (OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-        print(f"REJECTED: it cannot be followed: {type(error).__name__} {error}")
+        said = f"{type(error).__name__} {error}"[:300]
+        print("REJECTED: it cannot be followed:", "".join(x if x.isprintable() else ascii(x)[1:-1] for x in said))
     return 1
 
 if __name__ == "__main__":

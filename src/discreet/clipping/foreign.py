@@ -1,0 +1,62 @@
+"""What engines cannot clip: parameters that several processes share, sparse ones, and those with sparse gradients.
+
+An engine would find no gradient of a sharded parameter, or that of the part which is here, and sum up zeros.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+_SHARED = "the engines do not see the gradients of its parts; train the model in one process, as it was before sharding"
+_SPARSE = "the engines clip dense gradients only; make it with sparse=False"
+
+
+def foreign_tensors(model: nn.Module) -> dict[str, str]:
+    """What is wrong with parameters and buffers that are no plain tensors, or else with modules that keep theirs in
+    other processes: the first of each kind, by name."""
+    tensors = [*model.named_parameters(), *model.named_buffers()]
+    found = _first_of_each([(name, _kind(tensor)) for name, tensor in tensors])
+    return found or _first_of_each([(name, _wrapper(module)) for name, module in model.named_modules()])
+
+
+def makes_sparse_gradients(module: nn.Module) -> str | None:
+    """What is wrong with an embedding that is trained and was asked for sparse gradients."""
+    if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse and module.weight.requires_grad:
+        return f"has sparse gradients; {_SPARSE}"
+    return None
+
+
+def of_function(name: str) -> str:
+    """The same of a function whose gradient of the parameter `name` is sparse."""
+    return (
+        f"parameter {name!r} has a sparse gradient; {_SPARSE}, also where a function of torch.nn.functional is called"
+    )
+
+
+def _kind(tensor: Tensor) -> str:
+    """What a tensor is, if it is no plain one."""
+    if isinstance(tensor, UninitializedParameter | UninitializedBuffer):
+        return ""
+    if is_traceable_wrapper_subclass(tensor):
+        return f"a {type(tensor).__name__}: {_SHARED}"
+    return "" if tensor.layout is torch.strided else "a sparse tensor: make it dense, with .to_dense()"
+
+
+def _wrapper(module: nn.Module) -> str:
+    """What a module is, if torch.distributed has made it."""
+    made = any(kind.__module__.startswith("torch.distributed.") for kind in type(module).__mro__)
+    return f"a {type(module).__name__}: {_SHARED}" if made else ""
+
+
+def _first_of_each(kinds: list[tuple[str, str]]) -> dict[str, str]:
+    found: dict[str, list[str]] = {}
+    for name, kind in kinds:
+        if kind:
+            found.setdefault(kind, []).append(name or "model")
+    return {
+        names[0]: f"{names[0]!r}" + f" (and {len(names) - 1} more)" * (len(names) > 1) + f" is {kind}"
+        for kind, names in found.items()
+    }

@@ -1,0 +1,16 @@
+"""Do the examples of a batch stay apart in a model? A proof for what it does, and a look at whether it does that.
+
+recorder    what a model does, operator by operator, while it runs
+program     that as data, for batches of every size
+labels      where the examples are in a tensor
+propagate   from operator to operator: the proof; `rules/` has a rule for each operator
+examine     programs and proofs from batches of random rows
+memory      what a model holds beside its parameters
+watched     engines that are looked at while they run
+"""
+
+from discreet.clipping.separation import recorder
+from discreet.clipping.separation.examine import Mixes, Run, branches, examined, recorded
+from discreet.clipping.separation.watched import Forgetful, Function, Proofs, Watched
+
+__all__ = ["Forgetful", "Function", "Mixes", "Proofs", "Run", "Watched", "branches", "examined", "recorded", "recorder"]

@@ -1,0 +1,73 @@
+"""What a model does with batches of random rows, for batches of every size, and the proof that it keeps rows apart."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from discreet.clipping.separation import rules
+from discreet.clipping.separation.program import Ambiguous, Differs, Program, Template
+from discreet.clipping.separation.propagate import Mixes, prove
+from discreet.clipping.separation.recorder import Recorder
+
+_SIZES = (5, 7, 11, 13, 17, 19, 23, 29, 31)
+"""Sizes of the batches that are looked at, until one is no divisor of a size that has nothing to do with it."""
+
+_BRANCHES = 24
+"""Paths that are looked at where random numbers decide what runs."""
+
+_EXTREMES = (0.0, 1 - 2.0**-24, 0.5)
+"""What a random number is said to be that Python reads, to find what runs then."""
+
+Run = Callable[[int], None]
+"""Runs a model, there and back, on so many random rows."""
+
+__all__ = ["Mixes", "Run", "branches", "examined", "recorded", "rules"]
+
+
+def recorded(run: Run, rows: int, items: Sequence[Any] = ()) -> list[Program]:
+    """The programs that `run` goes through on `rows` rows; `items`: what numbers that Python reads are said to be."""
+    recorder = Recorder(items, closely=True)
+    with recorder.recording():
+        run(rows)
+    return recorder.programs
+
+
+def examined(run: Run, items: Sequence[Any] = ()) -> Template:
+    """What `run` does with batches of any size. `Mixes` if that cannot be told, or is not proved to keep rows apart."""
+    for small, large in itertools.pairwise(_SIZES):
+        first, *again = recorded(run, small, items)
+        other, *_ = recorded(run, large, first.items)
+        try:
+            template = Template(first, other)
+        except Ambiguous:
+            continue
+        except Differs as error:
+            raise Mixes(first.fault or other.fault or str(error)) from None
+        prove(template)
+        if not all(template.matches(one) for one in again):
+            raise Mixes("a second pass over the same rows does something else")
+        return template
+    raise Mixes("its sizes are multiples of every size of a batch that was tried")
+
+
+def branches(run: Run) -> Iterator[Template]:
+    """What `run` does, on every path that could be found where random numbers decide which. `Mixes` as `examined`."""
+    run(1)  # for what is made at the first call and stays
+    todo: list[tuple[Any, ...]] = [()]
+    for number, items in enumerate(todo):
+        if number >= _BRANCHES:
+            return
+        template = examined(run, items)
+        yield template
+        found = template.one.items
+        for place in range(len(items), len(found)):
+            todo += [(*found[:place], value) for value in _others(found[place])]
+
+
+def _others(value: Any) -> list[Any]:
+    """Other values that a random number may have."""
+    if isinstance(value, bool):
+        return [not value]
+    return [other for other in _EXTREMES if other != value] if isinstance(value, float) else []

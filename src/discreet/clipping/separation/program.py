@@ -1,0 +1,213 @@
+"""What a model does with a batch, as a straight-line program: operators, what each is given, and where that came from.
+
+Programs of batches of two sizes are one `Template`: the same operators on the same tensors, with whole numbers that
+grow by the same amount from example to example. What it says for another size is compared with what ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Ref(NamedTuple):
+    """Where a tensor came from.
+
+    | kind | which |
+    |---|---|
+    | `input` | the examples |
+    | `state` | a parameter or buffer, by name |
+    | `made` | what operator number `at` returned (`part` 0, 1, ...), or wrote to its argument (-1, -2, ...) |
+    | `kept` | a tensor from elsewhere, number `at` |
+    | `gradient` | a tensor of the backward pass, by its shape |
+    | `empty` | a tensor without entries |
+    """
+
+    kind: str
+    at: Any = 0
+    part: int = 0
+
+
+class Argument(NamedTuple):
+    """A tensor that an operator is given; `mask`: of truth values; `grad`: it has a gradient."""
+
+    ref: Ref
+    shape: tuple[int, ...]
+    mask: bool = False
+    grad: bool = False
+
+
+class Op(NamedTuple):
+    """A call of an operator. `back`: by Python code in the backward pass; torch's own derivatives are left out, as the
+    derivative of a function of one example is one."""
+
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: tuple[Any, ...]
+    back: bool
+
+
+class Seen(NamedTuple):
+    """What is noted of an operator in an examination: the shapes of the tensors that it returned, which of its
+    arguments each of them shares memory with (or None), and the innermost module that was running."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    shares: tuple[Ref | None, ...]
+    module: str
+
+
+class Held(NamedTuple):
+    """A tensor that a module with parameters was given or returned, and its axis that must hold the examples; -1 where
+    that may be any."""
+
+    module: str
+    axis: int
+    tensor: Argument
+
+
+@dataclass(slots=True)
+class Program:
+    """The operators of a pass over `batch` examples.
+
+    `kept`: tensors from elsewhere. `items`: numbers that Python read from tensors. `returned`: by the model. `held`: by
+    modules with parameters. `fault`: what cannot be followed, if there was something. `seen`: of each operator, in an
+    examination.
+    """
+
+    batch: int
+    ops: list[Op] = field(default_factory=list)
+    kept: list[Tensor] = field(default_factory=list)
+    items: list[Any] = field(default_factory=list)
+    returned: list[Argument] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
+    fault: str | None = None
+
+    def same_kept(self, others: Sequence[Tensor]) -> bool:
+        """Whether the tensors from elsewhere are the same, number by number."""
+        return len(self.kept) == len(others) and all(map(same, self.kept, others))
+
+
+def same(one: Tensor, other: Tensor) -> bool:
+    """Whether two constants are equal bit by bit: NaN is NaN, and zero is not minus zero."""
+    if (one.shape, one.dtype) != (other.shape, other.dtype):
+        return False
+    bits, others = (
+        torch.view_as_real(part.resolve_conj()) if part.is_complex() else part
+        for part in (one.detach(), other.detach())
+    )
+    bits, others = (part.contiguous().reshape(-1).view(torch.uint8) for part in (bits, others.to(one.device)))
+    return bool(torch.equal(bits, others))
+
+
+class Grows(NamedTuple):
+    """A whole number that is `first` + `each` x batch."""
+
+    first: int
+    each: int
+
+
+class Differs(Exception):
+    """Two programs are not the same but for the size of the batch."""
+
+
+class Ambiguous(Exception):
+    """A size is a multiple of that of the batch by chance."""
+
+
+class Template:
+    """A program for batches of every size, from those of two sizes. `Differs` says where they are not alike."""
+
+    def __init__(self, one: Program, other: Program) -> None:
+        if [op.func for op in one.ops] != [op.func for op in other.ops]:
+            raise Differs(_where(one, other))
+        self.batches = one.batch, other.batch
+        self.one = one
+        pairs = enumerate(zip(one.ops, other.ops, strict=True))
+        self._ops: list[Op] = [self._merged(a, b, f"{described(one, k)} is given") for k, (a, b) in pairs]
+        self.odd = self._odd(other)
+        self._ends = self._merged(_ends(one), _ends(other), "the model returns")
+        if not one.same_kept(other.kept):
+            raise Differs("a constant is made of the number of examples")
+        self.at = lru_cache(maxsize=8)(self._at)
+
+    def matches(self, ran: Program) -> bool:
+        """Whether that is what `ran`, on the same constants."""
+        ops, ends = self.at(ran.batch)
+        return ran.fault is None and ran.ops == ops and _ends(ran) == ends and self.one.same_kept(ran.kept)
+
+    def grows(self, number: int) -> frozenset[str]:
+        """The names of the arguments of an operator with numbers that grow with the batch, those of shapes apart."""
+        op = self._ops[number]
+        names = [one.name for one in op.func._schema.arguments]
+        pairs = [*zip(names, op.args, strict=False), *op.kwargs]
+        return frozenset(name for name, value in pairs if _grows(value))
+
+    def _odd(self, other: Program) -> frozenset[tuple[int, int]]:
+        """Which parts of what operators return have sizes that are neither public nor multiples of the batch."""
+        found = set()
+        for number, (one, two) in enumerate(zip(self.one.seen, other.seen, strict=True)):
+            for part, (before, after) in enumerate(zip(one.shapes, two.shapes, strict=True)):
+                if len(before) != len(after) or not all(map(self._is_regular, before, after)):
+                    found.add((number, part))
+        return frozenset(found)
+
+    def _is_regular(self, before: int, after: int) -> bool:
+        small, large = self.batches
+        if before == after and before and before % small == 0:
+            raise Ambiguous
+        return before == after or (before % small == 0 and before // small * large == after)
+
+    def _at(self, batch: int) -> tuple[list[Op], Any]:
+        return [_evaluated(op, batch) for op in self._ops], _evaluated(self._ends, batch)
+
+    def _merged(self, one: Any, other: Any, where: str) -> Any:
+        if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
+            return _like(one, [self._merged(a, b, where) for a, b in zip(one, other, strict=True)])
+        if one == other:
+            return one
+        if type(one) is int and type(other) is int:
+            small, large = self.batches
+            each, rest = divmod(other - one, large - small)
+            if not rest:
+                return Grows(one - each * small, each)
+        raise Differs(f"a number that {where} depends on the number of examples")
+
+
+def _grows(part: Any) -> bool:
+    if type(part) is Argument:
+        return False
+    return type(part) is Grows or (isinstance(part, tuple) and any(map(_grows, part)))
+
+
+def _ends(program: Program) -> tuple[Any, ...]:
+    return tuple(program.returned), tuple(program.held)
+
+
+def _evaluated(part: Any, batch: int) -> Any:
+    if type(part) is Grows:
+        return part.first + part.each * batch
+    return _like(part, [_evaluated(one, batch) for one in part]) if isinstance(part, tuple) else part
+
+
+def _like(kind: tuple[Any, ...], parts: list[Any]) -> Any:
+    return tuple(parts) if type(kind) in (tuple, torch.Size) else type(kind)(*parts)
+
+
+def _where(one: Program, other: Program) -> str:
+    for k, (a, b) in enumerate(zip(one.ops, other.ops, strict=False)):
+        if a.func is not b.func:
+            return f"what runs depends on the number of examples, first at {described(one, k)}"
+    return "how many operators run depends on the number of examples"
+
+
+def described(program: Program, number: int) -> str:
+    """An operator as messages name it, with the module that it ran in."""
+    name = str(program.ops[number].func).removesuffix(".default")
+    module = program.seen[number].module if program.seen else ""
+    return f"{name} in module {module!r}" if module else name

@@ -1,0 +1,96 @@
+"""Operators that work along some axes, each line of entries for itself: sums, softmax, sorting, norms, transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from discreet.clipping.separation.labels import MIXED, SHARED, Label, Rows, as_rows, sized
+from discreet.clipping.separation.propagate import Given, entry_by_entry, rule
+
+
+@rule("sum", "mean", "nansum", "nanmean", "prod", "amax", "amin", "aminmax", "max", "min", "argmax", "argmin", "all")
+@rule("any", "std", "var", "std_mean", "var_mean", "median", "nanmedian", "mode", "kthvalue", "logsumexp", "norm")
+@rule("linalg_vector_norm", "count_nonzero")
+def reduced(given: Given) -> Label:
+    """Axes gone, or of length one; all of them if none is named. Of two tensors, it works entry by entry."""
+    first = given.first
+    if len(given.tensors) > 1:
+        return entry_by_entry(given)
+    label = as_rows(first.label, first.shape, given.batch)
+    if not isinstance(label, Rows):
+        return SHARED if label == SHARED else MIXED
+    named = given["dim"]
+    dims = _axes(named, first.dims)
+    if not dims or label.axis in dims:
+        return MIXED
+    if given.shape and len(given.shape) == first.dims:
+        return label
+    return label._replace(axis=label.axis - sum(dim < label.axis for dim in dims))
+
+
+@rule("_softmax", "_log_softmax", "softmax", "log_softmax", "_safe_softmax", "cumsum", "cumprod", "logcumsumexp")
+@rule("cummax", "cummin", "sort", "argsort", "topk", "glu")
+def line_by_line(given: Given) -> Label:
+    """One axis, whose entries may all meet; the others keep their places."""
+    first = given.first
+    label = as_rows(first.label, first.shape, given.batch)
+    if not isinstance(label, Rows):
+        return SHARED if label == SHARED else MIXED
+    dim = given["dim"] if given["dim"] is not None else -1
+    return MIXED if label.axis == dim % max(1, first.dims) else label
+
+
+@rule("flip", "roll", "fliplr", "flipud", "_fft_r2c", "_fft_c2c", "_fft_c2r", "rot90")
+def several_axes(given: Given) -> Label:
+    """Some axes, whose entries may all meet or change places; all of them if none is named."""
+    first = given.first
+    label = as_rows(first.label, first.shape, given.batch)
+    if not isinstance(label, Rows):
+        return SHARED if label == SHARED else MIXED
+    dims = _axes(given["dims"] if given["dims"] is not None else given["dim"], first.dims)
+    return MIXED if not dims or label.axis in dims else label
+
+
+def _axes(named: object, dims: int) -> list[int]:
+    """The axes that an operator was given: none, one, or several."""
+    if named is None:
+        return []
+    several: Sequence[int] = named if isinstance(named, tuple) else (named,)
+    return [axis % max(1, dims) for axis in several]
+
+
+@rule("native_layer_norm", "_fused_rms_norm", "rms_norm")
+def over_the_last(given: Given) -> Label:
+    """The last axes, each stretch of them for itself."""
+    first = given.first
+    label = as_rows(first.label, first.shape, given.batch)
+    if not given.all_shared(*given.tensors[1:]):
+        return MIXED
+    if not isinstance(label, Rows):
+        return SHARED if label == SHARED else MIXED
+    return label if label.axis < first.dims - len(given["normalized_shape"]) else MIXED
+
+
+def before_the_last(count: int, given: Given) -> Label:
+    """The label if the examples are on an axis before the last `count`, on which alone the operator works."""
+    first, *others = given.tensors
+    label = as_rows(first.label, first.shape, given.batch)
+    if not isinstance(label, Rows):
+        clean = label == SHARED and given.all_shared(*others)
+        return SHARED if clean and not any(sized(shape, given.batch) for shape in given.shapes) else MIXED
+    alike = all(one.label == label and one.dims == first.dims for one in others)
+    return label if alike and label.axis < first.dims - count else MIXED
+
+
+@rule("renorm")
+def renorm(given: Given) -> Label:
+    """Slices of one axis, each by the norm of all its entries."""
+    label = as_rows(given.first.label, given.first.shape, given.batch)
+    return label if label == SHARED or label == Rows(given["dim"] % given.first.dims) else MIXED
+
+
+@rule("tril", "triu", "linalg_inv_ex", "linalg_cholesky_ex", "linalg_qr", "_linalg_eigh", "_linalg_svd", "_linalg_det")
+@rule("_linalg_slogdet", "linalg_matrix_exp", "linalg_pinv")
+def matrices(given: Given) -> Label:
+    """Matrices in the last two axes."""
+    return before_the_last(2, given)

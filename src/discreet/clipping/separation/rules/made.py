@@ -1,0 +1,75 @@
+"""Operators that make tensors of nothing: constants, random numbers, 0, 1, 2, ..."""
+
+from __future__ import annotations
+
+from discreet.clipping.separation.labels import (
+    EMPTY,
+    MIXED,
+    NUMBERS,
+    SHARED,
+    UNIFORM,
+    Every,
+    Label,
+    Rows,
+    as_rows,
+    sized,
+)
+from discreet.clipping.separation.propagate import Given, rule, sizes
+
+_CONSTANT = ("zeros", "ones", "full", "new_zeros", "new_ones", "new_full", "scalar_tensor")
+_EMPTY = ("empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided")
+_RANDOM = ("rand", "randn", "randint")
+_LIKE = tuple(f"{name}_like" for name in ("zeros", "ones", "full", "rand", "randn", "randint"))
+_FILLED = ("zero", "fill", "normal", "uniform", "exponential", "geometric", "cauchy", "log_normal", "random")
+
+sizes("size", *_CONSTANT, *_RANDOM, *_EMPTY)
+sizes("size", "affine_grid_generator")
+sizes("stride size", "empty_strided", "new_empty_strided")
+sizes("size", "view", "_unsafe_view", "reshape", "_reshape_alias", "expand")
+sizes("size stride", "_reshape_alias")
+sizes("repeats", "repeat")
+sizes("start end", "slice")
+sizes("start length", "narrow")
+sizes("split_size split_sizes", "split", "split_with_sizes", "unsafe_split", "unsafe_split_with_sizes")
+sizes("end", "arange")
+sizes("N", "native_group_norm")
+
+
+@rule(*_CONSTANT, *_RANDOM, *_LIKE)
+def made(given: Given) -> Label:
+    """One number throughout, or numbers drawn independently."""
+    return UNIFORM if sized(given.shape, given.batch) else SHARED
+
+
+@rule(*_EMPTY)
+def empty(given: Given) -> Label:
+    """Memory as it is, which may have been another row's."""
+    return EMPTY
+
+
+@rule(*(f"{name}_" for name in _FILLED), "bernoulli_", *_FILLED)
+def filled(given: Given) -> Label:
+    """The same, over what a tensor held. One with examples is left to be one."""
+    first, *others = given.tensors
+    if not given.all_shared(*others):
+        return MIXED
+    if isinstance(first.label, Rows) or any(len(one.shape) for one in others):
+        return as_rows(first.label, first.shape, given.batch)
+    return UNIFORM if sized(given.shape, given.batch) else SHARED
+
+
+@rule("arange")
+def arange(given: Given) -> Label:
+    """0, 1, 2, ... to a public number, or the numbers of the examples."""
+    if not given.grows:
+        return SHARED
+    step = given["step"] or 1
+    if given["start"] or type(step) is not int or given.shape != (given.batch,):
+        return MIXED
+    return NUMBERS if step == 1 else Every(step)
+
+
+@rule("randperm", "eye", "linspace", "logspace", "tril_indices", "triu_indices")
+def ordered(given: Given) -> Label:
+    """Numbers that tell places apart: of public sizes only."""
+    return MIXED if sized(given.shape, given.batch) else SHARED

@@ -1,0 +1,92 @@
+"""Products of matrices, and attention: what is summed over must not be the axis of the examples."""
+
+from __future__ import annotations
+
+from discreet.clipping.separation.labels import MIXED, SHARED, UNIFORM, Label, Rows, as_rows, joined
+from discreet.clipping.separation.propagate import Given, Value, rule
+
+
+def _product(one: Value, other: Value, batch: int) -> Label:
+    """The label of `one @ other`, both with the same number of axes: two, or three with the first in common."""
+    labels = [as_rows(value.label, value.shape, batch) for value in (one, other)]
+    if any(label != SHARED and not isinstance(label, Rows) for label in labels):
+        return MIXED
+    last = one.dims - 1
+    a, b = labels
+    if isinstance(a, Rows) and isinstance(b, Rows):
+        return a if a == b and a.axis == 0 and last == 2 else MIXED
+    if isinstance(a, Rows):
+        return a if a.axis < last and not (last == 2 and a.axis == 0) else MIXED
+    if isinstance(b, Rows):
+        return b if b.axis == last else MIXED
+    return SHARED
+
+
+@rule("mm", "bmm")
+def product(given: Given) -> Label:
+    """Two matrices, or pairs of them."""
+    one, other = given["self"], given["mat2"]
+    return _product(one, other, given.batch)
+
+
+@rule("addmm", "baddbmm", "_addmm_activation", "addbmm")
+def product_and_sum(given: Given) -> Label:
+    """A product, and something that is added to it."""
+    names = ("mat1", "mat2") if given["mat1"] is not None else ("batch1", "batch2")
+    one, other = (given[name] for name in names)
+    found = _product(one, other, given.batch)
+    if ("addbmm" in str(given.func) and "baddbmm" not in str(given.func)) or found == MIXED:
+        return MIXED
+    return joined([(found, given.shape), (given["self"].label, given["self"].shape)], given.shape, given.batch)
+
+
+@rule("mv", "addmv")
+def matrix_and_vector(given: Given) -> Label:
+    """A matrix and a vector that is the same for all."""
+    matrix = given["mat"] if given["mat"] is not None else given["self"]
+    label = as_rows(matrix.label, matrix.shape, given.batch)
+    others = [one for one in given.tensors if one is not matrix]
+    return label if label in (SHARED, Rows(0)) and given.all_shared(*others) else MIXED
+
+
+@rule("linear")
+def linear(given: Given) -> Label:
+    """The last axis, times a matrix that is the same for all."""
+    first = given["input"]
+    label = as_rows(first.label, first.shape, given.batch)
+    if not given.all_shared(given["weight"], given["bias"]):
+        return MIXED
+    return MIXED if isinstance(label, Rows) and label.axis == first.dims - 1 else label
+
+
+@rule(
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_cudnn_attention",
+    "_scaled_dot_product_fused_attention_overrideable",
+    "_scaled_dot_product_attention_math",
+)
+def attention(given: Given) -> list[Label]:
+    """Attention within each element of the first axis."""
+    parts = [given[name] for name in ("query", "key", "value")]
+    labels = {as_rows(one.label, one.shape, given.batch) for one in parts}
+    mask = given["attn_mask"] if given["attn_mask"] is not None else given["attn_bias"]
+    label = next(iter(labels))
+    fits = labels == {SHARED} or (len(labels) == 1 and isinstance(label, Rows) and label.axis == 0)
+    if fits and isinstance(mask, Value) and mask.label not in (SHARED, UNIFORM):
+        aligned = isinstance(mask.label, Rows) and mask.dims == parts[0].dims and mask.label == label
+        fits = aligned
+    return [label if fits else MIXED] + [MIXED] * (len(given.shapes) - 1)
+
+
+@rule("_cdist_forward", "_euclidean_dist")
+def distances(given: Given) -> Label:
+    """Distances of the rows of matrices, in each element of the first axis, or to rows that are the same for all."""
+    one, other = given["x1"], given["x2"]
+    a, b = (as_rows(value.label, value.shape, given.batch) for value in (one, other))
+    if a == b and isinstance(a, Rows) and a.axis < one.dims - 2:
+        return a
+    if b == SHARED and isinstance(a, Rows) and one.dims == other.dims and a.axis == one.dims - 2:
+        return a
+    return SHARED if a == b == SHARED else MIXED

@@ -1,0 +1,168 @@
+"""What is proved to keep rows apart does, and what mixes them is not proved, as far as it can be made up here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from mixing_modules import ALWAYS, BACK, CLASSES, FEATURES, LATE, RARELY, Two
+from mixing_programs import PROGRAMS
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from discreet.clipping import ENGINES, Clip, evaluation_mode
+from discreet.clipping.separation import Mixes, branches, examined, recorder
+from discreet.clipping.separation.propagate import RULES, SIZES
+
+CLIP, LOSS = Clip(1.0, 2.0**-30), nn.CrossEntropyLoss()
+
+
+def running(model: nn.Module, row: tuple[int, ...] = (FEATURES,)) -> Callable[[int], None]:
+    """Clipped sums of random rows of that shape."""
+
+    def run(rows: int) -> None:
+        inputs, targets = torch.randn(rows, *row), torch.arange(rows) % CLASSES
+        ENGINES["bookkeeping"].clipped_sum(model, LOSS, inputs, targets, CLIP)
+
+    return run
+
+
+@pytest.mark.parametrize("name", {**ALWAYS, **RARELY, **BACK})
+def test_models_whose_rows_meet_are_not_proved(name: str) -> None:
+    model = {**ALWAYS, **RARELY, **BACK}[name]()
+    with pytest.raises(Mixes):
+        list(branches(running(model)))
+
+
+class Between(Two):
+    """Something between two layers."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def between(self, h: Tensor) -> Tensor:
+        return self.function(h)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_way_through_the_operators_is_proved(name: str) -> None:
+    with pytest.raises(Mixes):
+        list(branches(running(Between(PROGRAMS[name]))))
+
+
+class Slower(torch.autograd.Function):
+    """The identity; each example's gradient is made short by itself."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return gradient / (1 + x.norm(dim=1, keepdim=True))
+
+
+@pytest.mark.parametrize("what", ["a function", "a hook"])
+def test_python_code_in_the_backward_pass_is_not_proved_even_if_it_keeps_rows_apart(what: str) -> None:
+    with pytest.raises(Mixes, match=r"a derivative of its own|a part in its own backward pass"):
+        list(branches(running(Between(Slower.apply if what == "a function" else _hooked))))
+
+
+def _filled(h: Tensor) -> Tensor:
+    buffer = torch.zeros(len(h), 20)
+    buffer[:, 2:18] = h
+    return buffer[:, 4:]
+
+
+def _heads(h: Tensor) -> Tensor:
+    one = h.view(len(h), 4, 2, 2).permute(2, 0, 1, 3).reshape(2 * len(h), 4, 2)
+    weights = torch.softmax(one @ one.transpose(1, 2), -1)
+    return (weights @ one).view(2, len(h), 4, 2).permute(1, 2, 0, 3).reshape(len(h), 16)
+
+
+def _picked(h: Tensor) -> Tensor:
+    rows, last = h.view(len(h), 4, 4), h.view(len(h), 4, 4).sum(2).argmax(1)
+    return torch.cat([rows[torch.arange(len(h)), last], h[:, 4:]], 1)
+
+
+def _hooked(h: Tensor) -> Tensor:
+    if h.requires_grad:
+        h.register_hook(lambda gradient: gradient.clamp(-1, 1))
+    return h * 1
+
+
+APART: dict[str, Callable[[Tensor], Tensor]] = {
+    "normalised": lambda h: F.normalize(h, dim=1),
+    "softmax": lambda h: torch.softmax(h, 1),
+    "sorted": lambda h: h.sort(1, descending=True).values,
+    "picked": _picked,
+    "one-hot": lambda h: h + F.one_hot(h.argmax(1), 16),
+    "heads": _heads,
+    "filled": _filled,
+    "in place": lambda h: (h * 1).add_(1).mul_(2),
+    "masked": lambda h: h.masked_fill(h > 0.5, 0.0),
+    "einsum": lambda h: torch.einsum("bi,bj,j->bi", h, h, torch.linspace(0, 1, 16)),
+    "convolution": lambda h: F.conv1d(h.unsqueeze(1), torch.ones(1, 1, 3), padding=1).squeeze(1),
+    "unfold": lambda h: h.unfold(1, 4, 4).flatten(1),
+    "position": lambda h: h.view(-1, 4, 4).add(torch.arange(4.0).view(4, 1)).flatten(1),
+    "window": lambda h: torch.roll(h.view(-1, 4, 4), (1, -1), (1, 2)).flatten(1),
+    "group norm": lambda h: F.group_norm(h, 4),
+    "instance norm": lambda h: F.instance_norm(h.view(-1, 4, 4)).flatten(1),
+    "two views": lambda h: (lambda both: both[: len(h)] * both[len(h) :])(torch.cat([h, torch.tanh(h)])),
+    "cumulative": lambda h: h.cumsum(1),
+    "sum of nothing": lambda h: h + h[:, 16:].sum(1, keepdim=True),
+    "statistics that nobody uses": lambda h: (h.mean(0), h)[1],
+    "checkpoint": lambda h: checkpoint(lambda z: torch.tanh(z) * z, h, use_reentrant=False),  # type: ignore[no-any-return]
+    "frequencies": lambda h: torch.fft.irfft(torch.fft.rfft(h, dim=1) * 0.5, n=16, dim=1),
+    "distances": lambda h: torch.cdist(h.view(-1, 4, 4), h.view(-1, 4, 4)).flatten(1),
+}
+"""Functions of each row, as models have them."""
+
+
+@pytest.mark.parametrize("name", APART)
+def test_models_whose_rows_stay_apart_are_proved_and_do(name: str) -> None:
+    model = Between(APART[name])
+    template = examined(running(model))
+    assert template.one.items == []
+    inputs = torch.randn(9, FEATURES)
+    with torch.no_grad(), evaluation_mode(model):
+        alone = torch.cat([model(inputs[i : i + 1]) for i in range(9)])
+        torch.testing.assert_close(model(inputs), alone)
+    for rows in (2, 9):
+        ran = recorder.Recorder()
+        with ran.recording():
+            running(model)(rows)
+        assert template.matches(ran.programs[0])
+
+
+def test_random_numbers_for_each_row_and_paths_that_they_choose_are_proved() -> None:
+    def between(h: Tensor) -> Tensor:
+        h = F.dropout(h, 0.3) + torch.randn_like(h)
+        return torch.tanh(h) if bool(torch.rand(()) < 1e-4) else h
+
+    paths = list(branches(running(Between(between))))
+    assert {tuple(path.one.items) for path in paths} == {(False,), (True,)}
+    assert len(paths[0].one.ops) != len(paths[1].one.ops)
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_what_comes_late_is_not_seen_beforehand(name: str) -> None:
+    list(branches(running(LATE[name]())))
+
+
+def test_the_reason_names_operator_and_module() -> None:
+    model = nn.Sequential(nn.Linear(FEATURES, 4), nn.Sequential(Between(lambda h: h - h.mean(0))), nn.Linear(2, 2))
+    model[1][0].first, model[1][0].last = nn.Linear(4, 16), nn.Linear(16, 2)
+    with pytest.raises(Mixes, match=r"depends on several examples, by aten.mean.dim in module '1.0'"):
+        examined(running(model))
+
+
+def test_rules_are_those_of_operators_that_there_are() -> None:
+    known = {name for name in (*RULES, *SIZES) if hasattr(torch.ops.aten, name) or hasattr(torch.ops.aten, f"{name}_")}
+    assert {*RULES, *SIZES} == known

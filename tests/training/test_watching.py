@@ -1,0 +1,120 @@
+"""Rows that meet now and then, late, or on the way back: refused, or bounded in every chunk of a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from mixing_modules import BACK, FEATURES, LATE, RARELY, Two
+from mixing_runs import moves, training
+from torch import Tensor, nn
+
+from discreet import Augmented, Training, UnsupportedModel
+from discreet.clipping import ENGINES, Engine
+from discreet.clipping.long_rows import LongAlone
+from discreet.clipping.separation import Function, Watched
+from discreet.training.views import transformed
+
+STEPS = 20  # of 60 rows: what comes after 1,000 rows comes in the last three
+
+
+@pytest.mark.parametrize("engine", ["bookkeeping", "ghost"])
+@pytest.mark.parametrize("name", ["manifold mixup, 0.1", "manifold mixup, 0.001", "noise by deviation, 0.1"])
+def test_mixing_now_and_then_is_refused_where_batches_run_as_batches(name: str, engine: str, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedModel, match=r"depends on several examples, by aten\.(randperm|std)"):
+        training(RARELY[name], engine, tmp_path)
+
+
+def test_a_hook_that_mixes_gradients_now_and_then_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedModel, match="a derivative of its own"):
+        training(BACK["a function now and then"], "bookkeeping", tmp_path)
+
+
+def test_an_engine_that_cannot_run_what_is_drawn_is_not_chosen(tmp_path: Path) -> None:
+    """Or else every row would fail in every step, and training would be on noise."""
+    with pytest.raises(UnsupportedModel, match="'vmap' cannot run this model"):
+        training(RARELY["manifold mixup, 0.1"], "auto", tmp_path)
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_what_comes_late_moves_no_sum(name: str) -> None:
+    assert moves(LATE[name], "bookkeeping", STEPS) <= 1.01
+
+
+def test_what_is_remembered_late_moves_no_sum_of_an_engine_that_runs_rows_apart() -> None:
+    assert moves(LATE["late queue"], "reference", STEPS) <= 1.01
+
+
+@pytest.mark.parametrize("name", ["late mean", "late queue"])
+def test_that_bound_is_missed_by_an_engine_that_is_not_watched(name: str) -> None:
+    def plain(run: Training) -> Engine:
+        return replace(run.engine, clipped_sum=ENGINES[run.engine.name].clipped_sum)
+
+    assert moves(LATE[name], "bookkeeping", STEPS, plain) > 1.5
+
+
+def test_chunks_of_ordinary_models_are_not_done_again(tmp_path: Path) -> None:
+    made = training(Two, "bookkeeping", tmp_path)
+    made.run(progress=False)
+    assert isinstance(made.engine.clipped_sum, LongAlone)
+    together = made.engine.clipped_sum.together
+    assert isinstance(together, Watched)
+    assert together.again == 0
+
+
+def cutmix(inputs: Tensor) -> Tensor:
+    return torch.cat([inputs[:, :4], inputs.flip(0)[:, 4:]], 1) if bool(torch.rand(()) < 0.5) else inputs
+
+
+def erased(inputs: Tensor) -> Tensor:
+    return torch.where(torch.rand(()) < 0.5, inputs.mean(0).expand_as(inputs), inputs)
+
+
+def jittered(inputs: Tensor) -> Tensor:
+    return inputs * (1 + 0.1 * torch.rand(len(inputs), 1))
+
+
+@pytest.mark.parametrize("transform", [cutmix, erased])
+def test_a_transform_that_mixes_rows_now_and_then_sees_one_at_a_time(transform: object, tmp_path: Path) -> None:
+    function = Function(transform, torch.rand(12, FEATURES))  # type: ignore[arg-type]
+    rows = torch.arange(5.0).view(5, 1).expand(5, FEATURES).clone()
+    assert all(torch.equal(function(rows), rows) for _ in range(20))  # alone, a row can only be mixed with itself
+    assert 5 <= function.again <= 20
+
+
+def test_a_transform_that_keeps_rows_apart_sees_all_at_once() -> None:
+    function = Function(jittered, torch.rand(12, FEATURES))
+    for rows in (1, 2, 7, 30):
+        assert len(function(torch.rand(rows, FEATURES))) == rows
+    assert function.again == 0
+
+
+def test_the_transform_of_a_run_is_looked_at(tmp_path: Path) -> None:
+    data = Augmented((torch.rand(200, FEATURES), torch.arange(200) % 2), jittered)
+    made = training(Two, "bookkeeping", tmp_path, data=data)
+    made.run(progress=False)
+    assert isinstance(made.data.transform, Function)
+    assert made.data.transform.again == 0
+    assert transformed(made.data, torch.rand(3, FEATURES)).shape == (3, FEATURES)
+
+
+class Lazy(nn.Module):
+    """Makes a table at its first call, and keeps it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.head, self.table = nn.Linear(FEATURES, 2), None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.table is None:
+            self.table = torch.linspace(0, 1, FEATURES)
+        output: Tensor = self.head(x * self.table)
+        return output
+
+
+@pytest.mark.parametrize("engine", ["bookkeeping", "reference"])
+def test_a_table_that_is_made_once_is_no_memory_of_rows(engine: str) -> None:
+    assert moves(Lazy, engine, 3) <= 1.01
