@@ -133,7 +133,9 @@ def test_no_pass_computes_a_gradient_of_a_parameter(monkeypatch: pytest.MonkeyPa
     asked: list[Any] = []
     real = torch.autograd.grad
     monkeypatch.setattr(
-        torch.autograd, "grad", lambda loss, edges, **more: asked.append(edges) or real(loss, edges, **more)
+        torch.autograd,
+        "grad",
+        lambda loss, edges, *more, **named: asked.append(edges) or real(loss, edges, *more, **named),
     )
     sums("ghost", model, data(4))
     assert len(asked) == 2

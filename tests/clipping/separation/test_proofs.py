@@ -163,6 +163,20 @@ def test_the_reason_names_operator_and_module() -> None:
         examined(running(model))
 
 
+def test_a_constant_is_not_what_was_at_its_place_in_memory_before() -> None:
+    def between(rows: Tensor) -> Tensor:
+        freed = rows.sum(0).sum()
+        del freed
+        return rows * torch.tensor(2.5)
+
+    look = recorder.Recorder(closely=True)
+    inputs = torch.rand(5, FEATURES)
+    with look.recording(), torch.no_grad(), recorder.forward(None, inputs):
+        recorder.returns(between(inputs))
+    (fresh,) = [op for op in look.programs[0].ops if op.func is torch.ops.aten.lift_fresh.default]
+    assert fresh.args[0].ref.kind == "kept"
+
+
 def test_rules_are_those_of_operators_that_there_are() -> None:
     known = {name for name in (*RULES, *SIZES) if hasattr(torch.ops.aten, name) or hasattr(torch.ops.aten, f"{name}_")}
     assert {*RULES, *SIZES} == known

@@ -120,6 +120,8 @@ class Pass:
         """Run an operator, and write it down."""
         if func is _ITEM and self.validating:
             return func(*args)
+        if func is _FRESH:
+            self.keep(args[0])  # a new one, whatever was at that place in memory before
         given = tuple([self.argument(value) for value in args])
         named = tuple([(name, self.argument(value)) for name, value in kwargs.items()]) if kwargs else ()
         program, number = self.program, len(self.program.ops)
