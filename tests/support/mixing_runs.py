@@ -29,18 +29,22 @@ def training(kind: Callable[[], nn.Module], engine: str, folder: Path | str, **c
     plan = Plan.poisson(population=210, batch=60, steps=2, clip_norm=1.0, noise_multiplier=2.0, delta=1e-5)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     options: dict[str, Any] = {"data": data, "engine": engine, "run_dir": Path(folder) / "run"} | changes
-    return Training(plan, model, nn.CrossEntropyLoss(), optimizer, **options)
+    return Training(plan, model, options.pop("criterion", nn.CrossEntropyLoss()), optimizer, **options)
 
 
 def moves(
-    kind: Callable[[], nn.Module], engine: str, steps: int, look: Callable[[Training], Engine] | None = None
+    kind: Callable[[], nn.Module],
+    engine: str,
+    steps: int,
+    look: Callable[[Training], Engine] | None = None,
+    loss: Callable[[], Any] = nn.CrossEntropyLoss,
 ) -> float:
     """The farthest that the long row moved a sum, in clip norms, over so many chunks in turn.
 
     `look`: which engine of the run is used, if not the one that it trains with.
     """
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        made = training(kind, engine, one), training(kind, engine, other)  # two, each with a memory of its own
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:  # each with a memory of its own
+        made = [training(kind, engine, folder, criterion=loss()) for folder in (one, other)]
     generator, worst = torch.Generator().manual_seed(2), 0.0
     for run in made:
         training_mode(run.model)

@@ -47,6 +47,46 @@ def test_what_is_remembered_late_moves_no_sum_of_an_engine_that_runs_rows_apart(
     assert moves(LATE["late queue"], "reference", STEPS) <= 1.01
 
 
+class Exchanged(nn.Module):
+    """Puts statistics of a chunk into a buffer late, which the next chunk is scaled by."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.head, self.calls = nn.Linear(FEATURES, 2), 0
+        self.register_buffer("scale", torch.zeros(FEATURES))
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.head(x * (1 + self.scale))
+        mean = x.detach().mean(0)
+        self.calls += 1
+        if self.calls == 300:
+            self.scale = mean
+        return output
+
+
+class Remembering:
+    """A loss that adds the mean of earlier outputs, when it has seen 600."""
+
+    def __init__(self) -> None:
+        self.outputs: list[Tensor] = []
+
+    def __call__(self, output: Tensor, target: Tensor) -> Tensor:
+        if float(output.detach().sum()) > 1e9:  # cannot be vectorised
+            return output.sum()
+        self.outputs.append(output.detach())
+        late = torch.cat(self.outputs[-100:]).mean(0) if len(self.outputs) > 600 else 0.0
+        return nn.functional.cross_entropy(output + late, target)
+
+
+def test_a_buffer_that_is_exchanged_moves_no_sum() -> None:
+    assert moves(Exchanged, "bookkeeping", 320) <= 1.01
+
+
+def test_a_loss_that_remembers_moves_no_sum() -> None:
+    assert moves(Two, "ghost", 13, loss=Remembering) <= 1.01
+
+
 @pytest.mark.parametrize("name", ["late mean", "late queue"])
 def test_that_bound_is_missed_by_an_engine_that_is_not_watched(name: str) -> None:
     def plain(run: Training) -> Engine:

@@ -60,7 +60,7 @@ def _losses(criterion: Criterion, output: Any, targets: Tensor, *, each: bool) -
         losses: Tensor = vectorised_call(one, (0, 0), output, targets)
     except (RuntimeError, ValueError):  # not every function can be vectorised; every function can be called one by one
         losses = torch.stack(
-            [one(tree_map(lambda leaf, i=i: leaf[i], output), targets[i]) for i in range(len(targets))]
+            [one(tree_map(lambda leaf, i=i: leaf[i].clone(), output), targets[i].clone()) for i in range(len(targets))]
         )
     return losses
 

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from discreet.clipping.separation.program import same
+
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type)
 
 _OF_TORCH = frozenset(
@@ -23,6 +25,29 @@ _OF_TORCH = frozenset(
 
 _SMALL = 1 << 12
 """Tensors with no more numbers are compared number by number, larger ones by torch's count of writes."""
+
+
+class Kept:
+    """The buffers of a model and the memory of a loss, as they are now. Losses of torch have none."""
+
+    def __init__(self, model: nn.Module, criterion: object) -> None:
+        self._buffers = {name: (one, one._version, one.detach().clone()) for name, one in model.named_buffers()}
+        self._loss = _of_loss(criterion)
+
+    def is_kept(self, model: nn.Module, criterion: object) -> bool:
+        """Whether they hold the same numbers as then."""
+        buffers = dict(model.named_buffers())
+        if buffers.keys() != self._buffers.keys() or _of_loss(criterion) != self._loss:
+            return False
+        for name, (before, version, value) in self._buffers.items():
+            one = buffers[name]
+            if not (one is before and one._version == version) and not same(one, value):
+                return False
+        return True
+
+
+def _of_loss(criterion: object) -> list[Any]:
+    return [] if type(criterion).__module__ == "torch.nn.modules.loss" else memory_of(criterion)
 
 
 def memory_of(*parts: object) -> list[Any]:

@@ -20,7 +20,7 @@ from discreet.clipping.losses import Criterion
 from discreet.clipping.policies import Clip
 from discreet.clipping.replay import Generators
 from discreet.clipping.separation.examine import Mixes, Run, branches, examined, recorded
-from discreet.clipping.separation.memory import memory_of
+from discreet.clipping.separation.memory import Kept, memory_of
 from discreet.clipping.separation.program import Program, Template
 from discreet.clipping.separation.recorder import Recorder, forward, returns
 from discreet.clipping.units import Units
@@ -62,11 +62,13 @@ class Watched:
 
     `proved`: what the model does, as found before the run. `run`: runs a copy of the model that has seen no private
     row on random ones, to find out what belongs to random numbers that were drawn. `again`: how many chunks were done
-    again.
+    again; all are, once a buffer of the model changes, or the memory of a loss that is none of torch.
     """
 
-    def __init__(self, sums: Sums, apart: Sums, proved: list[Template], run: Run) -> None:
-        self._sums, self._apart, self._proofs = sums, apart, Proofs(proved, run)
+    def __init__(self, sums: Sums, apart: Sums, proved: list[Template], run: Run, warm: Warm) -> None:
+        self._sums, self._apart, self._proofs, self._warm = sums, apart, Proofs(proved, run), warm
+        self._kept: Kept | None = None
+        self._changed = False
         self.again = 0
 
     def __call__(
@@ -80,13 +82,18 @@ class Watched:
     ) -> dict[str, Tensor]:
         if len(inputs) == 0:
             return self._sums(model, criterion, inputs, targets, clip, units)
-        recorder, start = Recorder(), Generators([inputs, *model.parameters()])
-        given = inputs.clone()  # which the model may write to
-        with recorder.recording():
-            found = self._sums(model, criterion, given, targets, clip, units)
-        if all(map(self._proofs.cover, recorder.programs)):
-            return found
-        del found, given
+        if self._kept is None:
+            self._warm(model, criterion)
+            self._kept = Kept(model, criterion)
+        start = Generators([inputs, *model.parameters()])
+        if not self._changed:
+            recorder, given = Recorder(), inputs.clone()  # which the model may write to
+            with recorder.recording():
+                found = self._sums(model, criterion, given, targets, clip, units)
+            self._changed = not self._kept.is_kept(model, criterion)
+            if not self._changed and all(map(self._proofs.cover, recorder.programs)):
+                return found
+            del found, given
         self.again += 1
         start.rewind()
         return self._apart(model, criterion, inputs, targets, clip, units)
