@@ -158,8 +158,10 @@ class Forgetful:
             self._warm(model, criterion)
             self._before = memory_of(model, criterion)
         if not self._changed:
+            start = Generators([inputs, *model.parameters()])
             found = self._sums(model, criterion, inputs, targets, clip, units)
             if memory_of(model, criterion) == self._before:
                 return found
+            start.rewind()
             self._changed = True
         return self._apart(model, criterion, inputs, targets, clip, units)
