@@ -2,9 +2,10 @@
 
     python benchmarks/mixing.py [--steps 2000] [--only NAME] [--engines bookkeeping,ghost,auto,reference,exact]
 
-Each model of tests/support/mixing_modules.py is given to `Training` with each engine. What is admitted takes `steps`
-clipped sums of 60 rows, the last of them 50 times longer, and of the other 59 from the same random numbers. The two may
-differ by one clip norm. Chunks that are done row by row are slow: those engines are given a tenth of the steps.
+Each model of tests/support/mixing_modules.py and mixing_late.py is given to `Training` with each engine. What is
+admitted takes `steps` clipped sums of 60 rows, the last of them 50 times longer, and of the other 59 from the same
+random numbers. The two may differ by one clip norm. Chunks that are done row by row are slow: those engines are given
+a tenth of the steps.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
-from mixing_modules import MIXING
+from mixing_late import BACK, LATE
+from mixing_modules import ALWAYS, RARELY
 from mixing_runs import moves
 
 from discreet.core.errors import DiscreetError
@@ -33,7 +35,7 @@ def main() -> None:
     options = parser.parse_args()
     logging.disable()
     refused, found = 0, []
-    for name, kind in MIXING.items():
+    for name, kind in {**ALWAYS, **RARELY, **LATE, **BACK}.items():
         for engine in options.engines.split(",") if options.only in name else ():
             steps = options.steps // 10 if engine in SLOW else options.steps
             try:

@@ -1,14 +1,13 @@
-"""Models in which rows meet: always, now and then, late, or on the way back from the loss.
+"""Models in which rows meet always, or now and then.
 
 Each is a class without arguments that takes rows of `FEATURES` numbers. `ALWAYS` mix in every call, `RARELY` with a
-probability, `LATE` after many rows or calls, `BACK` in the backward pass. What they draw before they mix has a shape
-that does not depend on the batch, so that with and without a row the same is drawn.
+probability. What they draw before they mix has a shape that does not depend on the batch, so that with and without
+a row the same is drawn.
 """
 
 from __future__ import annotations
 
 import collections
-import itertools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +15,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 FEATURES, HIDDEN, CLASSES = 8, 16, 2
 
@@ -24,8 +22,6 @@ Between = Callable[[Any, Tensor], Tensor]
 
 ALWAYS: dict[str, type[nn.Module]] = {}
 RARELY: dict[str, type[nn.Module]] = {}
-LATE: dict[str, type[nn.Module]] = {}
-BACK: dict[str, type[nn.Module]] = {}
 
 
 class Two(nn.Module):
@@ -50,13 +46,14 @@ class Two(nn.Module):
         return output
 
 
-def _with(table: dict[str, type[nn.Module]], name: str, between: Between, **more: Any) -> None:
+def entered(table: dict[str, type[nn.Module]], name: str, between: Between, **more: Any) -> None:
+    """Enter a model of two layers, with something between them, into a table."""
     table[name] = type(name.title().replace(" ", ""), (Two,), {"between": between, **more})
 
 
 def always(function: Between) -> Between:
     """Rows meet in every call."""
-    _with(ALWAYS, function.__name__.replace("_", " "), function)
+    entered(ALWAYS, function.__name__.replace("_", " "), function)
     return function
 
 
@@ -68,20 +65,10 @@ def now_and_then(*often: float) -> Callable[[Between], Between]:
             return function(self, h) if self.training and bool(torch.rand(()) < self.p) else h
 
         for p in often:
-            _with(RARELY, f"{function.__name__.replace('_', ' ')}, {p:g}", between, p=p)
+            entered(RARELY, f"{function.__name__.replace('_', ' ')}, {p:g}", between, p=p)
         return function
 
     return enter
-
-
-def late(function: Between) -> Between:
-    """Rows meet when enough rows were seen."""
-
-    def between(self: Any, h: Tensor) -> Tensor:
-        return function(self, h) if self.rows > 1000 else h
-
-    _with(LATE, function.__name__.replace("_", " "), between)
-    return function
 
 
 @now_and_then(1.0, 0.5, 0.1, 1e-3)
@@ -268,96 +255,6 @@ def a_queue(self: Any, h: Tensor) -> Tensor:
     return h - torch.cat(list(self.kept)).mean(0)
 
 
-@late
-def late_mean(self: Any, h: Tensor) -> Tensor:
-    return h - h.mean(0)
-
-
-@late
-def late_scale(self: Any, h: Tensor) -> Tensor:
-    """Rows do not meet, but how many there were decides what is done with each."""
-    return h * (1 + self.rows % 7)
-
-
-@late
-def late_queue(self: Any, h: Tensor) -> Tensor:
-    before, self.kept = self.kept, h.detach()
-    return h if before is None else h - before.mean(0)
-
-
-@late
-def late_running_quantile(self: Any, h: Tensor) -> Tensor:
-    self.kept = h.detach().quantile(0.9) if self.kept is None else 0.9 * self.kept + 0.1 * h.detach().quantile(0.9)
-    return h / (1 + self.kept)
-
-
-@late
-def late_choice_of_a_known_path(self: Any, h: Tensor) -> Tensor:
-    return torch.tanh(h) if (self.rows // 3) % 2 else h
-
-
-class Reversed(torch.autograd.Function):
-    """The identity; the gradient is divided by that of the whole batch."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        return -gradient / (gradient.norm() + 1e-9)
-
-
-def back(function: Between) -> Between:
-    """Gradients meet."""
-    _with(BACK, function.__name__.replace("_", " "), function)
-    return function
-
-
-@back
-def a_function_of_its_own(self: Any, h: Tensor) -> Tensor:
-    found: Tensor = Reversed.apply(h)
-    return found
-
-
-@back
-def a_function_now_and_then(self: Any, h: Tensor) -> Tensor:
-    found: Tensor = Reversed.apply(h) if bool(torch.rand(()) < 0.1) else h
-    return found
-
-
-@back
-def a_hook_on_a_tensor(self: Any, h: Tensor) -> Tensor:
-    if h.requires_grad:
-        h.register_hook(lambda gradient: gradient / (gradient.abs().max() + 1e-9))
-    return h * 1
-
-
-@back
-def a_hook_on_an_operation(self: Any, h: Tensor) -> Tensor:
-    h = h * 1
-    if h.grad_fn is not None:
-        h.grad_fn.register_hook(lambda given, _: tuple(part if part is None else part - part.mean(0) for part in given))
-    return h
-
-
-@back
-def a_checkpoint_that_does_something_else(self: Any, h: Tensor) -> Tensor:
-    calls = itertools.count()
-
-    def part(z: Tensor) -> Tensor:
-        return torch.tanh(z) * (z if next(calls) == 0 else z.flip(0))
-
-    found: Tensor = checkpoint(part, h, use_reentrant=False)
-    return found
-
-
-@back
-def tensors_saved_as_something_else(self: Any, h: Tensor) -> Tensor:
-    with torch.autograd.graph.saved_tensors_hooks(lambda part: part, lambda part: part.flip(0)):
-        return torch.tanh(h) * h
-
-
 class Hooked(Two):
     """A forward hook of the user's, on a layer."""
 
@@ -368,16 +265,6 @@ class Hooked(Two):
 
 def _swap(h: Tensor) -> Tensor:
     return h.flip(0) if bool(torch.rand(()) < 0.1) else h
-
-
-class HookedBack(Two):
-    """A backward hook of the user's, on a layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.last.register_full_backward_hook(
-            lambda module, given, got: tuple(None if part is None else part / (part.norm() + 1e-9) for part in given)
-        )
 
 
 class Trimmed(nn.Module):
@@ -396,7 +283,3 @@ class Trimmed(nn.Module):
 
 ALWAYS["trimmed padding"] = Trimmed
 RARELY["a forward hook"] = Hooked
-BACK["a backward hook on a module"] = HookedBack
-
-MIXING = {**ALWAYS, **RARELY, **LATE, **BACK}
-"""All of them, by name."""

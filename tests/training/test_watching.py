@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from mixing_modules import BACK, FEATURES, LATE, RARELY, Two
+from mixing_late import BACK, LATE
+from mixing_modules import FEATURES, RARELY, Two
 from mixing_runs import moves, training
 from torch import Tensor, nn
 

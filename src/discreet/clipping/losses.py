@@ -31,6 +31,14 @@ _ELEMENTWISE: dict[type[nn.Module], Callable[..., Tensor]] = {
 """Losses with one value per element of output and target, of the same shape."""
 
 
+def is_of_torch(criterion: object) -> bool:
+    """Whether a loss is one of torch.nn, which keep no state, and no code was added to it."""
+    if type(criterion).__module__ != "torch.nn.modules.loss":
+        return False
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return not any(vars(criterion).get(name) for name in hooks)
+
+
 def summed_loss(criterion: Criterion, output: Any, targets: Tensor) -> Tensor:
     """The sum over examples of `criterion(output of one example, target of one example).sum()`; shape ()."""
     return _losses(criterion, output, targets, each=False).sum()

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Accumulator, Clip, Criterion, Engine, Units
+from discreet.clipping.losses import is_of_torch
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.data import PrivateData
 from discreet.training.random_rows import Examples, random_rows
@@ -56,7 +57,7 @@ class Trial:
         kind = type(criterion)
         if criterion is self._criterion or kind in self._tried:
             return
-        if kind.__module__ != "torch.nn.modules.loss":
+        if not is_of_torch(criterion):
             raise InputError(
                 "step.add was given another loss for the chunk than the Training, which checks that rows do not "
                 "influence each other in it; give it to Training(criterion=...), and the same object to step.add"

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import BIT, Clip, Criterion, Engine, Units, modes_kept, private_parameters, training_mode
 from discreet.clipping.engines import ClippedSums
+from discreet.clipping.losses import is_of_torch
 from discreet.clipping.separation import Forgetful, Function, Mixes, Watched, branches
 from discreet.clipping.separation.program import Template
 from discreet.core.errors import UnsupportedModel
@@ -60,7 +61,7 @@ class Pristine:
         model, loss = copied(self.model, self.criterion)
         for name, module in live.named_modules():
             model.get_submodule(name).training = module.training
-        return model, copy.deepcopy(criterion) if type(criterion).__module__ == "torch.nn.modules.loss" else loss
+        return model, copy.deepcopy(criterion) if is_of_torch(criterion) else loss
 
     def follow(self, live: nn.Module) -> None:
         """Take over the parameters of the model that is trained, and where it is."""

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from mixing_modules import ALWAYS, BACK, CLASSES, FEATURES, LATE, RARELY, Two
+from mixing_late import BACK, LATE
+from mixing_modules import ALWAYS, CLASSES, FEATURES, RARELY, Two
 from mixing_programs import PROGRAMS
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from discreet.clipping.losses import is_of_torch
 from discreet.clipping.separation.program import same
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type)
@@ -47,7 +48,7 @@ class Kept:
 
 
 def _of_loss(criterion: object) -> list[Any]:
-    return [] if type(criterion).__module__ == "torch.nn.modules.loss" else memory_of(criterion)
+    return [] if is_of_torch(criterion) else memory_of(criterion)
 
 
 def memory_of(*parts: object) -> list[Any]:

@@ -38,12 +38,13 @@ class Recorder:
     """Records the passes of a model over batches: `programs`, one for each forward pass with what follows it.
 
     `forced`: what numbers that Python reads from tensors are said to be, in order, beyond which they are what they are.
-    `closely`: shapes and modules are noted as well, for an examination.
+    `closely`: shapes and modules are noted as well, for an examination. `plain_loss`: the loss has no part in its own
+    backward pass, so that one need not be looked at unless the model has a part in it.
     """
 
-    def __init__(self, forced: Sequence[Any] = (), *, closely: bool = False) -> None:
+    def __init__(self, forced: Sequence[Any] = (), *, closely: bool = False, plain_loss: bool = False) -> None:
         self.programs: list[Program] = []
-        self.closely = closely
+        self.closely, self.plain_loss = closely, plain_loss
         self._forced = list(forced)
         self._pass: Pass | None = None
 
@@ -71,7 +72,7 @@ class Pass:
     def __init__(self, state: State, inputs: Tensor, forced: list[Any], closely: bool) -> None:
         self.program = Program(len(inputs))
         self.forced, self.closely = forced, closely
-        self.busy = self.back = self.validating = False
+        self.busy = self.back = self.validating = self.hooked = False
         self.modules: list[str] = []
         self._generator = torch.get_rng_state()
         self._refs: dict[Key, Ref] = {}
@@ -129,8 +130,10 @@ class Pass:
         draws = torch.Tag.nondeterministic_seeded in func.tags
         if not back and draws:
             self.look_at_generator()
-        if not _of_checkpoints(torch._C._autograd._top_saved_tensors_default_hooks(True)):
-            self.fault("changes what is saved for the backward pass (saved_tensors_hooks)")
+        if (hooks := torch._C._autograd._top_saved_tensors_default_hooks(True)) is not None:
+            self.hooked = True
+            if getattr(hooks[0], "__module__", "") != "torch.utils.checkpoint":
+                self.fault("changes what is saved for the backward pass (saved_tensors_hooks)")
         returned = self._read(func, args) if func is _ITEM else func(*args, **kwargs)
         if not back and draws:
             self._generator = torch.get_rng_state()
@@ -221,11 +224,6 @@ def _refs(values: Any) -> list[Ref]:
     return [ref for one in values for ref in _refs(one)] if isinstance(values, tuple) else []
 
 
-def _of_checkpoints(hooks: Any) -> bool:
-    """Whether what is saved for the backward pass is saved as it is, or by a checkpoint of torch."""
-    return hooks is None or getattr(hooks[0], "__module__", "") == "torch.utils.checkpoint"
-
-
 def has_own_derivatives(tensors: Sequence[Tensor]) -> bool:
     """Whether Python code has a part in the derivative of one of the tensors, which no rule is for."""
     todo: list[Any] = [one.grad_fn for one in tensors if one.grad_fn is not None]
@@ -299,9 +297,13 @@ def _pass() -> Pass | None:
 
 @contextmanager
 def backward() -> Iterator[None]:
-    """Inside, the backward pass of what was recorded last is run."""
-    one = _pass()
-    if one is None:
+    """Inside, the backward pass of what was recorded last is run.
+
+    Where no Python code has got into it, it is torch's own derivatives, and not looked at: a fault was noted for all
+    such code but that of checkpoints and losses.
+    """
+    recorder, one = _active.get(), _pass()
+    if one is None or recorder is None or (recorder.plain_loss and not one.hooked and not recorder.closely):
         yield
         return
     one.back = True

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping.losses import Criterion
+from discreet.clipping.losses import Criterion, is_of_torch
 from discreet.clipping.policies import Clip
 from discreet.clipping.replay import Generators
 from discreet.clipping.separation.examine import Mixes, Run, branches, examined, recorded
@@ -87,7 +87,7 @@ class Watched:
             self._kept = Kept(model, criterion)
         start = Generators([inputs, *model.parameters()])
         if not self._changed:
-            recorder, given = Recorder(), inputs.clone()  # which the model may write to
+            recorder, given = Recorder(plain_loss=is_of_torch(criterion)), inputs.clone()  # which may be written to
             with recorder.recording():
                 found = self._sums(model, criterion, given, targets, clip, units)
             self._changed = not self._kept.is_kept(model, criterion)
