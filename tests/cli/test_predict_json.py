@@ -53,3 +53,17 @@ def test_of_arrays(capsys: pytest.CaptureFixture[str]) -> None:
     found = [json.loads(line) for line in lines(capsys, "m", "n.npy", "--json")]
     assert [set(one) for one in found] == [{"class", "probability"}] * 4
     assert all(isinstance(one["class"], int) and 1 / 3 <= one["probability"] <= 1 for one in found)
+
+
+def test_on_a_terminal_names_of_classes_move_no_cursor(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = SCHEMA["columns"] | {"grade": {"type": "category", "categories": ["\x1b[2J1", "\x1b[2J2"]}}
+    encoder = Encoder(Schema.model_validate(SCHEMA | {"target": ["grade"], "columns": columns}))
+    arguments = {"kinds": list(encoder.kinds), "outputs": 2}
+    spec = ModelSpec(Named("tabular", arguments), inputs=(2,), table=encoder.to_json(), outputs="classes")
+    folder_of(Path("m"), MODELS["tabular"](**arguments), spec)
+    Path("n.csv").write_text("age,cost\n5,3\n")
+    assert "\x1b" in lines(capsys, "m", "n.csv")[1]  # a file is as the table was
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert lines(capsys, "m", "n.csv")[1].startswith("\\x1b[2J")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, plain
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -115,7 +115,8 @@ def _write(out: Path | None, lines: list[str]) -> None:
     try:
         opened = nullcontext[TextIO](sys.stdout) if out is None else out.open("w", encoding="utf-8")
         with opened as file:
-            file.writelines(f"{line}\n" for line in lines)
+            shown = map(plain, lines) if out is None and sys.stdout.isatty() else lines
+            file.writelines(f"{line}\n" for line in shown)
             file.flush()
     except BrokenPipeError:  # whoever reads (head, say) has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
