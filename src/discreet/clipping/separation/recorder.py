@@ -6,7 +6,7 @@ over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
@@ -17,21 +17,10 @@ from torch.autograd.function import BackwardCFunction
 from torch.utils._pytree import tree_leaves
 
 from discreet.clipping.separation.interception import Functions, Operators
-from discreet.clipping.separation.program import Argument, Held, Op, Program, Ref, Seen
-
-_ITEM = torch.ops.aten._local_scalar_dense.default
-_FRESH = torch.ops.aten.lift_fresh.default
-
-_KEPT = 1 << 16
-"""Tensors from elsewhere with no more numbers are copied, in case they are written to."""
-
-_PLAIN = (Tensor, nn.Parameter, nn.Buffer)
+from discreet.clipping.separation.passes import Pass, State
+from discreet.clipping.separation.program import Held, Program
 
 _active: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
-
-State = Iterable[tuple[str, Tensor]]
-
-Key = tuple[int, torch.Size, tuple[int, ...], torch.dtype]
 
 
 class Recorder:
@@ -66,164 +55,6 @@ class Recorder:
             yield
 
 
-class Pass:
-    """A forward pass and the backward pass that belongs to it."""
-
-    def __init__(self, state: State, inputs: Tensor, forced: list[Any], closely: bool) -> None:
-        self.program = Program(len(inputs))
-        self.forced, self.closely = forced, closely
-        self.busy = self.back = self.validating = self.hooked = False
-        self.modules: list[str] = []
-        self._generator = torch.get_rng_state()
-        self._refs: dict[Key, Ref] = {}
-        for name, tensor in state:
-            self._note(tensor, Ref("state", name))
-        self._note(inputs, Ref("input"))
-
-    def fault(self, text: str) -> None:
-        """Note what cannot be followed; the first of it counts."""
-        self.program.fault = self.program.fault or text
-
-    def argument(self, value: Any) -> Any:
-        """What an operator is given, in a form that can be compared."""
-        kind = type(value)
-        if kind is Tensor or kind is nn.Parameter or isinstance(value, Tensor):
-            return self.tensor(value)
-        if kind is list or kind is tuple or isinstance(value, list | tuple):
-            return tuple([self.argument(one) for one in value])
-        if kind is float:
-            return value.hex()  # in which minus zero is not zero
-        if kind is bool:
-            return str(value)
-        if kind is torch.Generator:
-            self.fault("draws from a generator of its own")
-        return value
-
-    def tensor(self, tensor: Tensor) -> Argument:
-        """Where a tensor came from, and its shape."""
-        key = self._key(tensor)
-        ref = self._refs.get(key) if key is not None else None
-        if ref is None:
-            ref = Ref("empty") if key is not None and tensor.numel() == 0 else self.keep(tensor)
-        if type(tensor) not in _PLAIN:
-            self.fault(f"works with tensors of a type of their own ({type(tensor).__name__})")
-        return Argument(ref, tuple(tensor.shape), tensor.dtype in (torch.bool, torch.uint8), tensor.requires_grad)
-
-    def keep(self, tensor: Tensor) -> Ref:
-        """Note a tensor from elsewhere."""
-        kept = self.program.kept
-        ref = Ref("kept", len(kept))
-        kept.append(tensor.detach().clone() if tensor.numel() <= _KEPT else tensor)
-        self._note(tensor, ref)
-        return ref
-
-    def ran(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any], back: bool) -> Any:
-        """Run an operator, and write it down."""
-        if func is _ITEM and self.validating:
-            return func(*args)
-        if func is _FRESH:
-            self.keep(args[0])  # a new one, whatever was at that place in memory before
-        given = tuple([self.argument(value) for value in args])
-        named = tuple([(name, self.argument(value)) for name, value in kwargs.items()]) if kwargs else ()
-        program, number = self.program, len(self.program.ops)
-        program.ops.append(Op(func, given, named, back))
-        draws = torch.Tag.nondeterministic_seeded in func.tags
-        if not back and draws:
-            self.look_at_generator()
-        if (hooks := torch._C._autograd._top_saved_tensors_default_hooks(True)) is not None:
-            self.hooked = True
-            if getattr(hooks[0], "__module__", "") != "torch.utils.checkpoint":
-                self.fault("changes what is saved for the backward pass (saved_tensors_hooks)")
-        returned = self._read(func, args) if func is _ITEM else func(*args, **kwargs)
-        if not back and draws:
-            self._generator = torch.get_rng_state()
-        made = (returned,) if isinstance(returned, Tensor) else tree_leaves(returned)
-        tensors = [one for one in made if isinstance(one, Tensor)]
-        for part, tensor in enumerate(tensors):
-            self._note(tensor, Ref("made", number, part))
-        for part, place in enumerate(_written(func)):
-            value = args[place] if isinstance(place, int) and place < len(args) else kwargs.get(_name(func, place))
-            for tensor in tree_leaves(value):
-                if isinstance(tensor, Tensor) and not any(tensor is one for one in tensors):
-                    self._note(tensor, Ref("made", number, -1 - part))
-        if self.closely:
-            self._look((args, kwargs), (given, named), tensors)
-        return returned
-
-    def look_at_generator(self) -> None:
-        """Note if torch's generator is not where the last operator left it."""
-        if not torch.equal(self._generator, torch.get_rng_state()):
-            self.fault("sets torch's generator")
-
-    def derivative(self, returned: Any) -> Any:
-        """Note what an operator of torch's own derivatives returned."""
-        for tensor in (returned,) if isinstance(returned, Tensor) else tree_leaves(returned):
-            if isinstance(tensor, Tensor):
-                self._note(tensor, Ref("gradient", tuple(tensor.shape)))
-        return returned
-
-    def _read(self, func: Any, args: Sequence[Any]) -> Any:
-        """A number that Python reads from a tensor: what it is, or what it is said to be."""
-        items = self.program.items
-        value = func(*args)
-        if len(items) < len(self.forced):
-            value = self.forced[len(items)]
-        items.append(value)
-        return value
-
-    def _look(self, values: Any, arguments: Any, tensors: list[Tensor]) -> None:
-        """Note, of an operator that ran, what an examination asks for."""
-        inputs = [one for one in tree_leaves(values) if isinstance(one, Tensor)]
-        places = dict(zip(map(_place, reversed(inputs)), reversed(_refs(arguments)), strict=True))
-        shapes = tuple([tuple(one.shape) for one in tensors])
-        shares = tuple([places.get(_place(one)) if one.numel() else None for one in tensors])
-        self.program.seen.append(Seen(shapes, shares, self.modules[-1] if self.modules else ""))
-
-    def _note(self, tensor: Tensor, ref: Ref) -> None:
-        key = self._key(tensor)
-        if key is not None and tensor.numel():
-            self._refs[key] = ref
-
-    def _key(self, tensor: Tensor) -> Key | None:
-        try:
-            return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
-        except (RuntimeError, NotImplementedError):
-            self.fault("works with a tensor that is not an array in memory (sparse, nested, or of another kind)")
-            return None
-
-    @contextmanager
-    def named(self, model: nn.Module) -> Iterator[None]:
-        """Inside, the innermost module that runs is known."""
-        handles = []
-        for name, module in model.named_modules():
-            handles.append(module.register_forward_pre_hook(lambda *_, name=name: self.modules.append(name)))
-            handles.append(module.register_forward_hook(lambda *_: self._left(), always_call=True))
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-
-    def _left(self) -> None:
-        self.modules.pop()
-
-
-_WRITTEN: dict[Any, tuple[int, ...]] = {}
-
-
-def _place(tensor: Tensor) -> int:
-    try:
-        return tensor.untyped_storage().data_ptr()
-    except (RuntimeError, NotImplementedError):
-        return -1
-
-
-def _refs(values: Any) -> list[Ref]:
-    if isinstance(values, Argument):
-        return [values.ref]
-    return [ref for one in values for ref in _refs(one)] if isinstance(values, tuple) else []
-
-
 def has_own_derivatives(tensors: Sequence[Tensor]) -> bool:
     """Whether Python code has a part in the derivative of one of the tensors, which no rule is for."""
     todo: list[Any] = [one.grad_fn for one in tensors if one.grad_fn is not None]
@@ -237,20 +68,6 @@ def has_own_derivatives(tensors: Sequence[Tensor]) -> bool:
                 seen.add(one)
                 todo.append(one)
     return False
-
-
-def _written(func: Any) -> tuple[int, ...]:
-    """The places of the arguments that an operator writes to."""
-    found = _WRITTEN.get(func)
-    if found is None:
-        arguments = enumerate(func._schema.arguments)
-        found = tuple(i for i, one in arguments if one.alias_info is not None and one.alias_info.is_write)
-        _WRITTEN[func] = found
-    return found
-
-
-def _name(func: Any, place: int) -> str:
-    return str(func._schema.arguments[place].name)
 
 
 @contextmanager
