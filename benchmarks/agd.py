@@ -23,7 +23,7 @@ import torch
 from torch import nn
 from workloads import Cnn, Mlp
 
-from discreet.accounting.filters import ZcdpFilter
+from discreet.accounting.adaptive.filters import ZcdpFilter
 from discreet.methods import AGD
 from discreet.plan import AdaptivePlan, Constant, LineSearch, NoSampling
 from discreet.training import Training

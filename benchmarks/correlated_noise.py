@@ -16,8 +16,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from discreet import Adjacency, Gaussian, Poisson, Repeat
-from discreet.accounting.calibrate import calibrate_noise
-from discreet.accounting.gdp import mu_for
+from discreet.accounting.answers.calibrate import calibrate_noise
+from discreet.accounting.theories.gdp import mu_for
 
 Pair = tuple[float, float]
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from workloads import LARGE, SMALL, problem
 
 from discreet.clipping import ENGINES, Clip, private_parameters
-from discreet.clipping.shaping import under_autocast
+from discreet.clipping.engines.chunk_shape import under_autocast
 
 CLIP = Clip(0.1, 2.0**-40)
 LOSS = nn.CrossEntropyLoss()

@@ -19,16 +19,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from discreet import Gaussian, Poisson, Repeat
-from discreet.accounting import admission, odometers
-from discreet.accounting.costs import Amounts
-from discreet.accounting.filter_choice import curve_filter, gaussian_filter, order_filter, zcdp_filter
-from discreet.accounting.filters import Filter
+from discreet.accounting.adaptive import filter_decision
+from discreet.accounting.adaptive import odometers
+from discreet.accounting.adaptive.costs import Amounts
+from discreet.accounting.adaptive.filter_fit import curve_filter, gaussian_filter, order_filter, zcdp_filter
+from discreet.accounting.adaptive.filters import Filter
 from discreet.core.adjacency import Adjacency
 from discreet.core.events import Compose, Event
 from discreet.core.guarantee import Guarantee
 from discreet.ledger import Ledger
-from discreet.plan.reading import Reading
-from discreet.training.dial import Dial
+from discreet.plan.odometer_rule import Reading
+from discreet.training.control.odometer_monitor import Dial
 
 STEP_MICROSECONDS = 5000.0
 BLOCK = 50
@@ -64,10 +65,10 @@ def filter_rows(steps: int) -> None:
     ]
     for budget, event in filters:
         for new in (False, True):
-            spent = [admission.start(budget)]
+            spent = [filter_decision.start(budget)]
 
             def propose(now: Event, budget: Filter = budget, spent: list[Amounts] = spent) -> None:
-                spent[0] = admission.propose(budget, spent[0], now).spent
+                spent[0] = filter_decision.propose(budget, spent[0], now).spent
 
             row(f"filter {budget.kind}", new, per_step(propose, event, steps, new))
 

@@ -43,21 +43,25 @@ from problems import WithPublicTensors, linear
 from torch import nn
 
 from discreet import DiscreetError, verify
-from discreet.accounting import admission
+from discreet.accounting.adaptive import filter_decision
 from discreet.core.event_json import from_json
 from discreet.core.events import Event, Repeat, flatten, steps_of, tally
 from discreet.core.guarantee import Guarantee
 from discreet.ledger.meter import share
 from discreet.plan import AdaptivePlan, Plan
-from discreet.publication import bought, by_parts, fixed, searched, stopping
-from discreet.publication.chosen import LOOSENED
-from discreet.publication.files import SCHEMA
-from discreet.publication.json_schema import fault
-from discreet.publication.recompute import Bounds, Decision
-from discreet.publication.reviewer import verify as reviewer
+from discreet.verification.checks import private_metrics
+from discreet.verification.checks import disjoint_parts
+from discreet.verification.checks import fixed_plan
+from discreet.verification.checks import tuning
+from discreet.verification.checks import random_stopping
+from discreet.verification.checks.adaptive_run import LOOSENED
+from discreet.certificate.files import SCHEMA
+from discreet.certificate.json_schema import fault
+from discreet.verification.recompute import Bounds, Decision
+from discreet.verification.standalone import verify as reviewer
 from discreet.publication.sensitivity import sensitivity_record
 
-_SCHEMA = json.loads((Path(fixed.__file__).parent / SCHEMA).read_text("utf-8"))
+_SCHEMA = json.loads((Path(fixed_plan.__file__).parent / SCHEMA).read_text("utf-8"))
 _SECONDS = 120
 """For one folder and one verifier; more is a fault by itself."""
 
@@ -135,20 +139,20 @@ def _check_events(facts: Facts, plan: Plan | AdaptivePlan) -> None:
     if isinstance(plan, Plan):
         true(events == tally(plan.event()), "the events are not those of the plan")
     else:
-        spent, steps = admission.start(plan.filter), 0
+        spent, steps = filter_decision.start(plan.filter), 0
         for event, count in flatten(from_json(facts["events"])):
-            spent = admission.propose(plan.filter, spent, Repeat(event, count)).spent
+            spent = filter_decision.propose(plan.filter, spent, Repeat(event, count)).spent
             steps += count * len(steps_of(event))
         true(events == charged, "the events are not those that were charged")
         true(share(plan.filter, spent) <= LOOSENED and steps <= plan.most_steps, "the filter does not admit this")
-    run = searched.one_run(facts)
-    paid = Counter(json.dumps(bought.event_of(metric)) for metric in run["plan"]["metrics"])
+    run = tuning.one_run(facts)
+    paid = Counter(json.dumps(private_metrics.event_of(metric)) for metric in run["plan"]["metrics"])
     shown = Counter(one["metric"] for one in facts["bought_metrics"])
     names = {f"{metric['rows']}_{metric['kind']}": metric for metric in run["plan"]["metrics"]}
     inner = tally(from_json(run["events"]))
     for name, times in shown.items():
         true(name in names, f"{name} was never for sale")
-        event = bought.event_of(names[name])
+        event = private_metrics.event_of(names[name])
         true(inner.get(from_json(event), 0) >= times and json.dumps(event) in paid, f"{name} was not paid for")
 
 
@@ -293,7 +297,7 @@ def accepted_by(folder: Path, single: ModuleType = reviewer) -> tuple[dict[str, 
 def believing(single: ModuleType) -> Iterator[None]:
     """Inside, every epsilon is believed: what is rejected all the same is rejected for something else."""
     sure = Decision(True, Bounds(0.0, math.inf, 0.0), "believed")
-    places = [(module, name) for module in (fixed, searched, stopping, by_parts) for name in dir(module)]
+    places = [(module, name) for module in (fixed_plan, tuning, random_stopping, disjoint_parts) for name in dir(module)]
     asked = [(module, name) for module, name in places if name in ("decide", "decide_search", "decide_choice")]
     kept = [(module, name, getattr(module, name)) for module, name in [*asked, (single, "epsilon_of")]]
     for module, name in asked:

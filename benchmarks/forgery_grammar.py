@@ -20,9 +20,12 @@ from discreet.accounting.account import guarantee
 from discreet.core import assumptions
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.event_json import from_json
-from discreet.publication import before, bought, chosen, searched
-from discreet.publication.clipped import RULES
-from discreet.publication.planned import places
+from discreet.verification.checks import pre_queries
+from discreet.verification.checks import private_metrics
+from discreet.verification.checks import adaptive_run
+from discreet.verification.checks import tuning
+from discreet.verification.checks.sensitivity import RULES
+from discreet.verification.checks.plan_events import places
 from discreet.randomness import NOISE_SAMPLERS
 
 Facts = dict[str, Any]
@@ -480,16 +483,16 @@ def _sentences(facts: Facts) -> None:
     facts["assumptions"] = [
         *assumptions.general(Unit(facts["claim"]["unit"])),
         *assumptions.of_run(
-            adaptive=chosen.is_adaptive(facts),
-            metrics=bool(bought.metrics_of(plan)),
+            adaptive=adaptive_run.is_adaptive(facts),
+            metrics=bool(private_metrics.metrics_of(plan)),
             holdout=plan.get("holdout") is not None,
             odometer=plan.get("odometer") is not None,
-            before=bool(before.queries_of(plan)),
-            search=searched.kind(facts),
+            before=bool(pre_queries.queries_of(plan)),
+            search=tuning.kind(facts),
         ),
         *assumptions.public_rows(facts.get("public_batches")),
         *assumptions.clipping(plan["clipping"]["kind"], mechanism["float_bits"]),
-        *assumptions.choices(chosen.searches(plan), mechanism["float_bits"]),
+        *assumptions.choices(adaptive_run.searches(plan), mechanism["float_bits"]),
         NOISE_SAMPLERS[mechanism["noise"]].assumption,
         assumptions.engine(mechanism["engine"], mechanism["float_bits"]),
     ]

@@ -28,7 +28,7 @@ from torch import nn
 from discreet.methods import DPAdamBC, TrainingMethod, adaclip, adadp, adal, adan, dpopt
 from discreet.plan import NoSampling, Plan
 from discreet.training import Session, Training
-from discreet.training.engine_options import EngineOptions
+from discreet.training.preflight.engine_options import EngineOptions
 
 BASE = "sgd"
 Clock = Callable[[], float]

@@ -29,7 +29,7 @@ from discreet.plan import (
     PoissonSampling,
     ShuffleSampling,
 )
-from discreet.publication.reviewer import verify as reviewer
+from discreet.verification.standalone import verify as reviewer
 
 KINDS = (
     "poisson",

@@ -26,7 +26,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from discreet import Compose, Gaussian, InputError, Poisson, Repeat, guarantee
-from discreet.accounting import gdp
+from discreet.accounting.theories import gdp
 from discreet.accounting.account import Method
 
 Part = tuple[float, float, int]

@@ -54,7 +54,7 @@ def measured(folder: Path, steps: int, *, in_memory: bool) -> dict[str, float]:
     from torch import nn
 
     from discreet import Training
-    from discreet.cli import job  # noqa: F401  what the command loads, is loaded before memory is looked at
+    from discreet.jobs import train
     from discreet.data.tables import Encoder, load_schema, private_table
     from discreet.data.tables.store import Kinds, StoredRows
     from discreet.recipes import Recipe

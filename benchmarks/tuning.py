@@ -16,10 +16,10 @@ from pathlib import Path
 
 import torch
 
-from discreet.cli.search_job import SearchJob, Wanted
+from discreet.jobs.tune import SearchJob, Wanted
 from discreet.recipes import load_recipe
 from discreet.recipes.assemble import ready_of
-from discreet.recipes.searched import with_settings
+from discreet.recipes.sections.search import with_settings
 from discreet.training import EngineOptions, Training
 
 QUICK = ["engine=bookkeeping", "noise=fast"]

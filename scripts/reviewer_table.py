@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from discreet.publication.files import SCHEMA
+from discreet.certificate.files import SCHEMA
 
 FILE = Path(__file__).parents[1] / "src" / "discreet" / "publication" / "reviewer" / "verify.py"
 BEGIN = "# The table below is written by scripts/reviewer_table.py, from the schema of certificates.\n"

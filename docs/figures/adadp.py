@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from discreet.core.arrays import Array
-from discreet.data.digits import digits
+from discreet.data.sets.digits import digits
 from discreet.methods import ADADP, TrainingMethod, adadp
 from discreet.plan import Plan
 from discreet.randomness import TestStream

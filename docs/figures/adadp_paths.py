@@ -9,7 +9,7 @@ import numpy as np
 
 from discreet.methods import adadp
 from discreet.methods.adadp_as_published import Course, Gradients, Printed, adadp_as_published
-from discreet.reproduction.beale import ALIKE, Walk, beale, beale_gradient, course, mean_distance
+from discreet_papers.measure.beale import ALIKE, Walk, beale, beale_gradient, course, mean_distance
 
 __all__ = ["ALIKE", "LEAK", "LEMMA", "Walk", "beale", "beale_gradient", "mean_distance"]
 

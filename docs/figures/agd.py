@@ -22,7 +22,7 @@ from torch import nn
 
 from discreet.core.arrays import Array
 from discreet.core.events import Gaussian
-from discreet.data.digits import digits
+from discreet.data.sets.digits import digits
 from discreet.methods import AGD
 from discreet.plan import agd_plan
 from discreet.randomness import TestStream

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 from discreet import Gaussian, Poisson, Repeat, calibrate_noise, guarantee
 from discreet.core.events import Selection
 from discreet.core.trials import PoissonTrials, Trials
-from discreet.plan.search import law
+from discreet.plan.tuning.random_stopping import law
 
 HERE = Path(__file__).parent
 RATE, STEPS, DELTA = 0.05, 300, 1e-5

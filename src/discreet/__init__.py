@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from discreet.accounting.account import Method, account, guarantee
-    from discreet.accounting.calibrate import calibrate_noise
-    from discreet.accounting.profile import delta_at, group_guarantee
-    from discreet.accounting.tradeoff import trade_off
+    from discreet.accounting.answers.calibrate import calibrate_noise
+    from discreet.accounting.answers.profile import delta_at, group_guarantee
+    from discreet.accounting.answers.tradeoff import trade_off
     from discreet.clipping import replace_batch_norm
     from discreet.core.adjacency import Adjacency, Unit
     from discreet.core.errors import (

@@ -5,7 +5,7 @@ from dp_accounting import dp_event
 from dp_accounting.pld import pld_privacy_accountant
 
 from discreet.accounting.account import Method, guarantee
-from discreet.accounting.calibrate import TOLERANCE, calibrate_noise
+from discreet.accounting.answers.calibrate import TOLERANCE, calibrate_noise
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat

@@ -6,9 +6,9 @@ import random
 import pytest
 
 from discreet.accounting.account import PROVING, Method, guarantee
-from discreet.accounting.gdp import epsilon_bounds
-from discreet.accounting.pld.bounds import EpsilonInterval, Release, epsilon_interval
-from discreet.accounting.tradeoff import trade_off
+from discreet.accounting.theories.gdp import epsilon_bounds
+from discreet.accounting.pld.epsilon_interval import EpsilonInterval, Release, epsilon_interval
+from discreet.accounting.answers.tradeoff import trade_off
 from discreet.core.events import Event, Gaussian, Poisson, Repeat, flatten
 
 
@@ -115,7 +115,7 @@ def test_hopeless_deltas_are_left_to_rdp(delta: float) -> None:
 
 def test_rdp_of_losses_below_the_precision_of_a_double() -> None:
     """log E[(P/Q)^2] = log(1 + q^2 (e^(1/s^2) - 1)) (Mironov, Talwar, Zhang 2019): must not round to 0."""
-    from discreet.accounting.rdp import sampled_gaussian
+    from discreet.accounting.theories.rdp import sampled_gaussian
 
     rate, noise = 1e-9, 3.0
     exact = math.log1p(rate**2 * math.expm1(1 / noise**2))

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from adversaries import Judge, Pair, Spent, judge, path_switching, spikes
 
-from discreet.accounting import admission, published, rdp
-from discreet.accounting.filter_choice import at_order, curve_filter, gaussian_filter, zcdp_filter
-from discreet.accounting.filters import BasicFilter, Conversion, Filter, GaussianFilter
+from discreet.accounting.adaptive import filter_decision
+from discreet.accounting.theories import published
+from discreet.accounting.theories import rdp
+from discreet.accounting.adaptive.filter_fit import at_order, curve_filter, gaussian_filter, zcdp_filter
+from discreet.accounting.adaptive.filters import BasicFilter, Conversion, Filter, GaussianFilter
 from discreet.core.arrays import Array
 from discreet.core.events import Gaussian, Poisson, Repeat
 
@@ -94,7 +96,7 @@ def test_no_path_switching_adversary_beats_a_filter(name: str, epsilon: float) -
         for shift in (0.0, 1.0, 3.0):  # rarer spikes cost less
             first = spikes(losses, [weight - shift for weight in weights])
             if first is not None:
-                damages.append(path_switching(decide, admission.start(budget), epsilon, first, CONVERSIONS))
+                damages.append(path_switching(decide, filter_decision.start(budget), epsilon, first, CONVERSIONS))
     assert max(damages) <= DELTA
     assert max(damages) > REACHED[name] * DELTA  # the attacks do bite; where the claim is tight they reach it
 
@@ -152,7 +154,7 @@ def test_no_gaussian_adversary_beats_the_gaussian_filter(strategy: Strategy) -> 
     budget = gaussian_filter(3.0, DELTA)
 
     def rule(spent: Spent, cost: Spent) -> Spent | None:
-        decision = admission.decide(budget, spent, cost)
+        decision = filter_decision.decide(budget, spent, cost)
         return decision.spent if decision.admitted else None
 
     damage, error = simulated(budget, rule, strategy, 3.0)

@@ -8,9 +8,10 @@ import pytest
 from budgets import COUNTED, PLAIN
 from hypothesis import given
 
-from discreet.accounting import costs, filters
-from discreet.accounting.admission import decide, propose, start
-from discreet.accounting.filters import (
+from discreet.accounting.adaptive import costs
+from discreet.accounting.adaptive import filters
+from discreet.accounting.adaptive.filter_decision import decide, propose, start
+from discreet.accounting.adaptive.filters import (
     BasicFilter,
 )
 from discreet.core.errors import InputError

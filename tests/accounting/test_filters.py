@@ -11,11 +11,15 @@ import pytest
 from budgets import ALL, COUNTED, PLAIN, SAMPLED
 from hypothesis import given, settings
 
-from discreet.accounting import admission, filters, gdp, rdp, zcdp
+from discreet.accounting.adaptive import filter_decision
+from discreet.accounting.adaptive import filters
+from discreet.accounting.theories import gdp
+from discreet.accounting.theories import rdp
+from discreet.accounting.theories import zcdp
 from discreet.accounting.account import Method, guarantee
-from discreet.accounting.admission import decide, give_back, propose, start
-from discreet.accounting.filter_choice import at_order, order_filter
-from discreet.accounting.filters import (
+from discreet.accounting.adaptive.filter_decision import decide, give_back, propose, start
+from discreet.accounting.adaptive.filter_fit import at_order, order_filter
+from discreet.accounting.adaptive.filters import (
     BasicFilter,
     Conversion,
     Filter,
@@ -87,16 +91,16 @@ def test_a_cost_that_is_no_cost_is_an_error(budget: Filter, bad: float) -> None:
 @pytest.mark.parametrize("budget", ALL, ids=names)
 def test_nothing_and_precisely_the_rest_are_admitted_and_more_is_refused(budget: Filter) -> None:
     before = start(budget)
-    assert decide(budget, before, before) == admission.Decision(True, before)
-    assert decide(budget, before, budget.limits) == admission.Decision(True, budget.limits)
+    assert decide(budget, before, before) == filter_decision.Decision(True, before)
+    assert decide(budget, before, budget.limits) == filter_decision.Decision(True, budget.limits)
     tiny = (5e-324,) * len(before)
-    assert decide(budget, budget.limits, tiny) == admission.Decision(False, budget.limits)
+    assert decide(budget, budget.limits, tiny) == filter_decision.Decision(False, budget.limits)
     for index in range(len(before)):
         over = list(budget.limits)
         over[index] = math.nextafter(over[index], math.inf)
         assert not decide(budget, before, over).admitted
         over[index] = math.inf
-        assert decide(budget, before, over) == admission.Decision(False, before)
+        assert decide(budget, before, over) == filter_decision.Decision(False, before)
         over[index] = 1e308
         assert not decide(budget, before, over).admitted
 

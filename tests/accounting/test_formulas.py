@@ -11,8 +11,13 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from discreet.accounting import classic, gdp, meaning, rdp, sampled, zcdp
-from discreet.accounting.tradeoff import from_mu, from_pairs
+from discreet.accounting.theories import basic_and_advanced
+from discreet.accounting.theories import gdp
+from discreet.accounting.answers import attack_risk
+from discreet.accounting.theories import rdp
+from discreet.accounting.theories import poisson_moments
+from discreet.accounting.theories import zcdp
+from discreet.accounting.answers.tradeoff import from_mu, from_pairs
 from discreet.core.errors import InputError
 
 TIGHT = mp.mpf("1e-12")
@@ -195,13 +200,13 @@ def test_sampled_moments_at_whole_orders_are_the_sum(rate: float, noise: float) 
             for k in range(order + 1)
         )
         moments[order], exact = moment, mp.log(moment)
-        assert float(sampled.whole(*columns, order)[0]) == pytest.approx(float(exact), rel=1e-11)
-        assert exact <= float(sampled.quadrature(*columns, float(order))[0]) <= exact * (1 + mp.mpf("1e-10"))
+        assert float(poisson_moments.whole(*columns, order)[0]) == pytest.approx(float(exact), rel=1e-11)
+        assert exact <= float(poisson_moments.quadrature(*columns, float(order))[0]) <= exact * (1 + mp.mpf("1e-10"))
         rounded_up(float(rdp.sampled_gaussian(rate, noise, [order])[0]), exact / (order - 1), mp.mpf("3e-10"))
     three = np.array([3.0, 3.0, 3.0])
     found = rdp.sampled_gaussians(np.full(3, rate), np.full(3, noise), three, [11])
     rounded_up(float(found[0]), 9 * mp.log(moments[11]) / 10, mp.mpf("3e-10"))
-    assert sampled.log_moment(rate, noise, 2.0) == sampled.whole(*columns, 2)
+    assert poisson_moments.log_moment(rate, noise, 2.0) == poisson_moments.whole(*columns, 2)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +229,7 @@ def test_terms_in_which_large_logarithms_cancel_are_rounded_up(rate: float, nois
 def test_amplification_of_what_would_overflow_is_rounded_up() -> None:
     for epsilon, rate in [(651.2459743843795, 0.9589481405374877), (686.9829062810337, 0.7539711527223375)]:
         exact = mp.log1p(mp.mpf(rate) * mp.expm1(mp.mpf(epsilon)))
-        rounded_up(classic.amplified(epsilon, 0.0, rate)[0], exact)
+        rounded_up(basic_and_advanced.amplified(epsilon, 0.0, rate)[0], exact)
 
 
 def test_a_trade_off_function_that_underflows_is_not_0() -> None:
@@ -274,7 +279,7 @@ def test_zcdp_without_loss() -> None:
 @pytest.mark.parametrize("epsilon", [0.0, 0.7, 3.0])
 @pytest.mark.parametrize("delta", [1e-9, 0.03])
 def test_meaning_is_rounded_for_the_adversary(epsilon: float, delta: float) -> None:
-    risk = meaning.from_budget(epsilon, delta)
+    risk = attack_risk.from_budget(epsilon, delta)
     e, d = mp.exp(mp.mpf(epsilon)), mp.mpf(delta)
     rounded_up(risk.advantage, (e - 1 + 2 * d) / (e + 1))
     for share in (1e-6, 0.02, 0.3, 0.8, 0.999):
@@ -284,15 +289,15 @@ def test_meaning_is_rounded_for_the_adversary(epsilon: float, delta: float) -> N
         for prior in (0.01, 0.6):
             bayes = prior * exact / (prior * exact + (1 - mp.mpf(prior)) * x)
             assert risk.posterior(prior, share) == pytest.approx(float(bayes), rel=1e-9)
-    rounded_up(meaning.posterior_without_delta(epsilon, 0.2), mp.mpf(0.2) * e / (1 - mp.mpf(0.2) + mp.mpf(0.2) * e))
+    rounded_up(attack_risk.posterior_without_delta(epsilon, 0.2), mp.mpf(0.2) * e / (1 - mp.mpf(0.2) + mp.mpf(0.2) * e))
     with pytest.raises(InputError, match="epsilon"):
-        meaning.posterior_without_delta(-0.1, 0.2)
+        attack_risk.posterior_without_delta(-0.1, 0.2)
     with pytest.raises(InputError, match="prior"):
         risk.posterior(1.0, 0.2)
 
 
-def risk_of(profile: dict[float, float]) -> meaning.Risk:
-    return meaning.Risk(from_pairs(np.array(list(profile)), np.array(list(profile.values()))))
+def risk_of(profile: dict[float, float]) -> attack_risk.Risk:
+    return attack_risk.Risk(from_pairs(np.array(list(profile)), np.array(list(profile.values()))))
 
 
 def test_a_profile_is_as_sharp_as_its_sharpest_point() -> None:
@@ -306,7 +311,7 @@ def test_a_profile_is_as_sharp_as_its_sharpest_point() -> None:
         best = min(one.true_positive_rate(share) for one in single)
         assert risk.true_positive_rate(share) == pytest.approx(best, rel=1e-12)
     assert risk_of({0.1: 5.0}).true_positive_rate(0.1) == 1.0
-    hopeless = meaning.from_budget(1e6, 1e-9)
+    hopeless = attack_risk.from_budget(1e6, 1e-9)
     assert (hopeless.advantage, hopeless.true_positive_rate(0.5)) == (1.0, 1.0)
-    assert meaning.posterior_without_delta(1e4, 0.3) == meaning.from_mu(100.0).advantage == 1.0
-    rounded_up(meaning.from_mu(1.3).advantage, 2 * normal(mp.mpf(1.3) / 2) - 1)
+    assert attack_risk.posterior_without_delta(1e4, 0.3) == attack_risk.from_mu(100.0).advantage == 1.0
+    rounded_up(attack_risk.from_mu(1.3).advantage, 2 * normal(mp.mpf(1.3) / 2) - 1)

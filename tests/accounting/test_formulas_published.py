@@ -9,7 +9,8 @@ from fractions import Fraction
 import mpmath as mp
 import pytest
 
-from discreet.accounting import classic, published
+from discreet.accounting.theories import basic_and_advanced
+from discreet.accounting.theories import published
 from discreet.accounting.schedules import Schedule, epochs_within, parse, solve_rate
 from discreet.core.errors import InputError
 
@@ -31,7 +32,7 @@ def test_amplification_is_rounded_up() -> None:
     for rate in (0.3, 1e-5, 1e-200):
         for epsilon in (0.01, 1.0, 30.0, 599.0, 601.0, 5000.0):
             exact = mp.log1p(mp.mpf(rate) * mp.expm1(mp.mpf(epsilon)))
-            found, delta = classic.amplified(epsilon, 0.25, rate)
+            found, delta = basic_and_advanced.amplified(epsilon, 0.25, rate)
             assert exact <= found <= exact * (1 + mp.mpf("2e-13")) + mp.mpf("1e-9") * (epsilon > 600)
             assert delta == rate * 0.25
 
@@ -43,11 +44,11 @@ def test_classic_sums_are_rounded_up() -> None:
         root = mp.sqrt(-2 * mp.log(slack) * spread)
         drv = root + sum(count * mp.mpf(e) * mp.expm1(mp.mpf(e)) for e, count in pairs)
         kov = root + sum(count * mp.mpf(e) * mp.tanh(mp.mpf(e) / 2) for e, count in pairs)
-        rounded_up(classic.advanced(pairs, slack), drv, mp.mpf("2e-13"))
-        rounded_up(classic.optimised(pairs, slack), kov, mp.mpf("2e-13"))
-    rounded_up(classic.basic(pairs), sum(count * mp.mpf(epsilon) for epsilon, count in pairs), mp.mpf("2e-13"))
-    assert classic.optimised([(699.0, 1)], 0.5) < math.inf
-    assert classic.optimised([(701.0, 1)], 0.5) == math.inf
+        rounded_up(basic_and_advanced.advanced(pairs, slack), drv, mp.mpf("2e-13"))
+        rounded_up(basic_and_advanced.optimised(pairs, slack), kov, mp.mpf("2e-13"))
+    rounded_up(basic_and_advanced.basic(pairs), sum(count * mp.mpf(epsilon) for epsilon, count in pairs), mp.mpf("2e-13"))
+    assert basic_and_advanced.optimised([(699.0, 1)], 0.5) < math.inf
+    assert basic_and_advanced.optimised([(701.0, 1)], 0.5) == math.inf
 
 
 @pytest.mark.parametrize("rate", [1.0, 0.05])
@@ -55,8 +56,8 @@ def test_splits_of_delta(rate: float) -> None:
     """Every release gets the same share; the best of the splits, none far from the best of all."""
     delta, counts = 1e-5, (30, 50)
 
-    def part(scale: float, count: int) -> classic.Part:
-        return classic.Part(rate, lambda d: scale * math.sqrt(2 * math.log(1 / d)) if d > 0 else math.inf, count)
+    def part(scale: float, count: int) -> basic_and_advanced.Part:
+        return basic_and_advanced.Part(rate, lambda d: scale * math.sqrt(2 * math.log(1 / d)) if d > 0 else math.inf, count)
 
     parts = [part(0.02, counts[0]), part(0.05, counts[1])]
 
@@ -71,12 +72,12 @@ def test_splits_of_delta(rate: float) -> None:
         return math.sqrt(-2 * math.log(delta * (1 - share)) * spread) + drift
 
     basic = sum(epsilon * count for epsilon, count in pairs(delta))
-    assert classic.by_basic(parts, delta) == pytest.approx(basic, rel=1e-12)
+    assert basic_and_advanced.by_basic(parts, delta) == pytest.approx(basic, rel=1e-12)
     best = min(basic, *(advanced(k / 1000) for k in range(1, 1000)))
-    assert best * (1 - 1e-9) <= classic.by_advanced(parts, delta) <= best * 1.002
-    pure = [classic.Part(1.0, lambda _: 0.01, 1000)]
+    assert best * (1 - 1e-9) <= basic_and_advanced.by_advanced(parts, delta) <= best * 1.002
+    pure = [basic_and_advanced.Part(1.0, lambda _: 0.01, 1000)]
     exact = math.sqrt(2 * math.log(1e5) * 1000) * 0.01 + 10 * math.tanh(0.005)
-    assert classic.by_advanced(pure, 1e-5) == pytest.approx(exact, rel=1e-12)
+    assert basic_and_advanced.by_advanced(pure, 1e-5) == pytest.approx(exact, rel=1e-12)
 
 
 def test_the_shares_of_delta_add_up_to_no_more_than_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,8 +93,8 @@ def test_the_shares_of_delta_add_up_to_no_more_than_it(monkeypatch: pytest.Monke
         slacks.append(Fraction(slack))
         return 1.0
 
-    monkeypatch.setattr(classic, "optimised", optimised)
-    classic.by_advanced([classic.Part(1.0, epsilon, count)], delta)
+    monkeypatch.setattr(basic_and_advanced, "optimised", optimised)
+    basic_and_advanced.by_advanced([basic_and_advanced.Part(1.0, epsilon, count)], delta)
     assert shares[0] * count <= Fraction(delta)  # basic composition, without slack
     assert len(shares) - 1 == len(slacks) > 20
     for share, slack in zip(shares[1:], slacks, strict=True):

@@ -11,8 +11,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from discreet.accounting import odometers, zcdp
-from discreet.accounting.odometers import (
+from discreet.accounting.adaptive import odometers
+from discreet.accounting.theories import zcdp
+from discreet.accounting.adaptive.odometers import (
     FULL,
     DoublingOdometer,
     GaussianOdometer,
@@ -23,7 +24,7 @@ from discreet.accounting.odometers import (
     read,
     start,
 )
-from discreet.accounting.published import LECUYER_ORDERS
+from discreet.accounting.theories.published import LECUYER_ORDERS
 from discreet.core.adjacency import Adjacency
 from discreet.core.arrays import Array
 from discreet.core.errors import InputError, NotProved

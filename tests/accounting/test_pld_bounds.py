@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from tilting import epsilon_of
 
-from discreet.accounting import gdp
-from discreet.accounting.pld import single
-from discreet.accounting.pld.bounds import (
+from discreet.accounting.theories import gdp
+from discreet.accounting.pld import closed_form
+from discreet.accounting.pld.epsilon_interval import (
     EpsilonInterval,
     Release,
     _by_contour,
@@ -23,7 +23,7 @@ from discreet.accounting.pld.bounds import (
     default_tolerance,
     epsilon_interval,
 )
-from discreet.accounting.pld.pair import Direction, Pair
+from discreet.accounting.pld.poisson_pair import Direction, Pair
 
 DIGITS = 50
 METHODS = [_by_contour, _by_grid]
@@ -96,14 +96,14 @@ def test_the_closed_form_of_one_step_is_tight(rate: float, noise: float, delta: 
     """Against fifty digits, to a few roundings of the loss. On a grid the example is twenty times too wide."""
     with mp.workdps(DIGITS):
         exact = solve(rate, noise, delta, direction)
-        lower, upper = single.epsilon_bounds(Pair(rate, noise, direction), delta)
+        lower, upper = closed_form.epsilon_bounds(Pair(rate, noise, direction), delta)
         assert lower <= exact <= upper
         assert upper - lower <= 1e-9 * exact + 1e-12 * (2 - math.log(rate) + noise**-2)
 
 
 def test_the_closed_form_says_when_it_is_out_of_reach() -> None:
-    assert single.epsilon_bounds(Pair(0.5, 0.02, Direction.REMOVAL), 1e-5) == (0.0, math.inf)
-    assert single.epsilon_bounds(Pair(0.5, 1e-200, Direction.REMOVAL), 1e-5)[1] == math.inf
+    assert closed_form.epsilon_bounds(Pair(0.5, 0.02, Direction.REMOVAL), 1e-5) == (0.0, math.inf)
+    assert closed_form.epsilon_bounds(Pair(0.5, 1e-200, Direction.REMOVAL), 1e-5)[1] == math.inf
 
 
 @pytest.mark.parametrize("factor", [0.999, 1.001])
@@ -181,8 +181,8 @@ def test_a_few_steps_bracket_the_quadrature(
 def test_without_sampling_against_the_closed_form(noise: float, count: int, delta: float) -> None:
     """Rate 1 through the whole pipeline; the exact epsilon is that of mu = sqrt(count) / noise, at 50 digits."""
     with mp.workdps(DIGITS):
-        single = float(mp.mpf(noise) / mp.sqrt(count))
-        exact = solve(1.0, single, delta, Direction.REMOVAL)
+        closed_form = float(mp.mpf(noise) / mp.sqrt(count))
+        exact = solve(1.0, closed_form, delta, Direction.REMOVAL)
         found = epsilon_interval([Release(1.0, noise, count)], delta)
         assert found.lower <= exact * (1 + 1e-14)
         assert found.upper >= exact * (1 - 1e-14)

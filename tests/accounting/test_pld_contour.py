@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from discreet.accounting import gdp
-from discreet.accounting.pld import characteristic, contour
-from discreet.accounting.pld.bounds import Release, _by_contour, _by_grid, default_tolerance
+from discreet.accounting.theories import gdp
+from discreet.accounting.pld import characteristic
+from discreet.accounting.pld import inversion
+from discreet.accounting.pld.epsilon_interval import Release, _by_contour, _by_grid, default_tolerance
 from discreet.accounting.pld.characteristic import Decay, Parts, node_count, rule, rules, spectrum
-from discreet.accounting.pld.pair import Direction
+from discreet.accounting.pld.poisson_pair import Direction
 
 CASES = [(0.01, 1.0, 5.0), (0.3, 0.7, 2.5), (1e-4, 0.5, 8.0), (0.9, 4.0, 30.0), (1.0, 2.0, 3.0), (1e-3, 20.0, 300.0)]
 
@@ -163,7 +164,7 @@ def test_few_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
             calls[name] += 1
             return function(*args)
 
-        monkeypatch.setattr(contour, name, wrapper)
+        monkeypatch.setattr(inversion, name, wrapper)
 
     counted("estimate")
     counted("spectrum")
@@ -181,8 +182,8 @@ def test_beyond_reach_is_no_bound() -> None:
         assert found.upper == math.inf
 
 
-def by_hand(alias_order: float) -> contour._Plan:
-    return contour._Plan(1.0, alias_order, epsilon=1.0, period=9.0, size=4, top=2.1, need=20.0, cut=0.0)
+def by_hand(alias_order: float) -> inversion._Plan:
+    return inversion._Plan(1.0, alias_order, epsilon=1.0, period=9.0, size=4, top=2.1, need=20.0, cut=0.0)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +193,7 @@ def test_no_inversion_where_errors_are_large_or_chernoff_takes_too_long(
     count: float, alias_order: float, found: bool
 ) -> None:
     some = parts(0.01, 1.0, count, Direction.REMOVAL)
-    assert (contour._invert(some, by_hand(alias_order)) is not None) == found
+    assert (inversion._invert(some, by_hand(alias_order)) is not None) == found
 
 
 def test_a_frequency_at_which_nothing_is_left_counts_as_next_to_nothing() -> None:
@@ -241,6 +242,6 @@ def test_the_mass_set_aside_is_rounded_up() -> None:
 
 
 def test_without_an_upper_bound_there_is_no_lower_one() -> None:
-    hopeless = contour._Inversion(1.0, 2.0, 9.0, 0.0, np.ones(1, complex), error=math.inf, alias=0.0, start=1.0)
+    hopeless = inversion._Inversion(1.0, 2.0, 9.0, 0.0, np.ones(1, complex), error=math.inf, alias=0.0, start=1.0)
     with np.errstate(all="ignore"):
         assert hopeless.crossings(1e-5, 0.0) == (0.0, math.inf)

@@ -12,7 +12,7 @@ from scipy import fft
 
 from discreet.accounting.pld.compose import compose
 from discreet.accounting.pld.discretise import LossPmf, optimistic, pessimistic
-from discreet.accounting.pld.pair import Direction, Pair
+from discreet.accounting.pld.poisson_pair import Direction, Pair
 from discreet.accounting.pld.query import delta_upper, epsilon_lower, epsilon_upper, least_tests
 from discreet.accounting.pld.spectrum import _LogProduct, fft_rounding
 from discreet.accounting.pld.window import Window, plan_window

@@ -7,9 +7,13 @@ import math
 
 import pytest
 
-from discreet.accounting import gdp, published, rdp, schedules, zcdp
+from discreet.accounting import schedules
+from discreet.accounting.theories import gdp
+from discreet.accounting.theories import published
+from discreet.accounting.theories import rdp
+from discreet.accounting.theories import zcdp
 from discreet.accounting.account import Method, account, guarantee
-from discreet.accounting.equal_privacy import less_noise
+from discreet.accounting.theories.equal_privacy import less_noise
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved
 from discreet.core.events import Gaussian, Poisson, Repeat

@@ -10,7 +10,7 @@ import mpmath as mp
 import pytest
 
 from discreet.accounting.account import Method, guarantee
-from discreet.accounting.pld.bounds import Release, epsilon_interval
+from discreet.accounting.pld.epsilon_interval import Release, epsilon_interval
 from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
 
 HERE = Path(__file__).parent / "reference"

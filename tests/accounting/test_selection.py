@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp, ndtr
 
-from discreet.accounting import rdp, selection
+from discreet.accounting.theories import rdp
+from discreet.accounting.theories import selection
 from discreet.accounting.account import Method, guarantee
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved

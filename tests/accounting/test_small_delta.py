@@ -17,9 +17,9 @@ import pytest
 from tilting import delta_of, epsilon_of
 
 from discreet.accounting.account import guarantee
-from discreet.accounting.profile import delta_at
+from discreet.accounting.answers.profile import delta_at
 from discreet.core.events import Event, Gaussian, Poisson, Repeat
-from discreet.publication.recompute import epsilon_bounds
+from discreet.verification.recompute import epsilon_bounds
 
 HERE = Path(__file__).parent / "reference"
 DIGITS = [row for row in json.loads((HERE / "quadrature.json").read_text()) if row["kind"] != "one step"]

@@ -8,7 +8,9 @@ from dp_accounting.dp_event import GaussianDpEvent, PoissonSampledDpEvent, SelfC
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from scipy import stats
 
-from discreet.accounting import gdp, schedules, solve
+from discreet.accounting import schedules
+from discreet.accounting.theories import gdp
+from discreet.accounting.answers import solve
 from discreet.accounting.account import Method
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError

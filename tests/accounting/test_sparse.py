@@ -7,19 +7,19 @@ import math
 import mpmath
 import pytest
 
-from discreet.accounting import costs
+from discreet.accounting.adaptive import costs
 from discreet.accounting.account import Method, guarantee
-from discreet.accounting.profile import delta_at
-from discreet.accounting.sparse import escape, left_of, threshold_for
+from discreet.accounting.answers.profile import delta_at
+from discreet.accounting.theories.sparse import escape, left_of, threshold_for
 from discreet.core.adjacency import Adjacency, Query
 from discreet.core.errors import InputError, NotProved
 from discreet.core.event_json import to_json
 from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat, Selection, SparseHistogram
 from discreet.core.trials import PoissonTrials
 from discreet.plan import Plan
-from discreet.publication.recompute import epsilon_bounds
-from discreet.publication.recompute.parts import parts
-from discreet.publication.reviewer import verify as reviewer
+from discreet.verification.recompute import epsilon_bounds
+from discreet.verification.recompute.events import parts
+from discreet.verification.standalone import verify as reviewer
 
 STEPS = Repeat(Poisson(0.02, Gaussian(1.1)), 200)
 

@@ -6,7 +6,11 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from discreet.accounting import classic, gdp, rdp, sampled, zcdp
+from discreet.accounting.theories import basic_and_advanced
+from discreet.accounting.theories import gdp
+from discreet.accounting.theories import rdp
+from discreet.accounting.theories import poisson_moments
+from discreet.accounting.theories import zcdp
 from discreet.accounting.account import Method, guarantee
 from discreet.core.adjacency import Adjacency
 from discreet.core.events import Compose, Gaussian, Laplace, Poisson, Repeat
@@ -45,7 +49,7 @@ def exact_log_moment(rate: float, noise: float, order: float) -> mp.mpf:
 )
 def test_sampled_gaussian_at_fractional_orders(rate: float, noise: float, order: float) -> None:
     exact = exact_log_moment(rate, noise, order)
-    found = sampled.log_moment(rate, noise, order)[0]
+    found = poisson_moments.log_moment(rate, noise, order)[0]
     assert exact <= found <= exact * (1 + mp.mpf("1e-10"))
     bound = float(rdp.sampled_gaussian(rate, noise, [order])[0])
     assert exact <= bound * (order - 1) <= exact * (1 + mp.mpf("3e-10"))
@@ -56,13 +60,13 @@ def test_sampled_gaussian_at_fractional_orders(rate: float, noise: float, order:
 def test_two_ways_at_whole_orders(rate: float, noise: float, order: int) -> None:
     """The finite sum and the quadrature share nothing but the definition."""
     q, s = np.array([[rate]]), np.array([[noise]])
-    assert sampled.quadrature(q, s, float(order)) == pytest.approx(sampled.whole(q, s, order), rel=2e-11)
+    assert poisson_moments.quadrature(q, s, float(order)) == pytest.approx(poisson_moments.whole(q, s, order), rel=2e-11)
 
 
 @pytest.mark.parametrize(("rate", "noise"), [(0.01, 1.0), (0.3, 3.0), (0.005, 0.5)])
 def test_log_moments_are_convex_and_rdp_increases(rate: float, noise: float) -> None:
     orders = np.linspace(1.05, 12, 60)
-    moments = np.array([sampled.log_moment(rate, noise, float(order))[0] for order in orders])
+    moments = np.array([poisson_moments.log_moment(rate, noise, float(order))[0] for order in orders])
     assert np.all(np.diff(moments, 2) > -1e-12 * moments[2:])
     assert np.all(np.diff(moments / (orders - 1)) > 0)
 
@@ -71,8 +75,8 @@ def test_moments_of_many_releases_are_those_of_each() -> None:
     rng = np.random.default_rng(3)
     rates, noises = 10 ** rng.uniform(-5, -0.05, 70), 10 ** rng.uniform(-0.6, 2, 70)
     for order in (1.01, 2.0, 7.5, 300.0):
-        together = sampled.log_moment(rates, noises, order)
-        alone = [sampled.log_moment(rate, noise, order)[0] for rate, noise in zip(rates, noises, strict=True)]
+        together = poisson_moments.log_moment(rates, noises, order)
+        alone = [poisson_moments.log_moment(rate, noise, order)[0] for rate, noise in zip(rates, noises, strict=True)]
         assert together == pytest.approx(alone, rel=1e-10)
 
 
@@ -80,8 +84,8 @@ def test_moments_at_many_orders_are_those_at_each() -> None:
     """Also beside orders and releases that need far more points, or fail."""
     orders = np.array([1.01, 1.5, 2.0, 7.5, 50.5, 64.0, 300.0, 700.5, math.inf])
     for rate, noise in ((0.01, 1.0), (0.3, 20.0), (0.5, 0.01)):
-        together = sampled.log_moment(rate, noise, orders)
-        alone = [sampled.log_moment(rate, noise, order)[0] for order in orders]
+        together = poisson_moments.log_moment(rate, noise, orders)
+        alone = [poisson_moments.log_moment(rate, noise, order)[0] for order in orders]
         assert together == pytest.approx(alone, rel=1e-10)
         assert together[-1] == math.inf
     assert not np.isfinite(together[4])
@@ -89,7 +93,7 @@ def test_moments_at_many_orders_are_those_at_each() -> None:
 
 
 def test_a_quadrature_that_would_need_too_many_points_fails_closed() -> None:
-    assert sampled.log_moment(0.5, 1e-4, 50.5)[0] == math.inf
+    assert poisson_moments.log_moment(0.5, 1e-4, 50.5)[0] == math.inf
 
 
 @pytest.mark.parametrize("order", [1.01, 1.5, 2, 7.3, 100, 1000])
@@ -172,14 +176,14 @@ def test_clt_inverts() -> None:
 
 def test_classic_composition() -> None:
     pairs = [(0.1, 10), (0.2, 5)]
-    assert classic.basic(pairs) == pytest.approx(2.0)
+    assert basic_and_advanced.basic(pairs) == pytest.approx(2.0)
     spread = math.sqrt(2 * math.log(1e6) * (10 * 0.01 + 5 * 0.04))
-    assert classic.advanced(pairs, 1e-6) == pytest.approx(spread + math.expm1(0.1) + math.expm1(0.2))
-    assert classic.optimised(pairs, 1e-6) == pytest.approx(spread + math.tanh(0.05) + math.tanh(0.1))
-    assert classic.amplified(math.log(3), 0.1, 0.5) == (pytest.approx(math.log(2)), 0.05)
-    assert classic.amplified(1000.0, 0.1, 0.5)[0] == pytest.approx(1000 + math.log(0.5))
-    assert classic.amplified(2.0, 0.1, 1.0) == (2.0, 0.1)
-    assert classic.advanced([(800.0, 1)], 1e-6) == math.inf
+    assert basic_and_advanced.advanced(pairs, 1e-6) == pytest.approx(spread + math.expm1(0.1) + math.expm1(0.2))
+    assert basic_and_advanced.optimised(pairs, 1e-6) == pytest.approx(spread + math.tanh(0.05) + math.tanh(0.1))
+    assert basic_and_advanced.amplified(math.log(3), 0.1, 0.5) == (pytest.approx(math.log(2)), 0.05)
+    assert basic_and_advanced.amplified(1000.0, 0.1, 0.5)[0] == pytest.approx(1000 + math.log(0.5))
+    assert basic_and_advanced.amplified(2.0, 0.1, 1.0) == (2.0, 0.1)
+    assert basic_and_advanced.advanced([(800.0, 1)], 1e-6) == math.inf
 
 
 @pytest.mark.parametrize("steps", [1, 30, 3000])

@@ -9,12 +9,12 @@ from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from scipy import stats
 from tilting import delta_of
 
-from discreet.accounting import gdp
+from discreet.accounting.theories import gdp
 from discreet.accounting.account import guarantee
-from discreet.accounting.covering import corners, covering_mu, fitted
-from discreet.accounting.pld import whole
-from discreet.accounting.pld.bounds import Release
-from discreet.accounting.tradeoff import (
+from discreet.accounting.answers.covering_mu import corners, covering_mu, fitted
+from discreet.accounting.pld import delta_profile
+from discreet.accounting.pld.epsilon_interval import Release
+from discreet.accounting.answers.tradeoff import (
     GaussianTradeOff,
     PolygonalTradeOff,
     TradeOff,
@@ -38,7 +38,7 @@ def sampled(rate: float, noise: float, steps: int) -> Event:
 
 def gaussian_by_pld(noise: float, steps: int) -> PolygonalTradeOff:
     """The curve of unsampled Gaussians by way of their privacy-loss distribution, which `trade_off` does not need."""
-    found = whole.whole_profile([Release(1.0, noise, steps)])
+    found = delta_profile.whole_profile([Release(1.0, noise, steps)])
     return _polygonal(found.epsilons, found.deltas, found.false_positives, found.true_positives)
 
 

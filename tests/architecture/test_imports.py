@@ -157,7 +157,7 @@ def test_nothing_above_the_line_imports_torch() -> None:
 def test_the_verifier_shares_only_the_errors() -> None:
     """Promise 9 of the README: it shares no accounting code with the trainer."""
     folder = ROOT / "publication" / "recompute"
-    allowed = ("discreet.core.errors", "discreet.publication.recompute")
+    allowed = ("discreet.core.errors", "discreet.verification.recompute")
     wrong = [
         f"{path.name} imports {name}"
         for path in sorted(folder.rglob("*.py"))

@@ -19,7 +19,7 @@ from discreet.core.events import Compose, SparseHistogram
 from discreet.data.tables import Category, Encoder, Schema, frequent
 from discreet.data.tables.values import Marks, codes
 from discreet.ledger import Ledger
-from discreet.publication.reviewer import verify as reviewer
+from discreet.verification.standalone import verify as reviewer
 from discreet.training import training as training_module
 
 ROWS = 600

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from discreet.cli.app import run
-from discreet.cli.made_up_images import fruit
+from discreet.cli.show.made_up_images import fruit
 
 SHORT = ["--set", "steps=30", "--set", "rate=0.25", "--set", "averaging.start=15", "--set", "engine=bookkeeping"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from discreet.accounting.account import Method
 from discreet.cli.app import run
-from discreet.cli.compare_plot import spread
+from discreet.cli.show.compare_plot import spread
 
 PLAN = ["--rate", "0.01", "--noise", "2", "--steps", "200", "--delta", "1e-5"]
 Capture = pytest.CaptureFixture[str]

@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from discreet.cli.app import app, run
-from discreet.cli.examples import EXAMPLES, with_examples
+from discreet.cli.show.examples import EXAMPLES, with_examples
 
 
 def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:

@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from discreet.cli.app import run
-from discreet.cli.init import Kind
+from discreet.cli.commands.init import Kind
 
 DEFAULTS = {Kind.TABLE: "table-start", Kind.IMAGES: "images-start", Kind.MODULE: "train_private.py"}
 

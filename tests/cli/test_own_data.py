@@ -11,10 +11,10 @@ import pytest
 import yaml
 from PIL import Image
 
-from discreet.cli import search_job
+from discreet.jobs import tune
 from discreet.cli.app import run
 from discreet.plan import Plan
-from discreet.plan.validation import validate
+from discreet.plan.pydantic_base import validate
 from discreet.training import Tuning
 
 Capture = pytest.CaptureFixture[str]
@@ -130,7 +130,7 @@ def given_to_the_search(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -
             seen.update(options)
             super().__init__(*rest, **options)
 
-    monkeypatch.setattr(search_job, "Tuning", Watched)
+    monkeypatch.setattr(tune, "Tuning", Watched)
     with pytest.raises(Stop):
         run(["tune", *arguments])
     return seen

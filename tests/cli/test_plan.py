@@ -256,7 +256,7 @@ def test_an_odometer_in_a_recipe_ends_the_run_and_is_no_guarantee(capsys: Captur
 
 def test_the_wall_time_comes_from_steps_on_random_data(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     """No data is there to be read, nothing is left behind, and twice the steps take twice as long."""
-    from discreet.training import probe
+    from discreet.training.preflight import wall_time
 
     taken: list[float] = []
 
@@ -269,7 +269,7 @@ def test_the_wall_time_comes_from_steps_on_random_data(capsys: Capture, monkeypa
     assert run(["plan", "mine.yaml"]) == 0
     assert "on this machine, from a few steps on random data" in capsys.readouterr().out
     assert sorted(Path().iterdir()) == before
-    monkeypatch.setattr(probe, "_step", step)
+    monkeypatch.setattr(wall_time, "_step", step)
     assert run(["plan", "mine.yaml", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["wall_seconds"] == pytest.approx(12 * (0.5 + 0.01 * 20))
     write(rate=None, batches=[[10, 4], [20, 4], [40, 4]])
@@ -292,6 +292,6 @@ def test_other_recipes_have_a_wall_time(changes: dict[str, Any], capsys: Capture
     ("seconds", "words"), [(0.125, "0.12 seconds"), (119, "119 seconds"), (121, "2 minutes"), (7201, "2 hours")]
 )
 def test_times_in_words(seconds: float, words: str) -> None:
-    from discreet.cli.wall_time import in_words
+    from discreet.cli.show.wall_time import in_words
 
     assert in_words(seconds) == words

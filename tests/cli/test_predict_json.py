@@ -12,8 +12,8 @@ from folders import folder_of
 
 from discreet.cli.app import run
 from discreet.data.tables import Encoder, Schema
-from discreet.publication.model_spec import ModelSpec, Named
-from discreet.recipes.models import MODELS
+from discreet.certificate.model_spec import ModelSpec, Named
+from discreet.recipes.models.models import MODELS
 
 SCHEMA = {
     "unit": "row",

@@ -19,7 +19,7 @@ from discreet.cli.app import run
 from discreet.core.errors import InputError
 from discreet.plan import Plan
 from discreet.recipes import load_recipe
-from discreet.recipes.public import weight_for
+from discreet.recipes.sections.public import weight_for
 from discreet.training import Training
 
 Capture = pytest.CaptureFixture[str]

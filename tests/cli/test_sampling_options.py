@@ -5,7 +5,7 @@ import json
 import pytest
 
 from discreet.cli.app import run
-from discreet.cli.sampling_options import Draws, Sampling, draws
+from discreet.cli.options.sampling import Draws, Sampling, draws
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import (

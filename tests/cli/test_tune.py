@@ -13,9 +13,9 @@ from discreet.cli.app import run
 from discreet.core.errors import InputError
 from discreet.ledger import Ledger
 from discreet.plan import PartsSearch, Plan, Search
-from discreet.plan.validation import validate
+from discreet.plan.pydantic_base import validate
 from discreet.recipes import load_recipe
-from discreet.recipes.searched import default_score, parse_grid, with_settings
+from discreet.recipes.sections.search import default_score, parse_grid, with_settings
 
 SHORT = ["--set", "steps=3", "--set", "engine=vmap", "--set", "noise=fast"]
 SEARCH = ["--trials", "2", "--grid", "optimizer.lr=0.5,2", "--grid", "clip_norm=0.5,1"]

@@ -29,7 +29,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, bookkeeping, weights
+from discreet.clipping import ENGINES, Clip, weights
+from discreet.clipping.engines import bookkeeping
 from discreet.clipping.rules import base, linear, units
 
 NORMS = (1e-2, 1.0, 300.0)

@@ -13,7 +13,7 @@ from layers import PROBLEMS, criterion
 from torch import Tensor, nn
 
 from discreet.clipping import LOSS, mixing_backward
-from discreet.clipping.state import state_digests
+from discreet.clipping.digests import state_digests
 
 FEATURES, CLASSES = 8, 3
 

@@ -11,7 +11,11 @@ import torch
 from layers import Around, Pooled, Problem, Tied, criterion, difference, typical_norm
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, backward, bookkeeping, capture, factor, ghost
+from discreet.clipping import ENGINES, Clip, factor
+from discreet.clipping.capture import backward
+from discreet.clipping.engines import bookkeeping
+from discreet.clipping.capture import capture
+from discreet.clipping.engines import ghost
 from discreet.clipping.rules import base, embedding, linear
 
 PROBLEMS = {

@@ -12,11 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from discreet.clipping import ENGINES, Clip, bookkeeping
-from discreet.clipping.capture import Call
+from discreet.clipping import ENGINES, Clip
+from discreet.clipping.engines import bookkeeping
+from discreet.clipping.capture.capture import Call
 from discreet.clipping.rules import conv
 from discreet.clipping.rules.linear import gram_squares
-from discreet.clipping.state import state_digests
+from discreet.clipping.digests import state_digests
 from discreet.core.errors import UnsupportedModel
 
 CLIP = Clip(0.5, 2.0**-30)

@@ -31,7 +31,11 @@ import torch
 from layers import Around, Problem, Tied, Twice, criterion
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Accumulator, Clip, bookkeeping, capture, engines, ghost, private_parameters
+from discreet.clipping import ENGINES, Accumulator, Clip, private_parameters
+from discreet.clipping.engines import bookkeeping
+from discreet.clipping.capture import capture
+from discreet.clipping.engines import engine as engines
+from discreet.clipping.engines import ghost
 from discreet.clipping.rules import base, linear
 
 NORM = 0.05

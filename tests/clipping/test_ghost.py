@@ -15,8 +15,10 @@ from six_rows import LABELS, apart, data, dropped, network, spied, sums
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from discreet.clipping import ENGINES, Clip, Units, backward, measuring
-from discreet.clipping.state import state_digests
+from discreet.clipping import ENGINES, Clip, Units
+from discreet.clipping.capture import backward
+from discreet.clipping.engines import norms
+from discreet.clipping.digests import state_digests
 from discreet.core.errors import UnsupportedModel
 
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-10}
@@ -177,7 +179,7 @@ def test_modules_that_share_parameters_are_measured_together() -> None:
 
     model = Chain().double()
     assert apart(sums("ghost", model, data(4)), sums("reference", model, data(4))) <= 1e-12
-    _, calls = measuring.record(model, nn.CrossEntropyLoss(), data(4), LABELS)
+    _, calls = norms.record(model, nn.CrossEntropyLoss(), data(4), LABELS)
     names = sorted(sorted(call.owner.name for call in group) for group in backward._groups(calls))
     assert names == [["a", "b", "c"], ["d"], ["head"]]
 

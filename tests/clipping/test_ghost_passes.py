@@ -10,7 +10,9 @@ import torch
 from six_rows import CLIP, LABELS, apart, data, dropped, network, proportional, spied, sums
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, ghost, measuring
+from discreet.clipping import ENGINES
+from discreet.clipping.engines import ghost
+from discreet.clipping.engines import norms
 from discreet.clipping.replay import Generators
 
 
@@ -95,7 +97,7 @@ def test_what_was_measured_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """When a layer is measured, nothing of the layers that were measured before it is left but for the last one."""
     held: list[weakref.ref[Tensor]] = []
     alive: list[int] = []
-    real = measuring.measured
+    real = norms.measured
 
     def spy(parameters: Any, calls: Any, *others: Any) -> Any:
         alive.append(sum(one() is not None for one in held))
@@ -103,7 +105,7 @@ def test_what_was_measured_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
         held.extend(weakref.ref(call.args[0]) for call in calls)
         return real(parameters, calls, *others)
 
-    monkeypatch.setattr(measuring, "measured", spy)
+    monkeypatch.setattr(norms, "measured", spy)
     layers = [part for _ in range(6) for part in (nn.Linear(8, 8), nn.Tanh())]
     sums("ghost", network(*layers, nn.Linear(8, 3)), data(8))
     assert len(alive) == 14  # in two passes

@@ -15,7 +15,7 @@ from mixers import FEATURES, TIME, Attention, Average, By, Centred, Counter, Gat
 from torch import Tensor, nn
 
 from discreet.clipping import Findings, admit_model, try_out
-from discreet.clipping.state import state_digests
+from discreet.clipping.digests import state_digests
 from discreet.core.errors import UnsupportedModel
 
 
@@ -91,7 +91,7 @@ def test_an_accelerator_is_never_asked_for_large_whole_numbers(monkeypatch: pyte
     """They are tried on a copy of the model on the processor; here the first two looks are as if on an accelerator."""
     shown: list[int] = []
     places = iter([False] * 3 + [True] * 9)
-    monkeypatch.setattr("discreet.clipping.mixing._on_processor", lambda _: next(places))
+    monkeypatch.setattr("discreet.clipping.admission.mixing._on_processor", lambda _: next(places))
 
     def scaled(x: Tensor) -> Tensor:
         shown.append(int(x.max()))

@@ -8,7 +8,7 @@ import pytest
 from fuzz_cases import case
 from fuzz_verdict import ALONE, TOGETHER, judged
 
-from discreet.clipping import bookkeeping
+from discreet.clipping.engines import bookkeeping
 
 CASES, PARTS = 200, 10
 

@@ -12,7 +12,8 @@ from clips import CLIPS, GRID, apart, contributions, length
 from layers import Around, Problem, Tied, criterion, typical_norm
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, Group, bookkeeping, factor, private_parameters
+from discreet.clipping import ENGINES, Clip, Group, factor, private_parameters
+from discreet.clipping.engines import bookkeeping
 from discreet.clipping.factor import Decision
 
 PROBLEMS = {

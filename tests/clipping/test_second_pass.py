@@ -13,10 +13,11 @@ import torch
 from adversarial_rows import ROWS, Batch, proportional, share_moved, squared
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, engines, private_parameters
+from discreet.clipping import ENGINES, Clip, private_parameters
+from discreet.clipping.engines import engine as engines
 from discreet.clipping.factor import decide
 from discreet.clipping.losses import each_loss
-from discreet.clipping.measuring import example_squares
+from discreet.clipping.engines.norms import example_squares
 
 
 class Attended(nn.Module):
@@ -126,9 +127,9 @@ def test_a_planted_copy_in_place_of_a_row_is_found(monkeypatch: pytest.MonkeyPat
             inputs, targets = (torch.cat([part[:1], part[:1], part[2:]]) for part in (inputs, targets))
         return example_squares(model, loss, inputs, targets, *others)
 
-    monkeypatch.setattr("discreet.clipping.ghost.example_squares", filled)
+    monkeypatch.setattr("discreet.clipping.engines.ghost.example_squares", filled)
     test_a_row_that_is_not_finite_leaves_the_random_slopes_of_others_alone()  # what was measured differs
-    monkeypatch.setattr("discreet.clipping.ghost._allowed", lambda used, measured: True)
+    monkeypatch.setattr("discreet.clipping.engines.ghost._allowed", lambda used, measured: True)
     with pytest.raises(AssertionError):
         test_a_row_that_is_not_finite_leaves_the_random_slopes_of_others_alone()
 

@@ -16,7 +16,8 @@ from layers import PROBLEMS, criterion, typical_norm
 from promises import exactly, units_of
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, Units, bookkeeping, private_parameters
+from discreet.clipping import ENGINES, Clip, Units, private_parameters
+from discreet.clipping.engines import bookkeeping
 from discreet.clipping.rules import OfUnits, base, linear
 from discreet.core.errors import InputError
 

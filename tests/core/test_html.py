@@ -11,7 +11,7 @@ from problems import tiny_plan, tiny_training
 from discreet.core.adjacency import Adjacency
 from discreet.core.guarantee import Guarantee
 from discreet.core.html import fact_table
-from discreet.publication.verifier import Check, Verification
+from discreet.verification.verify import Check, Verification
 
 
 def test_a_guarantee_is_rounded_outward() -> None:

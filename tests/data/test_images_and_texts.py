@@ -13,14 +13,14 @@ import pytest
 import torch
 from PIL import Image as Pillow
 
-from discreet.cli.wide import schema_of_folder
-from discreet.cli.wide_options import WideOptions
+from discreet.jobs.image_or_text_schema import schema_of_folder
+from discreet.cli.options.image_or_text import WideOptions
 from discreet.data.hashing import hashed
 from discreet.data.tables import Category, Encoder, Schema, new_rows, private_table, public_table
 from discreet.data.tables.images.reading import pixels
 from discreet.data.tables.wide import FreeText, Image
 from discreet.data.tables.words import numbered
-from discreet.plan.validation import validate
+from discreet.plan.pydantic_base import validate
 
 
 def content(array: np.ndarray, **options: Any) -> bytes:

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from discreet import Columns, InputError
 from discreet.clipping import Clip
-from discreet.clipping.engines import ENGINES
+from discreet.clipping.engines.engine import ENGINES
 from discreet.data import as_private
-from discreet.training.trial import try_every_row
+from discreet.training.preflight.data_check import try_every_row
 
 Row = tuple[Any, Any]
 

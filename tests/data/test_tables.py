@@ -20,8 +20,8 @@ from discreet.data.tables import Bought, Encoder, Schema, blocks, new_rows, priv
 from discreet.data.tables.bought import _range
 from discreet.data.tables.draft import draft
 from discreet.data.tables.metrics import auroc, calibration_error, metrics_of
-from discreet.plan.validation import validate
-from discreet.recipes.models import MODELS
+from discreet.plan.pydantic_base import validate
+from discreet.recipes.models.models import MODELS
 
 FACTS: dict[str, Any] = {
     "unit": "patient",

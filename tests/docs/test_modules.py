@@ -17,7 +17,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from discreet.clipping import ENGINES, Clip, admit_model
-from discreet.clipping.owners import rule_of
+from discreet.clipping.capture.owners import rule_of
 from discreet.clipping.rules import Vectorised
 from discreet.core.errors import UnsupportedModel
 

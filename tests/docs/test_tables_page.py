@@ -12,7 +12,7 @@ import yaml
 
 from discreet.cli.app import run
 from discreet.data.tables import Encoder, Schema, load_schema, public_table
-from discreet.plan.validation import validate
+from discreet.plan.pydantic_base import validate
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "tables.md").read_text()

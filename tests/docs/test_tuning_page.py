@@ -7,7 +7,7 @@ import pytest
 
 from discreet import Gaussian, Poisson, Repeat, calibrate_noise, guarantee
 from discreet.core.events import Event, Selection
-from discreet.plan.search import law
+from discreet.plan.tuning.random_stopping import law
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tuning.md").read_text()
 COUNTS = (2, 5, 8, 20, 50)

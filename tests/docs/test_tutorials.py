@@ -12,7 +12,7 @@ import yaml
 
 from discreet.cli.app import run
 from discreet.data.tables import Schema
-from discreet.plan.validation import validate
+from discreet.plan.pydantic_base import validate
 
 DOCS = Path(__file__).parents[2] / "docs"
 FEWER = ["--set", "steps=2", "--set", "averaging.start=0", "--set", "engine=bookkeeping"]

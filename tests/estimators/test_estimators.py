@@ -22,7 +22,7 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScale
 
 import discreet
 from discreet import PrivateClassifier, PrivateRegressor
-from discreet.accounting.filters import BasicFilter
+from discreet.accounting.adaptive.filters import BasicFilter
 from discreet.ledger import Ledger
 from discreet.prediction import predict_table
 

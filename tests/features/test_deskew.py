@@ -7,7 +7,7 @@ import torch
 
 from discreet import InputError
 from discreet.features import Deskew, precompute
-from discreet.recipes.fixed import Features, build_front_end
+from discreet.recipes.sections.fixed_features import Features, build_front_end
 
 
 def blob(slant: float, middle: tuple[float, float], wide: float = 4.0, high: float = 9.0) -> torch.Tensor:

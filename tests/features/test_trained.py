@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from discreet import InputError
 from discreet.features import FRONT_ENDS
-from discreet.recipes.residual import resnet9, resnet18
+from discreet.recipes.models.residual import resnet9, resnet18
 
 VGG = (64, 64, "M", 128, 128, "M", 256, 256, 256, "M", 512, 512, 512, "M", 512, 512, 512, "M")
 

@@ -12,11 +12,12 @@ import yaml
 from every_kind import KINDS, REVIEWED
 
 from discreet import verify
-from discreet.accounting import filters, odometers
+from discreet.accounting.adaptive import filters
+from discreet.accounting.adaptive import odometers
 from discreet.core import event_json
 from discreet.plan import AdaptivePlan, Plan
-from discreet.publication.canonical import digest, strict_json
-from discreet.publication.reviewer import verify as reviewer
+from discreet.certificate.canonical import digest, strict_json
+from discreet.verification.standalone import verify as reviewer
 
 HERE = Path(__file__).parent
 RECORDS: dict[str, Any] = json.loads((HERE / "records.json").read_text())

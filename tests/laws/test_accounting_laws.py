@@ -20,7 +20,7 @@ from drawn_events import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.accounting import theories as table
+from discreet.accounting import table
 from discreet.accounting.account import PROVING, Method, account, guarantee
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved

@@ -15,7 +15,7 @@ from promises import exactly, units_of
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Accumulator, Clip, private_parameters
-from discreet.clipping.state import state_digests
+from discreet.clipping.digests import state_digests
 
 CLIP = Clip(0.5, 2.0**-30)
 UNROUNDED = Clip(0.5, 2.0**-120)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Accumulator, Clip
-from discreet.clipping.admission import private_parameters
+from discreet.clipping.admission.admission import private_parameters
 
 CLIP = Clip(1.0, 2.0**-30)
 CHUNKS = (1, 5, 16, 48)

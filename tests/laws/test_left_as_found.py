@@ -17,12 +17,16 @@ import torch
 from problems import CLASSES, FEATURES, blobs, tiny_training
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, bookkeeping, capture, engines, ghost
+from discreet.clipping import ENGINES, Clip
+from discreet.clipping.engines import bookkeeping
+from discreet.clipping.capture import capture
+from discreet.clipping.engines import engine as engines
+from discreet.clipping.engines import ghost
 from discreet.clipping.rules import linear
-from discreet.clipping.state import state_digests
+from discreet.clipping.digests import state_digests
 from discreet.core.errors import InputError
 from discreet.training import Session
-from discreet.training.rehearsal import rehearse
+from discreet.training.preflight.engine_check import rehearse
 
 CLIP = Clip(0.3, 2.0**-30)
 PLACES = ("nowhere", "forward", "loss", "backward", "clipping", "rule", "vectorised")

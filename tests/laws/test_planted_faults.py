@@ -35,7 +35,8 @@ import pytest
 import torch
 from problems import RunningMean, tiny_training
 
-from discreet.clipping import Accumulator, Clip, Engine, Findings, engines
+from discreet.clipping import Accumulator, Clip, Engine, Findings
+from discreet.clipping.engines import engine as engines
 from discreet.core.errors import PrivacyViolation
 from discreet.core.events import Event
 from discreet.core.release import ClippedSum, Receipt, Release
@@ -290,13 +291,13 @@ def test_a_leaking_buffer_is_found_by_the_verifier_when_the_trainer_does_not_loo
 ) -> None:
     for module in (training_module, guard_module, folder_module):
         monkeypatch.setattr(module, "check_unchanged", lambda *_: None)
-    monkeypatch.setattr("discreet.training.public_copy.check_unchanged", lambda *_: None)
-    monkeypatch.setattr("discreet.training.admission.tried", lambda *_: Findings())
-    monkeypatch.setattr("discreet.training.rehearsal.refuse_memory", lambda *_: None)
+    monkeypatch.setattr("discreet.training.public.public_copy.check_unchanged", lambda *_: None)
+    monkeypatch.setattr("discreet.training.preflight.model_check.tried", lambda *_: Findings())
+    monkeypatch.setattr("discreet.training.preflight.engine_check.refuse_memory", lambda *_: None)
     promises.a_published_folder_is_accepted(
         promises.published_folder(tmp_path / "1", RunningMean(), engine="reference")
     )
-    monkeypatch.setattr("discreet.training.public_copy.copied", lambda *parts: parts)  # publish what saw private rows
+    monkeypatch.setattr("discreet.training.public.public_copy.copied", lambda *parts: parts)  # publish what saw private rows
     folder = promises.published_folder(tmp_path / "2", RunningMean(), engine="reference")
     with pytest.raises(AssertionError, match=r"rejected by \['public tensors'\]"):
         promises.a_published_folder_is_accepted(folder)

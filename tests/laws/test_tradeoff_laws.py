@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.accounting.account import guarantee
-from discreet.accounting.covering import covering_mu
-from discreet.accounting.tradeoff import trade_off
+from discreet.accounting.answers.covering_mu import covering_mu
+from discreet.accounting.answers.tradeoff import trade_off
 from discreet.core.adjacency import Adjacency
 from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from ledgers import PLAN, STEP, guarantee, sql
 
-from discreet.accounting.admission import propose
-from discreet.accounting.filter_choice import curve_filter, gaussian_filter, order_filter, zcdp_filter
-from discreet.accounting.filters import Filter, GaussianFilter, ZcdpFilter, as_dict
+from discreet.accounting.adaptive.filter_decision import propose
+from discreet.accounting.adaptive.filter_fit import curve_filter, gaussian_filter, order_filter, zcdp_filter
+from discreet.accounting.adaptive.filters import Filter, GaussianFilter, ZcdpFilter, as_dict
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import BudgetExhausted, InputError, LedgerError, NotProved
 from discreet.core.events import Compose, Event, Gaussian, Repeat

@@ -10,8 +10,8 @@ import pytest
 from ledgers import PLAN, STEP, guarantee
 from problems import tiny_training
 
-from discreet.accounting import filters
-from discreet.accounting.filters import Filter, ZcdpFilter
+from discreet.accounting.adaptive import filters
+from discreet.accounting.adaptive.filters import Filter, ZcdpFilter
 from discreet.core.errors import BudgetExhausted, InputError
 from discreet.core.events import Gaussian
 from discreet.ledger import Budget, Ledger

@@ -15,7 +15,8 @@ from scipy import stats
 from torch import nn
 
 from discreet import InputError, guarantee
-from discreet.accounting import gdp, schedules
+from discreet.accounting import schedules
+from discreet.accounting.theories import gdp
 from discreet.core.release import Release
 from discreet.methods import SGLD, LangevinSteps, Several
 from discreet.plan import NoSampling, Plan, mean_noise, mean_noises

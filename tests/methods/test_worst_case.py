@@ -24,7 +24,7 @@ from discreet.core.release import Receipt, Release
 from discreet.methods import ADADP, DPOPT, AdaClip, ReleasedScales
 from discreet.methods.released_scales import Rule
 from discreet.plan import Plan
-from discreet.training.clipping import Clipping
+from discreet.training.clip_state import Clipping
 
 RULES: dict[str, Callable[[], Rule]] = {"adadp": ADADP, "dpopt": DPOPT, "adaclip": AdaClip}
 KINDS = ("ellipsoid", "box")

@@ -23,9 +23,9 @@ from discreet.plan import (
     TruncatedPoissonSampling,
     ValidationDecay,
 )
-from discreet.plan.adaptive import loosened
-from discreet.plan.validation import validate
-from discreet.publication.recompute import filters as independent
+from discreet.plan.adaptive.adaptive_plan import loosened
+from discreet.plan.pydantic_base import validate
+from discreet.verification.recompute import filters as independent
 
 POISSON = PoissonSampling(rate=0.1)
 KINDS = ["rdp-curve", "rdp-order", "zcdp", "gdp"]

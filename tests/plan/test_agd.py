@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.accounting.admission import propose, start
+from discreet.accounting.adaptive.filter_decision import propose, start
 from discreet.core.adjacency import Adjacency, Query
 from discreet.core.errors import InputError
 from discreet.core.event_json import to_json
@@ -28,7 +28,7 @@ from discreet.plan import (
     PoissonSampling,
     agd_plan,
 )
-from discreet.publication.recompute import filters as independent
+from discreet.verification.recompute import filters as independent
 
 START = Knobs(8.0, 100.0)
 

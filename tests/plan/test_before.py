@@ -32,10 +32,10 @@ from discreet.core.events import (
 )
 from discreet.core.trials import PoissonTrials
 from discreet.plan import AdaptiveClipping, Metric, NoSampling, Plan, ShuffleSampling
-from discreet.plan.before import Answered
-from discreet.plan.order import steps_among
+from discreet.plan.pre_queries import Answered
+from discreet.plan.timeline import steps_among
 from discreet.plan.pricing import CONFIRMABLE
-from discreet.publication.reviewer import verify as reviewer
+from discreet.verification.standalone import verify as reviewer
 from discreet.training import answered_first
 
 STEP = Poisson(0.5, Gaussian(1.5))

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 from discreet.core.errors import BudgetExhausted
 from discreet.core.events import Compose, Event, flatten, steps_of, tally
 from discreet.plan import AllocationSampling, Metric, NoSampling, Plan, ShuffleSampling
-from discreet.publication import bought
+from discreet.verification.checks import private_metrics
 
 BASE: dict[str, Any] = {"population": 1000, "batch": 100, "steps": 60, "clip_norm": 1.0, "delta": 1e-5}
 ACCURACY, LOSS = Metric(noise=20.0, every=20), Metric(kind="loss", noise=15.0, bound=2.0)
@@ -132,7 +132,7 @@ def test_blocks_in_a_row_are_the_plan_and_the_verifier_derives_the_same(plan: Pl
         alone = all(m.every is not None and m.every > plan.steps for m in plan.metrics if m.kind != "size")
         assert taken.count(metric.event) == (0 if metric.kind == "size" and alone else times)
     facts = plan.model_dump(mode="json")
-    assert bought.all_events(facts) == bought.stated({"event": "compose", "of": _runs(plan)})
+    assert private_metrics.all_events(facts) == private_metrics.stated({"event": "compose", "of": _runs(plan)})
 
 
 def _runs(plan: Plan) -> list[dict[str, Any]]:

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet import Adjacency, BudgetExhausted, Compose, InputError, Plan, guarantee
-from discreet.accounting.odometers import RenyiOdometer
+from discreet.accounting.adaptive.odometers import RenyiOdometer
 from discreet.core.adjacency import Unit
 from discreet.core.events import Event, Gaussian, Poisson, flatten, tally
 from discreet.plan import FlatClipping, Holdout, Metric, NoisePhase, PoissonSampling, Search
 from discreet.plan.batches import RatePhase
-from discreet.plan.reading import Reading
-from discreet.plan.validation import validate
+from discreet.plan.odometer_rule import Reading
+from discreet.plan.pydantic_base import validate
 from discreet.sampling import OVERFLOW
 
 GOOD: dict[str, Any] = {

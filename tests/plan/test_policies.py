@@ -11,7 +11,7 @@ import pytest
 
 from discreet.core.errors import InputError
 from discreet.plan import BatchByProgress, Constant, Custom, History, Knobs, NoiseByProgress, Phase, ValidationDecay
-from discreet.plan.policies import as_policy
+from discreet.plan.adaptive.policies import as_policy
 
 START = Knobs(10.0, 512.0)
 

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from discreet import InputError, VerificationFailed, load, publish, verify
 from discreet.cli.app import run
-from discreet.cli.job import Job
+from discreet.jobs.train import Job
 from discreet.prediction.reading import read_rows
-from discreet.publication.canonical import digest
-from discreet.publication.model_spec import ModelSpec, Named
+from discreet.certificate.canonical import digest
+from discreet.certificate.model_spec import ModelSpec, Named
 
 RECIPE = """
 data: npz

@@ -19,9 +19,9 @@ from discreet import InputError, load
 from discreet.cli.app import run
 from discreet.data.tables import Encoder, Schema
 from discreet.prediction import encode_table, export_onnx, predict_table
-from discreet.publication.canonical import digest
-from discreet.publication.model_spec import ModelSpec, Named
-from discreet.recipes.models import CODES, MODELS
+from discreet.certificate.canonical import digest
+from discreet.certificate.model_spec import ModelSpec, Named
+from discreet.recipes.models.models import CODES, MODELS
 
 SCHEMA = {
     "unit": "row",
@@ -109,7 +109,7 @@ def test_the_runtime_says_what_the_folder_says(name: str, tmp_path: Path) -> Non
     ],
 )
 def test_front_ends_are_in_the_file(parts: list[Any], tmp_path: Path) -> None:
-    from discreet.recipes.fixed import Features, build_front_end, named
+    from discreet.recipes.sections.fixed_features import Features, build_front_end, named
 
     built = build_front_end([Features.model_validate(part) for part in named(parts)], (1, 12, 12))  # type: ignore[union-attr]
     arguments = {"inputs": built(torch.rand(1, 1, 12, 12)).shape[1], "outputs": 3}

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from promises import published_folder
 
-from discreet.publication import fixed, searched, stopping
+from discreet.verification.checks import fixed_plan
+from discreet.verification.checks import tuning
+from discreet.verification.checks import random_stopping
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +31,7 @@ def folder(original: Path, tmp_path: Path) -> Path:
 def recomputed_once() -> Iterator[None]:
     """Most forgeries leave the events alone: the same question about epsilon is answered once in a file."""
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((fixed, "decide"), (searched, "decide"), (stopping, "decide_search")):
+        for module, name in ((fixed_plan, "decide"), (tuning, "decide"), (random_stopping, "decide_search")):
             patch.setattr(module, name, _remembering(getattr(module, name)))
         yield
 

@@ -14,8 +14,8 @@ from reports import Walk, facts_of, small_plan
 
 from discreet.core.adjacency import Adjacency
 from discreet.plan import NoSampling
-from discreet.publication.model_spec import ModelSpec, Named
-from discreet.publication.report import report_page
+from discreet.certificate.model_spec import ModelSpec, Named
+from discreet.publication.pages.report import report_page
 
 TEXT, GRAPHICS = 4.5, 3.0
 """The least contrast of text (WCAG 1.4.3) and of what graphics need to be understood (1.4.11)."""

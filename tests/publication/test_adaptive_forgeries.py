@@ -16,7 +16,7 @@ from discreet import publish, verify
 from discreet.core.errors import InputError
 from discreet.core.events import Gaussian, Poisson, Repeat
 from discreet.plan import AdaptivePlan, Counts, History, Knobs, PoissonSampling
-from discreet.publication.report import report_page
+from discreet.publication.pages.report import report_page
 
 
 def falling(phase: int, history: History) -> Knobs | None:

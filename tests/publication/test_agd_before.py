@@ -15,7 +15,7 @@ from problems import linear
 from discreet import publish, verify
 from discreet.core.adjacency import Query
 from discreet.core.events import BoundedRange, Event, Gaussian
-from discreet.publication.planned import after
+from discreet.verification.checks.plan_events import after
 from discreet.training import answered_first
 
 COUNT = Gaussian(40.0, Query.COUNT)

@@ -13,7 +13,7 @@ from forging import Facts, claim, edit, edit_consistently, finds, put, resealed,
 
 from discreet import publish, verify
 from discreet.core.errors import InputError
-from discreet.publication.recompute import choices
+from discreet.verification.recompute import exponential
 
 
 @pytest.fixture(scope="module")
@@ -107,12 +107,12 @@ def test_choices_are_read_strictly() -> None:
     good = {"event": "bounded_range", "epsilon": 0.5, "query": "loss"}
     step = {"event": "gaussian", "noise_multiplier": 2.0, "query": "clipped_sum"}
     nested = [step, {"event": "repeat", "count": 3, "of": [good, {"event": "repeat", "count": 2, "of": good}]}]
-    rest, rho = choices.apart(nested, "add_remove")
+    rest, rho = exponential.apart(nested, "add_remove")
     assert rest == [{"event": "repeat", "count": 1, "of": step}]
     assert rho == pytest.approx(9 * 0.25 / 8, rel=1e-9)
     assert rho >= 9 * 0.25 / 8
-    assert choices.apart(nested, "zero_out")[1] == rho
-    assert choices.apart(nested, "replace_one")[1] == pytest.approx(4 * rho, rel=1e-9)
+    assert exponential.apart(nested, "zero_out")[1] == rho
+    assert exponential.apart(nested, "replace_one")[1] == pytest.approx(4 * rho, rel=1e-9)
     bad: list[Any] = [
         {**good, "epsilon": 0.0},
         {**good, "epsilon": float("nan")},
@@ -127,4 +127,4 @@ def test_choices_are_read_strictly() -> None:
     ]
     for one in bad:
         with pytest.raises(InputError):
-            choices.apart([one], "add_remove")
+            exponential.apart([one], "add_remove")

@@ -146,7 +146,7 @@ def test_with_metrics_and_a_holdout_both_parts_hold_them(tmp_path: Path) -> None
     publish(first_run(tmp_path, plan, ids=names), tmp_path / "out")
     assert verify(tmp_path / "out").accepted
     facts = facts_of(tmp_path / "out")
-    from discreet.publication.bought import parts
+    from discreet.verification.checks.private_metrics import parts
 
     for part in parts(facts["plan"], facts["events"]):
         assert part["of"][0]["of"]["query"] == "covariance"

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from problems import certified_run, tiny_plan
 
 from discreet import publish, verify
-from discreet.accounting import odometers
-from discreet.accounting.odometers import DoublingOdometer, GaussianOdometer, Odometer, RenyiOdometer, ZcdpOdometer
+from discreet.accounting.adaptive import odometers
+from discreet.accounting.adaptive.odometers import DoublingOdometer, GaussianOdometer, Odometer, RenyiOdometer, ZcdpOdometer
 from discreet.core.errors import InputError
 from discreet.core.event_json import to_json
 from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
-from discreet.publication.card import certified_epsilon
-from discreet.publication.recompute import odometers as independent
+from discreet.publication.pages.card import certified_epsilon
+from discreet.verification.recompute import odometers as independent
 
 pytestmark = pytest.mark.usefixtures("recomputed_once")
 

@@ -9,9 +9,9 @@ import mpmath
 import pytest
 
 from discreet.core.errors import InputError
-from discreet.publication import recompute
-from discreet.publication.recompute import decide, epsilon_bounds
-from discreet.publication.recompute.parts import Part
+from discreet.verification import recompute
+from discreet.verification.recompute import decide, epsilon_bounds
+from discreet.verification.recompute.events import Part
 
 
 def gaussian(sigma: Any, query: Any = "clipped_sum") -> dict[str, Any]:

@@ -9,9 +9,9 @@ import mpmath
 import pytest
 
 from discreet.core.errors import InputError
-from discreet.publication.recompute import filters
-from discreet.publication.recompute.divergences import renyi
-from discreet.publication.recompute.parts import Part
+from discreet.verification.recompute import filters
+from discreet.verification.recompute.renyi import renyi
+from discreet.verification.recompute.events import Part
 
 SAMPLED = [(0.01, 1.0), (0.3, 0.7), (1e-3, 5.0), (0.5, 60.0), (0.9, 2.0)]
 ORDERS = [1.25, 1.5, 2.0, 3.3, 7.0, 12.6, 40.0]

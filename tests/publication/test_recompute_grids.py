@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy.special import erfcx, ndtr
 
-from discreet.publication.recompute import losses
-from discreet.publication.recompute.compose import Orders, compose
-from discreet.publication.recompute.parts import Part
+from discreet.verification.recompute import poisson_loss
+from discreet.verification.recompute.compose import Orders, compose
+from discreet.verification.recompute.events import Part
 
 
 @pytest.mark.parametrize("removal", [True, False])
@@ -23,7 +23,7 @@ from discreet.publication.recompute.parts import Part
 )
 def test_grid_losses_enclose_the_hockey_stick_of_one_step(rate: float, mu: float, h: float, removal: bool) -> None:
     """E(1 - e^epsilon exp(-L))+ of the upper and lower grid loss against numerical integration."""
-    over, under = (make(Part(rate, mu, 1), h, 8.0, removal) for make in (losses.above, losses.below))
+    over, under = (make(Part(rate, mu, 1), h, 8.0, removal) for make in (poisson_loss.above, poisson_loss.below))
     z = np.linspace(-9, 9 + mu, 400_001)
     base = np.exp(-z * z / 2) * (z[1] - z[0]) / math.sqrt(2 * math.pi)
     mixture = base * (1 - rate + rate * np.exp(mu * z - mu * mu / 2))
@@ -44,8 +44,8 @@ def test_composition_agrees_with_direct_convolution() -> None:
     """The tilted Fourier curve against np.convolve."""
     h, rng = 0.125, np.random.default_rng(0)
     grid_losses = [
-        losses.Loss(-3, rng.dirichlet(np.ones(9)), 1e-9, 0.0),
-        losses.Loss(0, rng.dirichlet(np.ones(4)), 0.0, 0.0),
+        poisson_loss.Loss(-3, rng.dirichlet(np.ones(9)), 1e-9, 0.0),
+        poisson_loss.Loss(0, rng.dirichlet(np.ones(4)), 0.0, 0.0),
     ]
     counted = [(grid_losses[0], 3), (grid_losses[1], 2)]
     mass = np.ones(1)
@@ -69,14 +69,14 @@ def test_special_functions_are_as_accurate_as_assumed() -> None:
     with mpmath.workdps(40):
         for x in map(float, np.concatenate([-rng.uniform(0, 36, 300), rng.uniform(0, 9, 100)])):
             exact = mpmath.erfc(-mpmath.mpf(x) / mpmath.sqrt(2)) / 2
-            assert abs(mpmath.mpf(float(ndtr(x))) / exact - 1) <= losses.EPS * (24 + 2 * x * x)
+            assert abs(mpmath.mpf(float(ndtr(x))) / exact - 1) <= poisson_loss.EPS * (24 + 2 * x * x)
         for x in map(float, 10 ** rng.uniform(-6, 3, 200)):
             exact = mpmath.erfc(mpmath.mpf(x)) * mpmath.exp(mpmath.mpf(x) ** 2)
-            assert abs(mpmath.mpf(float(erfcx(x))) / exact - 1) <= 32 * losses.EPS
+            assert abs(mpmath.mpf(float(erfcx(x))) / exact - 1) <= 32 * poisson_loss.EPS
 
 
 def test_shares_no_code_with_the_trainer() -> None:
-    code = "import sys, json, discreet.publication.recompute; print(json.dumps(sorted(sys.modules)))"
+    code = "import sys, json, discreet.verification.recompute; print(json.dumps(sorted(sys.modules)))"
     names = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout)
     assert not [
         name for name in names if name.startswith(("discreet.accounting", "torch", "scipy.stats", "dp_accounting"))

@@ -7,11 +7,11 @@ import pytest
 from scipy.optimize import brentq
 
 from discreet import guarantee
-from discreet.accounting import pure
+from discreet.accounting.theories import pure
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import BoundedRange
-from discreet.publication.recompute.ranges import decide_choice, range_bound, range_delta
+from discreet.verification.recompute.bounded_range import decide_choice, range_bound, range_delta
 
 RANGES = (1e-3, 0.1, 1.0, 2.5, 8.0, 30.0)
 

@@ -23,8 +23,9 @@ from discreet.core.events import (
     Repeat,
     TruncatedPoisson,
 )
-from discreet.publication.recompute import decide, epsilon_bounds, losses
-from discreet.publication.recompute.parts import Part, _overflow
+from discreet.publication.recompute import decide, epsilon_bounds
+from discreet.verification.recompute import poisson_loss
+from discreet.verification.recompute.events import Part, _overflow
 
 ADD_REMOVE, ZERO_OUT, REPLACE_ONE = Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE
 
@@ -71,7 +72,7 @@ def test_the_figure_of_fixed_size_batches() -> None:
 def test_the_symmetrised_loss_dominates_its_profile(rate: float, mu: float) -> None:
     """At 30 digits: the profile is removal's for epsilon >= 0, and delta(-e) = 1 - exp(-e) + exp(-e) delta(e)."""
     h = mu * mu / 40
-    loss = losses.above_symmetric(Part(rate, mu, 1), h, 9.0)
+    loss = poisson_loss.above_symmetric(Part(rate, mu, 1), h, 9.0)
     assert float(loss.mass.sum()) + loss.infinite == pytest.approx(1.0, abs=1e-9)
     with mpmath.workdps(30):
 

@@ -12,7 +12,7 @@ from discreet.core.errors import InputError
 from discreet.core.event_json import from_json
 from discreet.core.events import Selection
 from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, Trials, trials_from_json, trials_to_json
-from discreet.publication.recompute.search import decide_search, law_of, search_bound
+from discreet.verification.recompute.random_stopping import decide_search, law_of, search_bound
 
 LAWS = [
     NegativeBinomialTrials(1.0, 0.1),

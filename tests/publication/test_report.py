@@ -22,9 +22,9 @@ from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.event_json import to_json
 from discreet.plan import NoSampling, Plan
-from discreet.publication import figures
-from discreet.publication.formats import percent_up, rounded_down, rounded_up
-from discreet.publication.report import attack_risk, attacks, epsilon_curve, released, report_page
+from discreet.publication.pages import figures
+from discreet.publication.pages.formats import percent_up, rounded_down, rounded_up
+from discreet.publication.pages.report import attack_risk, attacks, epsilon_curve, released, report_page
 
 
 @pytest.fixture(scope="module")
@@ -250,5 +250,5 @@ def test_drawing_leaves_matplotlib_as_it_was() -> None:
 
 
 def test_importing_the_report_does_not_load_matplotlib() -> None:
-    code = "import sys, discreet.publication.report; sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)"
+    code = "import sys, discreet.publication.pages.report; sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

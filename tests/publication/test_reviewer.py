@@ -33,10 +33,10 @@ from safetensors.torch import save
 
 from discreet import publish, verify
 from discreet.plan import Metric
-from discreet.publication import signature
-from discreet.publication.canonical import canonical, digest
-from discreet.publication.clipped import RULES
-from discreet.publication.reviewer import verify as reviewer
+from discreet.certificate import signature
+from discreet.certificate.canonical import canonical, digest
+from discreet.verification.checks.sensitivity import RULES
+from discreet.verification.standalone import verify as reviewer
 
 FILE = Path(reviewer.__file__)
 

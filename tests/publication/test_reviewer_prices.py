@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from discreet.core.event_json import to_json
 from discreet.plan import Plan, ShuffleSampling
-from discreet.publication.reviewer import verify as reviewer
+from discreet.verification.standalone import verify as reviewer
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,8 +14,8 @@ import pytest
 from forging import facts_of
 
 from discreet.publication import certificate_schema
-from discreet.publication.json_schema import fault
-from discreet.publication.reviewer import verify as reviewer
+from discreet.certificate.json_schema import fault
+from discreet.verification.standalone import verify as reviewer
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "reviewer_table.py"
 SCHEMA = json.loads(certificate_schema.PATH.read_text())

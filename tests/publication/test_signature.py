@@ -17,9 +17,9 @@ from promises import published_folder
 
 from discreet import InputError, verify
 from discreet.cli.app import run
-from discreet.publication import signature
-from discreet.publication.canonical import canonical, digest
-from discreet.publication.files import FILES
+from discreet.certificate import signature
+from discreet.certificate.canonical import canonical, digest
+from discreet.certificate.files import FILES
 
 
 @pytest.fixture(scope="module")

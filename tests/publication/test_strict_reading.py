@@ -25,10 +25,11 @@ from discreet import InputError, load, verify
 from discreet.accounting.account import guarantee
 from discreet.cli.app import run
 from discreet.core.event_json import from_json
-from discreet.publication import files, signature
-from discreet.publication.recompute.divergences import renyi
-from discreet.publication.recompute.parts import Part
-from discreet.publication.reviewer import verify as reviewer
+from discreet.certificate import files
+from discreet.certificate import signature
+from discreet.verification.recompute.renyi import renyi
+from discreet.verification.recompute.events import Part
+from discreet.verification.standalone import verify as reviewer
 
 pytestmark = pytest.mark.usefixtures("recomputed_once")
 
@@ -263,7 +264,7 @@ def test_a_signature_has_no_further_fields(folder: Path, tmp_path: Path, capsys:
     """Not even signed ones."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from discreet.publication.canonical import canonical
+    from discreet.certificate.canonical import canonical
 
     key = tmp_path / "key"
     signature.new_key(key)

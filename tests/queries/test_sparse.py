@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from scipy.stats import binom, chi2
 
-from discreet.accounting.sparse import escape
+from discreet.accounting.theories.sparse import escape
 from discreet.core.errors import InputError
 from discreet.core.events import SparseHistogram
 from discreet.ledger import Ledger

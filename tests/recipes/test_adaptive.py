@@ -12,7 +12,7 @@ from official_files import FILES
 from discreet import InputError, guarantee
 from discreet.core.events import Gaussian, Poisson, Repeat
 from discreet.plan import AdaptivePlan
-from discreet.plan.validation import validate
+from discreet.plan.pydantic_base import validate
 from discreet.recipes import Recipe
 
 RECIPE: dict[str, Any] = {

@@ -19,11 +19,11 @@ from discreet.core.adjacency import Query
 from discreet.core.events import Gaussian
 from discreet.ledger import Ledger
 from discreet.plan import AdaptivePlan, Plan
-from discreet.plan.validation import validate
-from discreet.publication.released import check_released
+from discreet.plan.pydantic_base import validate
+from discreet.verification.checks.released_tensors import check_released
 from discreet.recipes import Recipe
-from discreet.recipes.components import project
-from discreet.training import components
+from discreet.recipes.sections.components import project
+from discreet.training.run import components
 
 RECIPE: dict[str, Any] = {
     "data": "npz",
@@ -172,7 +172,7 @@ def test_components_that_were_lost_stay_charged(
 
 def _after(calls: int, _then: object) -> Any:
     """The function of `recipes.components` for so many calls, and then a crash."""
-    from discreet.recipes.components import on_components
+    from discreet.recipes.sections.components import on_components
 
     left = [calls]
 

@@ -16,7 +16,7 @@ import discreet
 from discreet.cli.app import run as command
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.data import Split
-from discreet.plan.validation import validate
+from discreet.plan.pydantic_base import validate
 from discreet.recipes import Recipe, ladder
 
 RECIPE: dict[str, Any] = SMALL | {

@@ -13,7 +13,7 @@ import yaml
 from discreet import InputError, Plan
 from discreet.cli.app import run
 from discreet.methods import SGLD, DPDropout, LangevinSteps
-from discreet.plan.validation import validate
+from discreet.plan.pydantic_base import validate
 from discreet.recipes import Recipe
 
 STEPS = {"first": 0.02, "decay": 0.6, "every": 2}

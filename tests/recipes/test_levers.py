@@ -17,9 +17,9 @@ from discreet import InputError
 from discreet.cli.app import run
 from discreet.features import FRONT_ENDS, Strokes
 from discreet.methods import Averaging, DPAdamBC
-from discreet.plan.validation import validate
+from discreet.plan.pydantic_base import validate
 from discreet.recipes import Recipe, load_recipe
-from discreet.recipes.fixed import build_front_end
+from discreet.recipes.sections.fixed_features import build_front_end
 
 RECIPE: dict[str, Any] = {
     "data": "npz",

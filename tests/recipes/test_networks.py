@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from discreet.clipping.losses import summed_loss
 from discreet.clipping.valued import ValuedCrossEntropy
 from discreet.core.errors import InputError
-from discreet.recipes.models import MODELS
-from discreet.recipes.networks import Biases, WordScores
-from discreet.training.evaluation import evaluate
+from discreet.recipes.models.models import MODELS
+from discreet.recipes.models.networks import Biases, WordScores
+from discreet.training.public.evaluation import evaluate
 
 PAIRS = torch.tensor([[0, 1], [2, 3], [0, 0]])
 NETWORKS: dict[str, tuple[dict[str, Any], Tensor, tuple[int, ...], int]] = {

@@ -10,7 +10,7 @@ from official_files import FILES
 
 from discreet.recipes import load_recipe, recipe_names
 from discreet.recipes.assemble import criterion_for
-from discreet.recipes.fixed import build_front_end
+from discreet.recipes.sections.fixed_features import build_front_end
 
 
 @pytest.mark.parametrize("name", recipe_names())

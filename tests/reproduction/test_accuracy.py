@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from scipy.special import stdtrit
 
-from discreet.reproduction.experiment import Setting, over, read_experiment
-from discreet.reproduction.runs import take
+from discreet_papers.experiment import Setting, over, read_experiment
+from discreet_papers.measure.runs import take
 
 FALSE_ALARMS = 1e-4
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from discreet.reproduction.experiment import names, read_header
+from discreet_papers.experiment import names, read_header
 
 WANTED = {
     "yu": {f"Figure {n}" for n in range(1, 17)} | {"Table II", "Table III", "Table IV", "Table V"},

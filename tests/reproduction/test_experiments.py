@@ -7,24 +7,24 @@ from typing import Any
 import pytest
 from scipy import integrate, stats
 
-from discreet.recipes.models import MODELS
-from discreet.reproduction.course import Course
-from discreet.reproduction.divergence import DivergencePart
-from discreet.reproduction.epsilon import EpsilonPart
-from discreet.reproduction.equal import EqualPart
-from discreet.reproduction.experiment import Experiment, Mode, Setting, names, read_experiment
-from discreet.reproduction.goals import GoalsPart
-from discreet.reproduction.noise import NoisePart
-from discreet.reproduction.odometer import OdometerPart
-from discreet.reproduction.pages import text
-from discreet.reproduction.published import PublishedPart, verdict
-from discreet.reproduction.runs import recipe_of
-from discreet.reproduction.scales import ScalesPart
-from discreet.reproduction.schedule import SchedulePart
-from discreet.reproduction.store import Store
-from discreet.reproduction.timing import TimingPart
-from discreet.reproduction.tradeoff import TradeOffPart
-from discreet.reproduction.training import TrainingPart
+from discreet.recipes.models.models import MODELS
+from discreet_papers.measure.course import Course
+from discreet_papers.parts.divergence import DivergencePart
+from discreet_papers.parts.epsilon import EpsilonPart
+from discreet_papers.parts.equal import EqualPart
+from discreet_papers.experiment import Experiment, Mode, Setting, names, read_experiment
+from discreet_papers.parts.goals import GoalsPart
+from discreet_papers.parts.noise import NoisePart
+from discreet_papers.parts.odometer import OdometerPart
+from discreet_papers.pages.pages import text
+from discreet_papers.parts.published import PublishedPart, verdict
+from discreet_papers.measure.runs import recipe_of
+from discreet_papers.parts.scales import ScalesPart
+from discreet_papers.parts.schedule import SchedulePart
+from discreet_papers.measure.store import Store
+from discreet_papers.parts.timing import TimingPart
+from discreet_papers.parts.tradeoff import TradeOffPart
+from discreet_papers.parts.training import TrainingPart
 
 ROOT = Path(__file__).parents[2]
 RESULTS, PAGES = ROOT / "recipes" / "results", ROOT / "docs" / "results"

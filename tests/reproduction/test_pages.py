@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from discreet.reproduction.experiment import read_experiment
-from discreet.reproduction.figures import _looks
-from discreet.reproduction.store import Store
+from discreet_papers.experiment import read_experiment
+from discreet_papers.pages.figures import _looks
+from discreet_papers.measure.store import Store
 
 ROOT = Path(__file__).parents[2]
 RESULTS, PAGES = ROOT / "recipes" / "results", ROOT / "docs" / "results"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from discreet.reproduction.experiment import Setting
-from discreet.reproduction.paths import PathsPart
-from discreet.reproduction.timing import TimingPart
+from discreet_papers.experiment import Setting
+from discreet_papers.parts.paths import PathsPart
+from discreet_papers.parts.timing import TimingPart
 
 
 def test_a_path_without_noise_goes_to_the_minimum_and_is_its_own() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from discreet import guarantee
-from discreet.accounting.odometers import DoublingOdometer, RenyiOdometer
+from discreet.accounting.adaptive.odometers import DoublingOdometer, RenyiOdometer
 from discreet.core.adjacency import Adjacency, Query
 from discreet.core.events import Compose, Epoch, Event, Gaussian, Poisson, Repeat
-from discreet.reproduction.readings import budget, readings
+from discreet_papers.measure.readings import budget, readings
 
 DELTA = 1e-6
 STEP, LOUD, COUNT = Poisson(0.05, Gaussian(1.0)), Poisson(0.05, Gaussian(2.0)), Gaussian(100.0, Query.COUNT)

@@ -9,11 +9,11 @@ import pytest
 
 from discreet.cli.app import run
 from discreet.core.errors import InputError
-from discreet.reproduction.experiment import Cell, Experiment, Header, Results, Setting, over, read_experiment
-from discreet.reproduction.pictures import Panel
-from discreet.reproduction.run import measure
-from discreet.reproduction.store import Store
-from discreet.reproduction.tables import Table
+from discreet_papers.experiment import Cell, Experiment, Header, Results, Setting, over, read_experiment
+from discreet_papers.pages.pictures import Panel
+from discreet_papers.measure.run import measure
+from discreet_papers.measure.store import Store
+from discreet_papers.pages.tables import Table
 
 HEAD = Header(title="t", paper="yu", item="i", shows="s", minutes={"quick": 0, "full": 0}, parts=({},))  # type: ignore[arg-type]
 
@@ -171,7 +171,7 @@ def test_a_training_experiment_from_end_to_end(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_seed_is_that_of_the_weights() -> None:
-    from discreet.reproduction.runs import recipe_of
+    from discreet_papers.measure.runs import recipe_of
 
     model = {"name": "mlp", "inputs": 64, "outputs": 10, "hidden": [4]}
     base = {"data": "digits", "optimizer": {"name": "sgd", "lr": 1}, "population": 1437, "rate": 0.1, "steps": 1}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from discreet.reproduction.experiment import Setting
-from discreet.reproduction.scales import ScalesPart
+from discreet_papers.experiment import Setting
+from discreet_papers.parts.scales import ScalesPart
 
 RECIPE: dict[str, Any] = {
     "data": "digits",

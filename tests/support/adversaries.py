@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.accounting import admission
-from discreet.accounting.filters import BasicFilter, Filter, RdpCurveFilter, RdpOrderFilter, ZcdpFilter
+from discreet.accounting.adaptive import filter_decision
+from discreet.accounting.adaptive.filters import BasicFilter, Filter, RdpCurveFilter, RdpOrderFilter, ZcdpFilter
 
 Spent = tuple[float, ...]
 
@@ -63,7 +63,7 @@ def judge(budget: Filter) -> Judge:
     """The filter under attack."""
 
     def decide(spent: Spent, pair: Pair) -> Spent | None:
-        decision = admission.decide(budget, spent, cost(budget, spent, pair))
+        decision = filter_decision.decide(budget, spent, cost(budget, spent, pair))
         return decision.spent if decision.admitted else None
 
     return decide

@@ -1,7 +1,7 @@
 """A filter of every kind."""
 
-from discreet.accounting.filter_choice import curve_filter, gaussian_filter, order_filter, zcdp_filter
-from discreet.accounting.filters import (
+from discreet.accounting.adaptive.filter_fit import curve_filter, gaussian_filter, order_filter, zcdp_filter
+from discreet.accounting.adaptive.filters import (
     BasicFilter,
     Conversion,
     Filter,

@@ -56,7 +56,8 @@ class _Tap:
 
 def record(path: Path) -> None:
     """Note each release as soon as its noise is drawn, before anyone can have seen it."""
-    from discreet.training import counts, session
+    from discreet.training import session
+    from discreet.training.private_metrics import counts
 
     original = session.gaussian_release
 
@@ -90,7 +91,8 @@ def instrument(fault: Fault) -> None:
     from discreet.ledger import Ledger
     from discreet.publication import folder as publication
     from discreet.sampling import AllocationSampler, PoissonSampler, ShuffleSampler
-    from discreet.training import run_folder, session
+    from discreet.training import session
+    from discreet.training.run import run_folder
 
     _HIT[0] = fault.hit
     doing = ["open"]

@@ -29,7 +29,7 @@ class _Dull:
 def _plant_position_of_the_checkpoint() -> None:
     """The ledger believes the checkpoint instead of its own entries."""
     from discreet.ledger import ledger
-    from discreet.training import opening
+    from discreet.training.run import opening
 
     kept = [0]
     load = opening.load_checkpoint

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from discreet.publication.canonical import digest
-from discreet.publication.model_spec import ModelSpec
+from discreet.certificate.canonical import digest
+from discreet.certificate.model_spec import ModelSpec
 
 
 def folder_of(path: Path, model: nn.Module, spec: ModelSpec, released: dict[str, Tensor] | None = None) -> Path:

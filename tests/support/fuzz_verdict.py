@@ -15,13 +15,13 @@ from fuzz_losses import WIDTH
 from torch import Tensor
 
 from discreet.clipping import ENGINES
-from discreet.clipping.engines import ClippedSums
-from discreet.clipping.long_rows import LongAlone
+from discreet.clipping.engines.engine import ClippedSums
+from discreet.clipping.engines.long_rows import LongAlone
 from discreet.core.assumptions import MOST_BITS
 from discreet.core.errors import UnsupportedModel
 from discreet.data import as_private
-from discreet.training.float_slack import SIZES
-from discreet.training.rehearsal import rehearse
+from discreet.training.preflight.float_slack import SIZES
+from discreet.training.preflight.engine_check import rehearse
 
 TOGETHER, ALONE = ("bookkeeping", "ghost", "vmap"), ("reference", "exact")
 

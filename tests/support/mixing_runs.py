@@ -15,7 +15,7 @@ from torch import nn
 
 from discreet import Plan, Training
 from discreet.clipping import Accumulator, Clip, Engine, private_parameters, training_mode
-from discreet.training.failing import add_chunk
+from discreet.training.unit_failures import add_chunk
 
 ROWS, TIMES = 60, 50
 CLIP = Clip(1.0, 2.0**-30)

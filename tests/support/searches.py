@@ -14,7 +14,7 @@ from torch import nn
 
 from discreet import PartsSearch, Search, Setup, Tuning
 from discreet.core.trials import NegativeBinomialTrials
-from discreet.training import tuning as module
+from discreet.training.tuning import tuning as module
 
 GRID: dict[str, Any] = {"optimizer.lr": [0.001, 1.0], "clip_norm": [0.5, 1.0, 2.0]}
 LAW = NegativeBinomialTrials(1.0, 0.25)

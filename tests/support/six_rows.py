@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import ENGINES, Clip, ghost
+from discreet.clipping import ENGINES, Clip
+from discreet.clipping.engines import ghost
 
 CLIP = Clip(0.5, 2.0**-30)
 

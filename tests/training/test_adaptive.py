@@ -12,7 +12,7 @@ import torch
 from adaptive_runs import VALIDATION, adaptive
 from problems import blobs, linear, tiny_training
 
-from discreet.accounting.admission import propose
+from discreet.accounting.adaptive.filter_decision import propose
 from discreet.core.errors import BudgetExhausted, InputError
 from discreet.core.event_json import from_json
 from discreet.core.events import Compose, Gaussian, Poisson, Repeat, flatten, steps_of
@@ -195,7 +195,7 @@ def test_a_resumed_run_goes_on_with_its_history_and_pays_for_what_was_lost(tmp_p
 
 def test_counts_are_right_up_to_their_noise(tmp_path: Path) -> None:
     """With noise 2^-10 the count is the number of correct predictions; a row more changes it by at most one."""
-    from discreet.training.counts import bought_count
+    from discreet.training.private_metrics.counts import bought_count
 
     model, stream = linear(), TestStream(3)
     inputs, targets = blobs(40)

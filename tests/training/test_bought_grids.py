@@ -13,9 +13,9 @@ from discreet.core.events import Gaussian
 from discreet.core.release import Receipt
 from discreet.data import as_private
 from discreet.plan import Metric
-from discreet.plan.adaptive import Counts
+from discreet.plan.adaptive.adaptive_plan import Counts
 from discreet.randomness import NOISE_SAMPLERS, TestStream
-from discreet.training.counts import bought_count
+from discreet.training.private_metrics.counts import bought_count
 
 COARSEST = float(np.nextafter(2.0**31, 0))
 FINEST = 31 * 2.0**-21 * (1 + 2.0**-40)

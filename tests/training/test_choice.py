@@ -12,15 +12,17 @@ from problems import CLASSES, blobs, linear, tiny_training
 from torch import Tensor, nn
 
 from discreet import publish, verify
-from discreet.cli.job import Job
-from discreet.clipping import bookkeeping
-from discreet.clipping.footprint import footprint
+from discreet.jobs.train import Job
+from discreet.clipping.engines import bookkeeping
+from discreet.clipping.engines.footprint import footprint
 from discreet.clipping.rules import base
 from discreet.clipping.rules import linear as linear_rule
 from discreet.core.errors import DiscreetError, InputError, UnsupportedModel
 from discreet.recipes.assemble import engine_of
-from discreet.training import EngineOptions, choice, rehearsal
-from discreet.training.choice import CLEARLY, Candidate, choose, described
+from discreet.training import EngineOptions
+from discreet.training.preflight import engine_timing
+from discreet.training.preflight import engine_check
+from discreet.training.preflight.engine_timing import CLEARLY, Candidate, choose, described
 
 
 def candidates(*seconds: float, chunks: tuple[int, ...] = (100, 100, 100)) -> list[Candidate]:
@@ -69,10 +71,10 @@ def test_what_it_was_chosen_by_is_said() -> None:
 def timed(monkeypatch: pytest.MonkeyPatch, **times: float) -> None:
     """Let the engines take so many seconds per row."""
 
-    def seconds(stage: rehearsal.Comparison, names: list[str], *_: object) -> dict[str, Candidate]:
-        return {name: Candidate(name, times[name], rehearsal._room(stage, name)) for name in names}
+    def seconds(stage: engine_check.Comparison, names: list[str], *_: object) -> dict[str, Candidate]:
+        return {name: Candidate(name, times[name], engine_check._room(stage, name)) for name in names}
 
-    monkeypatch.setattr(rehearsal, "_timed", seconds)
+    monkeypatch.setattr(engine_check, "_timed", seconds)
 
 
 @pytest.mark.parametrize(
@@ -97,18 +99,18 @@ def test_auto_is_the_fastest_engine(
 def test_an_engine_that_was_held_up_is_timed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([9.0, 1.0, 9.0, 1.0])
 
-    def seconds(stage: rehearsal.Comparison, names: list[str], *_: object) -> dict[str, Candidate]:
+    def seconds(stage: engine_check.Comparison, names: list[str], *_: object) -> dict[str, Candidate]:
         return {name: Candidate(name, next(times) if name == "bookkeeping" else 2.0, 99) for name in names}
 
-    monkeypatch.setattr(rehearsal, "_timed", seconds)
+    monkeypatch.setattr(engine_check, "_timed", seconds)
     assert tiny_training(tmp_path).engine.name == "bookkeeping"
 
 
 def test_what_is_slow_on_a_few_rows_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     timed(monkeypatch, bookkeeping=1.0, ghost=CLEARLY, vmap=1.1)
     checked = []
-    real = rehearsal._checked
-    monkeypatch.setattr(rehearsal, "_checked", lambda stage, name: checked.append(name) or real(stage, name))
+    real = engine_check._checked
+    monkeypatch.setattr(engine_check, "_checked", lambda stage, name: checked.append(name) or real(stage, name))
     tiny_training(tmp_path / "a")
     assert checked == ["bookkeeping", "vmap"]
     timed(monkeypatch, bookkeeping=1e-6)
@@ -126,9 +128,9 @@ def test_an_engine_with_less_memory_is_taken_for_chunks_that_need_it(
 ) -> None:
     taken = footprint(deep(), nn.CrossEntropyLoss(), *(part[:6] for part in blobs()))
     assert taken.ghost < taken.bookkeeping
-    monkeypatch.setattr(rehearsal, "_CHUNK_MEMORY", 20 * (taken.ghost + taken.bookkeeping) // 2)
+    monkeypatch.setattr(engine_check, "_CHUNK_MEMORY", 20 * (taken.ghost + taken.bookkeeping) // 2)
     timed(monkeypatch, bookkeeping=1.0, ghost=3.0, vmap=5.0)
-    monkeypatch.setattr(rehearsal, "_gradient_chunk", lambda model: 0)
+    monkeypatch.setattr(engine_check, "_gradient_chunk", lambda model: 0)
     assert tiny_training(tmp_path / "a", model=deep()).engine.name == "bookkeeping"
     training = tiny_training(tmp_path / "b", model=deep(), physical_batch=20)
     assert training.engine.name == "ghost"
@@ -183,13 +185,13 @@ class OwnNoise(nn.Module):
 def test_random_numbers_that_are_not_drawn_again_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnsupportedModel, match="keeps state between calls"):
         tiny_training(tmp_path, model=OwnNoise(), engine="ghost")
-    monkeypatch.setattr("discreet.training.rehearsal.refuse_memory", lambda *_: None)
-    monkeypatch.setattr("discreet.training.comparison.refuse_mixing_backward", lambda *_: None)
+    monkeypatch.setattr("discreet.training.preflight.engine_check.refuse_memory", lambda *_: None)
+    monkeypatch.setattr("discreet.training.preflight.engine_comparison.refuse_mixing_backward", lambda *_: None)
     with pytest.raises(UnsupportedModel, match="two passes of the engine 'ghost' would see different ones"):
         tiny_training(tmp_path, model=OwnNoise(), engine="ghost")
     with pytest.raises(UnsupportedModel, match="draws from a generator of its own"):
         tiny_training(tmp_path, model=OwnNoise(), engine="bookkeeping")
-    monkeypatch.setattr("discreet.training.comparison.proved", lambda *_: [])
+    monkeypatch.setattr("discreet.training.preflight.engine_comparison.proved", lambda *_: [])
     assert "not compared" in tiny_training(tmp_path, model=OwnNoise(), engine="bookkeeping").rehearsal.line
 
 
@@ -291,7 +293,7 @@ def test_bad_options_are_refused(options: dict[str, object], words: str) -> None
 
 def test_engines_are_timed_in_turns() -> None:
     calls: list[str] = []
-    found = choice.seconds([lambda: calls.append("a"), lambda: calls.append("b")], torch.device("cpu"))
+    found = engine_timing.seconds([lambda: calls.append("a"), lambda: calls.append("b")], torch.device("cpu"))
     assert len(found) == 2
     assert "".join(calls) in ("abab", "ababab", "abababab", "ababababab")
 

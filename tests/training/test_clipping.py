@@ -16,7 +16,9 @@ from problems import CLASSES, FEATURES, blobs, linear, tiny_plan, tiny_training
 from torch import Tensor, nn
 
 from discreet import publish, verify
-from discreet.clipping import BIT, Clip, bookkeeping, engines, private_parameters
+from discreet.clipping import BIT, Clip, private_parameters
+from discreet.clipping.engines import bookkeeping
+from discreet.clipping.engines import engine as engines
 from discreet.clipping.geometry import Fixed
 from discreet.core.errors import InputError, UnsupportedModel
 from discreet.core.events import Gaussian

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from discreet.accounting.odometers import DoublingOdometer, GaussianOdometer, Odometer, RenyiOdometer, ZcdpOdometer
+from discreet.accounting.adaptive.odometers import DoublingOdometer, GaussianOdometer, Odometer, RenyiOdometer, ZcdpOdometer
 from discreet.core.errors import BudgetExhausted
 from discreet.core.events import Compose, Event, Gaussian, Poisson
-from discreet.plan.reading import Reading
-from discreet.training.dial import Dial
+from discreet.plan.odometer_rule import Reading
+from discreet.training.control.odometer_monitor import Dial
 
 SAMPLED: list[Event] = [Poisson(0.02, Gaussian(noise)) for noise in (0.9, 1.1, 4.0)]
 PLAIN: list[Event] = [Gaussian(noise) for noise in (9.0, 17.0, 40.0)]

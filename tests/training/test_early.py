@@ -12,8 +12,8 @@ from problems import linear, tiny_training
 
 from discreet.core.errors import InputError
 from discreet.plan import Counts
-from discreet.training.early import EarlyStopping
-from discreet.training.trained import Evaluation
+from discreet.training.public.early_stopping import EarlyStopping
+from discreet.training.run.trained import Evaluation
 
 
 def evaluations(*values: float) -> list[Evaluation]:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from problems import blobs, tiny_training
 from torch import Tensor, nn
 
-from discreet.training.evaluation import evaluate
+from discreet.training.public.evaluation import evaluate
 
 
 class Heads(nn.Module):

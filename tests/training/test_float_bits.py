@@ -11,15 +11,15 @@ from problems import tiny_training
 from torch import Tensor, nn
 
 from discreet import publish, verify
-from discreet.clipping import engines
+from discreet.clipping.engines import engine
 from discreet.core import assumptions
 from discreet.core.errors import UnsupportedModel
-from discreet.training import comparison
+from discreet.training.preflight import engine_comparison
 
 
 def disturbed(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
     """Let the sum of `vmap` depend on how the batch is cut: one number moves by `size` per example, unless alone."""
-    real = engines.ENGINES["vmap"]
+    real = engine.ENGINES["vmap"]
 
     def clipped_sum(
         model: nn.Module, criterion: Any, inputs: Tensor, targets: Tensor, clip: Any, units: Any = None
@@ -29,8 +29,8 @@ def disturbed(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
         first.view(-1)[0] += size * clip.norm * (len(inputs) - 1)
         return sums
 
-    broken = engines.Engine("vmap", clipped_sum, real.float_bits)
-    monkeypatch.setitem(engines.ENGINES, "vmap", broken)
+    broken = engine.Engine("vmap", clipped_sum, real.float_bits)
+    monkeypatch.setitem(engine.ENGINES, "vmap", broken)
 
 
 @pytest.mark.parametrize(("size", "bits"), [(0.0, 20), (2.0**-30, 20), (2.0**-20, 16), (2.0**-17, 13)])
@@ -47,7 +47,7 @@ def test_the_slack_is_eight_times_what_is_measured_rounded_up_to_a_power_of_two(
 
 
 def test_too_much_rounding_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(comparison._TOLERANCE, torch.float32, math.inf)
+    monkeypatch.setitem(engine_comparison._TOLERANCE, torch.float32, math.inf)
     disturbed(monkeypatch, 0.01)
     with pytest.raises(UnsupportedModel, match="too much noise to cover; use double precision"):
         tiny_training(tmp_path, engine="vmap")

@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from problems import CLASSES, linear, tiny_training
 from torch import Tensor, nn
 
-from discreet.clipping.state import state_digests
+from discreet.clipping.digests import state_digests
 from discreet.core.errors import UnsupportedModel
-from discreet.training.memory import refuse_memory
-from discreet.training.random_rows import Examples
+from discreet.training.preflight.loss_memory import refuse_memory
+from discreet.training.preflight.random_rows import Examples
 
 FEATURES = 5
 

@@ -24,7 +24,7 @@ from discreet.plan import (
 )
 from discreet.randomness import TestStream
 from discreet.training import EarlyStopping
-from discreet.training.evaluation import evaluate
+from discreet.training.public.evaluation import evaluate
 
 
 def test_an_adaptive_run_buys_the_size_once(tmp_path: Path) -> None:

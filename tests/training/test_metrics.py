@@ -27,9 +27,9 @@ from discreet.plan import (
     Plan,
 )
 from discreet.randomness import NOISE_SAMPLERS, TestStream
-from discreet.training import purchases
-from discreet.training.purchases import Purchases
-from discreet.training.trained import Bought
+from discreet.training.private_metrics import metrics as purchases
+from discreet.training.private_metrics.metrics import Purchases
+from discreet.training.run.trained import Bought
 
 ACCURACY = Metric(noise=1e-3)
 CLIPPED = Metric(kind="loss", noise=1e-3, bound=0.75)

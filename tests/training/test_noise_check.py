@@ -11,12 +11,13 @@ import pytest
 from problems import tiny_plan, tiny_training
 from scipy import stats
 
-from discreet.clipping import ENGINES, Accumulator, Clip, bookkeeping
+from discreet.clipping import ENGINES, Accumulator, Clip
+from discreet.clipping.engines import bookkeeping
 from discreet.core.errors import InputError, PrivacyViolation, UnsupportedModel
 from discreet.mechanism import gaussian
 from discreet.randomness import NOISE_SAMPLERS
-from discreet.training import noise_check
-from discreet.training.noise_check import FALSE_ALARM, VALUES
+from discreet.training.preflight import noise_check
+from discreet.training.preflight.noise_check import FALSE_ALARM, VALUES
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from problems import linear, tiny_plan, tiny_training
 
-from discreet.accounting import odometers
-from discreet.accounting.filters import RdpOrderFilter
-from discreet.accounting.odometers import DoublingOdometer, GaussianOdometer, RenyiOdometer, ZcdpOdometer
+from discreet.accounting.adaptive import odometers
+from discreet.accounting.adaptive.filters import RdpOrderFilter
+from discreet.accounting.adaptive.odometers import DoublingOdometer, GaussianOdometer, RenyiOdometer, ZcdpOdometer
 from discreet.core.errors import BudgetExhausted, InputError, NotProved
 from discreet.core.event_json import from_json
 from discreet.core.events import Compose, Gaussian, Poisson, Repeat
@@ -160,7 +160,7 @@ def test_samplers_without_an_odometer(sampling: Any, adjacency: str) -> None:
 
 
 def test_what_is_ex_post_opens_no_run_and_adds_up_with_nothing(tmp_path: Path) -> None:
-    from discreet.accounting.filters import BasicFilter
+    from discreet.accounting.adaptive.filters import BasicFilter
 
     said = ExPost(0.5, 1e-5, tiny_plan().adjacency, DoublingOdometer.kind)
     ledger = Ledger(tmp_path / "ledger.sqlite")

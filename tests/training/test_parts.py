@@ -23,7 +23,7 @@ from discreet import Augmented, InputError, PartsSearch, PrivacyViolation, Setup
 from discreet.core.adjacency import Unit
 from discreet.data import Portion, PrivateData, as_private, in_parts
 from discreet.randomness import Purpose, TestStream
-from discreet.training.judge import UNITS, Judge
+from discreet.training.tuning.private_choice import UNITS, Judge
 
 SEARCH = PartsSearch.make(PARTS_GRID).over(tiny_plan()).search
 assert isinstance(SEARCH, PartsSearch)

@@ -16,10 +16,10 @@ import discreet
 from discreet.core import assumptions
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.release import Release
-from discreet.data.overlap import share_rows
+from discreet.data.private.overlap import share_rows
 from discreet.methods import DPAdamBC
-from discreet.publication.canonical import canonical
-from discreet.publication.reviewer import verify as reviewer
+from discreet.certificate.canonical import canonical
+from discreet.verification.standalone import verify as reviewer
 from discreet.training import PublicBatches
 from discreet.training import session as session_module
 

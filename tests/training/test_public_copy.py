@@ -20,7 +20,7 @@ from discreet.plan import Metric
 from discreet.queries import Account
 from discreet.randomness import TestStream
 from discreet.training import EarlyStopping, Setup, Trained, choose_model
-from discreet.training.callbacks_csv import CSVLogger
+from discreet.training.callbacks.csv_logger import CSVLogger
 
 PUBLIC, VALIDATION = blobs(PUBLIC_ROWS, seed=1), blobs(PUBLIC_ROWS, seed=2)
 FAR = (0.0, 50.0)

@@ -14,14 +14,14 @@ from adaptive_runs import adaptive
 from hypothesis import HealthCheck, event, given, settings
 from problems import Recorded, tiny_training
 
-from discreet.accounting.filters import as_dict
+from discreet.accounting.adaptive.filters import as_dict
 from discreet.core.errors import InputError
 from discreet.core.event_json import to_json
 from discreet.ledger import Ledger
 from discreet.plan import AdaptivePlan, Counts, History, Knobs, NoSampling, PoissonSampling
-from discreet.plan.policies import as_policy
-from discreet.publication.recompute import filters as independent
-from discreet.training.control import Control, Progress
+from discreet.plan.adaptive.policies import as_policy
+from discreet.verification.recompute import filters as independent
+from discreet.training.control.controller import Control, Progress
 
 KINDS: list[tuple[str, Any]] = [
     ("rdp-curve", PoissonSampling(rate=0.25)),

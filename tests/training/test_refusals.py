@@ -180,7 +180,7 @@ def test_a_model_that_takes_its_initial_state_from_private_data_is_refused(
 ) -> None:
     with pytest.raises(UnsupportedModel, match="initialise it on public input"):
         tiny_training(tmp_path, model=model, engine="reference")
-    monkeypatch.setattr("discreet.training.admission.tried", lambda *_: Findings())
+    monkeypatch.setattr("discreet.training.preflight.model_check.tried", lambda *_: Findings())
     with pytest.raises(PrivacyViolation, match="initialise it on public input"):  # seen on the data itself
         tiny_training(tmp_path, model=model, engine="reference")
     assert list(tmp_path.iterdir()) == []

@@ -13,10 +13,11 @@ import torch.nn.functional as F
 from problems import CLASSES, FEATURES, linear, tiny_training
 from torch import Tensor, nn
 
-from discreet.clipping import bookkeeping, ghost
-from discreet.clipping.state import state_digests
+from discreet.clipping.engines import bookkeeping
+from discreet.clipping.engines import ghost
+from discreet.clipping.digests import state_digests
 from discreet.core.errors import UnsupportedModel
-from discreet.training.rehearsal import rehearse
+from discreet.training.preflight.engine_check import rehearse
 
 
 class Shifting(nn.Module):

@@ -21,7 +21,7 @@ from discreet.ledger import Budget, Ledger
 from discreet.randomness import NOISE_SAMPLERS, TestStream
 from discreet.training import Trained, Training
 from discreet.training import training as training_module
-from discreet.training import watch as watch_module
+from discreet.training.public import monitor as watch_module
 
 
 def test_nothing_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,8 +19,8 @@ from torch import nn
 from discreet import InputError, PrivacyViolation, Setup, Tuning, publish, verify
 from discreet.plan import Metric
 from discreet.randomness import TestStream
-from discreet.training.trained import Bought, Evaluation
-from discreet.training.tuning import score_of
+from discreet.training.run.trained import Bought, Evaluation
+from discreet.training.tuning.tuning import score_of
 
 HELD_OUT: dict[str, Any] = {
     "plan": {"metrics": [Metric(noise=2.0, rows="holdout")], "holdout": 0.3},

@@ -15,13 +15,13 @@ from searches import KINDS, build, tuning, tuning_of, with_trials
 from torch import Tensor, nn
 
 from discreet import BudgetExhausted, EarlyStopping, InputError, Setup
-from discreet.accounting.filters import BasicFilter
+from discreet.accounting.adaptive.filters import BasicFilter
 from discreet.core.adjacency import Query
 from discreet.core.errors import DiscreetError, Interrupted
 from discreet.core.events import Gaussian
 from discreet.core.trials import PoissonTrials
 from discreet.ledger import Ledger
-from discreet.training import tuning as module
+from discreet.training.tuning import tuning as module
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,13 +8,13 @@ from problems import FEATURES, blobs, linear, tiny_plan, tiny_training
 from torch import Tensor, nn
 
 from discreet import PrivacyViolation
-from discreet.clipping.state import state_digests
+from discreet.clipping.digests import state_digests
 from discreet.methods import Averaging
 from discreet.plan import Metric
 from discreet.queries import Account
 from discreet.training import choose_model
-from discreet.training.public_copy import copied
-from discreet.training.unwritten import unwritten
+from discreet.training.public.public_copy import copied
+from discreet.training.private_metrics.read_only import unwritten
 
 ROWS = blobs()
 

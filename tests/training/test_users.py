@@ -16,7 +16,8 @@ from promises import a_published_folder_is_accepted
 from torch import Tensor, nn
 
 from discreet import Plan, publish, verify
-from discreet.clipping import ENGINES, Clip, Units, engines
+from discreet.clipping import ENGINES, Clip, Units
+from discreet.clipping.engines import engine as engines
 from discreet.core import assumptions
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError

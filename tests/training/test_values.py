@@ -12,7 +12,7 @@ from problems import CLASSES, FEATURES, linear
 from torch import Tensor, nn
 
 from discreet.data import as_private
-from discreet.training.values import unit_values
+from discreet.training.private_metrics.unit_values import unit_values
 
 
 class Choosy(nn.Module):

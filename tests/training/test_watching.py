@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from discreet import Augmented, Training, UnsupportedModel
 from discreet.clipping import ENGINES, Engine
-from discreet.clipping.long_rows import LongAlone
+from discreet.clipping.engines.long_rows import LongAlone
 from discreet.clipping.separation import Function, Watched
 from discreet.training.views import transformed
 

@@ -12,9 +12,15 @@ from functools import partial
 
 import numpy as np
 
-from discreet.accounting import classic, gdp, pure, rdp, selection, without_replacement, zcdp
+from discreet.accounting.theories import basic_and_advanced
+from discreet.accounting.theories import gdp
+from discreet.accounting.theories import pure
+from discreet.accounting.theories import rdp
+from discreet.accounting.theories import selection
+from discreet.accounting.theories import without_replacement
+from discreet.accounting.theories import zcdp
 from discreet.accounting.pld.bounded import BoundedLoss
-from discreet.accounting.pld.bounds import Release
+from discreet.accounting.pld.epsilon_interval import Release
 from discreet.core.adjacency import Adjacency
 from discreet.core.arrays import Array
 from discreet.core.errors import NotProved
@@ -50,7 +56,7 @@ class PureRelease:
 
     def loss(self) -> BoundedLoss:
         """For the privacy-loss distribution. A sampled release is pure too, at the amplified epsilon."""
-        epsilon = classic.amplified(self.epsilon, 0.0, self.rate)[0]
+        epsilon = basic_and_advanced.amplified(self.epsilon, 0.0, self.rate)[0]
         return BoundedLoss(epsilon, self.kind is BoundedRange and self.rate == 1, self.count)
 
 
@@ -156,15 +162,15 @@ class Releases:
             parts.append((selection.rdp_curve(search.trial.rdp_curve(as_stated), search.trials), search.count))
         return rdp.compose(parts)
 
-    def pairs(self) -> Iterator[classic.Part]:
+    def pairs(self) -> Iterator[basic_and_advanced.Part]:
         """The same as maps from a delta to an epsilon, for the classic theorems."""
         for part in self.gaussians:
-            yield classic.Part(part.rate, _gaussian_profile(part.noise), part.count)
+            yield basic_and_advanced.Part(part.rate, _gaussian_profile(part.noise), part.count)
         for pure_part in self.pures:
-            yield classic.Part(pure_part.rate, _constant(pure_part.epsilon), pure_part.count)
+            yield basic_and_advanced.Part(pure_part.rate, _constant(pure_part.epsilon), pure_part.count)
         for search in self.selections:
-            trial = partial(classic.by_basic, list(search.trial.pairs()))
-            yield classic.Part(search.rate, partial(selection.epsilon, trial, search.trials), search.count)
+            trial = partial(basic_and_advanced.by_basic, list(search.trial.pairs()))
+            yield basic_and_advanced.Part(search.rate, partial(selection.epsilon, trial, search.trials), search.count)
 
     def _curve(self, part: Release, as_stated: bool) -> rdp.Curve:
         """That of one release, without sampling or on a batch of fixed size."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from discreet.clipping.policies import BIT, RAMP, Clip
+from discreet.clipping.clip import BIT, RAMP, Clip
 
 SMALL = 1e-30
 """Scales from here to its inverse, and weights above it, can be had in single precision."""

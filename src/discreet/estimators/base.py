@@ -22,16 +22,16 @@ from torch import Tensor
 
 from discreet.core.arrays import Array
 from discreet.core.guarantee import Guarantee
-from discreet.data.overlap import refuse_own_rows
+from discreet.data.private.overlap import refuse_own_rows
 from discreet.data.tables import Encoder
 from discreet.estimators.around import refuse_leaks
 from discreet.estimators.checked import plain
 from discreet.estimators.declared import Bounds, pairs, refuse_undeclared, schema_of
 from discreet.plan import Plan
-from discreet.plan.validation import validate
+from discreet.plan.pydantic_base import validate
 from discreet.prediction import spec_of_table
 from discreet.publication import publish
-from discreet.publication.canonical import digest
+from discreet.certificate.canonical import digest
 from discreet.publication.certificate import certificate
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Ready, Run, carry_out, training_on

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from discreet.core.arrays import Array
 from discreet.core.errors import InputError
 from discreet.data.tables import Schema
-from discreet.plan.validation import validate
+from discreet.plan.pydantic_base import validate
 
 Bounds = Mapping[str, tuple[float, float]] | Sequence[Any] | npt.ArrayLike
 """(low, high) for all columns, a pair for each in their order, or a pair by name for the columns of a data frame."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from discreet.core.errors import InputError
-from discreet.data.overlap import share_rows
+from discreet.data.private.overlap import share_rows
 
 
 class PublicScore:

@@ -1,6 +1,6 @@
 """The ledger: what was spent, durable before anything is drawn."""
 
-from discreet.accounting.filters import BasicFilter as Budget
+from discreet.accounting.adaptive.filters import BasicFilter as Budget
 from discreet.ledger.budget import Spent
 from discreet.ledger.chain import Entry, public_record, record_digest
 from discreet.ledger.ledger import QUERIES, Admission, Head, Ledger

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.accounting import filters
-from discreet.accounting.costs import Amounts
-from discreet.accounting.filters import BasicFilter, Filter
+from discreet.accounting.adaptive import filters
+from discreet.accounting.adaptive.costs import Amounts
+from discreet.accounting.adaptive.filters import BasicFilter, Filter
 from discreet.core.errors import BudgetExhausted, InputError
 from discreet.core.guarantee import Guarantee
 

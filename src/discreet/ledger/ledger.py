@@ -11,9 +11,9 @@ from typing import Any
 
 from sqlalchemy import Connection, func
 
-from discreet.accounting import filters
-from discreet.accounting.costs import Amounts
-from discreet.accounting.filters import Filter
+from discreet.accounting.adaptive import filters
+from discreet.accounting.adaptive.costs import Amounts
+from discreet.accounting.adaptive.filters import Filter
 from discreet.core.errors import InputError, LedgerError
 from discreet.core.event_json import from_json, to_json
 from discreet.core.events import Compose, Event, in_order, steps_of

@@ -15,7 +15,7 @@ from discreet.accounting.schedules import Schedule
 from discreet.core import checks
 from discreet.core.errors import InputError
 from discreet.plan.sampling import Count, PoissonSampling, Rate, Sampling
-from discreet.plan.validation import Frozen
+from discreet.plan.pydantic_base import Frozen
 
 Phases = list[tuple[float, int]]
 """(a number, for how many steps), in order."""

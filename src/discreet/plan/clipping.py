@@ -27,7 +27,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model
 from discreet.accounting.schedules import Schedule
 from discreet.core.errors import InputError
 from discreet.plan.sampling import Count
-from discreet.plan.validation import Frozen, explain
+from discreet.plan.pydantic_base import Frozen, explain
 
 ClipNorm = Annotated[float, Field(ge=1e-30, le=1e30)]
 

@@ -16,7 +16,7 @@ from typing import Annotated
 from pydantic import Field
 
 from discreet.core import checks
-from discreet.plan.validation import Frozen
+from discreet.plan.pydantic_base import Frozen
 
 
 class Holdout(Frozen):

@@ -13,7 +13,7 @@ from discreet.core.errors import InputError
 from discreet.core.events import Event, Gaussian
 from discreet.plan.holdout import Holdout
 from discreet.plan.sampling import Count, Rate
-from discreet.plan.validation import Frozen
+from discreet.plan.pydantic_base import Frozen
 from discreet.sampling import EveryoneSampler, PoissonSampler, Sampler
 
 Positive = Annotated[float, Field(gt=0)]

@@ -10,27 +10,28 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, ValidationError, model_validator
 
 from discreet.accounting.account import Method, parse
-from discreet.accounting.odometers import Odometer
-from discreet.accounting.pld.bounds import default_tolerance
+from discreet.accounting.adaptive.odometers import Odometer
+from discreet.accounting.pld.epsilon_interval import default_tolerance
 from discreet.accounting.schedules import Schedule
-from discreet.accounting.tradeoff import TradeOff
+from discreet.accounting.answers.tradeoff import TradeOff
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.core.events import Event, Gaussian, Poisson
 from discreet.core.guarantee import Guarantee
-from discreet.plan import order, pricing
+from discreet.plan import pricing
+from discreet.plan import timeline
 from discreet.plan.batches import RatePhase, check_rates, rate_phases, spread
-from discreet.plan.before import Before, as_before, check_before
+from discreet.plan.pre_queries import Before, as_before, check_before
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.display import as_html
 from discreet.plan.holdout import Holdout, as_holdout
 from discreet.plan.metrics import Metric, check_metrics, units_of
-from discreet.plan.reading import Reading, as_reading, check_reading
+from discreet.plan.odometer_rule import Reading, as_reading, check_reading
 from discreet.plan.sampling import Count, Draw, PoissonSampling, Sampling
-from discreet.plan.searches import AnySearch
-from discreet.plan.slack import covers, reserve_for
-from discreet.plan.validation import Frozen, explain, fingerprint
+from discreet.plan.tuning.kinds import AnySearch
+from discreet.plan.overflow import covers, reserve_for
+from discreet.plan.pydantic_base import Frozen, explain, fingerprint
 from discreet.sampling import OVERFLOW, Sampler
 
 Positive = Annotated[float, Field(gt=0)]
@@ -110,7 +111,7 @@ class Plan(Frozen):
         check_rates(self.rates, self.sampling, self.steps)
         check_metrics(self.metrics, holdout=self.holdout is not None, period=period)
         check_before(self.before, self.unit, self.clipping)
-        check_reading(self.odometer, self.adjacency, self.unit, [stretch.event for stretch in order.order(self)])
+        check_reading(self.odometer, self.adjacency, self.unit, [stretch.event for stretch in timeline.order(self)])
         self.clipping.check(self.steps, [phase.multiplier for phase in self.noise])
         if self.search is not None:
             self.search.check(self)
@@ -196,7 +197,7 @@ class Plan(Frozen):
     @property
     def charges(self) -> int:
         """How many steps are charged in all: those of training, and one for each metric and each query before."""
-        return sum(stretch.length for stretch in order.order(self))
+        return sum(stretch.length for stretch in timeline.order(self))
 
     @property
     def sampler(self) -> Sampler:
@@ -239,11 +240,11 @@ class Plan(Frozen):
 
     def first_steps(self, count: int) -> Event:
         """What the first `count` charged steps release; an epoch or period that has begun counts whole."""
-        return order.first_steps(self, count)
+        return timeline.first_steps(self, count)
 
     def next_block(self, position: int) -> tuple[Event, ...]:
         """The events of the next block when `position` steps are charged already (`order.next_block`)."""
-        return order.next_block(self, position)
+        return timeline.next_block(self, position)
 
     def units_of(self, metric: Metric) -> tuple[float, float]:
         """The declared number of units that a metric is about, and their share of all units."""
@@ -251,11 +252,11 @@ class Plan(Frozen):
 
     def metric_at(self, position: int) -> Metric | None:
         """The metric that the charged step at this place buys; None for a step of training."""
-        return order.metric_at(self, position)
+        return timeline.metric_at(self, position)
 
     def step_at(self, position: int) -> int:
         """How many steps of training come before the charged step at `position`: metrics are charged too."""
-        return order.step_at(self, position)
+        return timeline.step_at(self, position)
 
     def releases(self) -> set[Event]:
         """The different things that steps of the plan release."""

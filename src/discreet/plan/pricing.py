@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discreet.accounting.account import Method, guarantee
-from discreet.accounting.calibrate import calibrate_noise
-from discreet.accounting.tradeoff import TradeOff, from_pairs, trade_off
+from discreet.accounting.answers.calibrate import calibrate_noise
+from discreet.accounting.answers.tradeoff import TradeOff, from_pairs, trade_off
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import Compose, Event
 from discreet.core.guarantee import Guarantee
-from discreet.plan import order
+from discreet.plan import timeline
 from discreet.plan.metrics import Part
-from discreet.plan.slack import SET_ASIDE
+from discreet.plan.overflow import SET_ASIDE
 
 if TYPE_CHECKING:
     from discreet.plan.plan import Plan
@@ -60,7 +60,7 @@ def first_guarantee(
     found = [
         _priced(event, delta, plan.adjacency, method, tolerance)
         for parts in parts_of(plan)
-        for event in apart(plan, order.first_steps(plan, count, parts))
+        for event in apart(plan, timeline.first_steps(plan, count, parts))
     ]
     worst = max(found, key=lambda part: part.epsilon)
     if plan.search is not None:
@@ -94,12 +94,12 @@ def calibrated(plan: Plan, epsilon: float) -> Plan:
     delta, parts = plan.delta * (1 - 2 * SET_ASIDE), parts_of(plan)
     target = epsilon / (CONFIRMABLE * (1 + 2.0**-50))
     for part in parts:
-        bought = order.first_steps(plan, plan.charges, part, steps=False)
+        bought = timeline.first_steps(plan, plan.charges, part, steps=False)
         cost = guarantee(bought, delta, plan.adjacency).epsilon
         if not cost < target:
             what = "queries and metrics" if plan.before else "metrics"
             raise InputError(f"the {what} alone cost epsilon {cost:.4g} of {epsilon:g}; buy fewer, or with more noise")
     scale, _ = calibrate_noise(
-        lambda s: order.first_steps(plan.scaled(s), plan.charges, parts[0]), target, delta, plan.adjacency
+        lambda s: timeline.first_steps(plan.scaled(s), plan.charges, parts[0]), target, delta, plan.adjacency
     )
     return plan.scaled(scale)

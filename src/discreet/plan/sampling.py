@@ -10,7 +10,7 @@ from pydantic import Field
 
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
-from discreet.plan.validation import Frozen
+from discreet.plan.pydantic_base import Frozen
 from discreet.sampling import (
     ROOM,
     AllocationSampler,

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from discreet.accounting.gdp import clt_noise, mu_for
+from discreet.accounting.theories.gdp import clt_noise, mu_for
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.plan.plan import Plan

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from discreet.core.errors import InputError, VerificationFailed
 from discreet.prediction.steps import Step, build_step
-from discreet.publication.canonical import digest, strict_json
-from discreet.publication.files import CERTIFICATE, HASHED, MODEL, read
-from discreet.publication.model_spec import ModelSpec, Named
-from discreet.publication.released import FILE as RELEASED
-from discreet.recipes.models import CODES, MODELS
+from discreet.certificate.canonical import digest, strict_json
+from discreet.certificate.files import CERTIFICATE, HASHED, MODEL, read
+from discreet.certificate.model_spec import ModelSpec, Named
+from discreet.verification.checks.released_tensors import FILE as RELEASED
+from discreet.recipes.models.models import CODES, MODELS
 
 _AT_ONCE = 256
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from discreet.data import Split
 from discreet.data.tables import Encoder
-from discreet.publication.model_spec import ModelSpec, Named
+from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.recipes import Recipe
 
 

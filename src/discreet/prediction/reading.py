@@ -11,7 +11,7 @@ import numpy as np
 
 from discreet.core.arrays import Array
 from discreet.core.errors import InputError
-from discreet.data.mnist import read_idx
+from discreet.data.sets.mnist import read_idx
 
 _INPUTS = ("x", "inputs", "x_test", "x_train")
 """Names that an array of inputs may have in a .npz file; a file with one array needs none of them."""

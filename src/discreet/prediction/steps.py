@@ -14,9 +14,9 @@ from torch import Tensor
 
 from discreet.core.errors import InputError
 from discreet.features.precompute import Precomputed
-from discreet.publication.model_spec import Named
-from discreet.recipes.components import project
-from discreet.recipes.fixed import Features, build_front_end, named
+from discreet.certificate.model_spec import Named
+from discreet.recipes.sections.components import project
+from discreet.recipes.sections.fixed_features import Features, build_front_end, named
 
 Step = Callable[[Tensor], Tensor]
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from discreet.publication.folder import publish
-    from discreet.publication.model_spec import ModelSpec
-    from discreet.publication.verifier import Check, Verification, verify
+    from discreet.certificate.model_spec import ModelSpec
+    from discreet.verification.verify import Check, Verification, verify
 
 __all__ = ["Check", "ModelSpec", "Verification", "publish", "verify"]
 

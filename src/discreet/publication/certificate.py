@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from discreet.clipping.admission import private_names
+from discreet.clipping.admission.admission import private_names
 from discreet.core import assumptions
 from discreet.core.errors import PrivacyViolation
 from discreet.core.event_json import from_json, to_json
@@ -19,8 +19,8 @@ from discreet.core.guarantee import Guarantee
 from discreet.ledger import Entry, public_record, record_digest
 from discreet.mechanism import GRID_BITS
 from discreet.plan import AdaptivePlan, Plan
-from discreet.publication.ex_post import as_section
-from discreet.publication.files import FORMAT, software
+from discreet.verification.checks.odometer import as_section
+from discreet.certificate.files import FORMAT, software
 from discreet.publication.sensitivity import sensitivity_record
 
 SYSTEM_RANDOMNESS = "system"

@@ -14,16 +14,16 @@ import yaml
 from safetensors.torch import save
 from torch import Tensor
 
-from discreet.clipping.state import check_unchanged, state_digests
+from discreet.clipping.digests import check_unchanged, state_digests
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.guarantee import Guarantee
-from discreet.publication.canonical import digest
-from discreet.publication.card import model_card
+from discreet.certificate.canonical import digest
+from discreet.publication.pages.card import model_card
 from discreet.publication.certificate import TrainedRun, certificate
-from discreet.publication.files import certificate_fault
-from discreet.publication.model_spec import ModelSpec, of_module
-from discreet.publication.released import FILE, section
-from discreet.publication.report import report_page
+from discreet.certificate.files import certificate_fault
+from discreet.certificate.model_spec import ModelSpec, of_module
+from discreet.verification.checks.released_tensors import FILE, section
+from discreet.publication.pages.report import report_page
 from discreet.randomness import destroy_key
 
 
@@ -66,7 +66,7 @@ def publish(trained: TrainedRun, folder: str | Path, spec: ModelSpec | None = No
     described = {
         "model.json": spec.to_json().encode(),
         "plan.yaml": yaml.safe_dump(facts["plan"], sort_keys=False).encode(),
-        "verify.py": resources.files("discreet.publication.reviewer").joinpath("verify.py").read_bytes(),
+        "verify.py": resources.files("discreet.verification.standalone").joinpath("verify.py").read_bytes(),
         **pages,
     }
     facts["files"] = {name: digest(content) for name, content in described.items()}

@@ -1,6 +1,6 @@
 """What a certificate says of clipping: how far one unit can move what a step releases.
 
-Noise multipliers of events are relative to this sensitivity. `discreet.publication.clipped` checks what is written
+Noise multipliers of events are relative to this sensitivity. `discreet.verification.checks.sensitivity` checks what is written
 here with code of its own.
 """
 
@@ -12,12 +12,12 @@ from typing import Any
 from torch import nn
 
 from discreet.clipping import private_parameters
-from discreet.clipping.admission import private_names
+from discreet.clipping.admission.admission import private_names
 from discreet.core.adjacency import Query
 from discreet.core.events import Event, Gaussian, flatten, steps_of
 from discreet.plan import AdaptiveClipping, BoxClipping, GroupClipping, PerLayerClipping, ScheduledClipping
 from discreet.plan.clipping import AnyClipping
-from discreet.publication.clipped import RULES
+from discreet.verification.checks.sensitivity import RULES
 
 
 def sensitivity_record(clipping: AnyClipping, events: Event, model: nn.Module) -> dict[str, Any]:

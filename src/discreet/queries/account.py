@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from discreet.accounting.account import Method, guarantee, parse
-from discreet.accounting.calibrate import calibrate_noise
+from discreet.accounting.answers.calibrate import calibrate_noise
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from discreet.accounting.sparse import threshold_for
+from discreet.accounting.theories.sparse import threshold_for
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
 from discreet.core.events import SparseHistogram

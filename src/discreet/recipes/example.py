@@ -10,7 +10,7 @@ from torch import Tensor
 
 from discreet.data.tables import Encoder
 from discreet.data.tables.wide import FreeText
-from discreet.recipes.components import RecipeComponents
+from discreet.recipes.sections.components import RecipeComponents
 
 SHAPES: Mapping[str, tuple[tuple[int, ...], int]] = {"digits": ((64,), 10), "mnist": ((1, 28, 28), 10)}
 """Shape of an input, and the number of classes, of data sets that are always the same."""

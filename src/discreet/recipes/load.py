@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from discreet.core.errors import InputError
-from discreet.plan.validation import read_yaml, validate
+from discreet.plan.pydantic_base import read_yaml, validate
 from discreet.recipes.recipe import Recipe
 
 

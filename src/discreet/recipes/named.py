@@ -11,7 +11,7 @@ from torch.optim import lr_scheduler
 
 from discreet.core.errors import InputError
 from discreet.methods import AGD, SGLD, DPAdamBC, DPDropout
-from discreet.plan.validation import Frozen
+from discreet.plan.pydantic_base import Frozen
 
 OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD,

@@ -32,17 +32,17 @@ from discreet.plan import (
 from discreet.plan.clipping import AnyClipping, Clipping
 from discreet.plan.plan import Delta, Positive
 from discreet.plan.sampling import Count, Rate
-from discreet.plan.validation import Frozen
-from discreet.recipes.adaptive import Adaptive
-from discreet.recipes.bought import RecipeMetric, Share, priced
-from discreet.recipes.components import RecipeComponents
+from discreet.plan.pydantic_base import Frozen
+from discreet.recipes.sections.adaptive import Adaptive
+from discreet.recipes.sections.private_metrics import RecipeMetric, Share, priced
+from discreet.recipes.sections.components import RecipeComponents
 from discreet.recipes.example import example
-from discreet.recipes.fixed import Features, build_front_end, named, with_features
-from discreet.recipes.geometry import RecipeGeometry
-from discreet.recipes.models import MODELS
+from discreet.recipes.sections.fixed_features import Features, build_front_end, named, with_features
+from discreet.recipes.sections.geometry import RecipeGeometry
+from discreet.recipes.models.models import MODELS
 from discreet.recipes.named import OPTIMIZERS, SCHEDULERS, Named, one_of
-from discreet.recipes.public import RecipePublic, parted
-from discreet.recipes.source import Source
+from discreet.recipes.sections.public import RecipePublic, parted
+from discreet.recipes.sections.data import Source
 
 
 class Recipe(Frozen):

@@ -22,7 +22,7 @@ from discreet.data.tables.wide import FreeText, Image
 from discreet.features.front_ends import SIZE
 from discreet.plan import NoSampling, Plan
 from discreet.plan.suggest import suggest
-from discreet.recipes.fixed import Features, build_front_end
+from discreet.recipes.sections.fixed_features import Features, build_front_end
 
 _SIGNAL = {"grey": 10_000, "rgb": 20_000}
 """Population x epsilon from which on the many features of scattering are better than few."""

@@ -1,20 +1,20 @@
 """Training: the assembly of a plan, a model and data, the step, and the loop around it."""
 
-from discreet.data.overlap import refuse_own_rows
-from discreet.training.callbacks import Callback, Opening, Told
-from discreet.training.callbacks_csv import CSVLogger
-from discreet.training.callbacks_mlflow import MLflowLogger
-from discreet.training.callbacks_tensorboard import TensorBoardLogger
-from discreet.training.choose import ChosenModel, choose_model
-from discreet.training.early import EarlyStopping
-from discreet.training.engine_options import EngineOptions
-from discreet.training.first import answered_first
-from discreet.training.public_batches import PublicBatches
+from discreet.data.private.overlap import refuse_own_rows
+from discreet.training.callbacks.base import Callback, Opening, Told
+from discreet.training.callbacks.csv_logger import CSVLogger
+from discreet.training.callbacks.mlflow_logger import MLflowLogger
+from discreet.training.callbacks.tensorboard_logger import TensorBoardLogger
+from discreet.training.tuning.choose import ChosenModel, choose_model
+from discreet.training.public.early_stopping import EarlyStopping
+from discreet.training.preflight.engine_options import EngineOptions
+from discreet.training.run.pre_queries import answered_first
+from discreet.training.public.public_batches import PublicBatches
 from discreet.training.session import Session
 from discreet.training.step import Step
-from discreet.training.trained import Evaluation, Mechanism, Trained
+from discreet.training.run.trained import Evaluation, Mechanism, Trained
 from discreet.training.training import Training
-from discreet.training.tuning import Setup, Tuning
+from discreet.training.tuning.tuning import Setup, Tuning
 
 __all__ = [
     "CSVLogger",

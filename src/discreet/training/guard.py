@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import private_parameters
 from discreet.clipping.seeding import seed_torch
-from discreet.clipping.state import check_unchanged
+from discreet.clipping.digests import check_unchanged
 from discreet.core.errors import PrivacyViolation
 from discreet.randomness import Purpose, Stream
 

@@ -12,7 +12,7 @@ from discreet.clipping import Accumulator, Clip, Criterion, Units
 from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError
 from discreet.core.release import ClippedSum
-from discreet.training.failing import add_chunk
+from discreet.training.unit_failures import add_chunk
 from discreet.training.views import views_of
 
 if TYPE_CHECKING:

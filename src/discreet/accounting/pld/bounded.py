@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.accounting.pld.discretise import LossPmf
-from discreet.accounting.pld.pair import UNIT_ROUNDOFF
+from discreet.accounting.pld.poisson_pair import UNIT_ROUNDOFF
 from discreet.core.arrays import Array
 
 _PLANNING_BINS = 200

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from discreet.accounting.pld.pair import UNIT_ROUNDOFF, Direction
+from discreet.accounting.pld.poisson_pair import UNIT_ROUNDOFF, Direction
 from discreet.core.arrays import Array, ComplexArray, IndexArray
 
 _ANGLES = np.geomspace(0.05, 2.0, 30)

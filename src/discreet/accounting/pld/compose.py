@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.accounting.pld.discretise import LossPmf
-from discreet.accounting.pld.pair import UNIT_ROUNDOFF
+from discreet.accounting.pld.poisson_pair import UNIT_ROUNDOFF
 from discreet.accounting.pld.spectrum import Factor, convolve
 from discreet.accounting.pld.window import Window
 from discreet.core.arrays import Array

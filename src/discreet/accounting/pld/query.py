@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.accounting.pld.compose import Composition
-from discreet.accounting.pld.pair import UNIT_ROUNDOFF
+from discreet.accounting.pld.poisson_pair import UNIT_ROUNDOFF
 from discreet.core.arrays import Array
 
 _SPAN = 100.0

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import fft
 
-from discreet.accounting.pld.pair import UNIT_ROUNDOFF
+from discreet.accounting.pld.poisson_pair import UNIT_ROUNDOFF
 from discreet.core.arrays import Array, ComplexArray
 
 _WITNESSES = 64

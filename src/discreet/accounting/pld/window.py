@@ -14,7 +14,7 @@ import numpy as np
 from scipy import fft
 
 from discreet.accounting.pld.bounded import BoundedLoss
-from discreet.accounting.pld.pair import Pair
+from discreet.accounting.pld.poisson_pair import Pair
 from discreet.core.arrays import Array, IndexArray
 
 _NEGLIGIBLE = 1e-11

@@ -33,7 +33,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from discreet.data.tables.wide import FreeText, Image
-from discreet.plan.validation import Frozen
+from discreet.plan.pydantic_base import Frozen
 
 Missing = Literal["flag", "drop", "refuse"]
 Outside = Literal["clip", "missing", "drop", "refuse"]

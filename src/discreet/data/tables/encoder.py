@@ -34,7 +34,7 @@ from discreet.data.tables.schema import Schema
 from discreet.data.tables.values import MISSING, UNSEEN, BadValue, Marks, amounts, codes, texts
 from discreet.data.tables.wide import FreeText, Wide
 from discreet.data.tables.words import numbered
-from discreet.plan.validation import validate
+from discreet.plan.pydantic_base import validate
 
 FORMAT = "discreet-table/1"
 

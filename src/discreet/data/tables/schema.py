@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from discreet.core.errors import InputError
 from discreet.data.tables.columns import FILL_IN, Boolean, Category, Column, Ignore, Number, Text, formula_like
 from discreet.data.tables.wide import FreeText, Image, Wide
-from discreet.plan.validation import Frozen, read_yaml, validate
+from discreet.plan.pydantic_base import Frozen, read_yaml, validate
 
 ROW = "row"
 """The unit of a table in which every person has one row at most."""

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from discreet.plan.validation import Frozen
+from discreet.plan.pydantic_base import Frozen
 
 SMALLEST, LARGEST = 6, 512
 """Pixels that an image may have along a side, after it was resized."""

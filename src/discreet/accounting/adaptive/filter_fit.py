@@ -1,0 +1,154 @@
+"""Filters for a budget (epsilon, delta): limits on the safe side, and the order that serves a planned course best.
+
+The course is what one expects to release. It is public, and only decides how far the budget goes: what is released in
+the end may differ in any way, and the guarantee is the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from discreet.accounting.theories import gdp
+from discreet.accounting.theories import rdp
+from discreet.accounting.theories import zcdp
+from discreet.accounting.account import parse
+from discreet.accounting.adaptive.filters import (
+    Conversion,
+    Filter,
+    GaussianFilter,
+    RdpCurveFilter,
+    RdpOrderFilter,
+    ZcdpFilter,
+)
+from discreet.accounting.interpret import releases
+from discreet.core import checks
+from discreet.core.adjacency import Adjacency
+from discreet.core.arrays import Array
+from discreet.core.errors import InputError
+from discreet.core.events import Event, tally
+
+F = TypeVar("F", bound=Filter)
+
+TRACKED: tuple[float, ...] = (
+    *(1.5, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8),
+    *(10, 12, 14, 16, 20, 24, 32, 48, 64, 128),
+)
+"""The orders of a curve. Mostly whole ones, where a new event is priced twice as fast; each more may only refuse."""
+
+
+def order_filter(
+    course: Event,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+    conversion: Conversion = Conversion.IMPROVED,
+) -> RdpOrderFilter:
+    """The filter at the order at which (epsilon, delta) has room for the most copies of `course`."""
+    coarse = _scales(course, epsilon, delta, adjacency, conversion, rdp.ORDERS)
+    best = int(np.argmax(coarse))
+    low, high = rdp.ORDERS[max(0, best - 1)] - 1, rdp.ORDERS[min(best + 1, len(rdp.ORDERS) - 1)] - 1
+    near = (rdp.ORDERS[best], *(1 + low * (high / low) ** (k / 32) for k in range(1, 32)))
+    order = near[int(np.argmax(_scales(course, epsilon, delta, adjacency, conversion, near)))]
+    return at_order(order, epsilon, delta, adjacency, conversion)
+
+
+def at_order(
+    order: float,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+    conversion: Conversion = Conversion.IMPROVED,
+) -> RdpOrderFilter:
+    """The filter at `order` whose limit converts to epsilon at delta; `InputError` if the order allows none."""
+
+    def build(share: float) -> RdpOrderFilter:
+        limit = float(_room((order,), epsilon * share, delta, conversion)[0])
+        if not limit > 0:
+            raise InputError(f"epsilon {epsilon:g} at delta {delta:g} leaves nothing to spend at order {order:g}")
+        return RdpOrderFilter(order, limit, delta, conversion, adjacency)
+
+    return _within(epsilon, build)
+
+
+def curve_filter(
+    course: Event,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+    orders: Sequence[float] = TRACKED,
+) -> RdpCurveFilter:
+    """The filter whose curve is that of `course`, scaled as far as (epsilon, delta) allows.
+
+    Orders at which the course has no finite bound are not tracked.
+    """
+    scale = float(np.max(_scales(course, epsilon, delta, adjacency, Conversion.IMPROVED, orders)))
+    curve = _curve(course, adjacency, orders)
+    tracked = np.isfinite(curve) & (curve > 0)
+    kept = tuple(float(order) for order, keep in zip(orders, tracked, strict=True) if keep)
+
+    def build(share: float) -> RdpCurveFilter:
+        return RdpCurveFilter(kept, tuple(map(float, scale * share * curve[tracked])), delta, adjacency)
+
+    return _within(epsilon, build)
+
+
+def zcdp_filter(epsilon: float, delta: float, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> ZcdpFilter:
+    """The zCDP filter whose rho converts to epsilon at delta."""
+    rho = zcdp.rho_for(epsilon, delta)
+    return _within(epsilon, lambda share: ZcdpFilter(rho * share, delta, adjacency))
+
+
+def gaussian_filter(epsilon: float, delta: float, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> GaussianFilter:
+    """The Gaussian-DP filter whose mu is (epsilon, delta)-private."""
+    epsilon = checks.positive("epsilon", epsilon)
+    mu = gdp.mu_for(epsilon, checks.open_unit("delta", delta))
+    return _within(epsilon, lambda share: GaussianFilter(mu * mu * share, delta, adjacency))
+
+
+def _scales(
+    course: Event,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency,
+    conversion: Conversion,
+    orders: Sequence[float],
+) -> Array:
+    """How many copies of the course fit at each order: (epsilon - conversion) / curve. At least one is positive."""
+    with np.errstate(all="ignore"):
+        scales = _room(orders, epsilon, delta, conversion) / _curve(course, adjacency, orders)
+    scales = np.where(np.isfinite(scales), scales, 0.0)
+    if not np.max(scales) > 0:
+        raise InputError(f"epsilon {epsilon:g} at delta {delta:g} leaves nothing to spend at any order for this course")
+    return scales
+
+
+def _curve(course: Event, adjacency: Adjacency, orders: Sequence[float]) -> Array:
+    if not tally(course):
+        raise InputError("the planned course releases nothing; a filter needs a course to choose its orders by")
+    with np.errstate(all="ignore"):
+        return releases(course, adjacency).rdp_curve()(orders)
+
+
+def _room(orders: Sequence[float], epsilon: float, delta: float, conversion: Conversion) -> Array:
+    """What may be spent at each order so that it converts to epsilon at delta."""
+    epsilon = checks.positive("epsilon", epsilon)
+    delta = checks.open_unit("delta", delta)
+    array = np.asarray(orders, dtype=np.float64)
+    room: Array = epsilon - parse(Conversion, "conversion", conversion).rule(array, np.zeros_like(array), delta)
+    return room
+
+
+def _within(epsilon: float, build: Callable[[float], F]) -> F:
+    """The first of ever smaller filters whose guarantee is within epsilon: conversions round up."""
+    slack = 0.0
+    while True:
+        built = build(1 - slack)
+        if built.guarantee().epsilon <= epsilon:
+            return built
+        slack = max(1e-12, 2 * slack)
+        if slack > 0.5 or math.isnan(slack):
+            raise InputError(f"no filter meets epsilon {epsilon:g}; raise epsilon or delta")

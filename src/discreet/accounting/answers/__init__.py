@@ -1,0 +1,1 @@
+"""What is asked of an account: calibration, comparison, trade-off, attacks."""

@@ -1,0 +1,114 @@
+"""What a guarantee means: how well anyone can tell whether a unit is in the data.
+
+The adversary sees everything that was released, and knows all other records. A test that decides "in" or "out" has a
+share of false positives (out, called in) and of true positives (in, called in). Privacy bounds the second by the
+first (Wasserman and Zhou 2010; Dong, Roth, Su 2019). Everything here is an upper bound for the adversary.
+
+The bound can be read off one (epsilon, delta) or off the whole trade-off function of a plan. The second is the truth;
+the first is what is left of it once the plan is summed up in two numbers, and can be far too pessimistic.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from discreet.accounting.answers import tradeoff
+from discreet.accounting.answers.tradeoff import PolygonalTradeOff, TradeOff
+from discreet.core import checks
+from discreet.core.adjacency import Adjacency
+from discreet.core.errors import InputError
+from discreet.core.events import Event
+
+_UP = 1 + 2.0**-40
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """Bounds on any attack: the largest true positive rate at each false positive rate, and the advantage."""
+
+    curve: TradeOff
+
+    @property
+    def advantage(self) -> float:
+        """Largest true less false positive rate, delta(0); from even odds 1/2 + advantage/2 is the best accuracy."""
+        return min(1.0, self.curve.advantage * _UP)
+
+    def true_positive_rate(self, false_positive_rate: float) -> float:
+        """The most true positives at this share of false positives, in [0, 1]."""
+        share = _share("false_positive_rate", false_positive_rate)
+        return min(1.0, float(self.curve.power(np.array([share]))[0]), (share + self.advantage) * _UP)
+
+    def posterior(self, prior: float, false_positive_rate: float) -> float:
+        """The chance that a unit which a test calls "in" is in, from a `prior`, at this share of false positives.
+
+        By Bayes' rule: prior x TPR / (prior x TPR + (1 - prior) x FPR); 1 where nobody is called wrongly.
+        """
+        prior = checks.open_unit("prior", prior)
+        wrong = _share("false_positive_rate", false_positive_rate)
+        right = self.true_positive_rate(wrong)
+        return min(1.0, prior * right / (prior * right + (1 - prior) * wrong) * _UP) if wrong > 0 else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """The same questions answered from the trade-off function of a plan, and from (epsilon, delta) alone.
+
+    `curve` is None where no trade-off function is proved.
+    """
+
+    curve: Risk | None
+    budget: Risk
+
+    @property
+    def best(self) -> Risk:
+        """The sharper of the two."""
+        return self.curve or self.budget
+
+
+def side_by_side(curve: TradeOff | None, epsilon: float, delta: float) -> SideBySide:
+    """Both readings; (epsilon, delta) was proved as well and sharpens the curve, so that is nowhere the worse."""
+    budget = from_budget(epsilon, delta)
+    if isinstance(curve, PolygonalTradeOff) and math.isfinite(epsilon):
+        epsilons = np.unique(np.append(curve.epsilons, epsilon))
+        deltas = np.minimum(curve.delta(epsilons), np.where(epsilons >= epsilon, delta, 1.0))
+        curve = replace(curve, epsilons=epsilons, deltas=deltas)
+    return SideBySide(None if curve is None else Risk(curve), budget)
+
+
+def posterior_without_delta(epsilon: float, prior: float) -> float:
+    """What a prior becomes at most, but for the delta: prior e^eps / (1 - prior + prior e^eps).
+
+    Where delta is 0 this holds for every outcome. Where it is not, an outcome may say more.
+    """
+    prior = checks.open_unit("prior", prior)
+    epsilon = checks.real("epsilon", epsilon)
+    if not epsilon >= 0:
+        raise InputError(f"epsilon must be at least 0, got {epsilon!r}")
+    return min(1.0, prior / (prior + (1 - prior) * math.exp(-epsilon)) * _UP)
+
+
+def from_event(event: Event, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Risk:
+    """From the trade-off function of a fixed plan."""
+    return Risk(tradeoff.trade_off(event, adjacency))
+
+
+def from_budget(epsilon: float, delta: float) -> Risk:
+    """From one (epsilon, delta): Dong, Roth, Su 2019, Proposition 2.5; Kairouz, Oh, Viswanath 2015."""
+    delta = checks.open_unit("delta", delta)
+    epsilon = checks.real("epsilon", epsilon)
+    return Risk(tradeoff.from_pairs(np.array([float(epsilon)]), np.array([delta])))
+
+
+def from_mu(mu: float) -> Risk:
+    """From mu-Gaussian differential privacy: TPR = Phi(Phi^-1(FPR) + mu), advantage = 2 Phi(mu / 2) - 1."""
+    return Risk(tradeoff.from_mu(mu))
+
+
+def _share(name: str, value: float) -> float:
+    result = checks.real(name, value)
+    if not 0 <= result <= 1:
+        raise InputError(f"{name} must be between 0 and 1, got {value!r}")
+    return result

@@ -1,0 +1,75 @@
+"""One number for a whole trade-off function: the smallest mu whose Gaussian curve lies below it, but for a slack.
+
+What is proved for a plan with `covering_mu(curve, slack)` = mu: f(a) >= G_mu(a) - slack at every a, in other words
+delta(eps) <= delta_mu(eps) + slack at every epsilon. A slack of about the plan's delta is needed: with sampling, the
+far tail of f is that of the unsampled plan (all batches may draw the unit), and no smaller mu covers that tail.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from discreet.accounting.answers.tradeoff import GaussianTradeOff, TradeOff, lower_hull
+from discreet.core import checks
+from discreet.core.arrays import Array
+
+_UP = 1 + 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A curve in one number, for reporting: f >= G_mu - `slack` is proved; G_mu itself is not the plan's curve.
+
+    `regret` is how many true positives the summary concedes needlessly: the largest excess, over 500 shares of false
+    positives, of 1 - G_mu + slack above what the curve allows.
+    """
+
+    mu: float
+    slack: float
+    regret: float
+
+
+def covering_mu(curve: TradeOff, slack: float) -> float:
+    """The smallest mu, rounded up by 1e-9 of itself, with f >= G_mu - `slack` everywhere; infinite if there is none.
+
+    f is bounded below by a polygon and G_mu is convex, so it is enough to compare them at its corners.
+    """
+    _slack(slack)
+    if isinstance(curve, GaussianTradeOff) and slack == 0:
+        return curve.mu
+    wrong, right = corners(curve)
+    half = wrong + right <= 1 + 1e-9
+    wrong, right = wrong[half], right[half]
+    with np.errstate(invalid="ignore"):
+        # At each corner, and at its mirror image; written so that nothing cancels near 0.
+        here = ndtri(np.maximum(right - slack, 0.0)) - ndtri(wrong)
+        mirrored = ndtri(right) - ndtri(np.minimum(wrong + slack, 1.0))
+    return max(float(np.max(np.where(np.isnan(way), 0.0, way), initial=0.0)) for way in (here, mirrored)) * _UP
+
+
+def fitted(curve: TradeOff, slack: float) -> Fit:
+    """`covering_mu` and its regret."""
+    mu = covering_mu(curve, slack)
+    if not math.isfinite(mu):
+        return Fit(mu, slack, 1.0)
+    share = ndtr(np.linspace(-8.0, 8.0, 500))
+    conceded = np.minimum(ndtr(ndtri(share) + mu) + slack, 1.0)
+    return Fit(mu, slack, max(0.0, float(np.max(conceded - (1 - curve.lower(share))))))
+
+
+def corners(curve: TradeOff) -> tuple[Array, Array]:
+    """Where the bound on true positives bends: (shares of false positives, ascending; bounds on true positives)."""
+    slopes, constants = curve.lines
+    growth, constant = lower_hull(np.insert(np.exp(slopes), 0, 0.0), np.insert(constants, 0, 1.0))
+    growth, constant = growth[::-1], constant[::-1]
+    wrong = np.clip(np.diff(constant) / -np.diff(growth), 0.0, 1.0)
+    right = np.maximum(constant[:-1] + growth[:-1] * wrong, constant[1:] + growth[1:] * wrong)
+    return np.insert(wrong, 0, 0.0), np.insert(np.minimum(right, 1.0), 0, constant[0])
+
+
+def _slack(value: float) -> float:
+    return 0.0 if value == 0 else checks.open_unit("slack", value)

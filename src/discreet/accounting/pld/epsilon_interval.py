@@ -1,0 +1,252 @@
+"""Upper and lower bounds on epsilon for a composition of Poisson-sampled Gaussians, in one of three ways.
+
+A single release has a closed form (`single`). Others go by the characteristic function (`contour`) where it reaches the
+width aimed at, else by a grid of losses: plan, discretise, compose, read. The promise is an interval that holds; its
+width is a goal. If the first grid misses the goal, finer ones follow for as long as they help. The grid takes any pair
+with a loss and bins; the other two are for the Poisson-sampled Gaussian.
+
+Releases of which only a pure or bounded-range guarantee is known may be among them (`bounded`), on the grid only. They
+count in the upper bound; for the lower one they are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import erf
+
+from discreet.accounting.pld import inversion
+from discreet.accounting.pld import closed_form
+from discreet.accounting.pld.bounded import BoundedLoss
+from discreet.accounting.pld.characteristic import Parts
+from discreet.accounting.pld.compose import Composition, compose
+from discreet.accounting.pld.discretise import LossPmf, loss_range, optimistic, pessimistic
+from discreet.accounting.pld.poisson_pair import LEAST_NOISE, Direction, Pair
+from discreet.accounting.pld.query import epsilon_lower, epsilon_upper
+from discreet.accounting.pld.fixed_size_pair import SymmetricPair
+from discreet.accounting.pld.window import Window, plan_window
+from discreet.core.arrays import Array
+
+MAX_POINTS = 2**22
+"""No transform or discretised loss is longer than this: at most a few hundred megabytes."""
+
+_BATCH_POINTS = 2**18
+"""Releases are gathered up to this many points, which keeps their arrays in the cache."""
+
+_REFINEMENTS = 5
+
+_LIGHT_POINTS = 2**20
+
+_TAILS = 1e-4
+"""The share of delta that may be lost to the ends of all losses."""
+
+_SMALLEST_DELTA = 1e-200
+"""Below, masses that count would come near the underflow of floating point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """`count` Poisson-sampled Gaussian releases with `rate` in (0, 1] and effective noise multiplier `noise`."""
+
+    rate: float
+    noise: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpsilonInterval:
+    """The true epsilon lies in [lower, upper]."""
+
+    lower: float
+    upper: float
+
+
+def default_tolerance(epsilon: float) -> float:
+    """The width aimed at: half a percent, or 1e-4 where that is larger."""
+    return max(0.005 * epsilon, 1e-4)
+
+
+def epsilon_interval(
+    releases: Sequence[Release],
+    delta: float,
+    tolerance: Callable[[float], float] = default_tolerance,
+    bounded: Sequence[BoundedLoss] = (),
+) -> EpsilonInterval:
+    """Bound the epsilon of all `releases` and `bounded` together at `delta`, under add/remove or zero-out adjacency.
+
+    `tolerance` maps an epsilon to the interval width aimed at. Both directions are composed apart and the
+    larger counts (Zhu, Dong, Wang 2022). Numerical failure gives an infinite upper and a zero lower bound.
+    """
+    if not delta >= _SMALLEST_DELTA:
+        return EpsilonInterval(0.0, math.inf)
+    if not bounded and _total_variation(releases) <= delta:
+        return EpsilonInterval(0.0, 0.0)
+    sampled = any(release.rate < 1 for release in releases)
+    directions = (Direction.REMOVAL, Direction.ADDITION) if sampled else (Direction.REMOVAL,)
+    if not bounded and sum(release.count for release in releases) == 1:
+        alone = [_by_closed_form(releases, direction, delta) for direction in directions]
+        if all(one.upper < math.inf for one in alone):
+            return EpsilonInterval(max(one.lower for one in alone), max(one.upper for one in alone))
+    if bounded:
+        quick = [EpsilonInterval(0.0, math.inf)] * len(directions)
+    else:
+        quick = [_by_contour(releases, direction, delta, tolerance) for direction in directions]
+    interval = EpsilonInterval(max(one.lower for one in quick), 0.0)
+    for direction, one in zip(directions, quick, strict=True):
+        if one.upper > max(interval.upper, one.lower + tolerance(one.lower)) and one.upper > interval.lower:
+            enough = max(interval.lower, interval.upper)
+            one = _both(one, _by_grid(releases, direction, delta, tolerance, enough, bounded))
+        interval = EpsilonInterval(max(interval.lower, one.lower), max(interval.upper, one.upper))
+    return interval
+
+
+def symmetrised_interval(
+    releases: Sequence[Release],
+    delta: float,
+    tolerance: Callable[[float], float] = default_tolerance,
+    bounded: Sequence[BoundedLoss] = (),
+) -> EpsilonInterval:
+    """The same for batches of fixed size under replace-one adjacency (`symmetric`), `rate` = batch / population.
+
+    Lower: all other units contribute the opposite of the unit's own contribution, and it is replaced by one like
+    them. Then every step is the removal pair, or the addition pair seen from the other side, so that both one-sided
+    bounds are attained. Between them and the symmetrised bound nothing is known, so the interval is wide at any
+    precision; the symmetrised bound is computed to a quarter of `tolerance`.
+    """
+    if not delta >= _SMALLEST_DELTA:
+        return EpsilonInterval(0.0, math.inf)
+    parts: list[tuple[Pair, int]] = [
+        (SymmetricPair(release.rate, release.noise, Direction.REMOVAL), release.count) for release in releases
+    ]
+    upper = _interval(parts, delta, lambda epsilon: 0.25 * tolerance(epsilon), 0.0, bounded).upper
+    return EpsilonInterval(min(upper, epsilon_interval(releases, delta, tolerance).lower), upper)
+
+
+def _total_variation(releases: Sequence[Release]) -> float:
+    """An upper bound on delta at epsilon 0: total variation distances add up, and sampling scales them by the rate."""
+    noises = np.array([release.noise for release in releases])
+    shares = np.array([release.rate * release.count for release in releases])
+    return float(shares @ erf(1 / (math.sqrt(8) * noises))) * (1 + 2.0**-40)
+
+
+def _both(one: EpsilonInterval, other: EpsilonInterval) -> EpsilonInterval:
+    return EpsilonInterval(max(one.lower, other.lower), min(one.upper, other.upper))
+
+
+def _by_closed_form(releases: Sequence[Release], direction: Direction, delta: float) -> EpsilonInterval:
+    """The interval of one direction of a single release."""
+    [release] = [release for release in releases if release.count]
+    return EpsilonInterval(*closed_form.epsilon_bounds(Pair(release.rate, release.noise, direction), delta))
+
+
+def _by_contour(
+    releases: Sequence[Release], direction: Direction, delta: float, tolerance: Callable[[float], float]
+) -> EpsilonInterval:
+    """The interval of one direction by the characteristic function; (0, infinity) where that is unfit."""
+    columns = np.array([[part.rate, part.noise, float(part.count)] for part in releases])
+    parts = Parts.whole(columns[:, :1], columns[:, 1:2], columns[:, 2:], direction)
+    return EpsilonInterval(*inversion.epsilon_bounds(parts, delta, tolerance))
+
+
+def _by_grid(
+    releases: Sequence[Release],
+    direction: Direction,
+    delta: float,
+    tolerance: Callable[[float], float],
+    enough: float = 0.0,
+    bounded: Sequence[BoundedLoss] = (),
+) -> EpsilonInterval:
+    """The same by a grid of losses, refined until narrow; not refined once its upper end is at most `enough`."""
+    parts = [(Pair(release.rate, release.noise, direction), release.count) for release in releases]
+    return _interval(parts, delta, tolerance, enough, bounded)
+
+
+def _interval(
+    parts: Sequence[tuple[Pair, int]],
+    delta: float,
+    tolerance: Callable[[float], float],
+    enough: float,
+    bounded: Sequence[BoundedLoss] = (),
+) -> EpsilonInterval:
+    if any(np.min(pair.noise) < LEAST_NOISE for pair, _ in parts):
+        return EpsilonInterval(0.0, math.inf)
+    count = sum(times for _, times in parts) + sum(part.count for part in bounded)
+    tail = _TAILS * delta / count
+    window = plan_window(parts, delta, tail, bounded=bounded)
+    grid = window.grid_for(tolerance(window.epsilon) / 4, count)
+    if bounded:  # their order may be huge, and no grid raises epsilon by more than its step for each release
+        grid = max(grid, tolerance(window.epsilon) / (4 * count))
+    grid = _affordable(parts, window, tail, grid, bounded)
+    window = plan_window(parts, delta, tail, grid, bounded)
+    best = EpsilonInterval(0.0, math.inf)
+    if not window.points(grid) <= MAX_POINTS:  # a grid as coarse as that spreads so many losses too widely
+        return best
+    for tried in range(_REFINEMENTS):
+        up = _compose(pessimistic, parts, window, grid, tail, up=True, bounded=bounded)
+        upper = epsilon_upper(up, delta)
+        if upper <= enough:
+            return EpsilonInterval(0.0, upper)
+        lower = epsilon_lower(_compose(optimistic, parts, window, grid, tail, up=False), delta) if parts else 0.0
+        before = best.upper - best.lower
+        best = _both(best, EpsilonInterval(lower, upper))
+        useless = not best.upper <= 1.1 * best.lower
+        finer = _affordable(parts, window, tail, grid / (4 if useless else 2), bounded)
+        # Finer grids may at last mend an end that says nothing: they are tried while they cost little.
+        costly = tried > 0 and (len(parts) + len(bounded)) * window.points(finer) > _LIGHT_POINTS
+        stuck = costly if useless else best.upper - best.lower > 0.9 * before
+        if stuck or finer >= grid or best.upper <= best.lower + tolerance(best.lower):
+            break
+        grid = finer
+    return best
+
+
+def _compose(
+    discretise: Callable[[Pair, float, float, float], LossPmf],
+    parts: Sequence[tuple[Pair, int]],
+    window: Window,
+    grid: float,
+    tail: float,
+    *,
+    up: bool,
+    bounded: Sequence[BoundedLoss] = (),
+) -> Composition:
+    losses = [(discretise(pair, grid, tail, window.floor), n) for pair, n in _batches(parts, grid, tail, window)]
+    return compose([*losses, *((part.pessimistic(grid), part.count) for part in bounded)], window, up=up)
+
+
+def _batches(
+    parts: Sequence[tuple[Pair, int]], grid: float, tail: float, window: Window
+) -> list[tuple[Pair, int | Array]]:
+    """The parts, those with similar ranges of loss gathered into arrays: many small ones cost little more than one."""
+    if len(parts) <= 1:
+        return list(parts)
+    lows, highs = loss_range(_gathered(parts)[0], grid, tail, window.floor)
+    sizes = highs - lows
+    batches: list[list[int]] = [[]]
+    for i in np.argsort(sizes, kind="stable"):
+        size, batch = sizes[i], batches[-1]
+        smallest = sizes[batch[0]] if batch else size
+        if batch and (size > 2 * smallest or (len(batch) + 1) * size > _BATCH_POINTS):
+            batches.append([])
+        batches[-1].append(i)
+    return [_gathered([parts[i] for i in batch]) for batch in batches]
+
+
+def _gathered(parts: Sequence[tuple[Pair, int]]) -> tuple[Pair, Array]:
+    rates = np.array([[pair.rate] for pair, _ in parts], dtype=np.float64)
+    noises = np.array([[pair.noise] for pair, _ in parts], dtype=np.float64)
+    return replace(parts[0][0], rate=rates, noise=noises), np.array([times for _, times in parts], dtype=np.float64)
+
+
+def _affordable(
+    parts: Sequence[tuple[Pair, int]], window: Window, tail: float, grid: float, bounded: Sequence[BoundedLoss]
+) -> float:
+    """`grid`, or the finest grid that keeps every array within `MAX_POINTS`."""
+    points = max([window.points(grid), *(part.points(grid) for part in bounded)])
+    if parts:
+        lows, highs = loss_range(_gathered(parts)[0], grid, tail, window.floor)
+        points = max(points, float(np.max(highs - lows)))
+    return grid * max(1.0, points / (0.9 * MAX_POINTS))

@@ -1,0 +1,1 @@
+"""Accountants, a file each."""

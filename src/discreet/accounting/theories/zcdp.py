@@ -1,0 +1,106 @@
+"""Zero-concentrated differential privacy (Bun and Steinke 2016): D_alpha <= rho alpha at every order alpha > 1.
+
+One number that adds up. It gains nothing from sampling (Yu et al. 2019, section IV-B2), so only releases that every
+unit takes part in are accounted for here. Estimates for sampled releases are in `published`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from discreet.accounting.theories import rdp
+from discreet.core import checks
+from discreet.core.adjacency import Adjacency
+from discreet.core.errors import NotProved
+
+_UP = 1 + 2.0**-48
+_TINY = 2.0**-1074
+"""The smallest positive number: what underflows is rounded up to it before it is counted."""
+
+
+def gaussian(noise: float) -> float:
+    """rho of a Gaussian release with effective noise multiplier `noise`: 1 / (2 s^2) (Proposition 1.6)."""
+    return 0.5 / noise**2 * _UP + _TINY
+
+
+def pure(epsilon: float) -> float:
+    """rho of an epsilon-differentially private release, Laplace noise say: epsilon^2 / 2 (Proposition 1.4)."""
+    return 0.5 * epsilon**2 * _UP + _TINY
+
+
+def bounded_range(epsilon: float) -> float:
+    """rho of a release whose loss has the range epsilon: epsilon^2 / 8 (Cesar and Rogers 2021, Lemma 3.2)."""
+    return 0.125 * epsilon**2 * _UP + _TINY
+
+
+def compose(rhos: Iterable[float]) -> float:
+    """rho of all releases together: the sum (Lemma 1.7)."""
+    return math.fsum(rhos) * _UP
+
+
+def reshuffled(epochs: Iterable[Iterable[float]], adjacency: Adjacency) -> float:
+    """rho of epochs over disjoint batches: the sum over epochs of the largest rho of a batch.
+
+    Yu et al. 2019, Theorem 2: a unit is in one batch of an epoch, so the epoch costs its dearest batch. The batches
+    must not shift when a unit changes, which they do under add/remove: `NotProved`. An epoch that is broken off
+    costs as much as a whole one: pass all of its batches.
+    """
+    if adjacency is Adjacency.ADD_REMOVE:
+        raise NotProved(
+            "disjoint batches shift when a unit is added or removed, so nothing is proved under add_remove; "
+            "use adjacency zero_out or replace_one, or Poisson sampling"
+        )
+    return compose(max(batches, default=0.0) for batches in (tuple(epoch) for epoch in epochs))
+
+
+def epsilon_loose(rho: float, delta: float) -> float:
+    """rho + 2 sqrt(rho log(1/delta)): Proposition 1.3, as the papers convert."""
+    return (rho + 2 * math.sqrt(rho * -math.log(delta))) * _UP
+
+
+def epsilon(rho: float, delta: float) -> float:
+    """The least epsilon over all orders: rho alpha converted by Canonne, Kamath, Steinke 2020, Proposition 12."""
+    delta = checks.open_unit("delta", delta)
+    if rho == 0:
+        return 0.0
+    if not math.isfinite(rho):
+        return math.inf
+    # The loose conversion is best at 1 + sqrt(log(1/delta) / rho); the better one not far below.
+    best = 1 + math.sqrt(-math.log(delta) / rho)
+    orders = sorted(1 + (best - 1) * 1.07**step for step in range(-60, 12))
+    tight, _ = rdp.epsilon(_curve(rho), delta, orders=orders)
+    return min(tight, epsilon_loose(rho, delta))
+
+
+def delta(rho: float, epsilon: float) -> float:
+    """The least delta over many orders at which rho-zCDP gives `epsilon` (the same proposition)."""
+    epsilon = checks.nonnegative("epsilon", epsilon)
+    if rho == 0:
+        return 0.0
+    best = max((epsilon + rho) / (2 * rho) - 1, 1 / math.sqrt(2 * rho))
+    return rdp.delta_upper(_curve(rho), epsilon, [1 + best * 1.02**step for step in range(-200, 100)])
+
+
+def rho_for(epsilon: float, delta: float) -> float:
+    """The largest rho, rounded down, whose `epsilon(rho, delta)` is within `epsilon`: a budget in zCDP."""
+    target = checks.positive("epsilon", epsilon)
+    low, high = rho_for_loose(target, delta), target
+    while high - low > 1e-9 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _epsilon(middle, delta) <= target else (low, middle)
+    return low
+
+
+def rho_for_loose(epsilon: float, delta: float) -> float:
+    """The largest rho whose `epsilon_loose` is within `epsilon`: (sqrt(eps + L) - sqrt(L))^2 with L = log(1/delta)."""
+    epsilon = checks.positive("epsilon", epsilon)
+    log = -math.log(checks.open_unit("delta", delta))
+    return (epsilon / (math.sqrt(epsilon + log) + math.sqrt(log))) ** 2 * (1 - 2.0**-48)
+
+
+_epsilon = epsilon  # the parameter of `rho_for` has the same name
+
+
+def _curve(rho: float) -> rdp.Curve:
+    return lambda orders: rdp.gaussian(math.sqrt(0.5 / rho), orders)

@@ -1,0 +1,144 @@
+"""The files of a published folder: their names, reading them, and whether they are the ones that were published.
+
+A folder may come from a stranger. So only plain files of a bounded size are read, and none is opened before it is known
+to be one: a link leads elsewhere, a pipe never ends, and to open a device may do something.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import stat
+from importlib import resources
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from discreet.core.errors import InputError
+from discreet.certificate.canonical import strict_json, texts
+from discreet.certificate.json_schema import fault
+from discreet.certificate.model_spec import ModelSpec
+from discreet.certificate.tensorfile import tensor_digests
+
+MODEL = "model.safetensors"
+CERTIFICATE = "certificate.json"
+
+FORMAT = "discreet-certificate/1"
+SCHEMA = "certificate.schema.json"
+
+HASHED = ("model.json", "plan.yaml", "report.html", "README.md", "verify.py")
+"""Files whose hashes the certificate states, beside that of the model."""
+
+FILES = (CERTIFICATE, MODEL, *HASHED)
+
+LARGEST, LARGEST_TENSORS = 2**27, 2**34
+"""Bytes of a file that is read; of one of tensors."""
+
+_CAREFULLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""Never through a link, and without waiting for the other end of a pipe."""
+
+_KINDS = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFDIR: "a folder", stat.S_IFSOCK: "a socket"}
+
+
+def read(path: Path) -> bytes:
+    """The content of a plain file; `InputError` if there is none, or if it is too large."""
+    try:
+        found = check_plain(path)
+        with os.fdopen(os.open(path, os.O_RDONLY | _CAREFULLY), "rb") as file:
+            if not os.path.samestat(found, os.fstat(file.fileno())):
+                raise InputError(f"{path} was replaced while it was read; ask for the folder again")
+            return file.read(found.st_size + 1)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; name a folder that `discreet train` made") from None
+
+
+def check_plain(path: Path) -> os.stat_result:
+    """What the system says of a plain file that is not too large; `InputError` for any other. Nothing is opened."""
+    try:
+        found = path.lstat()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; name a folder that `discreet train` made") from None
+    if not stat.S_ISREG(found.st_mode):
+        what = _KINDS.get(stat.S_IFMT(found.st_mode), "a device")
+        raise InputError(f"{path} is {what}, not a plain file; copy the folder with the files themselves (`cp -rL`)")
+    most = LARGEST_TENSORS if path.suffix == ".safetensors" else LARGEST
+    if found.st_size > most:
+        raise InputError(f"{path} has {found.st_size:,} bytes; at most {most:,} are read; ask for the folder again")
+    return found
+
+
+def read_certificate(folder: Path) -> dict[str, Any]:
+    """The content of certificate.json, unchecked."""
+    path = folder / CERTIFICATE
+    content = read(path)
+    try:
+        facts = json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise InputError(f"{path} is not JSON in UTF-8; ask for the folder again") from None
+    if not isinstance(facts, dict):
+        raise InputError(f"{path} is not a certificate; ask for the folder again")
+    return facts
+
+
+def software() -> dict[str, str]:
+    """Names and versions, as a certificate states them."""
+    versions = {name: version(name) for name in ("discreet", "torch", "numpy", "scipy")}
+    return versions | {"python": platform.python_version()}
+
+
+def check_certificate(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
+    """The certificate is of a version that is known here, reads the same for everybody, and keeps to its schema."""
+    if facts.get("format") != FORMAT:
+        return False, f"format {str(facts.get('format'))[:80]!r} is not {FORMAT!r}"
+    strict_json(read(folder / CERTIFICATE), CERTIFICATE)
+    found = certificate_fault(facts)
+    return found is None, f"format {FORMAT!r}, every field of its schema" if found is None else found
+
+
+def certificate_fault(facts: dict[str, Any]) -> str | None:
+    """What is wrong with the form of a certificate, if anything is."""
+    for text in texts(facts):
+        if not text.isprintable():
+            return f"the text {text[:80]!a} has characters that would change how other text is shown"
+    schema = json.loads(resources.files("discreet.publication").joinpath(SCHEMA).read_text("utf-8"))
+    return fault(facts, schema)
+
+
+def check_model(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
+    """The model is the certified one."""
+    digest = hashlib.sha256(read(folder / MODEL)).hexdigest()
+    stated = facts["model"]["sha256"]
+    return digest == stated, f"{MODEL} has the certified SHA-256" if digest == stated else (
+        f"{MODEL} has SHA-256 {digest}, the certificate says {stated}"
+    )
+
+
+def check_files(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
+    """What people read, and what the model is built by, is what was written with the certificate."""
+    stated = facts["files"]
+    if set(stated) != set(HASHED):
+        return False, f"the certificate must state the hashes of {', '.join(HASHED)}"
+    for name in HASHED:
+        if hashlib.sha256(read(folder / name)).hexdigest() != stated[name]:
+            return False, f"{name} was changed after publishing"
+    ModelSpec.from_json(read(folder / "model.json"))
+    return True, f"{', '.join(HASHED)} are as published"
+
+
+def check_public_tensors(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
+    """Everything in the model but the private parameters is as the certificate of one run declares it."""
+    found = tensor_digests(read(folder / MODEL))
+    initial, private = facts["model"]["initial"], set(facts["model"]["private"])
+    if set(found) != set(initial):
+        return False, f"tensors {sorted(set(found) ^ set(initial))} are in only one of model and certificate"
+    if len(private) < len(facts["model"]["private"]) or not private <= set(found):
+        return False, "a private parameter is named twice, or is not in the model"
+    combined = "\n".join(f"{name} {initial[name]}" for name in sorted(initial))
+    if facts["plan"]["initial_state"] != "sha256:" + hashlib.sha256(combined.encode()).hexdigest():
+        return False, "the initial state is not the one that the plan declares"
+    changed = [name for name in sorted(found) if name not in private and found[name] != initial[name]]
+    if changed:
+        return False, f"tensor {changed[0]!r} is neither a private parameter nor equal to its declared value"
+    return True, f"{len(private)} private parameters; the other {len(found) - len(private)} tensors are as declared"

@@ -1,0 +1,70 @@
+"""`discreet epsilon`: what a fixed plan costs; delta at an epsilon, groups of units, what it means."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from discreet.accounting.account import Method, account
+from discreet.cli.options import accounting as options
+from discreet.cli.show.figures import rounded_down, rounded_up
+from discreet.cli.options.plan import PlanOptions, with_plan
+from discreet.core import checks
+from discreet.core.adjacency import Adjacency
+from discreet.core.errors import InputError
+from discreet.core.events import Event
+
+AtEpsilonOption = Annotated[
+    float | None, typer.Option("--at-epsilon", help="Bound delta at this epsilon, instead of epsilon at --delta.")
+]
+GroupOption = Annotated[
+    int | None, typer.Option("--group", help="For any so many units together, the rows of one person say.")
+]
+
+
+@with_plan
+def epsilon(
+    plan: PlanOptions,
+    delta: Annotated[float | None, typer.Option("--delta", help="Delta of the guarantee.")] = None,
+    at_epsilon: AtEpsilonOption = None,
+    group: GroupOption = None,
+    method: options.MethodOption = Method.PLD,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Bound the epsilon of a plan that is fixed before the data is seen."""
+    if (delta is None) == (at_epsilon is None):
+        raise InputError("give either --delta, for epsilon, or --at-epsilon, for delta")
+    event, adjacency = plan.planned().event(), plan.neighbours
+    if at_epsilon is not None:
+        if group is not None:
+            raise InputError("--group goes with --delta, not with --at-epsilon")
+        _delta_at(event, at_epsilon, adjacency, method, as_json)
+    elif group is not None:
+        _of_group(event, group, checks.open_unit("--delta", delta), adjacency, method, as_json)
+    else:
+        options.show(account(event, checks.open_unit("--delta", delta), adjacency, method), as_json)
+
+
+def _delta_at(event: Event, epsilon: float, adjacency: Adjacency, method: Method, as_json: bool) -> None:
+    from discreet.accounting.answers.profile import delta_at
+
+    found = delta_at(event, checks.nonnegative("--at-epsilon", epsilon), adjacency, method)
+    if as_json:
+        fields = {"epsilon": epsilon, "lower": None, "delta": found.delta, "delta_lower": found.lower}
+        options.echo_json({**fields, "adjacency": adjacency.value, "method": found.method, "kind": found.kind})
+        return
+    least = "" if found.lower is None else f" (at least {rounded_down(found.lower)})"
+    standing = f"proved by {found.method}" if found.kind == "guarantee" else f"by {found.method}, no guarantee"
+    typer.echo(f"delta {rounded_up(found.delta)}{least} at epsilon {epsilon:g}, {adjacency.value}, {standing}")
+
+
+def _of_group(event: Event, size: int, delta: float, adjacency: Adjacency, method: Method, as_json: bool) -> None:
+    from discreet.accounting.answers.profile import group_guarantee
+
+    found = group_guarantee(event, checks.count("--group", size), delta, adjacency, method)
+    if as_json:
+        options.echo_json({**options.as_dict(found), "group": size})
+        return
+    options.show(found, as_json=False)
+    typer.echo(f"for any {size} units together")

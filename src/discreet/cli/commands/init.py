@@ -1,0 +1,120 @@
+"""`discreet init`: something to start from, which runs as it is."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discreet.core.errors import InputError
+
+
+class Kind(StrEnum):
+    """What to start from."""
+
+    TABLE = "table"
+    IMAGES = "images"
+    MODULE = "module"
+
+
+def init(
+    kind: Annotated[
+        Kind, typer.Argument(help="table: with a schema. images: a folder of them. module: your own network.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder, or .py file (module) [table-start, images-start, train_private.py]."),
+    ] = None,
+) -> None:
+    """Write a small example that runs as it is, with made-up data, to put yours into. Nothing is overwritten."""
+    typer.echo(_STARTS[kind](out))
+
+
+def _table(out: Path | None) -> str:
+    """A folder with a table, a public one and a schema; what to do next."""
+    files = {
+        "schema.yaml": _text("schema.yaml.txt"),
+        "patients.csv": "".join(_patients(1000, seed=1)),
+        "volunteers.csv": "".join(_patients(300, seed=2)),
+    }
+    folder = _folder(out or Path("table-start"))
+    for name, content in files.items():
+        _write(folder / name, content)
+    return f"{folder}: go there; the commands are at the top of schema.yaml"
+
+
+def _images(out: Path | None) -> str:
+    """A folder with a folder of images, a public one and what is declared of them; what to do next."""
+    from discreet.cli.show.made_up_images import fruit
+
+    folder = _folder(out or Path("images-start"))
+    _write(folder / "photos.yaml", _text("photos.yaml.txt"))
+    for name, count, seed in (("photos", 400, 1), ("public", 100, 2)):
+        for path, content in fruit(count, seed):
+            _write(_parent(folder / name / path), content)
+    return f"{folder}: go there; the commands are at the top of photos.yaml"
+
+
+def _module(out: Path | None) -> str:
+    """One file with a network, a plan, training and publishing; what to do next."""
+    path = out or Path("train_private.py")
+    if path.suffix != ".py":
+        raise InputError(f"{path} is no Python file; name a .py file with --out")
+    text = _text("train.py.txt").replace("{name}", path.name).replace("{folder}", f"{path.stem}-model")
+    _write(path, text)
+    return f"{path}: run it with python {path}"
+
+
+_STARTS: Mapping[Kind, Callable[[Path | None], str]] = {
+    Kind.TABLE: _table,
+    Kind.IMAGES: _images,
+    Kind.MODULE: _module,
+}
+
+
+def _folder(folder: Path) -> Path:
+    """The new folder."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise InputError(f"{folder} exists already; name another folder with --out") from None
+    except OSError as error:
+        raise InputError(f"cannot make {folder}: {error.strerror}; name another folder with --out") from None
+    return folder
+
+
+def _parent(path: Path) -> Path:
+    """The path, in a folder that is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _text(name: str) -> str:
+    return resources.files("discreet.cli").joinpath("starts", name).read_text("utf-8")
+
+
+def _patients(rows: int, seed: int) -> Iterator[str]:
+    """Lines of a made-up table, in which age, smoking and pressure tell something about the outcome."""
+    draw = random.Random(seed)
+    yield "age,sex,smoker,pressure,outcome\n"
+    for _ in range(rows):
+        age, smoker = draw.randint(18, 95), draw.random() < 0.3
+        pressure = round(draw.gauss(100 + age / 2, 12))
+        ill = draw.random() < 1 / (1 + math.exp(-((age - 60) / 8 + 2 * smoker)))
+        yield f"{age},{draw.choice('fm')},{'yes' if smoker else 'no'},{pressure},{'ill' if ill else 'well'}\n"
+
+
+def _write(path: Path, content: str | bytes) -> None:
+    try:
+        with path.open("xb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+    except FileExistsError:
+        raise InputError(f"{path} exists already; name another with --out") from None
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; name another with --out") from None

@@ -1,0 +1,122 @@
+"""`discreet train`: from a recipe, a table or a folder of images to a published folder."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discreet.cli.show import prices
+from discreet.cli.show import public_rows
+from discreet.cli.options.accounting import JsonOption
+from discreet.cli.show.messages import spoken
+from discreet.cli.options.run import (
+    DataOption,
+    DatasetOption,
+    DeltaOption,
+    DeviceOption,
+    DryRunOption,
+    EpsilonOption,
+    HoldoutOption,
+    LedgerOption,
+    OutOption,
+    PopulationOption,
+    SettingsOption,
+    overrides_of,
+)
+from discreet.cli.options.shared import with_options
+from discreet.cli.options.table import NO_TABLE, TableOptions
+from discreet.core.errors import InputError
+
+if TYPE_CHECKING:
+    from discreet.jobs.train import Job
+    from discreet.core.guarantee import Guarantee
+    from discreet.training import Trained
+
+
+@with_options(TableOptions)
+def train(
+    recipe: Annotated[
+        str | None,
+        typer.Argument(help="A recipe by name or .yaml file, a table, a folder of images [digits]."),
+    ] = None,
+    data: DataOption = None,
+    options: TableOptions = NO_TABLE,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    population: PopulationOption = None,
+    holdout: HoldoutOption = None,
+    out: OutOption = None,
+    settings: SettingsOption = None,
+    dataset_id: DatasetOption = "",
+    ledger: LedgerOption = None,
+    resume: Annotated[
+        Path | None, typer.Option("--resume", help="Go on with the run in this folder (OUT.run).")
+    ] = None,
+    finish: Annotated[
+        bool, typer.Option("--finish", help="With --resume: publish what there is, train no more.")
+    ] = False,
+    device: DeviceOption = "cpu",
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Train on private data, publish the model, and hand over a proof of what it gives away."""
+    from discreet.jobs.train import Job
+    from discreet.jobs.image_or_text_schema import declared
+
+    overrides = overrides_of(epsilon, delta, population, holdout)
+    if resume is None:
+        if finish:
+            raise InputError("--finish publishes an interrupted run; name it with --resume DIR")
+        job = Job.new(recipe or "digits", data, out, settings or [], overrides, options)
+    else:
+        if recipe or data or out or settings or dataset_id or overrides or options.given:
+            raise InputError("--resume goes on with the run as it was started; leave out recipe, data and settings")
+        job = Job.resumed(resume)
+    if dry_run:
+        plan = job.recipe.plan()
+        _announce(public_rows.lines(public_rows.joining(job.recipe, job.table, plan)))
+        typer.echo(plan.model_dump_json(indent=2))
+        return
+    _announce([] if as_json else [*declared(job.recipe), *prices.of_recipe(job.recipe)])
+    with spoken():
+        guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish, device=device)
+    _tell(job, guarantee, trained, as_json=as_json)
+
+
+def _announce(lines: list[str]) -> None:
+    for line in lines:
+        typer.echo(line, err=True)
+
+
+def _tell(job: Job, guarantee: Guarantee, trained: Trained, *, as_json: bool) -> None:
+    """What came out, in one line or as JSON."""
+    metrics = trained.evaluations[-1].metrics if trained.evaluations else {}
+    if as_json:
+        facts = {"folder": str(job.target), "epsilon": guarantee.epsilon, "delta": guarantee.delta}
+        bought = [asdict(one) for one in trained.bought]
+        facts |= {"steps": trained.charged_steps, "public_test": dict(metrics), "bought": bought}
+        typer.echo(json.dumps(facts))
+        return
+    if trained.ended is not None:
+        typer.echo(f"the run ended after {trained.charged_steps} steps: {trained.ended}", err=True)
+    for one in prices.last_of_each(trained.bought):
+        typer.echo(f"{one.metric.replace('_', ' ')} {one.value:.4g} +/- {one.deviation:.2g}, bought on private rows")
+    seen = "".join(f", public test {text}" for text in _seen(metrics))
+    typer.echo(f"{job.target}: certified epsilon {_up(guarantee.epsilon)} at delta {guarantee.delta:g}{seen}")
+
+
+def _seen(metrics: Mapping[str, float]) -> list[str]:
+    """What people want to know of public metrics."""
+    accuracy = [f"accuracy {metrics['accuracy']:.1%}"] if "accuracy" in metrics else []
+    return accuracy + ([f"rmse {metrics['rmse']:.4f}"] if "rmse" in metrics else [])
+
+
+def _up(epsilon: float) -> str:
+    """Four digits after the point, never below the bound."""
+    return f"{math.ceil(epsilon * 1e4) / 1e4:.4f}"

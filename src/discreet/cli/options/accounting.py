@@ -1,0 +1,177 @@
+"""The options that describe a plan to `epsilon`, `compare` and `calibrate`, and how they become events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discreet.accounting import schedules
+from discreet.accounting.account import Method
+from discreet.cli.show.figures import rounded_down, rounded_up
+from discreet.cli.options.sampling import Draws
+from discreet.core import checks
+from discreet.core.adjacency import Adjacency
+from discreet.core.errors import InputError
+from discreet.core.events import Event
+from discreet.core.guarantee import Guarantee, Published, Statement
+
+StepsOption = Annotated[int | None, typer.Option("--steps", help="Number of steps.")]
+EpochsOption = Annotated[float | None, typer.Option("--epochs", help="Passes over the population, instead of --steps.")]
+DeltaOption = Annotated[float, typer.Option("--delta", help="Delta of the guarantee.")]
+AdjacencyOption = Annotated[Adjacency, typer.Option("--adjacency", help="When two data sets are neighbours.")]
+PlanAdjacencyOption = Annotated[
+    Adjacency | None,
+    typer.Option(
+        "--adjacency",
+        help="When two data sets are neighbours [add_remove; fixed: replace_one; shuffle: zero_out].",
+    ),
+]
+MethodOption = Annotated[Method, typer.Option("--method", help="The theory; pld is the tightest that proves.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+NoiseOption = Annotated[float | None, typer.Option("--noise", help="Noise std / one unit's contribution.")]
+ScheduleOption = Annotated[
+    str | None,
+    typer.Option("--schedule", help="Noise over time, per epoch from 0: exponential:initial=10,rate=0.01 and so on."),
+]
+NoiseListOption = Annotated[
+    Path | None, typer.Option("--noise-list", help="JSON file: list of [noise multiplier, steps].")
+]
+
+
+def step_count(steps: int | None, epochs: float | None, rate: float) -> int:
+    """The number of steps from --steps or --epochs; epochs round up, so that none is lost."""
+    if (steps is None) == (epochs is None):
+        raise InputError("give either --steps or --epochs")
+    if steps is not None:
+        return checks.count("--steps", steps)
+    assert epochs is not None
+    exact = checks.positive("--epochs", epochs) / rate
+    nearest = round(exact)
+    return max(1, nearest if abs(exact - nearest) < 1e-9 * exact else int(exact) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNoise:
+    """Noise multipliers over the steps of a plan, as (multiplier, steps) phases, and how its batches are drawn."""
+
+    draws: Draws
+    phases: tuple[tuple[float, int], ...]
+
+    @property
+    def steps(self) -> int:
+        """How many steps there are."""
+        return sum(count for _, count in self.phases)
+
+    def event(self) -> Event:
+        """All that the plan releases."""
+        return self.first_steps(self.steps)
+
+    def first_steps(self, count: int) -> Event:
+        """What the first `count` steps release."""
+        taken: list[tuple[float, int]] = []
+        for noise, steps in self.phases:
+            if count > 0:
+                taken.append((noise, min(count, steps)))
+            count -= steps
+        return self.draws.event(taken)
+
+
+def planned_noise(
+    draws: Draws,
+    noise: float | None,
+    noise_list: Path | None,
+    schedule: str | None,
+    steps: int | None,
+    epochs: float | None,
+) -> PlannedNoise:
+    """The noise from exactly one of --noise, --schedule and --noise-list, with the steps that it covers."""
+    if sum(given is not None for given in (noise, noise_list, schedule)) != 1:
+        raise InputError("give one of --noise or --schedule, with --steps or --epochs, or --noise-list FILE")
+    if noise_list is not None:
+        if steps is not None or epochs is not None:
+            raise InputError("--noise-list counts its own steps; leave out --steps and --epochs")
+        return PlannedNoise(draws, tuple(read_noise_list(noise_list)))
+    if schedule is not None:
+        shape = schedules.parse(schedule)
+        return PlannedNoise(draws, tuple(shape.phases(step_count(steps, epochs, draws.rate), draws.rate)))
+    return PlannedNoise(draws, ((checks.positive("--noise", noise), step_count(steps, epochs, draws.rate)),))
+
+
+def read_noise_list(path: Path) -> list[tuple[float, int]]:
+    """The [noise multiplier, steps] pairs of a JSON file."""
+    try:
+        data = json.loads(path.read_text())
+    except OSError as error:
+        raise InputError(f"cannot read --noise-list {path}: {error.strerror}; give a JSON file") from None
+    except ValueError as error:
+        raise InputError(f"--noise-list {path} is not JSON: {error}") from None
+    if not isinstance(data, list) or not data:
+        raise InputError(f"--noise-list {path} must be a non-empty list of [noise multiplier, steps]")
+    return [_pair(path, row, entry) for row, entry in enumerate(data)]
+
+
+def show(statement: Statement, as_json: bool, extra: Sequence[tuple[str, float]] = ()) -> None:
+    """Print what a method says, as one line or as one JSON object."""
+    if as_json:
+        echo_json({**dict(extra), **as_dict(statement)})
+        return
+    prefix = f"{named(dict(extra))}: " if extra else ""
+    typer.echo(
+        f"{prefix}epsilon {rounded_up(statement.epsilon)}{_at_least(statement)} at delta {statement.delta:g}, "
+        f"{statement.adjacency.value}, {_standing(statement)}"
+    )
+
+
+def named(found: Mapping[str, float]) -> str:
+    """What a calibration found, for people: noise rounded up, steps whole, all else rounded down."""
+    texts = {
+        name: str(value) if isinstance(value, int) else (rounded_up if "noise" in name else rounded_down)(value, 6)
+        for name, value in found.items()
+    }
+    return ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in texts.items())
+
+
+def echo_json(fields: Mapping[str, object]) -> None:
+    """Print one JSON object on one line."""
+    # 1e999 is how standard JSON can say infinity; every parser reads it as a number beyond all others.
+    typer.echo(json.dumps(fields).replace("Infinity", "1e999"))
+
+
+def as_dict(statement: Statement) -> dict[str, object]:
+    """The fields of `--json`."""
+    fields: dict[str, object] = {
+        "epsilon": statement.epsilon,
+        "lower": statement.lower if isinstance(statement, Guarantee) else None,
+        "delta": statement.delta,
+        "adjacency": statement.adjacency.value,
+        "method": statement.method,
+        "kind": statement.kind,
+    }
+    if not isinstance(statement, Guarantee):
+        fields["reason"] = statement.reason
+    if isinstance(statement, Published):
+        fields["source"] = statement.source
+    return fields
+
+
+def _at_least(statement: Statement) -> str:
+    lower = statement.lower if isinstance(statement, Guarantee) else None
+    return "" if lower is None else f" (at least {rounded_down(lower)})"
+
+
+def _standing(statement: Statement) -> str:
+    if isinstance(statement, Guarantee):
+        return f"proved by {statement.method}"
+    what = "as published" if isinstance(statement, Published) else "an estimate"
+    return f"{what} by {statement.method}, no guarantee. {statement.reason}"
+
+
+def _pair(path: Path, row: int, entry: object) -> tuple[float, int]:
+    if not isinstance(entry, list) or len(entry) != 2:
+        raise InputError(f"--noise-list {path}, entry {row}: expected [noise multiplier, steps], got {entry!r}")
+    return checks.positive(f"{path}[{row}][0]", entry[0]), checks.count(f"{path}[{row}][1]", entry[1])

@@ -1,0 +1,49 @@
+"""The options that describe a plan, once for all commands that take them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from discreet.cli.options import accounting as options
+from discreet.cli.options import sampling as sampler
+from discreet.cli.options.shared import with_options
+from discreet.core.adjacency import Adjacency
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """What the command line says about a plan; each field is an option."""
+
+    sampling: sampler.SamplingOption = sampler.Sampling.POISSON
+    rate: sampler.RateOption = None
+    batch: sampler.BatchOption = None
+    population: sampler.PopulationOption = None
+    capacity: sampler.CapacityOption = None
+    per_epoch: sampler.PerEpochOption = None
+    chosen: sampler.ChosenOption = None
+    noise: options.NoiseOption = None
+    schedule: options.ScheduleOption = None
+    noise_list: options.NoiseListOption = None
+    steps: options.StepsOption = None
+    epochs: options.EpochsOption = None
+    adjacency: options.PlanAdjacencyOption = None
+
+    @property
+    def draws(self) -> sampler.Draws:
+        """How batches are drawn."""
+        return sampler.draws(
+            self.sampling, self.rate, self.batch, self.population, self.capacity, self.per_epoch, self.chosen
+        )
+
+    @property
+    def neighbours(self) -> Adjacency:
+        """The adjacency asked for, or that under which the sampler has a theorem."""
+        return sampler.adjacency_for(self.sampling, self.adjacency)
+
+    def planned(self) -> options.PlannedNoise:
+        """The noise over the steps."""
+        return options.planned_noise(self.draws, self.noise, self.noise_list, self.schedule, self.steps, self.epochs)
+
+
+with_plan = with_options(PlanOptions)
+"""Gives `command(plan, ...)` the options of a plan in place of its first parameter."""

@@ -1,0 +1,130 @@
+"""What metrics on private rows cost, for people, before anything is charged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from discreet.cli.show.figures import rounded_up
+
+if TYPE_CHECKING:
+    from discreet.plan import AdaptivePlan, Metric, Plan
+    from discreet.recipes import Recipe
+    from discreet.training.run.trained import Bought
+
+
+def metrics_of(plan: Plan | AdaptivePlan) -> list[dict[str, Any]]:
+    """Each metric that a plan buys: how often, how exact, and of an adaptive plan the part of the budget for one."""
+    from discreet.plan import Plan
+    from discreet.plan.timeline import purchases_of
+
+    found = []
+    for metric in plan.metrics:
+        facts = {"metric": metric.name, "noise": metric.noise, "standard_deviation": deviation(plan, metric)}
+        if isinstance(plan, Plan):
+            facts["times"] = purchases_of(metric, plan.steps)
+        else:
+            facts["part_of_the_budget"] = part_of_the_budget(plan, metric)
+        found.append(facts)
+    return found
+
+
+def deviation(plan: Plan | AdaptivePlan, metric: Metric) -> float:
+    """How far, one standard deviation, a metric lies off."""
+    from discreet.plan.metrics import size_for
+
+    return metric.deviation(*plan.units_of(metric), size_for(metric, plan.metrics))
+
+
+def part_of_the_budget(plan: AdaptivePlan, bought: Any) -> float:
+    """The largest part of a limit of the filter that one purchase takes."""
+    return max(amount / limit for amount, limit in zip(plan.filter.cost(bought.event), plan.filter.limits, strict=True))
+
+
+def without_metrics(plan: Plan) -> float | None:
+    """Epsilon of the steps alone, with the same noise; None where nothing is bought."""
+    if not plan.metrics:
+        return None
+    return plan.model_copy(update={"metrics": (), "holdout": None}).guarantee().epsilon
+
+
+def reading_of(plan: Plan | AdaptivePlan) -> dict[str, Any] | None:
+    """What the odometer of a plan will read, ex post: of a fixed plan, when it ends; None without an odometer."""
+    from discreet.plan import Plan
+
+    rule = plan.odometer
+    if rule is None:
+        return None
+    facts: dict[str, Any] = {"odometer": rule.odometer.kind, "stop_at": rule.most, "kind": "ex_post"}
+    if isinstance(plan, Plan):
+        facts["reading_of_all_steps"] = rule.read(rule.after(rule.start(), plan.event())).epsilon
+    return facts
+
+
+def lines(facts: Mapping[str, Any]) -> Sequence[str]:
+    """The same for people: from the facts of `discreet plan`."""
+    found = []
+    for metric in facts["metrics"]:
+        name, exact = metric["metric"].replace("_", " "), f"+/- {metric['standard_deviation']:.2g}"
+        if "times" in metric:
+            times = f"{metric['times']} times, each" if metric["times"] > 1 else "once,"
+            found.append(f"buys {name} {times} {exact} (one standard deviation)")
+        else:
+            found.append(f"buys {name} after each phase, {exact}, for {metric['part_of_the_budget']:.2%} of the budget")
+    alone = facts.get("epsilon_without_metrics")
+    if alone is not None:
+        whole = facts["epsilon"]
+        found.append(f"epsilon {rounded_up(whole)} with these metrics, {rounded_up(alone)} without them")
+    reading = facts.get("odometer")
+    if reading is not None:
+        found.append(_odometer(reading))
+    return found
+
+
+def _odometer(reading: Mapping[str, Any]) -> str:
+    text = f"odometer {reading['odometer']}, ex post and no guarantee"
+    if "reading_of_all_steps" in reading:
+        text += f": reads {rounded_up(reading['reading_of_all_steps'])} if all steps are taken"
+    if reading["stop_at"] is not None:
+        text += f"; the run ends before it reads more than {reading['stop_at']:g}"
+    return text
+
+
+def of_recipe(recipe: Recipe) -> Sequence[str]:
+    """What the ranges, categories and metrics of a recipe cost; nothing where it buys none."""
+    from discreet.plan import Plan
+
+    if not recipe.bought and recipe.table is None:
+        return ()
+    plan = recipe.plan()
+    columns = of_columns(recipe, plan)
+    if not recipe.bought:
+        return columns
+    alone = without_metrics(plan) if isinstance(plan, Plan) else None
+    whole = plan.guarantee().epsilon
+    return [*columns, *lines({"metrics": metrics_of(plan), "epsilon": whole, "epsilon_without_metrics": alone})]
+
+
+def of_columns(recipe: Recipe, plan: Plan | AdaptivePlan) -> Sequence[str]:
+    """What the ranges and categories cost that the schema of a recipe's table buys."""
+    if recipe.table is None:
+        return ()
+    from discreet.accounting.account import guarantee
+    from discreet.core.events import Compose, SparseHistogram
+    from discreet.data.tables import columns_bought, what_of
+
+    bought = columns_bought(recipe.table)
+    if not bought:
+        return ()
+    kinds: dict[str, list[str]] = {}
+    for (name, column), event in zip(bought.items(), plan.before, strict=True):
+        above = f" (of more than {event.threshold:g} rows)" if isinstance(event, SparseHistogram) else ""
+        kinds.setdefault(what_of(column), []).append(name + above)
+    said = " and ".join(f"the {kind} of {', '.join(names)}" for kind, names in kinds.items())
+    alone = guarantee(Compose(plan.before), plan.delta, plan.adjacency).epsilon
+    return (f"buys {said}, for epsilon {rounded_up(alone)} by itself; the noise of the steps leaves room",)
+
+
+def last_of_each(bought: Sequence[Bought]) -> Sequence[Bought]:
+    """The last purchase of every metric."""
+    return list({one.metric: one for one in bought}.values())

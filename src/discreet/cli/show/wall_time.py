@@ -1,0 +1,86 @@
+"""How long the run of a recipe will take on this machine, from a few private steps on random data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from discreet.core.errors import DiscreetError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+    from discreet.clipping import Criterion
+    from discreet.plan import AdaptivePlan, Plan
+    from discreet.recipes import Recipe
+    from discreet.training import PublicBatches
+
+
+def expected(recipe: Recipe, plan: Plan | AdaptivePlan, joining: Mapping[str, Any] | None = None) -> float | None:
+    """Seconds, about, with evaluations where the size of the public data is known.
+
+    None where the recipe does not tell the shape of its data, or its steps cannot be tried. `joining`: how many public
+    rows join every step, and with which weight, where that is known.
+    """
+    from discreet.recipes.example import PUBLIC_ROWS
+    from discreet.training.preflight.wall_time import evaluation_seconds, seconds
+
+    found = _of_table(recipe) if recipe.table is not None else _of_arrays(recipe)
+    if found is None:
+        return None
+    example, criterion = found
+
+    def make() -> tuple[nn.Module, Criterion, torch.optim.Optimizer]:
+        model = recipe.build_model()
+        return model, criterion, recipe.build_optimizer(model)
+
+    try:
+        steps = seconds(plan, make, example, engine=recipe.engine, noise=recipe.noise, public=_rows(example, joining))
+        every = recipe.evaluate_every or max(1, plan.charges // 20)
+        rows = PUBLIC_ROWS.get(recipe.data.name, 0) * (plan.charges // every)
+        return steps + (evaluation_seconds(make, example, rows) if rows else 0.0)
+    except DiscreetError:  # the run itself will say what is wrong
+        return None
+
+
+def _rows(example: tuple[Tensor, Tensor], joining: Mapping[str, Any] | None) -> PublicBatches | None:
+    """As many random public rows as join a step."""
+    from discreet.training import PublicBatches
+
+    if joining is None or "rows" not in joining:
+        return None
+    inputs, targets = (tensor.expand(joining["batch"], *tensor.shape[1:]).contiguous() for tensor in example)
+    return PublicBatches(inputs, targets, joining["weight"])
+
+
+def _of_arrays(recipe: Recipe) -> tuple[tuple[Tensor, Tensor], Criterion] | None:
+    """A random example and the loss, if the recipe tells the shape."""
+    from discreet.recipes.assemble import criterion_for
+
+    example = recipe.example()
+    return None if example is None else (example, criterion_for(example[1].is_floating_point()))
+
+
+def _of_table(recipe: Recipe) -> tuple[tuple[Tensor, Tensor], Criterion] | None:
+    """The same of a table, by its schema."""
+    from discreet.jobs.table_run import loss_of
+    from discreet.data.tables import Encoder, provisional
+    from discreet.recipes.example import example_row
+
+    assert recipe.table is not None
+    encoder = Encoder(provisional(recipe.table))
+    width = (recipe.model.model_extra or {}).get("inputs") if recipe.features else None
+    return None if recipe.features and width is None else (example_row(encoder, width), loss_of(encoder))
+
+
+def in_words(seconds: float) -> str:
+    """For people, who need no more than two digits."""
+    for unit, length in (("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2 * length:
+            return f"{_short(seconds / length)} {unit}"
+    return f"{_short(seconds)} seconds"
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"

@@ -1,0 +1,1 @@
+"""Which models are refused, since examples would influence each other."""

@@ -1,0 +1,132 @@
+"""Which models and optimizers can be trained privately; what cannot is refused by name, with the fix."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.nn.modules.lazy import LazyModuleMixin
+from torch.nn.parameter import UninitializedParameter
+
+from discreet.clipping.admission.batch_norm import groups_for
+from discreet.clipping.admission.foreign import foreign_tensors, makes_sparse_gradients, of_function
+from discreet.clipping.admission.mixing import Findings
+from discreet.clipping.admission.modes import keeps_statistics
+from discreet.core.errors import UnsupportedModel
+
+_MIXES = (
+    "lets the examples of a batch influence each other; make each example's output depend on that example alone (no "
+    "statistics over the batch, no reshape or permute across it)"
+)
+_REMEMBERS = (
+    "returns something else when it is called again, so it keeps state between calls or has random numbers of its own; "
+    "remove the state, and draw from torch's default generator"
+)
+_WRITES = (
+    "changes when the model is called, so private data would enter it; remove what writes to it, or initialise it on "
+    "public input first"
+)
+
+
+def private_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that training changes, by name: those that require a gradient."""
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def private_names(model: nn.Module) -> set[str]:
+    """The names under which the state dictionary holds private parameters; a shared one has several."""
+    parameters = model.named_parameters(remove_duplicate=False)
+    return {name for name, parameter in parameters if parameter.requires_grad}
+
+
+def admit_model(model: nn.Module, findings: Findings | None = None) -> None:
+    """Refuse a model whose examples would influence each other, or whose state private data would enter.
+
+    `findings`: what an experiment found (`try_out`). One `UnsupportedModel` names all problems, with their fixes.
+    """
+    problems = _problems(model)
+    if findings is not None:
+        known = {name for name, _ in problems}
+        problems += [(name, text) for name, text in _experienced(model, findings) if name not in known]
+    texts = [text for _, text in problems]
+    if len(texts) > 1:
+        numbered = "; ".join(f"({number}) {text}" for number, text in enumerate(texts, 1))
+        raise UnsupportedModel(f"the model has {len(texts)} problems: {numbered}")
+    if texts:
+        raise UnsupportedModel(texts[0])
+
+
+def _problems(model: nn.Module) -> list[tuple[str, str]]:
+    """What can be seen without running the model: the module or parameter, and what is wrong."""
+    found = []
+    for name, module in model.named_modules():
+        fault = _fault(module)
+        if fault is not None:
+            found.append((name, f"{_described(model, name)} {fault}"))
+    foreign = foreign_tensors(model)
+    found += foreign.items()
+    for name, parameter in private_parameters(model).items():
+        if foreign or isinstance(parameter, UninitializedParameter):
+            continue  # to look at shared values would ask other processes; a lazy module was named
+        if not parameter.dtype.is_floating_point:
+            found.append((name, f"parameter {name!r} has type {parameter.dtype}; only real numbers can be trained"))
+        elif not bool(torch.isfinite(parameter).all()):
+            found.append((name, f"parameter {name!r} has a value that is not finite; initialise it again"))
+    if not private_parameters(model):
+        found.append(("", "the model has no parameter with requires_grad=True; there is nothing to train"))
+    return found
+
+
+def _experienced(model: nn.Module, findings: Findings) -> list[tuple[str, str]]:
+    """What an experiment found, as problems."""
+    found = [(name, f"{_described(model, name)} {_MIXES}") for name in findings.mixing]
+    found += [(name, f"{_described(model, name)} {_REMEMBERS}") for name in findings.remembering]
+    for name in findings.writing:
+        owner = name.rpartition(".")[0]
+        if owner not in findings.remembering:
+            kind = "parameter" if name in dict(model.named_parameters()) else "buffer"
+            found.append((owner, f"{kind} {name!r} {_WRITES}"))
+    found += [(name.rpartition(".")[0], of_function(name)) for name in findings.sparse]
+    return found
+
+
+def _described(model: nn.Module, name: str) -> str:
+    return f"module {name or 'model'!r} ({type(model.get_submodule(name)).__name__})"
+
+
+def admit_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
+    """Refuse an optimizer that looks at the loss again, or that holds other parameters than the private ones."""
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise UnsupportedModel("LBFGS evaluates the loss again and again within a step; use SGD, Adam or AdaGrad")
+    named = {id(parameter): name for name, parameter in model.named_parameters()}
+    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    wanted = {id(parameter) for parameter in private_parameters(model).values()}
+    missing = sorted(named[one] for one in wanted - held)
+    if missing:
+        raise UnsupportedModel(
+            f"the optimizer lacks parameter {missing[0]!r}; "
+            "build it from model.parameters(), or set requires_grad=False on what shall stay fixed"
+        )
+    if held - wanted:
+        stray = next((named[one] for one in held - wanted if one in named), "one that is not in the model")
+        raise UnsupportedModel(
+            f"the optimizer holds parameter {stray!r}, which is not trained; "
+            "give it the model's parameters with requires_grad=True only"
+        )
+
+
+def _fault(module: nn.Module) -> str | None:
+    if isinstance(module, LazyModuleMixin) and module.has_uninitialized_params():
+        return "is lazy and has no parameters yet; run the model once on public input first"
+    if isinstance(module, _BatchNorm) and (module.training or not keeps_statistics(module)):
+        channels = module.num_features
+        fixes = (
+            f"replace it (discreet.replace_batch_norm(model) puts GroupNorm({groups_for(module)}, {channels}) there)"
+            + (", or freeze it with public statistics (.eval())" if keeps_statistics(module) else "")
+        )
+        stores = " and stores statistics of private data" if keeps_statistics(module) else ", in evaluation mode too"
+        return f"mixes the examples of a batch{stores}; {fixes}"
+    if isinstance(module, _InstanceNorm) and keeps_statistics(module) and module.training:
+        return "stores statistics of private data; set track_running_stats=False, or freeze it (.eval())"
+    return makes_sparse_gradients(module)

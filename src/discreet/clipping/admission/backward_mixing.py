@@ -1,0 +1,160 @@
+"""Finding, by experiment, whether examples influence each other on the way back from the loss.
+
+A hook on a tensor, or a function with a backward pass of its own, may scale a gradient by what the whole batch has. So
+examples are exchanged one at a time, for others, far larger ones, and ones whose loss weighs far more. Gradients may
+not move for any other example, at any operation that the backward pass comes to; nor may its loss.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping.losses import Criterion, each_loss
+from discreet.clipping.admission.mixing import CANNOT, moved_weights
+from discreet.clipping.admission.example_axes import SHARED, Place, place_of, strayed
+from discreet.clipping.capture.tracing import plain, repeatable, seeded, steady_slopes
+
+LOSS = "loss"
+"""Named where it is the losses of other examples that move."""
+
+Batch = tuple[Tensor, Tensor]
+"""Inputs and targets."""
+
+_LARGE = 1e6
+_VARIANTS = (
+    (1.0, 1.0, 1.0),
+    (_LARGE, 1.0, 1.0),
+    (1.0, _LARGE, _LARGE),
+    (1e3, 1e3, 1 / _LARGE),
+    (1.0, 1.0, math.inf),
+)
+"""What the inputs, the targets and the weight of an exchanged example are multiplied by; each for a row, in turn. The
+gradients of the last are not finite, which a hook may look for."""
+
+
+@dataclass(slots=True)
+class _Back:
+    """The losses; what each operation was given on the way back, in order, with the module that had returned something
+    last; and the gradients of the parameters."""
+
+    losses: Tensor
+    visits: list[tuple[str, str, list[Tensor | None]]] = field(default_factory=list)
+    parameters: list[Tensor | None] = field(default_factory=list)
+
+    @property
+    def order(self) -> list[str]:
+        return [kind for kind, _, _ in self.visits]
+
+
+def mixing_backward(model: nn.Module, criterion: Criterion, batch: Batch, others: Batch) -> str | None:
+    """The module near which gradients of other examples first move on the way back; `LOSS`; None if they never do.
+
+    `batch`, `others`: different random examples, four of each. The model is run in the mode that it is in; weights and
+    torch's generator are put back. Errors are those of model and loss.
+    """
+    with torch.random.fork_rng(), steady_slopes(model), repeatable():
+        found = _mixing(model, criterion, batch, others)
+        if found is None:
+            with moved_weights(model):
+                found = _mixing(model, criterion, others, batch)
+    return found
+
+
+def _mixing(model: nn.Module, criterion: Criterion, batch: Batch, others: Batch) -> str | None:
+    size = len(batch[0])
+    weights = torch.ones(size, device=batch[0].device)
+    usual = _back(model, criterion, batch, weights)
+    shorter = _back(model, criterion, (batch[0][:-1], batch[1][:-1]), weights[:-1])
+    for number, factors in enumerate(_VARIANTS):
+        row = number % size
+        inputs, targets, heavy = (part.clone() for part in (*batch, weights))
+        inputs[row] = _times(others[0][row], factors[0])
+        targets[row] = _times(others[1][row], factors[1])
+        heavy[row] = factors[2]
+        try:
+            changed = _back(model, criterion, (inputs, targets), heavy)
+        except CANNOT:
+            if number == 0:
+                raise
+            continue
+        if strayed(usual.losses, changed.losses, Place(0, 1), row, size):
+            return LOSS
+        if not usual.order == shorter.order == changed.order:
+            continue  # what runs depends on the values
+        for one, short, other in zip(usual.visits, shorter.visits, changed.visits, strict=True):
+            if any(_strayed(*parts, row, size) for parts in zip(one[2], short[2], other[2], strict=True)):
+                return one[1]
+    return None
+
+
+def _strayed(usual: Tensor | None, shorter: Tensor | None, changed: Tensor | None, row: int, size: int) -> bool:
+    """Whether the gradient of another example moved. Where all examples share a tensor, its gradient is a sum over
+    them, which may move; and places may be chosen by values."""
+    if usual is None or shorter is None or changed is None or usual.shape != changed.shape:
+        return False
+    place = place_of(usual, shorter, size, size - 1)
+    return place != SHARED and strayed(usual, changed, place, row, size)
+
+
+def _times(row: Tensor, factor: float) -> Tensor:
+    return row * factor if row.is_floating_point() else row
+
+
+def _back(model: nn.Module, criterion: Criterion, batch: Batch, weights: Tensor) -> _Back:
+    """Go back from the weighted sum of the losses to the parameters."""
+    inputs, targets = batch
+    made: dict[Any, str] = {}
+    handles = []
+    for name, module in model.named_modules():
+
+        def note(_: nn.Module, __: object, returned: object, name: str = name) -> None:
+            for part in plain(returned):
+                if part.grad_fn is not None:
+                    made.setdefault(part.grad_fn, name)  # the innermost is the first
+
+        handles.append(module.register_forward_hook(note))
+    try:
+        with torch.enable_grad(), seeded(model):
+            output = model(inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    with torch.enable_grad():
+        losses = each_loss(criterion, output, targets)
+        total = (weights.to(losses) * losses).sum()
+    found = _Back(losses.detach())
+    if not total.requires_grad:
+        return found
+    last, hooks = [""], []
+    for node in _nodes(losses):
+
+        def arrived(gradients: tuple[Tensor | None, ...], node: Any = node) -> None:
+            last[0] = made.get(node, last[0])
+            kept = [None if part is None else part.detach().clone() for part in gradients]
+            found.visits.append((type(node).__name__, last[0], kept))
+
+        hooks.append(node.register_prehook(arrived))
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    try:
+        found.parameters = list(torch.autograd.grad(total, parameters, allow_unused=True))
+    finally:
+        for handle in hooks:
+            handle.remove()
+    return found
+
+
+def _nodes(made: Tensor) -> list[Any]:
+    """All operations that a tensor was made by."""
+    todo: list[Any] = [made.grad_fn]
+    seen: dict[Any, None] = {todo[0]: None}
+    while todo:
+        for node, _ in todo.pop().next_functions:
+            if node is not None and node not in seen:
+                seen[node] = None
+                todo.append(node)
+    return list(seen)

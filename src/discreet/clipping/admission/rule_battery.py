@@ -1,0 +1,127 @@
+"""The checks that every rule must pass, for rules of your own too: `check_rule` in a test."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping.admission.admission import private_parameters
+from discreet.clipping.engines.engine import ENGINES
+from discreet.clipping.capture.owners import owners_of
+from discreet.clipping.clip import Clip
+from discreet.clipping.rules import Vectorised
+from discreet.clipping.seeding import seed_torch
+from discreet.clipping.units import Units
+
+_TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
+"""Allowed distance of a sum, relative to batch x clip norm."""
+
+_SHARES = (0.1, 0.7, 10.0)
+"""Clip norms, relative to the largest norm of a gradient: all are clipped, some, none."""
+
+
+def check_rule(model: nn.Module, inputs: Tensor) -> None:
+    """Hold the rules for the modules in `model` against one backward pass per example.
+
+    `inputs`: at least four examples along axis 0, or token indices; `model(inputs)`: one tensor, examples along axis 0.
+    Checked in single and in double precision: the sum of clipped gradients, of batches of no, one and all examples,
+    contiguous or not; that chunks add up; that no example moves the sum by more than the clip norm; that one that is
+    not finite leaves the others alone; and units of several rows. Random numbers start from a fixed seed.
+
+    `AssertionError` says which check failed and by how much, or which module has no rule.
+    """
+    for owner in owners_of(model):
+        _claim(not issubclass(owner.rule, Vectorised), f"{owner.described} has no rule, so nothing would be tested")
+    _claim(len(inputs) >= 4, f"a battery needs four examples at least, got {len(inputs)}")
+    for dtype, tolerance in _TOLERANCE.items():
+        with torch.random.fork_rng():
+            seed_torch(0)
+            _check(
+                copy.deepcopy(model).to(dtype), inputs.to(dtype) if inputs.is_floating_point() else inputs, tolerance
+            )
+
+
+def _check(model: nn.Module, inputs: Tensor, tolerance: float) -> None:
+    targets = torch.rand(len(inputs), dtype=next(model.parameters()).dtype) + 0.1
+    largest = _largest_norm(model, inputs, targets)
+    for share in _SHARES:
+        clip = Clip(share * largest, share * largest * 2.0**-30)
+        for what, x, y, units in _batches(inputs, targets):
+            _agrees(f"{what}, clip norm at {share:g} of the largest gradient", model, x, y, clip, units, tolerance)
+        _bounded(model, inputs, targets, clip, tolerance)
+        _separate(model, inputs, targets, clip, tolerance)
+
+
+def _batches(inputs: Tensor, targets: Tensor) -> Iterator[tuple[str, Tensor, Tensor, Units | None]]:
+    count = len(inputs)
+    apart = torch.stack([inputs, inputs], -1)[..., 0]  # the same values, not contiguous
+    yield "all examples", inputs, targets, None
+    yield "inputs that are not contiguous", apart, targets, None
+    yield "one example", inputs[:1], targets[:1], None
+    yield "no example", inputs[:0], targets[:0], None
+    yield "a repeated example", inputs[[0, 0, 1]], targets[[0, 0, 1]], None
+    yield "units of several rows", inputs, targets, Units((1, count - 2, 1))
+    yield "one unit", inputs, targets, Units((count,))
+
+
+def _loss(output: Tensor, target: Tensor) -> Tensor:
+    """Its gradient differs from example to example and from place to place."""
+    return (torch.sin(3 * output) * target.view(-1, *[1] * (output.dim() - 1))).sum()
+
+
+def _sums(engine: str, model: nn.Module, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None) -> Tensor:
+    if len(inputs) == 0 and engine == "reference":
+        return torch.zeros(sum(parameter.numel() for parameter in private_parameters(model).values()))
+    sums = ENGINES[engine].clipped_sum(model, _loss, inputs, targets, clip, units)
+    return torch.cat([sums[name].double().flatten() for name in private_parameters(model)])
+
+
+def _agrees(
+    what: str, model: nn.Module, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None, tolerance: float
+) -> None:
+    one, other = (_sums(engine, model, inputs, targets, clip, units) for engine in ("bookkeeping", "reference"))
+    apart = float((one - other).norm()) / (clip.norm * max(1, len(inputs)))
+    _claim(apart <= tolerance, f"{what}: {apart:.1e} of the clip norm away from the reference, more than {tolerance:g}")
+
+
+def _bounded(model: nn.Module, inputs: Tensor, targets: Tensor, clip: Clip, tolerance: float) -> None:
+    """Chunks add up, and no example counts for more than the clip norm."""
+    whole = _sums("bookkeeping", model, inputs, targets, clip, None)
+    for row in range(len(inputs)):
+        rest = [i for i in range(len(inputs)) if i != row]
+        without = _sums("bookkeeping", model, inputs[rest], targets[rest], clip, None)
+        alone = _sums("bookkeeping", model, inputs[[row]], targets[[row]], clip, None)
+        gap = float((whole - without - alone).norm()) / (clip.norm * len(inputs))
+        _claim(gap <= tolerance, f"chunks: the sum of parts is {gap:.1e} of the clip norm away from that of the whole")
+        moved = float((whole - without).norm()) / clip.norm
+        _claim(moved <= 1 + len(inputs) * tolerance, f"bound: example {row} moved the sum by {moved:.6f} clip norms")
+
+
+def _separate(model: nn.Module, inputs: Tensor, targets: Tensor, clip: Clip, tolerance: float) -> None:
+    """An example that is not finite counts for the clip norm at most, and does nothing to the others."""
+    rest = _sums("bookkeeping", model, inputs[1:], targets[1:], clip, None)
+    for value in (float("nan"), float("inf")):
+        x, y = inputs.clone(), targets.clone()
+        (x if x.is_floating_point() else y)[0] = value
+        moved = float((_sums("bookkeeping", model, x, y, clip, None) - rest).norm()) / clip.norm
+        _claim(
+            moved <= 1 + len(inputs) * tolerance, f"an example of {value}: it moved the sum by {moved:.6f} clip norms"
+        )
+
+
+def _largest_norm(model: nn.Module, inputs: Tensor, targets: Tensor) -> float:
+    norms: list[float] = []
+    for i in range(len(inputs)):
+        loss = _loss(model(inputs[i : i + 1]), targets[i : i + 1])
+        rows = torch.autograd.grad(loss, list(private_parameters(model).values()), allow_unused=True)
+        norms.append(sum(float(row.double().square().sum()) for row in rows if row is not None) ** 0.5)
+    _claim(max(norms) > 0, "all gradients are zero, so nothing would be tested")
+    return max(norms)
+
+
+def _claim(holds: bool, text: str) -> None:
+    if not holds:
+        raise AssertionError(text)

@@ -1,0 +1,243 @@
+"""One forward pass over a batch: what every owner was given, and where the gradients of what it returned will be.
+
+The backward pass (see `backward`) goes to the outputs of the owners only, so no gradient of a parameter is computed in
+it. The hooks on modules are gone when it starts; the model is left as it was found, also after an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.nn.utils.rnn import PackedSequence
+from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils.hooks import RemovableHandle
+
+from discreet.clipping.losses import Criterion, summed_loss
+from discreet.clipping.capture.owners import Owner, owners_of
+from discreet.clipping.rules import Vectorised
+from discreet.clipping.separation import recorder
+from discreet.core.errors import UnsupportedModel
+
+OTHER_ENGINE = "the engine 'vmap' may run it"
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of an owner. `gradients`: of the tensors that it returned, in order; None where the loss needs none."""
+
+    owner: Owner
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    versions: list[int]
+    inputs: list[GradientEdge]
+    outputs: list[GradientEdge | None]
+    shapes: list[torch.Size]
+    gradients: tuple[Tensor | None, ...] = field(default=())
+    generator: Tensor | None = None
+
+
+def capture(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> list[Call]:
+    """The calls of all owners whose outputs the loss depends on, with the gradients of those outputs.
+
+    Errors are those of `record`.
+    """
+    loss, calls = record(model, criterion, inputs, targets)
+    edges = [edge for call in calls for edge in call.outputs if edge is not None]
+    found = iter(torch.autograd.grad(loss, edges, allow_unused=True)) if edges else iter(())
+    for call in calls:
+        call.gradients = tuple(None if edge is None else next(found) for edge in call.outputs)
+    return [call for call in calls if any(gradient is not None for gradient in call.gradients)]
+
+
+def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> tuple[Tensor, list[Call]]:
+    """The forward pass alone: the sum of the losses, shape (), and the calls whose outputs have a gradient, in order.
+
+    `UnsupportedModel` if a trainable parameter is used in a way that no owner accounts for, or if examples do not lie
+    along axis 0 of what a owner is given and returns.
+    """
+    owners = owners_of(model)
+    with torch.enable_grad(), _recording(owners) as calls, recorder.forward(model, inputs):
+        output = model(inputs)
+        recorder.returns(output)
+    with torch.enable_grad():
+        loss = summed_loss(criterion, output, targets)
+    if not loss.requires_grad:
+        return loss, []
+    calls = [call for call in calls if any(call.outputs)]
+    for call in calls:
+        _check_axes(call, len(inputs))
+        _check_versions(call)
+    _check_routes(owners, loss, calls)
+    return loss, calls
+
+
+@contextmanager
+def _recording(owners: list[Owner]) -> Iterator[list[Call]]:
+    """Record the calls of `owners` that are made inside."""
+    calls: list[Call] = []
+    handles: list[RemovableHandle] = []
+    try:
+        for owner in owners:
+            handles.append(owner.module.register_forward_hook(_recorder(owner, calls), with_kwargs=True, prepend=True))
+            if owner.rule.replays or issubclass(owner.rule, Vectorised):
+                before, after = _watch_generator(owner, calls)
+                handles.append(owner.module.register_forward_pre_hook(before, with_kwargs=True))
+                handles.append(owner.module.register_forward_hook(after))
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _recorder(owner: Owner, calls: list[Call]) -> Callable[..., Any]:
+    def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> Any:
+        with recorder.aside():
+            return record_call(args, kwargs, returned)
+
+    def record_call(args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> Any:
+        if not isinstance(returned, Tensor) and sum(part.requires_grad for part in tensors_in(returned)) > 1:
+            # One may be made from another inside the module; what counts is how each is used outside.
+            returned = tree_map_only(Tensor, _alias, returned)
+        leaves, parts = tensors_in((args, kwargs) if kwargs else args), tensors_in(returned)
+        recorder.holds(owner.name, owner.rule.axis(owner.module), leaves)
+        recorder.holds(owner.name, owner.rule.axis(owner.module), parts)
+        calls.append(
+            Call(
+                owner=owner,
+                args=args,
+                kwargs=kwargs,
+                versions=_versions(args, kwargs),
+                inputs=[get_gradient_edge(leaf) for leaf in leaves if leaf.requires_grad],
+                outputs=[get_gradient_edge(part) if part.requires_grad else None for part in parts],
+                shapes=[part.shape for part in (*leaves[:1], *parts[:1])],
+            )
+        )
+        return returned
+
+    return hook
+
+
+def _alias(tensor: Tensor) -> Tensor:
+    return tensor.view_as(tensor) if tensor.requires_grad else tensor
+
+
+def _watch_generator(owner: Owner, calls: list[Call]) -> tuple[Callable[..., None], Callable[..., None]]:
+    """Hooks that remember where the random numbers of a module start, or refuse it if it cannot be run again with the
+    same ones, and on the same input."""
+    states: list[tuple[Tensor, list[int]]] = []
+
+    def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        with recorder.aside():
+            states.append((_generator(owner.module), _versions(args, kwargs)))
+
+    def after(*_: object) -> None:
+        state, versions = states.pop()
+        if calls[-1].versions != versions:
+            raise UnsupportedModel(
+                f"{owner.described} overwrites its own input, so it cannot be run on it again; remove the operation in "
+                "place (inplace=True, +=)"
+            )
+        if owner.rule.replays:
+            calls[-1].generator = state
+        elif _moved(state, owner.module):
+            raise UnsupportedModel(f"{owner.described} has no rule and draws random numbers; {OTHER_ENGINE}")
+
+    return before, after
+
+
+def _moved(state: Tensor, module: nn.Module) -> bool:
+    with recorder.aside():
+        return not torch.equal(state, _generator(module))
+
+
+def _generator(module: nn.Module) -> Tensor:
+    device = next(module.parameters()).device
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+def _check_axes(call: Call, examples: int) -> None:
+    if any(isinstance(part, PackedSequence) for part in (*call.args, *call.kwargs.values())):
+        raise UnsupportedModel(
+            f"{call.owner.described} got a PackedSequence, which has no axis of examples; give it padded sequences, "
+            "and pick each example's last output by its length"
+        )
+    axis = call.owner.rule.axis(call.owner.module)
+    for shape in call.shapes:
+        if len(shape) <= axis or shape[axis] != examples:
+            raise UnsupportedModel(
+                f"{call.owner.described} works on a tensor of shape {tuple(shape)} in a batch of {examples}; "
+                f"its axis {axis} must hold the examples, or else {OTHER_ENGINE}"
+            )
+
+
+def _check_versions(call: Call) -> None:
+    if _versions(call.args, call.kwargs) != call.versions:
+        raise UnsupportedModel(
+            f"an input of {call.owner.described} was overwritten after the module had read it; "
+            "remove the operation in place (inplace=True, +=)"
+        )
+
+
+def _versions(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
+    """How often each tensor that a module is given was written to."""
+    return [leaf._version for leaf in tensors_in((args, kwargs) if kwargs else args)]
+
+
+def _check_routes(owners: list[Owner], loss: Tensor, calls: list[Call]) -> None:
+    """Refuse a gradient that reaches a trainable parameter without passing through a recorded call.
+
+    Walks the graph of the loss, from the outputs of each call on at its inputs. What an open owner holds directly is
+    reached inside of it.
+    """
+    names = {key: (owner, local) for owner in owners for key, local in zip(owner.keys, owner.parameters, strict=True)}
+    exits: dict[tuple[object, int], Call] = {}
+    for call in calls:
+        if call.owner.open:
+            for key in call.owner.keys:
+                names.pop(key, None)
+        else:
+            exits.update({(edge.node, edge.output_nr): call for edge in call.outputs if edge is not None})
+    first = get_gradient_edge(loss)
+    todo: list[tuple[Any, int]] = [(first.node, first.output_nr)]
+    seen: set[tuple[object, int]] = set(todo)
+    walked: set[object] = set()
+    while todo:
+        node, number = todo.pop()
+        left = exits.get((node, number))
+        if left is not None:
+            following = [(edge.node, edge.output_nr) for edge in left.inputs]
+        elif node in walked:
+            continue
+        else:
+            walked.add(node)
+            _check_node(node, names)
+            following = [edge for edge in node.next_functions if edge[0] is not None]
+        todo += [edge for edge in following if edge not in seen]
+        seen.update(following)
+
+
+def _check_node(node: Any, names: dict[int, tuple[Owner, str]]) -> None:
+    if type(node).__name__ == "CheckpointFunctionBackward":
+        raise UnsupportedModel("the model is checkpointed with use_reentrant=True; set use_reentrant=False")
+    variable = getattr(node, "variable", None)
+    if variable is not None and id(variable) in names:
+        owner, local = names[id(variable)]
+        name = f"{owner.name}.{local}" if owner.name else local
+        raise UnsupportedModel(
+            f"parameter {name!r} is used outside the module that holds it, or inside a compiled one; {OTHER_ENGINE}"
+        )
+
+
+def tensors_in(values: object) -> list[Tensor]:
+    """The tensors in nested tuples, lists and dictionaries, in order."""
+    if isinstance(values, Tensor):
+        return [values]
+    if type(values) is tuple and all(isinstance(value, Tensor) for value in values):  # mostly, and faster
+        return list(values)
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]

@@ -1,0 +1,82 @@
+"""Digests of tensors, by which the state a run starts from is declared and what must not change is checked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping.admission.admission import private_names
+from discreet.core.errors import PrivacyViolation, UnsupportedModel
+
+_TYPE_NAMES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+"""Tensor types by the names that the safetensors format gives them."""
+
+
+def tensor_digest(tensor: Tensor) -> str:
+    """SHA-256 of type name, shape and little-endian bytes, as a reader of the safetensors file can recompute it."""
+    if tensor.dtype not in _TYPE_NAMES:
+        raise UnsupportedModel(f"a tensor of type {tensor.dtype} cannot be published; convert it to a real type")
+    plain = tensor.detach().cpu().contiguous()
+    digest = hashlib.sha256(f"{_TYPE_NAMES[plain.dtype]}{list(plain.shape)}".encode())
+    digest.update(plain.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def state_digests(model: nn.Module) -> dict[str, str]:
+    """The digest of every tensor of the state dictionary, by name."""
+    return {name: tensor_digest(tensor) for name, tensor in model.state_dict().items()}
+
+
+def hidden_digests(model: nn.Module) -> dict[str, str]:
+    """The digest of every buffer that is not published, but through which examples could influence each other."""
+    published = set(model.state_dict())
+    hidden = {name: buffer for name, buffer in model.named_buffers() if name not in published}
+    return {
+        name: tensor_digest(torch.view_as_real(buffer.resolve_conj()) if buffer.is_complex() else buffer)
+        for name, buffer in hidden.items()
+    }
+
+
+def combined_digest(digests: Mapping[str, str]) -> str:
+    """One digest for a whole state."""
+    text = "\n".join(f"{name} {digests[name]}" for name in sorted(digests))
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_unchanged(model: nn.Module, initial: Mapping[str, str], hidden: Mapping[str, str] | None = None) -> None:
+    """Refuse a state in which anything but a private parameter differs from the declared initial state.
+
+    What is published is either a private parameter, which only releases have touched, or public by
+    declaration. A buffer that moved holds private data that nobody paid for. `hidden` are the initial digests of
+    the buffers that are not published, where they are known.
+    """
+    private = private_names(model)
+    state = model.state_dict()
+    if set(state) != set(initial):
+        changed = sorted(set(state) ^ set(initial))
+        raise PrivacyViolation(f"tensors {changed} appeared or vanished during training; nothing is published")
+    for name, tensor in state.items():
+        if name not in private and tensor_digest(tensor) != initial[name]:
+            raise PrivacyViolation(
+                f"tensor {name!r} is not a private parameter but changed during training, so it may hold private "
+                "data; nothing is published"
+            )
+    if hidden is not None and hidden_digests(model) != hidden:
+        raise PrivacyViolation(
+            "a buffer outside the state dictionary changed during training, so examples may have influenced each "
+            "other; nothing is published"
+        )

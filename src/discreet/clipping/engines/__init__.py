@@ -1,0 +1,1 @@
+"""Engines: ways to form the same clipped sum."""

@@ -1,0 +1,210 @@
+"""Book-keeping: clipped sums at about the price of an ordinary step, without per-example gradients.
+
+One forward and one backward pass to the outputs of the modules that own parameters. From what each was given and the
+gradients of what it returned, its rule has the per-example norms; their clip factors are the weights of a sum that
+each rule forms from the same tensors (Bu et al. 2023, "Differentially private optimization on large model at small
+cost", algorithm 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping.admission.admission import private_parameters
+from discreet.clipping.capture.backward import visit
+from discreet.clipping.capture.capture import Call, record
+from discreet.clipping.factor import SMALL, decide, divided, in_box, summed_bits
+from discreet.clipping.losses import Criterion
+from discreet.clipping.clip import BIT, Clip
+from discreet.clipping.precision import full_precision
+from discreet.clipping.rules import OfUnits, Rule, base
+from discreet.clipping.rules.numbers import squared_norms, weighted_sum, wide_type, with_rounding
+from discreet.clipping.units import Units
+from discreet.clipping.weights import counted, for_chunk, sizes
+from discreet.core.errors import UnsupportedModel
+
+_PASSES = 8
+"""Rows that are gone over several times are formed in blocks so many times smaller, which stay nearer (measured)."""
+
+Share = tuple[Rule, str]
+"""A rule, and the name by which its module knows a parameter."""
+
+
+def clipped_sums(
+    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
+) -> dict[str, Tensor]:
+    """The sum of the gradients of all examples, each clipped as `clip` says, by parameter name: in the type in which it
+    was formed, at least single precision, and float64 where several calls add up.
+
+    With `units`, the sum of the mean gradients of units, each clipped as a whole.
+    """
+    parameters = private_parameters(model)
+    if len(inputs) == 0:
+        sums = {name: torch.zeros_like(parameter, dtype=torch.float64) for name, parameter in parameters.items()}
+        return sums | ({BIT: torch.zeros(1, dtype=torch.float64)} if clip.bit else {})
+    count = len(inputs) if units is None else len(units)
+    device = inputs.device.type
+    shares: dict[str, list[Share]] = {}
+    squares: dict[str, Tensor] = {}
+
+    def measure(group: list[Call]) -> None:
+        with torch.no_grad(), full_precision(device):
+            found, lengths = measured(parameters, group, units, clip)
+        for one in rules_of(found):
+            one.settle(rows=clip.scales is not None)
+        shares.update(found)
+        squares.update(lengths)
+
+    loss, calls = record(model, criterion, inputs, targets)
+    if calls:
+        visit(loss, calls, measure)
+    del loss, calls  # with what is left of the graph
+    with torch.no_grad(), full_precision(device):
+        none = torch.zeros(count, dtype=torch.float64, device=inputs.device)
+        squares = {name: squares.get(name, none) for name in parameters}
+        decision = decide(clip, counted(squares, units), sizes(parameters))
+        # With scales, `total_of` looks after small weights itself.
+        decision = for_chunk(decision, parameters, units, cut_off=clip.scales is None)
+        spoilt = bool(decision.unusable.any())
+        for one in rules_of(shares):
+            one.check()
+            if spoilt:
+                one.drop(decision.unusable)
+        sums = {
+            name: total_of(shares.pop(name, []), parameter, decision.weights[name].to(parameter.device), clip, name)
+            for name, parameter in parameters.items()
+        }
+        return sums | summed_bits(decision)
+
+
+def measured(
+    parameters: dict[str, nn.Parameter], calls: list[Call], units: Units | None, clip: Clip
+) -> tuple[dict[str, list[Share]], dict[str, Tensor]]:
+    """By parameter of the calls: the rules that have a share in its gradient, and the squared norms of that gradient
+    for each example (or unit), in the scales of the clip unless it is a box: float64, shape (examples,)."""
+    shares = _shares(parameters, calls, units if units is not None and units.most > 1 else None)
+    scales = {} if clip.scales is None or clip.box else clip.scales
+    return shares, {name: _squares(held, scales.get(name)) for name, held in shares.items()}
+
+
+def rules_of(shares: dict[str, list[Share]]) -> list[Rule]:
+    """All rules that have a share, each once."""
+    return list({id(one): one for held in shares.values() for one, _ in held}.values())
+
+
+def _shares(parameters: dict[str, nn.Parameter], calls: list[Call], units: Units | None) -> dict[str, list[Share]]:
+    """Which rules have a share in the gradient of each parameter of the calls."""
+    names = {id(parameter): name for name, parameter in parameters.items()}
+    shares: dict[str, list[Share]] = {}
+    for one, call in _joined(calls):
+        if units is not None:
+            one = one.of_units(units) or OfUnits(one, units)
+        for local, parameter in call.owner.parameters.items():
+            shares.setdefault(names[id(parameter)], []).append((one, local))
+    return shares
+
+
+def _joined(calls: list[Call]) -> Iterator[tuple[Rule, Call]]:
+    """The rule of every call; calls with the same parameters share one where the family can do that."""
+    if len(calls) == 1:
+        yield _rule(calls[0]), calls[0]
+        return
+    alike: dict[tuple[int, ...], list[Call]] = {}
+    for call in calls:
+        alike.setdefault((id(call.owner.rule), *call.owner.keys), []).append(call)
+    for group in alike.values():
+        first, *others = [_rule(call) for call in group]
+        joined = first.join(others) if others else first
+        if joined is not None:
+            yield joined, group[0]
+        else:
+            yield from zip([first, *others], group, strict=True)
+
+
+def _rule(call: Call) -> Rule:
+    try:
+        made = call.owner.rule(call.owner.module, call.owner.names, call.args, call.kwargs, call.gradients)
+    except UnsupportedModel as error:
+        raise UnsupportedModel(f"{call.owner.described}: {error}") from error
+    made.generator = call.generator
+    return made
+
+
+def _squares(held: list[Share], scale: Tensor | None) -> Tensor:
+    """The squared norm of each example's gradient for one parameter, divided by `scale` if there is one. Several calls
+    are added up before they are measured, block by block: their gradients are not at right angles."""
+    first, name = held[0]
+    if len(held) == 1:
+        known = first.squares(name) if scale is None else first.scaled_squares(name, scale)
+        if known is not None:
+            return known
+    terms, kind = (
+        torch.stack([one.lengths(local) for one, local in held]).sum(0),
+        wide_type(first.module.get_parameter(name).dtype),
+    )
+    if scale is None:
+        return with_rounding(torch.cat([squared_norms(rows) for rows in _rows(held)]), terms, len(held), kind)
+    squares = torch.cat([_scaled_squares(rows, scale) for rows in _rows(held, _PASSES)])
+    enlarged = with_rounding(squares, terms / scale.min(), len(held), kind)
+    if torch.equal(enlarged, squares):
+        return squares
+    # Rounding is in proportion to the terms number by number: a small scale enlarges it where that scale is.
+    terms = torch.stack([one.scaled_lengths(local, scale) for one, local in held]).sum(0)
+    return torch.minimum(enlarged, with_rounding(squares, terms, len(held), kind))
+
+
+def _scaled_squares(rows: Tensor, scale: Tensor) -> Tensor:
+    rows = rows.reshape(-1, *scale.shape)
+    squares = squared_norms(divided(rows, scale))
+    beyond = ~torch.isfinite(squares)
+    if bool(beyond.any()):  # of single precision, perhaps
+        squares[beyond] = squared_norms(rows[beyond].double() / scale)
+    return squares
+
+
+def _rows(held: list[Share], part: int = 1) -> Iterator[Tensor]:
+    """The gradients of the examples for one parameter, in blocks that take a `part` of the memory budget."""
+    first, name = held[0]
+    size = first.module.get_parameter(name).numel() * 8
+    step = max(1, base.BUDGET // part // max(1, size))
+    for start in range(0, first.examples, step):
+        stop = min(start + step, first.examples)
+        rows = first.rows(name, start, stop)
+        for other, local in held[1:]:
+            rows = rows + other.rows(local, start, stop)
+        yield rows
+
+
+def total_of(held: list[Share], parameter: nn.Parameter, weights: Tensor, clip: Clip, name: str) -> Tensor:
+    """The clipped sum for the parameter called `name`, in the scales of the clip."""
+    if not held:
+        return torch.zeros(parameter.shape, dtype=torch.float64, device=parameter.device)
+    if clip.scales is None:
+        return _plain_total(held, parameter, weights)
+    scale = clip.scales[name]
+    known = held[0][0].boxed_total(held[0][1], scale) if clip.box and len(held) == 1 else None
+    if known is not None:
+        return known.view(parameter.shape)
+    if not clip.box and bool(((weights == 0) | (weights > SMALL)).all()):
+        return _plain_total(held, parameter, weights).double() / scale
+    total, start = torch.zeros(parameter.shape, dtype=torch.float64, device=parameter.device), 0
+    for block in _rows(held, _PASSES):
+        rows, start = block.view(-1, *parameter.shape), start + len(block)
+        if clip.box:
+            total += in_box(rows, scale).sum(0)
+        else:  # in single precision such weights would have too few digits, or none
+            total += weighted_sum(weights[start - len(rows) : start], rows.double() / scale)
+    return total
+
+
+def _plain_total(held: list[Share], parameter: nn.Parameter, weights: Tensor) -> Tensor:
+    first, *others = (one.total(name, weights).view(parameter.shape) for one, name in held)
+    if not others:
+        return first
+    total = first.double()
+    for part in others:
+        total += part
+    return total

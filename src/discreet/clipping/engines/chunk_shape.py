@@ -1,0 +1,41 @@
+"""Engines in another precision, and with chunks of a fixed number of rows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping.engines.engine import ClippedSums, Gradients
+from discreet.clipping.losses import Criterion
+from discreet.clipping.clip import Clip
+from discreet.clipping.units import Units
+
+
+def under_autocast(clipped_sum: ClippedSums, dtype: torch.dtype) -> ClippedSums:
+    """The same with the model and the loss under `torch.autocast`. Norms and sums are formed outside of it, both from
+    what the model computed."""
+
+    def wrapped(
+        model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
+    ) -> Gradients:
+        with torch.autocast(inputs.device.type, dtype):
+            return clipped_sum(model, criterion, inputs, targets, clip, units)
+
+    return wrapped
+
+
+def in_fixed_rows(clipped_sum: ClippedSums, rows: int) -> ClippedSums:
+    """The same with chunks that are filled up to `rows` rows (or a multiple), so that a compiler or a graphics card
+    sees one shape. What fills them are copies of the first row, which contribute nothing."""
+
+    def wrapped(
+        model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
+    ) -> Gradients:
+        missing = -len(inputs) % rows
+        if missing == 0:
+            return clipped_sum(model, criterion, inputs, targets, clip, units)
+        given = (1,) * len(inputs) if units is None else units.sizes
+        inputs, targets = (torch.cat([part, part[:1].expand(missing, *part.shape[1:])]) for part in (inputs, targets))
+        return clipped_sum(model, criterion, inputs, targets, clip, Units((*given, *[1] * missing), missing))
+
+    return wrapped

@@ -1,0 +1,178 @@
+"""Engines: different ways to the same clipped sum.
+
+`reference` processes every example as a batch of one; it is slow and obvious. `vmap` is the same function, vectorised
+by torch.func; `exact` is `reference` on the grid, so that its sums have no rounding at all. In these no module can mix
+examples. `bookkeeping` and `ghost` run the batch as a batch: the first in one pass, the fast one, the second in two,
+with less memory. Tests hold each to the others.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from discreet.clipping.admission.admission import private_parameters
+from discreet.clipping.engines.bookkeeping import clipped_sums
+from discreet.clipping.factor import clipped, clipped_sum
+from discreet.clipping.engines.ghost import ghost_sums
+from discreet.clipping.losses import Criterion
+from discreet.clipping.clip import Clip
+from discreet.clipping.units import Units
+from discreet.core import assumptions
+from discreet.core.errors import UnsupportedModel
+
+Gradients = dict[str, Tensor]
+
+
+class ClippedSums(Protocol):
+    """From a chunk to sums by parameter name, in the type in which they were formed, in memory of their own; rows lie
+    along axis 0, and there is at least one. A clip with a bit adds its sum, under `BIT`.
+
+    Without `units` every row is an example of its own. With them, the gradient of the mean of a unit's losses is
+    clipped as a whole. A row whose gradient is not finite makes its whole unit contribute zero.
+    """
+
+    def __call__(
+        self,
+        model: nn.Module,
+        criterion: Criterion,
+        inputs: Tensor,
+        targets: Tensor,
+        clip: Clip,
+        units: Units | None = None,
+    ) -> Gradients: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A way to compute clipped sums, and what has to be assumed of its floating-point arithmetic.
+
+    `float_bits`: 2^-bits bounds, relative to the clip norm and per unit on average, how far clipped gradients depend
+    on how the batch is cut; None means that sums are exact multiples of the grid.
+    """
+
+    name: str
+    clipped_sum: ClippedSums
+    float_bits: int | None
+
+    @property
+    def error(self) -> float | None:
+        """The float slack of an example, relative to the clip norm."""
+        return None if self.float_bits is None else 2.0**-self.float_bits
+
+    @property
+    def assumption(self) -> str:
+        """What is assumed of its arithmetic, in the words of certificates."""
+        return assumptions.engine(self.name, self.float_bits)
+
+
+def _per_example(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> Iterator[Gradients]:
+    """One backward pass per example; each gradient has a leading axis of length one."""
+    parameters = private_parameters(model)
+    for i in range(len(inputs)):
+        loss = criterion(model(inputs[i : i + 1].clone()), targets[i : i + 1].clone()).sum()
+        row = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        yield {
+            name: (torch.zeros_like(parameter) if gradient is None else gradient).unsqueeze(0)
+            for (name, parameter), gradient in zip(parameters.items(), row, strict=True)
+        }
+
+
+def _per_unit(
+    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, units: Units | None
+) -> Iterator[Gradients]:
+    """The gradient of each unit, added up in float64 in the order of its rows, with a leading axis of length one."""
+    rows = _per_example(model, criterion, inputs, targets)
+    if units is None:
+        yield from rows
+        return
+    for size in units.sizes[: len(units) - units.padding]:
+        total = {name: row.double() for name, row in next(rows).items()}
+        for row in itertools.islice(rows, size - 1):
+            for name in total:
+                total[name] = total[name] + row[name]
+        yield {name: tensor / size for name, tensor in total.items()}
+
+
+def reference(
+    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
+) -> Gradients:
+    """One backward pass per row, added up in float64."""
+    return _add(clipped(one, clip) for one in _per_unit(model, criterion, inputs, targets, units))
+
+
+def exact(
+    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
+) -> Gradients:
+    """One backward pass per row, the clipped gradient of an example or unit cut to the grid.
+
+    Cutting toward zero cannot raise the norm, and sums of multiples of the grid are exact in float64 (the mechanism
+    refuses sums beyond 2^52 multiples), so the order and the chunks of a batch make no difference.
+    """
+    return _add(
+        {name: torch.trunc(row / clip.grid) * clip.grid for name, row in clipped(one, clip).items()}
+        for one in _per_unit(model, criterion, inputs, targets, units)
+    )
+
+
+def vectorised(
+    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
+) -> Gradients:
+    """All rows of the chunk at once, through torch.func.vmap; memory grows with the chunk."""
+    trainable = {name: parameter.detach() for name, parameter in private_parameters(model).items()}
+    fixed = {
+        name: tensor.detach()
+        for name, tensor in [*model.named_parameters(), *model.named_buffers()]
+        if name not in trainable
+    }
+
+    def loss(parameters: Gradients, example: Tensor, target: Tensor) -> Tensor:
+        output = functional_call(model, {**parameters, **fixed}, (example.unsqueeze(0),))
+        return criterion(output, target.unsqueeze(0)).sum()
+
+    try:
+        gradients = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")(trainable, inputs, targets)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise UnsupportedModel(f"the engine 'vmap' cannot run this model ({reason}); use engine='reference'") from error
+    if units is not None:
+        means = units.means if units.most > 1 else torch.as_tensor
+        gradients = {name: units.counted(means(rows)) for name, rows in gradients.items()}
+    return clipped_sum(gradients, clip)
+
+
+def bookkeeping(
+    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
+) -> Gradients:
+    """All examples of the chunk in one pass, as a batch; see `discreet.clipping.engines.bookkeeping`."""
+    return clipped_sums(model, criterion, inputs, targets, clip, units)
+
+
+def ghost(
+    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
+) -> Gradients:
+    """Norms in one pass, the sum in another, in the memory of an ordinary step; see `discreet.clipping.engines.ghost`."""
+    return ghost_sums(model, criterion, inputs, targets, clip, units)
+
+
+def _add(rows: Iterator[Gradients]) -> Gradients:
+    total = next(rows)
+    for row in rows:
+        for name, tensor in row.items():
+            total[name] = total[name] + tensor
+    return {name: tensor.squeeze(0) for name, tensor in total.items()}
+
+
+ENGINES: dict[str, Engine] = {
+    "bookkeeping": Engine("bookkeeping", bookkeeping, assumptions.MOST_BITS),
+    "ghost": Engine("ghost", ghost, assumptions.MOST_BITS),
+    "vmap": Engine("vmap", vectorised, assumptions.MOST_BITS),
+    "reference": Engine("reference", reference, assumptions.MOST_BITS),
+    "exact": Engine("exact", exact, None),
+}

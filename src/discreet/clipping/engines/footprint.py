@@ -1,0 +1,55 @@
+"""How much memory an example takes in a chunk, for engines that run a chunk as a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+
+from discreet.clipping.capture.capture import capture, tensors_in
+from discreet.clipping.losses import Criterion
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Bytes per example. `values`: what the backward pass or a rule will look at. `gradients`: those of everything
+    that modules with parameters returned. `largest`: the most that one of these modules has of them."""
+
+    values: int
+    gradients: int
+    largest: int
+
+    @property
+    def bookkeeping(self) -> int:
+        """All gradients are held at once."""
+        return self.values + self.gradients
+
+    @property
+    def ghost(self) -> int:
+        """The gradients of one module are held at a time."""
+        return self.values + self.largest
+
+
+def footprint(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> Footprint:
+    """Measure it, by one pass forward and back. Errors are those of `capture`."""
+    fixed = {tensor.untyped_storage().data_ptr() for tensor in [*model.parameters(), *model.buffers()]}
+    values: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in fixed:
+            values[storage.data_ptr()] = storage.nbytes()
+        return tensor.detach()
+
+    with saved_tensors_hooks(note, lambda tensor: tensor):
+        calls = capture(model, criterion, inputs, targets)
+    for part in tensors_in([(call.args, call.kwargs) for call in calls]):
+        note(part)
+    modules: dict[int, int] = {}
+    for call in calls:
+        size = sum(part.numel() * part.element_size() for part in call.gradients if part is not None)
+        modules[id(call.owner.module)] = modules.get(id(call.owner.module), 0) + size
+    rows = max(1, len(inputs))
+    largest = max(modules.values(), default=0)
+    return Footprint(sum(values.values()) // rows, sum(modules.values()) // rows, largest // rows)

@@ -1,0 +1,90 @@
+"""Ghost clipping: clipped sums in about the memory of an ordinary step, by two passes over a chunk.
+
+The first pass measures: as soon as the backward pass has reached what a module returned, its rule takes the norm of
+each example's gradient, and what was held for it is let go (Li et al. 2022, "Large language models can be strong
+differentially private learners", section 4). The second pass is the same once more, with the clip factors known: where
+the first one measured, it adds up.
+
+So the sum is formed by the same rules, from the same numbers, as the norms, like that of book-keeping. (The gradient of
+the weighted loss would be the same sum in exact arithmetic. As computed it is not bound by the norms: rows can be made
+whose gradients cancel in a pass without weights, and do not in one with them.)
+
+- Random numbers are drawn again from where the first pass began.
+- That both passes saw the same numbers is not assumed: the second one measures what it adds up. Where an example is
+  longer than its weight allows for, or is finite in one pass only, the chunk is done again by book-keeping.
+- Both passes are in full precision, without autocast and TF32. Parameters in half precision are refused.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping.admission.admission import private_parameters
+from discreet.clipping.engines.bookkeeping import Share, clipped_sums, rules_of, total_of
+from discreet.clipping.factor import Decision, decide, summed_bits
+from discreet.clipping.losses import Criterion
+from discreet.clipping.engines.norms import example_squares
+from discreet.clipping.clip import Clip
+from discreet.clipping.precision import full_precision
+from discreet.clipping.replay import Generators
+from discreet.clipping.units import Units
+from discreet.clipping.weights import counted, for_chunk, sizes
+from discreet.core.assumptions import MOST_BITS
+from discreet.core.errors import UnsupportedModel
+
+_LONGER = 2.0**-MOST_BITS
+"""By so much an example may be longer in the second pass, relative to its clip norm: the least that noise covers."""
+
+
+def ghost_sums(
+    model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
+) -> dict[str, Tensor]:
+    """What `bookkeeping.clipped_sums` returns. `UnsupportedModel` as there, and for half precision and autocast."""
+    parameters = private_parameters(model)
+    _refuse_reduced(parameters, inputs.device.type)
+    if len(inputs) == 0:
+        return clipped_sums(model, criterion, inputs, targets, clip, units)
+    sums = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
+
+    def decided(squares: dict[str, Tensor]) -> Decision:
+        decision = decide(clip, counted(squares, units), sizes(parameters))
+        return for_chunk(decision, parameters, units, cut_off=clip.scales is None)
+
+    def add_up(shares: dict[str, list[Share]]) -> None:
+        for one in rules_of(shares):
+            one.settle(rows=clip.scales is not None)
+            if spoilt:
+                one.drop(decision.unusable)
+        for name, held in shares.items():
+            weights = decision.weights[name].to(parameters[name].device)
+            sums[name] = total_of(held, parameters[name], weights, clip, name)
+
+    start = Generators([inputs, *parameters.values()])
+    with full_precision(inputs.device.type):
+        decision = decided(example_squares(model, criterion, inputs, targets, clip, units))
+        spoilt = bool(decision.unusable.any())
+        start.rewind()
+        again = decided(example_squares(model, criterion, inputs, targets, clip, units, add_up))
+        if _allowed(decision, again):
+            return sums | summed_bits(decision)
+        start.rewind()
+        return clipped_sums(model, criterion, inputs, targets, clip, units)
+
+
+def _allowed(used: Decision, measured: Decision) -> bool:
+    """Whether what was used of each example is no more than what was `measured` as it was used allows for."""
+    pairs = {id(weights): (weights, measured.weights[name]) for name, weights in used.weights.items()}
+    fit = all(bool((weights <= limits * (1 + _LONGER)).all()) for weights, limits in pairs.values())
+    return fit and torch.equal(used.unusable, measured.unusable)
+
+
+def _refuse_reduced(parameters: dict[str, nn.Parameter], device: str) -> None:
+    for name, parameter in parameters.items():
+        if parameter.dtype not in (torch.float32, torch.float64):
+            raise UnsupportedModel(
+                f"parameter {name!r} has type {parameter.dtype}, and the engine 'ghost' computes in single or double "
+                "precision; use engine='bookkeeping'"
+            )
+    if torch.is_autocast_enabled(device):
+        raise UnsupportedModel("the engine 'ghost' computes in full precision; with autocast use engine='bookkeeping'")

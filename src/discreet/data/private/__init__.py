@@ -1,0 +1,1 @@
+"""Private data as runs see it: rows, units, parts, held-out rows."""

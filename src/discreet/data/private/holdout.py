@@ -1,0 +1,45 @@
+"""Private data cut in two: what is trained on, and what is held out for metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from discreet.core.arrays import IntArray
+from discreet.core.errors import InputError
+from discreet.data.private.groups import group, identifiers_of
+from discreet.data.private.private import PrivateData
+
+Side = Callable[[int | str], bool]
+"""Whether the unit with this identifier is held out: a function of the identifier alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Disjoint rows of one private data set; `held_out` is None where nothing is."""
+
+    training: PrivateData
+    held_out: PrivateData | None = None
+
+
+def hold_out(data: PrivateData, identifiers: object, side: Side, *, are_units: bool) -> Parts:
+    """Cut by the identifier of each row, whole numbers or text; with `are_units`, rows with the same one are a unit.
+
+    `InputError` if a part is empty, which tells the holder of the data before anything is charged.
+    """
+    names = identifiers_of(identifiers, data.rows)
+    known = {name: side(name) for name in set(names)}
+    out = np.fromiter((known[name] for name in names), np.bool_, len(names))
+    if out.all() or not out.any():
+        raise InputError(
+            f"the holdout takes {int(out.sum())} of {data.rows} rows and leaves a part empty; take another share"
+        )
+    trained, held = (_rows(data, names, np.flatnonzero(chosen), are_units) for chosen in (~out, out))
+    return Parts(trained, held)
+
+
+def _rows(data: PrivateData, names: Sequence[int | str], rows: IntArray, are_units: bool) -> PrivateData:
+    found = data.only(rows)
+    return replace(found, groups=group([names[row] for row in rows], len(rows))) if are_units else found

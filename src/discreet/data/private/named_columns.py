@@ -1,0 +1,143 @@
+"""`Columns`: rows with named fields as pairs of input and target, from pandas, from Hugging Face's `datasets`, or from
+any map-style data set whose rows are mappings. None of these libraries is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from discreet.core.arrays import IntArray
+from discreet.core.errors import InputError
+from discreet.data.private.pairs import Frame, features, numbers
+
+
+@runtime_checkable
+class _Table(Protocol):
+    """What of a data set of `datasets` is used: many rows at once, by column."""
+
+    column_names: Any
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, rows: Any, /) -> Any: ...
+
+
+class Columns(Dataset[tuple[Tensor, Tensor]]):
+    """Rows with named fields, as pairs of an input and a target.
+
+    - `data`: a pandas DataFrame, a data set of Hugging Face's `datasets` (one split), or a map-style data set of
+      mappings from names to numbers and arrays.
+    - `target`: the name of the target. Whole numbers are classes, others numbers.
+    - `inputs`: the name of one field, whose arrays are the inputs as they are; or several, of one number each, which
+      stand side by side as float32. Of a frame, by default, all columns but the target.
+
+    `InputError` names a field that is not there, or holds no numbers of one shape.
+    """
+
+    def __init__(self, data: object, target: str, inputs: str | Sequence[str] | None = None) -> None:
+        if isinstance(data, Mapping):
+            raise InputError(f"data has the parts {', '.join(map(str, data))}; choose one, for example data['train']")
+        if not isinstance(data, Frame | _Table) and not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
+            raise InputError(f"data must be a frame or a map-style data set, got {type(data).__name__}")
+        self._data: Any = data
+        known = _names(data)
+        if inputs is None and isinstance(data, Frame):
+            inputs = [name for name in known if name != target]
+        if inputs is None:
+            raise InputError("say which field the model sees: Columns(data, target, inputs=NAME)")
+        self._inputs, self._target = ([inputs] if isinstance(inputs, str) else list(inputs)), target
+        self._single = isinstance(inputs, str)
+        for name in (*self._inputs, target):
+            if name not in known:
+                raise InputError(f"data has no field {name!r}; it has {', '.join(map(str, known))[:200]}")
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        inputs, targets = self.gather(np.array([index]))
+        return inputs[0], targets[0]
+
+    def gather(self, indices: IntArray) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of many rows, stacked along axis 0."""
+        if isinstance(self._data, Frame):
+            rows: Any = self._data
+            rows = rows.iloc[indices]
+            seen = (
+                numbers(rows[self._inputs[0]].to_numpy(), self._said(0))
+                if self._single
+                else features(rows[self._inputs])
+            )
+            return seen, numbers(rows[self._target].to_numpy(), f"the field {self._target!r}")
+        fields = self._fields(indices)
+        parts = [numbers(fields[name], self._said(place)) for place, name in enumerate(self._inputs)]
+        seen = parts[0] if self._single else torch.stack([part.float() for part in parts], dim=1)
+        return seen, numbers(fields[self._target], f"the field {self._target!r}")
+
+    def taken(self, chosen: IntArray) -> Dataset[Any]:
+        """Some of the rows."""
+        return _Taken(self, chosen)
+
+    def _said(self, place: int) -> str:
+        return f"the field {self._inputs[place]!r}"
+
+    def _fields(self, indices: IntArray) -> Mapping[str, Any]:
+        """Field by field, the values of many rows."""
+        if isinstance(self._data, _Table) and not _transformed(self._data):
+            found: Mapping[str, Any] = self._data[indices.tolist()]
+            return found
+        rows = [self._data[int(index)] for index in indices]
+        return {name: _alike([np.asarray(row[name]) for row in rows], name) for name in (*self._inputs, self._target)}
+
+
+class _Taken(Dataset[tuple[Tensor, Tensor]]):
+    """Some rows of `Columns`."""
+
+    def __init__(self, whole: Columns, chosen: IntArray) -> None:
+        self._whole, self._chosen = whole, chosen
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return self._whole[int(self._chosen[index])]
+
+    def gather(self, indices: IntArray) -> tuple[Tensor, Tensor]:
+        return self._whole.gather(self._chosen[indices])
+
+    def taken(self, chosen: IntArray) -> Dataset[Any]:
+        return _Taken(self._whole, self._chosen[chosen])
+
+
+def _alike(values: list[np.ndarray], name: str) -> list[np.ndarray]:
+    """The values of one field of many rows, if they are of one type: NumPy would convert all to another together."""
+    other = next((value.dtype for value in values if value.dtype != values[0].dtype), None)
+    if other is not None:
+        raise InputError(
+            f"the field {name!r} holds {values[0].dtype} in some rows and {other} in others; convert it to one type: "
+            "together they would be converted, and one row would change all others"
+        )
+    return values
+
+
+def _transformed(table: Any) -> bool:
+    """Whether a table of `datasets` has a transform. That sees all rows that are asked for at once, and may mix them or
+    pad them to the longest, so rows are asked for one at a time."""
+    return bool((getattr(table, "format", None) or {}).get("type") == "custom")
+
+
+def _names(data: Any) -> list[Any]:
+    if isinstance(data, Frame):
+        return list(data.columns)
+    if isinstance(data, _Table):
+        return list(data.column_names)
+    if len(data) == 0:
+        raise InputError("the data set is empty; give at least one example")
+    first = data[0]
+    if not isinstance(first, Mapping):
+        raise InputError("rows have no names; give the data set itself, whose rows are pairs (input, target)")
+    return list(first)

@@ -1,0 +1,100 @@
+"""Whether rows declared public are the private ones: the same objects, or the same memory. Clones are not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Subset, TensorDataset
+
+from discreet.core.errors import InputError
+from discreet.data.private.augmented import Augmented
+from discreet.data.private.private import PrivateData
+
+_WORK = 10**5
+_ROWS = 200
+_BLOCKS = 500
+_COLUMNS = 8
+
+
+def refuse_own_rows(name: str, public: object, private: object) -> None:
+    """Refuse data declared public, by `name`, that is the private data or lies in its memory. A best effort."""
+    if share_rows(public, private):
+        raise InputError(
+            f"{name} is the training data itself, or shares rows with it, and that is private; "
+            "give data that may be public"
+        )
+
+
+def share_rows(one: object, other: object) -> bool:
+    """Whether both are one object, or hold one, or arrays of both have bytes in common.
+
+    Looks into pairs, lists of rows, frames, loaders, `TensorDataset` and a few rows of a `Subset`; a copy is not seen.
+    """
+    mine, theirs = list(_parts(one)), list(_parts(other))
+    if {id(part) for part in mine} & {id(part) for part in theirs}:
+        return True
+    blocks, others = (
+        list(islice((found for part in parts for found in _memory(part)), _BLOCKS)) for parts in (mine, theirs)
+    )
+    return any(_overlap(a, b) for a in blocks for b in others)
+
+
+def _parts(data: Any) -> Iterator[object]:
+    """The objects that hold rows: `data`, and what is inside."""
+    if data is None or isinstance(data, str | bytes | int | float | bool):
+        return
+    if not isinstance(data, tuple):  # a pair is made anew by whoever gives it
+        yield data
+    if isinstance(data, PrivateData | DataLoader):
+        yield from _parts(data.dataset)
+    elif isinstance(data, Augmented):
+        yield from _parts(data.data)
+    elif isinstance(data, TensorDataset):
+        yield from data.tensors
+    elif isinstance(data, Subset) and isinstance(data.dataset, TensorDataset):
+        yield from (one[i : i + 1] for i in list(data.indices)[:_ROWS] for one in data.dataset.tensors)
+    elif isinstance(data, tuple | list):
+        for part in data:
+            yield from _parts(part)
+    elif hasattr(data, "held"):  # what wraps rows of another library
+        yield from _parts(data.held)
+
+
+def _memory(part: Any) -> Iterator[np.ndarray]:
+    """Its arrays of bytes, by address: nothing is read."""
+    if isinstance(part, Tensor):
+        if part.layout == torch.strided and part.numel() and part.data_ptr():
+            yield np.asarray(_Addressed(part))
+    elif isinstance(part, np.ndarray):
+        yield part
+    elif hasattr(part, "iloc"):
+        columns = [part[name] for name in list(part.columns)[:_COLUMNS]] if hasattr(part, "columns") else [part]
+        yield from (found for one in columns if isinstance(found := one.to_numpy(), np.ndarray))
+
+
+class _Addressed:
+    """A tensor to NumPy, of whatever type and wherever it lies, as places in memory."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        size = tensor.element_size()
+        self._kept = tensor
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (tensor.data_ptr(), True),
+            "shape": tuple(tensor.shape),
+            "strides": tuple(step * size for step in tensor.stride()),
+            "typestr": f"|V{size}",
+        }
+
+
+def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether they share a byte; where that is too hard to say, whether their ranges do."""
+    try:
+        return np.shares_memory(one, other, max_work=_WORK)  # type: ignore[arg-type]  # any bound on the work is allowed
+    except np.exceptions.TooHardError:
+        return True

@@ -1,0 +1,43 @@
+"""Private data cut into disjoint parts, each unit by its own identifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from discreet.core.errors import InputError
+from discreet.data.private.groups import identifiers_of
+from discreet.data.private.private import PrivateData
+
+Place = Callable[[int | str], int]
+"""The part of the unit with this identifier, from 0: a function of the identifier alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """The rows of one part, in the order of the data, and the identifier of each."""
+
+    data: PrivateData
+    names: list[int | str]
+
+
+def in_parts(data: PrivateData, identifiers: object, place: Place, parts: int) -> list[Portion]:
+    """All rows of the data in `parts` parts, by the identifier of each row: whole numbers or text.
+
+    Rows with one identifier are in one part. `InputError` if a part is empty, which tells the holder of the data
+    before anything is charged.
+    """
+    names = identifiers_of(identifiers, data.rows)
+    places = {name: place(name) for name in set(names)}
+    at = np.fromiter((places[name] for name in names), np.int64, len(names))
+    found = []
+    for part in range(parts):
+        rows = np.flatnonzero(at == part)
+        if len(rows) == 0:
+            raise InputError(
+                f"part {part + 1} of {parts} of the data has none of its {data.rows} rows; take fewer candidates"
+            )
+        found.append(Portion(data.only(rows), [names[row] for row in rows]))
+    return found

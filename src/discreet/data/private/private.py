@@ -1,0 +1,198 @@
+"""A private data set behind the one operation that training needs: fetch these examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, default_collate
+
+from discreet.core.arrays import IntArray
+from discreet.core.errors import InputError
+from discreet.data.private.augmented import Augmented, Transform
+from discreet.data.private.groups import Groups
+from discreet.data.private.pairs import Frame, paired
+
+_CHECKED_AT_ONCE = 4096
+
+
+@runtime_checkable
+class Gathering(Protocol):
+    """A data set that fetches many rows at once, and of which some may be taken."""
+
+    def gather(self, indices: IntArray) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of these rows, stacked along axis 0."""
+        ...
+
+    def taken(self, chosen: IntArray) -> Dataset[Any]:
+        """A data set of these rows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateData:
+    """A map-style data set of (input, target) pairs, and its units: rows, or groups of rows.
+
+    In training, inputs go through `transform`, in as many `views` of each; `fetch` returns them as they are.
+
+    The number of units is used to draw from them, and for nothing else.
+    """
+
+    dataset: Dataset[Any]
+    groups: Groups | None = None
+    transform: Transform | None = None
+    views: int = 1
+
+    def __len__(self) -> int:
+        """The number of units."""
+        return self.rows if self.groups is None else len(self.groups)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return len(cast(Sized, self.dataset))
+
+    def fetch(self, indices: IntArray) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of the given rows, stacked along axis 0; there is at least one."""
+        if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
+            places = torch.from_numpy(indices)
+            inputs, targets = (tensor[places] for tensor in self.dataset.tensors)
+        elif isinstance(self.dataset, Gathering):
+            inputs, targets = self.dataset.gather(indices)
+        else:
+            rows = [self.dataset[int(i)] for i in indices]
+            _refuse_mixed(rows, indices)
+            pairs = default_collate(rows)
+            if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
+                raise InputError("each example of the data set must be a pair (input, target)")
+            inputs, targets = pairs
+        if not isinstance(inputs, Tensor) or not isinstance(targets, Tensor):
+            raise InputError("inputs and targets must be tensors (or numbers and arrays that become tensors)")
+        return inputs, targets
+
+    def only(self, rows: IntArray) -> PrivateData:
+        """These rows, each a unit by itself; inputs go through the same transform."""
+        if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
+            index = torch.from_numpy(rows)
+            return replace(self, dataset=TensorDataset(*(one[index] for one in self.dataset.tensors)), groups=None)
+        if isinstance(self.dataset, Gathering):
+            return replace(self, dataset=self.dataset.taken(rows), groups=None)
+        return replace(self, dataset=Subset(self.dataset, rows.tolist()), groups=None)
+
+    def check(self, classes: int | None, at_most: int) -> None:
+        """`check_size` and `check_rows` for all of it."""
+        self.check_size(1, at_most)
+        for start in range(0, self.rows, _CHECKED_AT_ONCE):
+            indices = torch.arange(start, min(start + _CHECKED_AT_ONCE, self.rows)).numpy()
+            check_rows(*self.fetch(indices), start, classes)
+
+    def check_size(self, at_least: int, at_most: int) -> None:
+        """Refuse no units, and a number of them that the declared population does not allow.
+
+        Like all checks before a run's first step, this tells the holder of the data, and is not published.
+        """
+        if len(self) == 0:
+            raise InputError("the data set is empty; give at least one example")
+        what = "rows" if self.groups is None else "different identifiers"
+        if at_least == at_most != len(self):
+            raise InputError(
+                f"the data has {len(self)} {what}, but the plan declares a population of exactly {at_most}, which its "
+                "sampling takes as public; declare the true number"
+            )
+        if len(self) > at_most:
+            raise InputError(
+                f"the data has {len(self)} {what}, more than the {at_most} that the declared population allows; "
+                "declare a population that is public and large enough"
+            )
+
+
+def check_rows(inputs: Tensor, targets: Tensor, start: int, classes: int | None) -> None:
+    """Refuse values that cannot be trained on, naming the row (`start` is the number of the first).
+
+    `classes`: the number of classes, if targets are class indices.
+    """
+    _check_finite("feature", inputs, start)
+    _check_finite("target", targets, start)
+    if classes is not None:
+        _check_labels(targets, classes, start)
+
+
+def as_private(data: object) -> PrivateData:
+    """Accept a pair of tensors or arrays (inputs, targets) or a map-style data set, augmented or not; refuse loaders.
+
+    A loader decides which examples form a batch, and the guarantee rests on the plan's own sampler doing that.
+    """
+    if isinstance(data, PrivateData):
+        return data
+    if isinstance(data, Augmented):
+        return replace(as_private(data.data), transform=data.transform, views=data.views)
+    if isinstance(data, DataLoader):
+        raise InputError(
+            "data is a DataLoader, whose batches the plan cannot vouch for; pass its data set (loader.dataset) instead"
+        )
+    if isinstance(data, IterableDataset):
+        raise InputError("data is an IterableDataset, which cannot be sampled by index; pass a map-style data set")
+    if isinstance(data, Dataset) and isinstance(data, Sized):
+        return PrivateData(data)
+    pair = paired(data)
+    if pair is not None:
+        return PrivateData(TensorDataset(*pair))
+    if isinstance(data, Frame) or hasattr(data, "column_names"):
+        raise InputError(
+            "data has named columns; say which is the target and what the model sees: "
+            "discreet.Columns(data, target=NAME, inputs=NAMES)"
+        )
+    if not isinstance(data, Mapping | str | bytes | Tensor | np.ndarray) and _map_style(data):
+        return PrivateData(cast("Dataset[Any]", data))
+    raise InputError(
+        "data must be a pair of tensors or arrays (inputs, targets), or a map-style data set of such pairs, got "
+        f"{type(data).__name__}"
+    )
+
+
+def _refuse_mixed(rows: Sequence[Any], indices: IntArray) -> None:
+    """Refuse rows of several types: torch would convert all of them to one, so that a row would change the others."""
+    kinds = [[_kind(part) for part in row] if isinstance(row, tuple | list) else [] for row in rows]
+    for index, kind in zip(indices, kinds, strict=True):
+        if kind != kinds[0]:
+            raise InputError(
+                f"row {index} of the data is of types {', '.join(kind)}, row {indices[0]} of {', '.join(kinds[0])}; "
+                "convert all rows to the same types: in a batch torch would, and one row would change all others"
+            )
+
+
+def _kind(part: object) -> str:
+    kind = type(part).__name__
+    return f"{kind} of {part.dtype}" if isinstance(part, Tensor | np.ndarray) else kind
+
+
+def _map_style(data: object) -> bool:
+    """Whether there are a length and a row at every place. A tuple or list is one of pairs."""
+    if isinstance(data, tuple | list):
+        return all(isinstance(row, tuple | list) and len(row) == 2 for row in data)
+    return isinstance(data, Sized) and hasattr(data, "__getitem__")
+
+
+def _check_finite(what: str, values: Tensor, start: int) -> None:
+    if not values.is_floating_point():
+        return
+    bad = ~torch.isfinite(values.flatten(1) if values.dim() > 1 else values.unsqueeze(1)).all(1)
+    if bool(bad.any()):
+        row = start + int(bad.nonzero()[0])
+        raise InputError(f"a {what} in row {row} of the data is NaN or infinite; remove or repair the row")
+
+
+def _check_labels(targets: Tensor, classes: int, start: int) -> None:
+    if targets.is_floating_point() or targets.dim() != 1:
+        return
+    bad = (targets < 0) | (targets >= classes)
+    if bool(bad.any()):
+        row = int(bad.nonzero()[0])
+        raise InputError(
+            f"the label {int(targets[row])} in row {start + row} of the data is out of range; "
+            f"the model has {classes} classes, 0 to {classes - 1}"
+        )

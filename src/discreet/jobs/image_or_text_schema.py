@@ -1,0 +1,140 @@
+"""A schema without a file: of a folder of images, or of one column with images or texts, from the command line.
+
+What it declares comes from the command line, from the names of sub-folders, or from a table or folder that is declared
+public. Nothing comes from a private row or image.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from discreet.cli.options.image_or_text import WideOptions
+from discreet.core.errors import InputError
+from discreet.data.tables import CsvFormat, Schema, blocks
+from discreet.data.tables.images import classes_in, images_under, is_coloured
+from discreet.data.tables.values import Marks, texts
+from discreet.data.tables.wide import Image
+from discreet.data.tables.words import words_in
+from discreet.plan.pydantic_base import validate
+from discreet.recipes import Recipe
+
+_SIZES = {"grey": "28x28", "rgb": "32x32"}
+_MOST_CLASSES = 1000
+
+
+def schema_of_folder(path: Path, test: Path | None, wide: WideOptions, facts: dict[str, Any]) -> Schema:
+    """The schema of a folder with a sub-folder for each class; `facts`: unit, population and target, where given."""
+    strange = [name for name in wide.given if name not in ("--size", "--mode", "--classes")]
+    if strange:
+        raise InputError(f"{path} is a folder of images, in sub-folders for its classes; leave out {strange[0]}")
+    if facts.get("target", ["class"]) != ["class"] or facts.get("unit", "row") != "row":
+        raise InputError(
+            f"{path} is a folder of images: its sub-folders are the target, and one image is protected; for anything "
+            "else give an index file (.csv) with --image COLUMN"
+        )
+    given = {
+        "columns": {
+            "path": _image(wide, test, None),
+            "class": {"type": "category", "categories": _listed(wide) or list(classes_in(path))},
+        },
+        "target": "class",
+        "unit": "row",
+        "row_id": "path",
+    }
+    return validate(Schema, given | {key: facts[key] for key in ("population",) if key in facts}, str(path))
+
+
+def schema_of_column(path: Path, test: Path | None, wide: WideOptions, facts: dict[str, Any]) -> Schema:
+    """The schema of a table of which a model sees one column, and whose other columns are not looked at."""
+    target = facts.get("target", [])
+    if len(target) != 1:
+        raise InputError(f"say which column of {path} has the classes: --target COLUMN; for labels write a schema")
+    if wide.text is not None and wide.image is not None:
+        raise InputError("give either --text or --image; a model sees one of them")
+    name = wide.text or wide.image or ""
+    csv = CsvFormat(newlines=True, delimiter="\t" if ".tsv" in path.name.lower() else ",")
+    column = _text(wide) if wide.text is not None else _image(wide, test, name, csv)
+    given = {
+        "columns": {
+            name: column,
+            target[0]: {"type": "category", "categories": _classes(wide, test, target[0], csv)},
+        },
+        "csv": csv.model_dump(),
+        "others": "ignore",
+    }
+    return validate(Schema, given | facts, str(path))
+
+
+def declared(recipe: Recipe) -> list[str]:
+    """What of images or texts is declared public, for people."""
+    schema = recipe.table
+    if schema is None or schema.wide is None:
+        return []
+    column = schema.wide[1]
+    if isinstance(column, Image):
+        seen = f"images as {column.size[0]} x {column.size[1]} pixels, {column.mode}"
+    else:
+        seen = f"{'numbers of words by a public hash' if column.vocabulary is None else 'the vocabulary'}"
+    targets = [schema.columns[name] for name in schema.target]
+    classes = [", ".join(one.categories) for one in targets if hasattr(one, "categories")]
+    names = f"the classes {classes[0][:400]}; " if classes else ""
+    return [f"declared public, and published with the model: {names}{seen}"]
+
+
+def _text(wide: WideOptions) -> dict[str, Any]:
+    return {"type": "text"} | ({} if wide.vocabulary is None else {"vocabulary": words_in(wide.vocabulary)})
+
+
+def _image(wide: WideOptions, test: Path | None, name: str | None, csv: CsvFormat | None = None) -> dict[str, Any]:
+    mode = wide.mode or ("rgb" if test is not None and _coloured(test, name, csv) else "grey")
+    if mode not in _SIZES:
+        raise InputError(f"--mode is {' or '.join(_SIZES)}, not {mode}")
+    column = {"type": "image", "mode": mode, "size": wide.size or _SIZES[mode]}
+    if wide.size is not None:
+        validate(Image, column, "--size")
+    return column
+
+
+def _coloured(test: Path, name: str | None, csv: CsvFormat | None) -> bool:
+    """Whether any of the images that are declared public has colours."""
+    if test.is_dir():
+        return any(is_coloured(test / image) for image in images_under(test))
+    if name is None:
+        raise InputError(f"{test} must be a folder with a sub-folder for each class, as what is trained on")
+    return any(is_coloured(test.parent / value) for value in _column(test, name, csv or CsvFormat()) if value)
+
+
+def _classes(wide: WideOptions, test: Path | None, target: str, csv: CsvFormat) -> list[str]:
+    if wide.classes is not None:
+        return _listed(wide)
+    if test is None:
+        raise InputError(
+            f"say which classes {target} can have, as the public may know them: --classes A,B; or give a table that is "
+            "public with --test or --public"
+        )
+    if test.is_dir():
+        return list(classes_in(test))
+    found = sorted({value for value in _column(test, target, csv) if value is not None})
+    if len(found) > _MOST_CLASSES:
+        raise InputError(f"{target} has {len(found)} classes in {test}; write a schema, with its type")
+    return found
+
+
+def _listed(wide: WideOptions) -> list[str]:
+    """The classes that were declared, if they were."""
+    return [] if wide.classes is None else [name.strip() for name in wide.classes.split(",")]
+
+
+def _column(test: Path, name: str, csv: CsvFormat) -> list[str | None]:
+    """The values of a column of a table that is declared public."""
+    facts = {
+        "columns": {name: {"type": "category", "categories": ["any"]}},
+        "others": "ignore",
+        "csv": csv.model_dump(),
+    }
+    schema = validate(Schema, facts, "--test")
+    parts = [texts(block.column(0).cast(pa.string()), Marks()) for block in blocks(test, schema, [name])]
+    return [value for part in parts for value in part.to_pylist()]

@@ -1,0 +1,70 @@
+"""What a command works on: a recipe by name, or a table or a folder of images with the recipe that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from discreet.jobs.table_source import TableSource, check_apart, is_source, recipe_for
+from discreet.cli.options.table import TableOptions
+from discreet.core.errors import InputError
+from discreet.publication.folder import check_target
+from discreet.recipes import Recipe, load_recipe
+from discreet.recipes.load import recipe_names
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A recipe, and where its data is. `table`: where a table is, if it is of one."""
+
+    recipe: Recipe
+    data: Path | None
+    table: TableSource | None = None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        data: Path | None,
+        options: TableOptions,
+        settings: Sequence[str],
+        overrides: Mapping[str, object],
+    ) -> Work:
+        """What the command line says. Of private data the names of a folder's sub-folders are read, where these are
+        declared to be the classes, and nothing else."""
+        if is_source(name):
+            if data is not None:
+                raise InputError(f"{name} is the table itself; leave out --data")
+            table = TableSource(Path(name), options.test, options.public)
+            table.check()
+            recipe = recipe_for(table.path, options, settings, overrides)
+            if recipe.validation and options.test is None:
+                raise InputError("validation is a share of the rows that --test declares public; name such a table")
+            if recipe.public is not None and options.public is None:
+                raise InputError("public is about the rows that --public declares public; name such a table")
+            return cls(recipe, None, table)
+        if options.public is not None:
+            raise InputError(
+                f"--public goes with a table or a folder of images; of {name}, a share of the public test rows can "
+                "join the steps: --set public.share=20%"
+            )
+        if options.given:
+            raise InputError(
+                f"{options.given[0]} and its like go with a table (.csv, .parquet) or a folder of images, not with "
+                f"{name}; leave it out, or name the table"
+            )
+        if name not in recipe_names() and not name.endswith((".yaml", ".yml")):
+            raise InputError(
+                f"{name} is no recipe, no table (.csv, .parquet) and no folder of images that is there; check the "
+                f"path, or name a .yaml file or one of {', '.join(recipe_names())}"
+            )
+        return cls(load_recipe(name, settings, overrides), data)
+
+    def target(self, name: str, out: Path | None) -> Path:
+        """The folder to publish to, if it can be, and does not lie in what is read."""
+        target = out or Path(f"{Path(name).resolve().stem}-private")
+        check_target(target)
+        if self.table is not None:
+            check_apart(self.table.path, target)
+        return target

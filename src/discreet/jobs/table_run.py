@@ -1,0 +1,93 @@
+"""What a run on a table needs beside its recipe: private rows, public rows, a loss, and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from discreet.clipping import Criterion, evaluation_mode
+from discreet.core.adjacency import Unit
+from discreet.data.sets.splits import cut
+from discreet.data.tables import Encoder, PublicTable, metrics_of, named, private_table
+from discreet.recipes import Recipe
+from discreet.recipes.assemble import Ready
+from discreet.recipes.sections.fixed_features import seen_as
+from discreet.training import Trained
+from discreet.training.run.trained import Evaluation
+
+_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableReady(Ready):
+    """The same of a table. `judged` adds metrics to what was trained; `encoder` is what new rows go through."""
+
+    encoder: Encoder = field(kw_only=True)
+    judged: Callable[[Trained], Trained] = field(kw_only=True)
+
+
+@contextmanager
+def of_table(
+    recipe: Recipe,
+    path: Path,
+    encoder: Encoder,
+    tables: tuple[PublicTable | None, PublicTable | None],
+    folder: Path,
+    *,
+    by_name: bool = False,
+) -> Iterator[TableReady]:
+    """A private table, encoded to a file in `folder` that is gone at the end.
+
+    `tables`: declared public, one to test on, and one whose rows join every step.
+    `by_name`: people keep their names, as they must where these decide which part of the data a row is in.
+    """
+    public, joined = tables
+    if public is not None and recipe.validation:
+        public = public.mixed()
+    test, validation = cut(None if public is None else (public.inputs, public.targets), recipe.validation)
+    with private_table(path, encoder, folder, seen_as(recipe.features, encoder.shape)) as table:
+        yield TableReady(
+            table.rows,
+            loss_of(encoder),
+            test,
+            validation,
+            table.owners(by_name=by_name or recipe.holdout is not None) if recipe.unit is Unit.USER else None,
+            named(table.ids) if recipe.unit is Unit.EXAMPLE else None,
+            None if joined is None else (joined.inputs, joined.targets),
+            encoder=encoder,
+            judged=lambda trained: judged(trained, encoder, public, 0 if validation is None else len(validation[1])),
+        )
+
+
+def loss_of(encoder: Encoder) -> Criterion:
+    """The loss for the target of a table. Declared weights are scaled to a mean of 1 over the classes."""
+    weights = None if encoder.weights is None else torch.tensor(encoder.weights)
+    if encoder.task == "regression":
+        return nn.MSELoss()
+    if encoder.task == "labels":
+        return nn.BCEWithLogitsLoss(pos_weight=weights)
+    if weights is None:
+        return nn.CrossEntropyLoss()
+    return nn.CrossEntropyLoss(weight=weights / weights.mean(), reduction="sum")  # a mean would divide by them again
+
+
+def judged(trained: Trained, encoder: Encoder, public: PublicTable | None, first: int) -> Trained:
+    """With all metrics of the final model on the public rows from the `first` one, by subgroup too."""
+    if public is None:
+        return trained
+    device = next(trained.model.parameters()).device
+    with torch.no_grad(), evaluation_mode(trained.model):
+        parts = [trained.model(rows.to(device)).cpu() for rows in torch.split(public.inputs[first:], _AT_ONCE)]
+    groups = {name: rows[first:] for name, rows in public.groups.items()}
+    found: Mapping[str, Any] = metrics_of(encoder, torch.cat(parts).numpy(), public.targets[first:].numpy(), groups)
+    known = trained.evaluations[-1].metrics if trained.evaluations else {}
+    last = Evaluation(
+        trained.evaluations[-1].step if trained.evaluations else trained.charged_steps, {**known, **found}
+    )
+    return replace(trained, evaluations=(*trained.evaluations[:-1], last))

@@ -1,0 +1,207 @@
+"""A table or a folder of images that the command line names: its schema, its path, and what is bought of it first."""
+
+from __future__ import annotations
+
+import filecmp
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from discreet.jobs.table_run import TableReady, of_table
+from discreet.cli.options.table import TableOptions
+from discreet.jobs.image_or_text_schema import schema_of_column, schema_of_folder
+from discreet.core.errors import InputError
+from discreet.data.tables import (
+    Encoder,
+    PublicTable,
+    Schema,
+    buy_columns,
+    check_groups,
+    columns_bought,
+    counts_bought,
+    is_table,
+    load_schema,
+    provisional,
+    public_table,
+    with_bought,
+)
+from discreet.plan import Plan
+from discreet.recipes import Recipe
+from discreet.recipes.assemble import Run
+from discreet.recipes.sections.fixed_features import seen_as
+from discreet.recipes.load import recipe_names, recipe_of
+from discreet.recipes.tables import table_recipe
+from discreet.training import answered_first
+
+_BOUGHT = "bought.json"
+"""What was bought, in the folder of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """A private table, and tables declared public: one to test on, and one whose rows join every step."""
+
+    path: Path
+    test: Path | None
+    public: Path | None = None
+
+    @classmethod
+    def remembered(cls, facts: Mapping[str, Any] | None) -> TableSource | None:
+        """What `as_dict` wrote."""
+        if facts is None:
+            return None
+        test, public = (None if facts.get(name) is None else Path(facts[name]) for name in ("test", "public"))
+        return cls(Path(facts["path"]), test, public)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the run folder."""
+        named = {"path": self.path, "test": self.test, "public": self.public}
+        return {name: None if path is None else str(path.resolve()) for name, path in named.items()}
+
+    def check(self) -> None:
+        """Refuse tables that lie in one another, or are one: what may be public is apart from what is private, and
+        what a model has learned from tells little of how good it is. No row is looked at."""
+        for option, path in self._declared():
+            if not path.exists():
+                raise InputError(f"{option}: there is no file or folder {path}; check the path")
+            if _same(path, self.path):
+                raise InputError(f"{option} {path} is the private table itself; give a table that may be public")
+            if _nested(path, self.path):
+                raise InputError(f"{option} {path} and {self.path} lie in one another; put what may be public apart")
+        if self.test is None or self.public is None:
+            return
+        if _same(self.test, self.public) or _nested(self.test, self.public):
+            raise InputError(
+                f"--public {self.public} is what --test names: metrics would be of rows that the model has learned "
+                "from; give other rows to one of them, or leave one out"
+            )
+
+    def _declared(self) -> list[tuple[str, Path]]:
+        """The tables that are declared public, with their options."""
+        named = [("--test", self.test), ("--public", self.public)]
+        return [(option, path) for option, path in named if path is not None]
+
+    def _check_copies(self) -> None:
+        """Refuse the private table under another name, as the whole file; copies of single rows are not seen."""
+        for option, path in self._declared():
+            if path.is_file() and self.path.is_file() and filecmp.cmp(path, self.path, shallow=False):
+                raise InputError(f"{option} {path} is a copy of the private table; give a table that may be public")
+
+    @contextmanager
+    def opened(self, recipe: Recipe, schema: Schema, folder: Path, *, by_name: bool = False) -> Iterator[TableReady]:
+        """The table, encoded by a schema that is whole, beside the `folder` of the run. `by_name`: as for
+        `of_table`."""
+        self.check()
+        self._check_copies()
+        encoder = Encoder(schema)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        test, joined = self._read(self.test, recipe, encoder), self._read(self.public, recipe, encoder)
+        if test is not None:
+            check_groups(test.groups)
+        with of_table(recipe, self.path, encoder, (test, joined), folder.parent, by_name=by_name) as ready:
+            yield ready
+
+    def joining(self, recipe: Recipe, schema: Schema) -> PublicTable | None:
+        """The rows that join every step, as a model sees them. No private row is read."""
+        return self._read(self.public, recipe, Encoder(schema))
+
+    def _read(self, path: Path | None, recipe: Recipe, encoder: Encoder) -> PublicTable | None:
+        """A table that is declared public, if there is one."""
+        return None if path is None else public_table(path, encoder, seen_as(recipe.features, encoder.shape))
+
+    def buy(self, recipe: Recipe, plan: Plan, model: nn.Module, run: Run) -> Schema:
+        """Buy what the schema does not declare, in the `run` of `plan`, and return the whole schema."""
+        assert recipe.table is not None
+        counts = counts_bought(self.path, recipe.table)  # what is wrong with a column is said before the run is opened
+        with answered_first(
+            plan,
+            model,
+            run_dir=run.folder,
+            ledger=run.ledger,
+            dataset_id=run.dataset_id,
+            noise=recipe.noise,
+            on_open=run.on_open,
+        ) as account:
+            found = buy_columns(self.path, recipe.table, counts, account)
+        (run.folder / _BOUGHT).write_text(json.dumps(found) + "\n")
+        return with_bought(recipe.table, found)
+
+
+def recalled(schema: Schema, folder: Path) -> Schema:
+    """The schema with what a run has bought of it before it was interrupted."""
+    if not columns_bought(schema):
+        return schema
+    try:
+        return with_bought(schema, json.loads((folder / _BOUGHT).read_text()))
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(
+            f"{folder} was interrupted while it bought ranges or categories: they are charged and lost; start a new run"
+        ) from None
+
+
+def unbought(schema: Schema) -> Schema:
+    """The schema without what is bought, to check a table before anything is charged."""
+    return provisional(schema)
+
+
+def is_source(name: str) -> bool:
+    """Whether this is a table or a folder of images, and no recipe. `InputError` for a folder that is not there."""
+    if name.endswith("/") and not Path(name).is_dir():
+        raise InputError(f"there is no folder {name}; check the path")
+    return is_table(name) or (name not in recipe_names() and Path(name).is_dir())
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether both are one file or folder, also by two links."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return one.resolve() == other.resolve()
+
+
+def _nested(one: Path, other: Path) -> bool:
+    """Whether one is a folder that the other lies in."""
+    first, second = one.resolve(), other.resolve()
+    return (one.is_dir() and first in second.parents) or (other.is_dir() and second in first.parents)
+
+
+def check_apart(path: Path, target: Path) -> None:
+    """Refuse to write into the folder that is read."""
+    if path.is_dir() and path.resolve() in target.resolve().parents:
+        raise InputError(f"{target} lies in {path}, where the images are; name a folder elsewhere with --out")
+
+
+def declared_schema(path: Path, options: TableOptions, population: float | None) -> Schema:
+    """The schema of the table or folder at `path`, with what the command line says instead. No row is read."""
+    given: dict[str, Any] = {"unit": options.unit, "population": population}
+    if options.target is not None:
+        given["target"] = [name.strip() for name in options.target.split(",")]
+    changes = {name: value for name, value in given.items() if value is not None}
+    wide = options.wide
+    if options.schema is not None:
+        if wide.given:
+            raise InputError(f"the schema says what {wide.given[0]} would; change it there")
+        return load_schema(options.schema, changes)
+    if path.is_dir():
+        return schema_of_folder(path, options.declared_public, wide, changes)
+    if wide.text is not None or wide.image is not None:
+        return schema_of_column(path, options.declared_public, wide, changes)
+    raise InputError(
+        "a table needs a schema, which says what its columns are: --schema FILE.yaml; `discreet schema TABLE` "
+        "drafts one; or, if a model sees one column of texts or images, --text COLUMN or --image COLUMN"
+    )
+
+
+def recipe_for(path: Path, options: TableOptions, settings: Sequence[str], overrides: Mapping[str, Any]) -> Recipe:
+    """The recipe of a table, from its schema, the budget and settings of the command line."""
+    schema = declared_schema(path, options, overrides.get("population"))
+    data = table_recipe(schema, overrides.get("epsilon"), overrides.get("delta"))
+    if options.public is not None:
+        data["public"] = {}
+    rest = {name: value for name, value in overrides.items() if name not in data}
+    return recipe_of(data, "recipe of the table", settings, rest)

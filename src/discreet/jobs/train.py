@@ -1,0 +1,122 @@
+"""What `discreet train` was asked to do, remembered in the run folder so that it can go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torch import nn
+
+from discreet.jobs.table_source import TableSource, recalled, unbought
+from discreet.cli.options.table import NO_TABLE, TableOptions
+from discreet.jobs.source import Work
+from discreet.core.errors import InputError
+from discreet.core.guarantee import Guarantee
+from discreet.core.processes import refuse_several_processes
+from discreet.data.tables import columns_bought
+from discreet.plan import Plan
+from discreet.plan.pydantic_base import validate
+from discreet.prediction import spec_of, spec_of_table
+from discreet.publication.folder import check_target, publish
+from discreet.recipes import Recipe
+from discreet.recipes.assemble import Run, assemble, carry_out, training_on
+from discreet.training import Trained, Training
+from discreet.training.run.run_folder import RunFolder
+
+_FILE = "job.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A recipe with its data, the folder to publish to, and the folder of the run. `table`: where a table is."""
+
+    recipe: Recipe
+    data: Path | None
+    target: Path
+    folder: Path
+    resume: bool
+    table: TableSource | None = None
+
+    @classmethod
+    def new(
+        cls,
+        name: str,
+        data: Path | None,
+        out: Path | None,
+        settings: Sequence[str],
+        overrides: Mapping[str, object],
+        options: TableOptions = NO_TABLE,
+    ) -> Job:
+        """A job from the options of the command line."""
+        work = Work.of(name, data, options, settings, overrides)
+        target = work.target(name, out)
+        folder = target.with_name(target.name + ".run")
+        return cls(work.recipe, work.data, target, folder, resume=False, table=work.table)
+
+    @classmethod
+    def resumed(cls, folder: Path) -> Job:
+        """The job whose run is in `folder` (or in the run folder beside the target `folder`)."""
+        if not (folder / _FILE).is_file() and folder.with_name(folder.name + ".run").is_dir():
+            folder = folder.with_name(folder.name + ".run")
+        try:
+            facts = json.loads((folder / _FILE).read_text())
+            recipe, target = facts["recipe"], Path(facts["target"])
+            data = None if facts["data"] is None else Path(facts["data"])
+            table = TableSource.remembered(facts.get("table"))
+        except (OSError, ValueError, KeyError, TypeError):
+            raise InputError(f"{folder} is not the folder of a run of `discreet train`; name OUT.run") from None
+        check_target(target)
+        return cls(validate(Recipe, recipe, str(folder / _FILE)), data, target, folder, resume=True, table=table)
+
+    def run(
+        self, *, ledger: str | None, dataset_id: str, finish: bool, device: str = "cpu"
+    ) -> tuple[Guarantee, Trained]:
+        """Train (unless `finish`), publish, and return the guarantee with the run."""
+        refuse_several_processes()  # this and the next before the data is read
+        if not self.resume:
+            RunFolder(self.folder).check_new()
+        run = Run(self.folder, self.resume, ledger, dataset_id, self._remember, device)
+        if self.table is not None:
+            return self._run_on_table(self.table, run, finish=finish)
+        split = self.recipe.load_data(self.data)
+        trained = self._carried_out(assemble(self.recipe, split, run), finish=finish)
+        return publish(trained, self.target, spec_of(self.recipe, split)), trained
+
+    def _run_on_table(self, table: TableSource, run: Run, *, finish: bool) -> tuple[Guarantee, Trained]:
+        schema, model = self.recipe.table, self.recipe.build_model()
+        assert schema is not None
+        run = replace(run, resume=self._buy(table, model, run) or run.resume)
+        with table.opened(self.recipe, recalled(schema, self.folder), self.folder) as ready:
+            training = training_on(self.recipe, ready, model, run)
+            trained = ready.judged(self._carried_out(training, finish=finish))
+            return publish(trained, self.target, spec_of_table(self.recipe, ready.encoder)), trained
+
+    def _buy(self, table: TableSource, model: nn.Module, run: Run) -> bool:
+        """Buy the ranges and categories that a schema does not declare, once the table was checked without them."""
+        schema = self.recipe.table
+        if schema is None or run.resume or not columns_bought(schema):
+            return False
+        plan = self.recipe.plan()
+        if not isinstance(plan, Plan):
+            raise InputError("schema: ranges and categories are bought before runs whose plan is fixed; declare them")
+        with table.opened(self.recipe, unbought(schema), self.folder) as ready:
+            training_on(self.recipe, ready, self.recipe.build_model(), run)
+        table.buy(self.recipe, plan, model, run)
+        return True
+
+    def _carried_out(self, training: Training, *, finish: bool) -> Trained:
+        if not finish:
+            return carry_out(self.recipe, training)
+        with training.session() as session:
+            return training.result(session)
+
+    def _remember(self) -> None:
+        facts = {
+            "recipe": self.recipe.model_dump(mode="json"),
+            "data": None if self.data is None else str(self.data.resolve()),
+            "target": str(self.target.resolve()),
+            "table": None if self.table is None else self.table.as_dict(),
+        }
+        (self.folder / _FILE).write_text(json.dumps(facts, indent=2) + "\n")

@@ -1,0 +1,145 @@
+"""What `discreet tune` was asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from discreet.jobs.table_source import TableSource
+from discreet.cli.options.table import NO_TABLE, TableOptions
+from discreet.jobs.source import Work
+from discreet.core.errors import InputError
+from discreet.core.guarantee import Guarantee
+from discreet.core.processes import refuse_several_processes
+from discreet.data.tables import columns_bought, what_of
+from discreet.plan import PartsSearch, Plan, Search
+from discreet.prediction import spec_of, spec_of_table
+from discreet.publication.folder import publish
+from discreet.recipes import Recipe
+from discreet.recipes.assemble import Ready, engine_of, on_device, public_of, ready_of
+from discreet.recipes.sections.search import default_score, parse_grid, parts_search, search_plan, with_settings
+from discreet.training import EarlyStopping, Setup, Trained, Tuning
+
+KINDS = ("random_stopping", "parts")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is searched for and how, as the options say it; `trials` is the mean number of runs, `law` its law."""
+
+    kind: str
+    grid: Sequence[str]
+    trials: float | None = None
+    law: str | None = None
+    score: str | None = None
+
+    def over(self, recipe: Recipe) -> Search | PartsSearch:
+        """The search over runs of this recipe."""
+        if self.kind not in KINDS:
+            raise InputError(f"unknown kind of search {self.kind!r}; known: {', '.join(KINDS)}")
+        if self.kind == "parts":
+            if self.trials is not None or self.law is not None:
+                raise InputError(
+                    "a search over parts of the data makes one run for each candidate; leave out --trials and --law"
+                )
+            return parts_search(parse_grid(self.grid), self.score)
+        if self.trials is None:
+            raise InputError("give --trials, how many runs to make on average; or --kind parts, one for each candidate")
+        score = self.score or default_score(recipe)
+        return Search.make(parse_grid(self.grid), self.trials, score=score, law_of_trials=self.law or "geometric")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchJob:
+    """A recipe, the plan of a search over its runs, its data or table, the folder to publish to, where models train."""
+
+    recipe: Recipe
+    plan: Plan
+    data: Path | None
+    target: Path
+    table: TableSource | None = None
+    device: str = "cpu"
+
+    @classmethod
+    def new(
+        cls,
+        name: str,
+        paths: tuple[Path | None, Path | None],
+        settings: Sequence[str],
+        overrides: Mapping[str, object],
+        wanted: Wanted,
+        options: TableOptions = NO_TABLE,
+        device: str = "cpu",
+    ) -> SearchJob:
+        """A job from the options of the command line; `paths`: of the data, and to publish to."""
+        data, out = paths
+        work = Work.of(name, data, options, settings, overrides)
+        target, recipe = work.target(name, out), work.recipe
+        _check_bought(recipe)
+        search = wanted.over(recipe)
+        for candidate in search.candidates:
+            with_settings(recipe, candidate)
+        return cls(recipe, search_plan(recipe, search), work.data, target, work.table, device)
+
+    def run(self, *, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained]:
+        """Search, publish, and return the guarantee with the winning run."""
+        refuse_several_processes()  # before the data is read
+        if self.table is not None:
+            return self._run_on_table(self.table, ledger, dataset_id)
+        split = self.recipe.load_data(self.data)
+        trained = self.tuning(ready_of(self.recipe, split), ledger=ledger, dataset_id=dataset_id).run()
+        return publish(trained, self.target, spec_of(self._best(trained), split)), trained
+
+    def _run_on_table(self, table: TableSource, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained]:
+        assert self.recipe.table is not None
+        by_name = isinstance(self.plan.search, PartsSearch)
+        with table.opened(self.recipe, self.recipe.table, self._folder, by_name=by_name) as ready:
+            trained = ready.judged(self.tuning(ready, ledger=ledger, dataset_id=dataset_id).run())
+            return publish(trained, self.target, spec_of_table(self._best(trained), ready.encoder)), trained
+
+    def _best(self, trained: Trained) -> Recipe:
+        return with_settings(self.recipe, trained.winner or {})
+
+    @property
+    def _folder(self) -> Path:
+        return self.target.with_name(self.target.name + ".run")
+
+    def tuning(self, ready: Ready, *, ledger: str | None, dataset_id: str) -> Tuning:
+        """The search over what is ready for the recipe, checked; nothing is charged."""
+        recipe = self.recipe
+
+        def build(settings: Mapping[str, Any]) -> Setup:
+            candidate = with_settings(recipe, settings)
+            model = on_device(candidate.build_model(), self.device)
+            optimizer = candidate.build_optimizer(model)
+            return Setup(model, ready.criterion, optimizer, candidate.build_scheduler(optimizer), candidate.averaging)
+
+        return Tuning(
+            self.plan,
+            build,
+            ready.data,
+            units=ready.units,
+            ids=ready.ids,
+            public_test=ready.test,
+            public_validation=ready.validation,
+            run_dir=self._folder,
+            ledger=ledger,
+            dataset_id=dataset_id,
+            engine=engine_of(recipe),
+            noise=recipe.noise,
+            early=None if recipe.patience is None else EarlyStopping(recipe.watch, recipe.patience),
+            evaluate_every=recipe.evaluate_every,
+            public=public_of(recipe, ready, self.plan, on_device(recipe.build_model(), self.device)),
+        )
+
+
+def _check_bought(recipe: Recipe) -> None:
+    """Columns are bought by one run, before its steps; a search has several, and is charged whole before them."""
+    bought = {} if recipe.table is None else columns_bought(recipe.table)
+    for name, column in bought.items():
+        raise InputError(
+            f"schema: the {what_of(column)} of {name} would be bought, and a search cannot do that; declare what is "
+            "publicly known in the place of buy, or train without a search (discreet train)"
+        )

@@ -1,0 +1,1 @@
+"""Langevin dynamics over releases."""

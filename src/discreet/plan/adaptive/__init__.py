@@ -1,0 +1,1 @@
+"""Plans whose events are chosen on the way, within a filter."""

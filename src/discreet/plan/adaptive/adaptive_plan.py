@@ -1,0 +1,320 @@
+"""`AdaptivePlan`: a run whose noise, batches and length are chosen on the way, under a filter fixed beforehand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from discreet.accounting.account import parse
+from discreet.accounting.adaptive.costs import Amounts
+from discreet.accounting.adaptive.odometers import Odometer
+from discreet.accounting.schedules import Schedule
+from discreet.core import checks
+from discreet.core.adjacency import Adjacency, Query, Unit
+from discreet.core.errors import InputError
+from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
+from discreet.core.guarantee import Guarantee
+from discreet.plan.pre_queries import Before, as_before, check_before
+from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
+from discreet.plan.adaptive.history import Knobs
+from discreet.plan.holdout import Holdout, as_holdout
+from discreet.plan.adaptive.line_search import LineSearch
+from discreet.plan.adaptive.line_search_check import check_search, usual_filter
+from discreet.plan.metrics import Metric, check_metrics, units_of
+from discreet.plan.plan import Delta, Positive
+from discreet.plan.adaptive.policies import Policy, as_policy
+from discreet.plan.odometer_rule import Reading, as_reading, check_reading
+from discreet.plan.adaptive.run_filter import RunFilter, StepFilter, for_budget, loosened
+from discreet.plan.sampling import Count, Draw, NoSampling, PoissonSampling, Rate, ShuffleSampling
+from discreet.plan.overflow import covers, reserve_for
+from discreet.plan.pydantic_base import Frozen, explain, fingerprint
+from discreet.sampling import EveryoneSampler, PoissonSampler, Sampler
+
+
+class Counts(Frozen):
+    """Counts of correct predictions on private training rows, bought after each phase for the policy.
+
+    Gaussian noise of standard deviation `noise` is added to a count, of which one row changes at most 1. `rate`: each
+    row is looked at with this probability; by default all are. The price is that of one more event each time.
+    """
+
+    noise: Positive = 100.0
+    rate: Rate | None = None
+
+    @property
+    def sampler(self) -> Sampler:
+        """What draws the rows that are looked at."""
+        return EveryoneSampler() if self.rate is None else PoissonSampler(self.rate)
+
+    @property
+    def event(self) -> Event:
+        """What one count releases."""
+        return self.sampler.event(Gaussian(self.noise, Query.COUNT))
+
+
+class AdaptivePlan(Frozen):
+    """A run as privacy sees it whose steps are decided on the way; every field is public and fixed beforehand.
+
+    | field         | meaning |
+    |---------------|---------|
+    | sampling      | how batches are drawn; a policy may change the rate of Poisson sampling, and no other |
+    | policy        | what decides, from public history; no guarantee depends on it |
+    | noise         | the multiplier that the policy starts from |
+    | every         | epochs of a phase: the policy decides when one begins, never inside |
+    | counts        | what is bought on private rows after each phase, if the policy needs it |
+    | metrics       | metrics on private rows, bought after each phase; policies see them |
+    | before        | queries on the same data that the run answers before its first step |
+    | holdout       | the share of all units that is held out of training, for metrics |
+    | odometer      | read when the run ends, or what ends it; what it says is ex post |
+    | filter        | the budget in the currency that charges are added up in; what does not fit is refused |
+    | delta         | delta of the guarantee; the filter has it but for a billionth |
+    | most_steps    | the run ends when so many steps and counts are charged |
+    | block         | steps reserved in the ledger at a time |
+
+    The others are those of `Plan`. The run ends when the policy says so, at `most_steps`, or when the filter refuses.
+    """
+
+    kind: Literal["adaptive"] = "adaptive"
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    unit: Unit = Unit.EXAMPLE
+    sampling: Annotated[PoissonSampling | ShuffleSampling | NoSampling, Field(discriminator="kind")]
+    population: Positive
+    clipping: Clipping
+    policy: Policy
+    noise: Positive
+    every: Positive = 1.0
+    counts: Counts | None = None
+    metrics: tuple[Metric, ...] = ()
+    before: Before = ()
+    holdout: Holdout | None = None
+    odometer: Reading | None = None
+    filter: RunFilter
+    delta: Delta
+    most_steps: Count
+    block: Count = 50
+    initial_state: str | None = None
+
+    @model_validator(mode="after")
+    def _covered(self) -> AdaptivePlan:
+        """What no theorem covers, and what the filter cannot price, is refused when the plan is made."""
+        if self.unit is not Unit.EXAMPLE:
+            raise InputError("a run that is chosen on the way protects single rows; use a fixed Plan for users")
+        if self.adjacency not in self.sampling.ADJACENCIES:
+            possible = ", ".join(adjacency.value for adjacency in self.sampling.ADJACENCIES)
+            raise InputError(
+                f"{self.sampling.kind} sampling has no guarantee under {self.adjacency.value}; use {possible}"
+            )
+        if (self.filter.adjacency, self.filter.unit) != (self.adjacency, self.unit):
+            raise InputError("the filter is for another adjacency or unit than the plan; make it for the plan's")
+        if not self.filter.delta <= self.delta:
+            raise InputError(f"the filter's delta {self.filter.delta:g} is above the plan's, {self.delta:g}")
+        if self.policy.metric == "count" and self.counts is None:
+            raise InputError("the policy looks at counts; say how they are bought with counts")
+        if self.every != round(self.every) and not isinstance(self.sampling, PoissonSampling):
+            raise InputError(f"every must be a whole number of epochs with {self.sampling.kind} sampling")
+        check_search(self)
+        if not all(amount < math.inf for amount in self.price(self.start)):
+            raise InputError(f"not even one step with noise multiplier {self.noise:g} fits the filter; start with more")
+        self._check_bought()
+        self.clipping.check(self.most_steps, [self.noise])
+        return self
+
+    def _check_bought(self) -> None:
+        if self.holdout is not None and self.sampling.SIZE_IS_PUBLIC:
+            raise InputError(f"{self.sampling.kind} sampling has no holdout; use poisson sampling")
+        check_metrics(self.metrics, holdout=self.holdout is not None, period=1)
+        if any(metric.every is not None for metric in self.metrics):
+            raise InputError("metrics of an adaptive run are bought after each phase; leave out every")
+        if self.policy.metric in ("training_accuracy", "holdout_accuracy") and self.policy.metric not in {
+            metric.name for metric in self.metrics
+        }:
+            raise InputError(f"the policy looks at {self.policy.metric}, which is not bought; add it to metrics")
+        check_before(self.before, self.unit, self.clipping, self.filter.kind)
+        bought = [one.event for one in (*self.metrics, *(() if self.counts is None else (self.counts,)))]
+        for event in (*self.before, *bought):
+            self.filter.cost(event)
+        check_reading(self.odometer, self.adjacency, self.unit, [*self.before, *bought, self.event(self.start)])
+
+    @classmethod
+    def make(
+        cls,
+        sampling: PoissonSampling | ShuffleSampling | NoSampling,
+        *,
+        epsilon: float,
+        delta: float,
+        population: float,
+        policy: object,
+        noise_multiplier: float,
+        most_steps: int,
+        clip_norm: float | Sequence[tuple[float, int]] | Schedule | None = None,
+        clipping: AnyClipping | Mapping[str, object] | None = None,
+        course: Event | None = None,
+        filter_kind: str | None = None,
+        adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
+        holdout: float | Holdout | None = None,
+        odometer: str | Odometer | Reading | None = None,
+        stop_at: float | None = None,
+        before: Sequence[Event] = (),
+        **rest: Any,
+    ) -> AdaptivePlan:
+        """Plan a run within (epsilon, delta), with a filter made for what it is expected to do.
+
+        `course`: the events that are expected, by default `most_steps` like the first; it decides how far the budget
+        goes, never what is guaranteed. `filter_kind`: by default `rdp-curve` with Poisson sampling, else `gdp`; `zcdp`
+        with a line search. `clip_norm`, `clipping`, `before`, `odometer` and `stop_at` are those of `Plan.make`.
+        """
+        near, held = parse(Adjacency, "adjacency", adjacency), as_holdout(holdout)
+        population = population if held is None else held.training_units(population)
+        kind = filter_kind or usual_filter(sampling, policy)
+        reserve = reserve_for(checks.open_unit("delta", delta), sampling.OVERFLOWS)
+        start = _event(sampling, population, Knobs(noise_multiplier, sampling.expected_batch(population)))
+        expected = Repeat(start, checks.count("most_steps", most_steps)) if course is None else course
+        first = as_before(before)
+        made = for_budget(kind, Compose((*first, expected)), checks.positive("epsilon", epsilon), delta - reserve, near)
+        try:
+            return cls(
+                adjacency=near,
+                sampling=sampling,
+                population=population,
+                clipping=as_clipping(clip_norm, clipping, most_steps, sampling.epoch(population)),
+                policy=as_policy(policy),
+                noise=noise_multiplier,
+                filter=made,
+                delta=delta,
+                most_steps=most_steps,
+                holdout=held,
+                before=first,
+                odometer=as_reading(odometer, stop_at, delta, near, Unit.EXAMPLE),
+                **rest,
+            )
+        except ValidationError as error:
+            raise InputError(f"plan: {explain(error, cls)}") from None
+
+    @classmethod
+    def poisson(
+        cls, *, population: float, batch: float, holdout: float | Holdout | None = None, **rest: Any
+    ) -> AdaptivePlan:
+        """Start with Poisson batches of `batch` expected examples; the rest is as in `make`."""
+        held = as_holdout(holdout)
+        trained = population if held is None else held.training_units(population)
+        rate = checks.rate("batch / population", checks.positive("batch", batch) / trained)
+        return cls.make(PoissonSampling(rate=rate), population=population, holdout=held, **rest)
+
+    @property
+    def start(self) -> Knobs:
+        """What the policy starts from."""
+        return Knobs(self.noise, self.sampling.expected_batch(self.population))
+
+    @property
+    def line_search(self) -> LineSearch | None:
+        """The choice of a step size after every step, if the policy is one."""
+        return self.policy if isinstance(self.policy, LineSearch) else None
+
+    @property
+    def rows_per_unit(self) -> int:
+        """One: what is protected is a single row."""
+        return 1
+
+    @property
+    def steps(self) -> int:
+        """The most that may be charged."""
+        return self.most_steps
+
+    @property
+    def charges(self) -> int:
+        """The same: metrics, counts and the queries before are among these."""
+        return self.most_steps
+
+    @property
+    def own_filter(self) -> StepFilter:
+        """The filter that every block of the run is put to."""
+        return self.filter
+
+    def guarantee(self, delta: float | None = None) -> Guarantee:
+        """What holds of the run whatever is chosen on the way and whenever it ends.
+
+        That of the filter, its limits loosened (`LOOSENED`), at delta less what is set aside for
+        batches that are too large for the float slack of fast engines (see `Plan.guarantee`): there are at most
+        `most_steps` of them on any path.
+        """
+        delta = self.delta if delta is None else checks.open_unit("delta", delta)
+        reserve = reserve_for(delta, self.sampling.OVERFLOWS)
+        found = loosened(self.filter).guarantee(delta - reserve)
+        fits = not reserve > 0 or covers(reserve, self.most_steps, found.epsilon)
+        return replace(found, epsilon=found.epsilon if fits else math.inf, delta=delta)
+
+    def units_of(self, metric: Metric) -> tuple[float, float]:
+        """The declared number of units that a metric is about, and their share of all units."""
+        return units_of(metric, self.population, self.holdout)
+
+    def price(self, knobs: Knobs) -> Amounts:
+        """What one step, or epoch of disjoint batches, with these knobs costs; infinite if it is far over the filter.
+
+        With the choice of its size, if there is a line search. Refuses knobs that cannot be.
+        """
+        event = self.event(knobs)
+        return self.filter.cost(event if self.line_search is None else Compose((event, self.line_search.event)))
+
+    def event(self, knobs: Knobs) -> Event:
+        """What one period of the sampler (a step, or an epoch of disjoint batches) releases with these knobs."""
+        return _event(self.sampling, self.population, knobs)
+
+    def checked(self, decided: object) -> Knobs:
+        """What a policy returned, if it can be: `InputError` otherwise, before any data is read for it."""
+        if not isinstance(decided, Knobs):
+            raise InputError(f"a policy returns Knobs, or None to end the run; got {decided!r:.80}")
+        self.price(decided)
+        self.clipping.check(self.most_steps, [decided.noise_multiplier])
+        return decided
+
+    def phase_steps(self, knobs: Knobs) -> int:
+        """How many steps a phase with these knobs has."""
+        period = self.draw_of(self.event(knobs)).sampler.period
+        if period > 1:
+            return period * round(self.every)
+        return max(1, round(self.every * self.population / knobs.expected_batch))
+
+    def block_of(self, knobs: Knobs, position: int, left: int) -> tuple[Event, ...]:
+        """The events of the next block when `position` is charged and the phase has `left` steps; () at the end."""
+        event = self.event(knobs)
+        if self.line_search is not None:  # a gradient is paid for together with the choice that needs it
+            return (event, self.line_search.event) if position + 2 <= self.most_steps else ()
+        period = self.draw_of(event).sampler.period
+        room = min(left, self.most_steps - position) // period
+        return (event,) * max(0, min(room, max(1, self.block // period)))
+
+    def draw_of(self, event: Event) -> Draw:
+        """How the batches of a charged event are drawn: at the rate that was charged."""
+        if isinstance(event, Poisson):
+            return PoissonSampling(rate=event.rate).draw(self.population)
+        return self.sampling.draw(self.population)
+
+    def step_at(self, position: int) -> int:
+        """The place of a charged step in the schedule of the clip norm; here counts and metrics have places too."""
+        return max(0, position - len(self.before))
+
+    def with_initial_state(self, digest: str) -> AdaptivePlan:
+        """A new plan that declares the state training starts from."""
+        return self.model_copy(update={"initial_state": digest})
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical JSON of the plan."""
+        return fingerprint(self)
+
+
+def _event(sampling: PoissonSampling | ShuffleSampling | NoSampling, population: float, knobs: Knobs) -> Event:
+    noise = Gaussian(knobs.noise_multiplier)
+    if isinstance(sampling, PoissonSampling):
+        if not knobs.expected_batch <= population:
+            raise InputError(
+                f"an expected batch of {knobs.expected_batch:g} is more than the population of {population:g}"
+            )
+        return PoissonSampler(knobs.expected_batch / population).event(noise)
+    if knobs.expected_batch != sampling.expected_batch(population):
+        raise InputError(f"{sampling.kind} sampling keeps its batches; a policy may change the noise only")
+    sampler = sampling.sampler(population)
+    return sampler.event(noise if sampler.period == 1 else Compose((Repeat(noise, sampler.period),)))

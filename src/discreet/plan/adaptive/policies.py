@@ -1,0 +1,190 @@
+"""Policies: (number of the phase, public history) -> the knobs of its steps, or None to end the run.
+
+A policy is evaluated when a phase begins and at no other time. What it returns is checked and priced before any data
+is read for it, and a filter decides whether it may happen. So a policy may be any function, and no guarantee depends
+on it:
+
+    def policy(phase, history):
+        better = phase > 0 and history.phases[-1].metrics["accuracy"] > 0.9
+        return None if better else history.knobs
+
+Those here are pure functions of the history, so that a resumed run goes on as the policy would have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from discreet.core.errors import InputError
+from discreet.plan.adaptive.history import History, Knobs, Phase
+from discreet.plan.adaptive.line_search import LineSearch
+from discreet.plan.pydantic_base import Frozen
+
+Function = Callable[[int, History], Knobs | None]
+
+Seen = Literal["accuracy", "count", "training_accuracy", "holdout_accuracy"]
+"""What a policy may look at: the accuracy on public data, bought counts, or a metric that is bought."""
+
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Constant(Frozen):
+    """The knobs that the plan starts from, until the budget is spent."""
+
+    kind: Literal["constant"] = "constant"
+
+    def __call__(self, phase: int, history: History) -> Knobs | None:
+        return history.knobs
+
+    @property
+    def metric(self) -> str | None:
+        """What the policy looks at; None for nothing."""
+        return None
+
+
+class ValidationDecay(Frozen):
+    """The noise falls by `factor` when a metric stops improving: Yu et al. 2019, equations 8 to 10.
+
+    Every `period` phases the average over the last `average` of them is compared with that of the last comparison (0
+    at first). If it rose by no more than `threshold`, the multiplier is multiplied by `factor`, and is then at least
+    `floor`. The metric is the accuracy on public validation data; "count" takes bought counts of correct
+    predictions, "holdout_accuracy" and "training_accuracy" the metrics of these names that the plan buys.
+    """
+
+    kind: Literal["validation_decay"] = "validation_decay"
+    threshold: Annotated[float, Field(ge=0)] = 0.01
+    average: Count = 5
+    period: Count = 10
+    factor: Annotated[float, Field(gt=0, lt=1)] = 0.7
+    floor: Annotated[float, Field(ge=0)] = 0.0
+    metric: Seen = "accuracy"
+
+    @model_validator(mode="after")
+    def _period_covers_the_average(self) -> ValidationDecay:
+        if self.period < self.average:
+            raise ValueError(f"period must be at least average ({self.average}), got {self.period}")
+        return self
+
+    def __call__(self, phase: int, history: History) -> Knobs | None:
+        knobs = history.knobs
+        if phase == 0 or phase % self.period:
+            return knobs
+        before = 0.0 if phase == self.period else self._mean(history.phases[: phase - self.period])
+        if self._mean(history.phases[:phase]) - before > self.threshold:
+            return knobs
+        lower = max(self.floor, knobs.noise_multiplier * self.factor)
+        return replace(knobs, noise_multiplier=min(lower, knobs.noise_multiplier))
+
+    def _mean(self, phases: Sequence[Phase]) -> float:
+        values = [_observed(phase, self.metric) for phase in phases[-self.average :]]
+        return sum(values) / len(values)
+
+
+class _Progress(Frozen):
+    """What both policies of Lecuyer 2021, section 5.1, share.
+
+    After each phase a Gaussian count of correct predictions on the private training rows is bought. If it rose by at
+    least `deviations` standard deviations of the noise of a count, a phase may cost less next time, provided that the
+    budget would last for more than `epochs` epochs as things are. Otherwise it costs more, up to where the plan
+    started. (The first count is compared with 0.)
+    """
+
+    deviations: Positive = 3.0
+    epochs: Annotated[float, Field(ge=0)] = 50.0
+
+    @property
+    def metric(self) -> str | None:
+        """What the policy looks at."""
+        return "count"
+
+    def rose(self, history: History) -> bool:
+        """Whether the last count is significantly above the one before it."""
+        counts = [_observed(phase, "count") for phase in history.phases[-2:]]
+        before = counts[-2] if len(counts) > 1 else 0.0
+        return counts[-1] - before >= self.deviations * history.count_noise
+
+    def may_save(self, history: History) -> bool:
+        """Whether the budget would last long enough to make it last longer."""
+        return history.epochs_left(history.knobs) > self.epochs
+
+
+class NoiseByProgress(_Progress):
+    """Noise up by `step` while the model learns, down when it does not. With `save` False it only ever falls.
+
+    The least multiplier is `least`, or that of the start. (The paper's fine-tuning run starts at 2 with least 1 and
+    `save` False.)
+    """
+
+    kind: Literal["noise_by_progress"] = "noise_by_progress"
+    step: Positive = 0.1
+    least: Positive | None = None
+    save: bool = True
+
+    def __call__(self, phase: int, history: History) -> Knobs | None:
+        knobs = history.knobs
+        if phase == 0:
+            return knobs
+        if self.rose(history):
+            up = self.step if self.save and self.may_save(history) else 0.0
+            return replace(knobs, noise_multiplier=round(knobs.noise_multiplier + up, 9))
+        least = min(history.start.noise_multiplier if self.least is None else self.least, knobs.noise_multiplier)
+        return replace(knobs, noise_multiplier=max(least, round(knobs.noise_multiplier - self.step, 9)))
+
+
+class BatchByProgress(_Progress):
+    """Batches smaller by `step` while the model learns, but at least `least`; larger when it does not."""
+
+    kind: Literal["batch_by_progress"] = "batch_by_progress"
+    step: Positive = 128.0
+    least: Positive = 256.0
+
+    def __call__(self, phase: int, history: History) -> Knobs | None:
+        knobs, most = history.knobs, history.start.expected_batch
+        if phase == 0:
+            return knobs
+        if self.rose(history):
+            down = self.step if self.may_save(history) else 0.0
+            least = min(self.least, knobs.expected_batch)
+            return replace(knobs, expected_batch=max(least, knobs.expected_batch - down))
+        return replace(knobs, expected_batch=min(most, knobs.expected_batch + self.step))
+
+
+class Custom(Frozen):
+    """A function of your own. Plans and certificates hold its name and what it says it looks at, never the code."""
+
+    kind: Literal["custom"] = "custom"
+    name: str
+    metric: Seen | None = None
+    function: Function | None = Field(default=None, exclude=True, repr=False)
+
+    def __call__(self, phase: int, history: History) -> Knobs | None:
+        if self.function is None:
+            raise InputError(f"the plan names the policy {self.name!r} but does not hold it; make the plan with it")
+        return self.function(phase, history)
+
+
+AnyPolicy = Constant | ValidationDecay | NoiseByProgress | BatchByProgress | LineSearch | Custom
+
+Policy = Annotated[AnyPolicy, Field(discriminator="kind")]
+
+
+def as_policy(policy: object) -> AnyPolicy:
+    """A policy of the library as it is, any other function under its name."""
+    if isinstance(policy, AnyPolicy):
+        return policy
+    if not callable(policy):
+        raise InputError(f"a policy is a function of (phase, history), got {policy!r:.80}")
+    return Custom(name=getattr(policy, "__qualname__", type(policy).__name__), function=policy)
+
+
+def _observed(phase: Phase, metric: str) -> float:
+    value = phase.observed(metric)
+    if value is None:
+        missing = {"count": "counts", "accuracy": "public validation data"}.get(metric, "such a metric")
+        raise InputError(f"the policy looks at {metric!r}, which no phase has; give the run {missing}")
+    return value

@@ -1,0 +1,91 @@
+"""An odometer beside a run: declared with the plan, read when the run ends, and perhaps what ends it.
+
+What it reads is ex post: a bound on the privacy loss of what was released, and no guarantee (`core.guarantee.ExPost`).
+The guarantee of a run is that of its plan or its filter, with or without an odometer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated
+
+from pydantic import Field, PlainSerializer, PlainValidator
+
+from discreet.accounting.adaptive import odometers
+from discreet.accounting.adaptive.costs import Amounts
+from discreet.accounting.adaptive.odometers import (
+    FULL,
+    KINDS,
+    DoublingOdometer,
+    GaussianOdometer,
+    Odometer,
+    RenyiOdometer,
+    ZcdpOdometer,
+)
+from discreet.core.adjacency import Adjacency, Unit
+from discreet.core.errors import InputError
+from discreet.core.events import Event, FixedSize, tally
+from discreet.core.guarantee import ExPost
+from discreet.plan.pydantic_base import Frozen
+
+LOOSENED = 1 + 5e-4
+"""What was spent is read as so many times as much, so that another accountant can confirm the reading."""
+
+
+def _decoded(value: object) -> Odometer:
+    found = odometers.from_dict(value) if isinstance(value, Mapping) else value
+    if not isinstance(found, DoublingOdometer | RenyiOdometer | ZcdpOdometer | GaussianOdometer):
+        raise InputError(f"odometer must be one of {', '.join(KINDS)}, got {value!r:.80}")
+    return found
+
+
+class Reading(Frozen):
+    """The odometer of a run. With `most`, the run ends before it would read more."""
+
+    odometer: Annotated[Odometer, PlainValidator(_decoded), PlainSerializer(odometers.as_dict)]
+    most: Annotated[float, Field(gt=0)] | None = None
+
+    def start(self) -> Amounts:
+        """What is spent before the first release."""
+        return odometers.start(self.odometer)
+
+    def after(self, spent: Amounts, event: Event) -> Amounts:
+        """What is spent once this is released, too."""
+        return odometers.advance(self.odometer, spent, self.odometer.cost(event))
+
+    def read(self, spent: Amounts) -> ExPost:
+        """What can be said now."""
+        return odometers.read(self.odometer, [min(FULL, amount * LOOSENED) for amount in spent])
+
+
+def as_reading(
+    given: str | Odometer | Reading | None, most: float | None, delta: float, adjacency: Adjacency, unit: Unit
+) -> Reading | None:
+    """An odometer by name (`renyi`, `doubling`), or as it is, for runs under this adjacency and unit."""
+    if given is None:
+        if most is not None:
+            raise InputError("stop_at is about what an odometer reads; name one with odometer='renyi'")
+        return None
+    if isinstance(given, Reading):
+        return given
+    if isinstance(given, str):
+        by_name: dict[str, type[RenyiOdometer] | type[DoublingOdometer]] = {
+            kind.kind: kind for kind in (RenyiOdometer, DoublingOdometer)
+        }
+        if given not in by_name:
+            raise InputError(f"unknown odometer {given!r}; known by name: {', '.join(by_name)}; give others as objects")
+        given = by_name[given](delta, adjacency=adjacency, unit=unit)
+    return Reading(odometer=given, most=most)
+
+
+def check_reading(reading: Reading | None, adjacency: Adjacency, unit: Unit, events: Iterable[Event]) -> None:
+    """Refuse an odometer for other neighbours, or one that has no price for what may be released."""
+    if reading is None:
+        return
+    if (reading.odometer.adjacency, reading.odometer.unit) != (adjacency, unit):
+        raise InputError("the odometer is for another adjacency or unit than the plan; make it for the plan's")
+    for event in events:
+        for part in tally(event):
+            if isinstance(part, FixedSize):
+                raise InputError("batches of fixed size have no odometer that a verifier confirms; use poisson")
+            reading.odometer.cost(part)

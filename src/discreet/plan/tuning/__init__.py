@@ -1,0 +1,1 @@
+"""Plans that choose among candidates."""

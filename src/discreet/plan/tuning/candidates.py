@@ -1,0 +1,87 @@
+"""What a search for settings tries: candidates from a public grid, each with a run of one and the same plan."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, Field
+
+from discreet.core import checks
+from discreet.core.errors import InputError
+from discreet.plan.clipping import FlatClipping
+from discreet.plan.pydantic_base import Frozen
+
+if TYPE_CHECKING:
+    from discreet.plan.plan import Plan
+
+CLIP_NORM = "clip_norm"
+"""The one setting that is the plan's: the noise is relative to it, so that it costs nothing to vary it."""
+
+
+def _frozen(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(one) for one in value)
+    if not isinstance(value, bool | int | float | str | None):
+        raise ValueError(f"a value of a setting must be a number, text or a list of these, not {value!r:.80}")
+    return value
+
+
+class Setting(Frozen):
+    """A setting by name, and the values that it may have."""
+
+    name: Annotated[str, Field(min_length=1)]
+    values: Annotated[tuple[Any, ...], Field(min_length=1), BeforeValidator(_frozen)]
+
+
+Grid = Annotated[tuple[Setting, ...], Field(min_length=1)]
+
+
+def grid_of(values: Mapping[str, Sequence[Any]]) -> tuple[Setting, ...]:
+    """A grid from lists of values by name."""
+    if not values or any(isinstance(each, str) or len(each) < 1 for each in values.values()):
+        raise InputError("the grid of a search needs at least one setting, and each a list of at least one value")
+    return tuple(Setting(name=name, values=tuple(each)) for name, each in values.items())
+
+
+class Candidates(Frozen):
+    """What kinds of search share: settings of runs that all have one plan, and so one price.
+
+    `initial_states` are digests of the public states that the candidates start from, in order; they are set when the
+    search is assembled.
+    """
+
+    THEOREM: ClassVar[str] = ""
+    """What the claim of a search is called, where it is not by the theorem of its dearest part."""
+
+    grid: Grid
+    initial_states: tuple[str, ...] = ()
+
+    @property
+    def candidates(self) -> list[dict[str, Any]]:
+        """All combinations of the grid, in order."""
+        names = [setting.name for setting in self.grid]
+        return [dict(zip(names, values, strict=True)) for values in itertools.product(*(s.values for s in self.grid))]
+
+    def check(self, plan: Plan) -> None:
+        """Refuse what no theorem here covers, and settings that are not what they seem."""
+        names = [setting.name for setting in self.grid]
+        if len(set(names)) < len(names):
+            raise InputError(f"a setting is in the grid twice: {', '.join(names)}")
+        if plan.odometer is not None:
+            raise InputError("an odometer reads one run, and a search releases one of several; leave it out")
+        if plan.before:
+            raise InputError("a search cannot begin with queries of its own (before); answer them in a run by itself")
+        norms = next((setting.values for setting in self.grid if setting.name == CLIP_NORM), ())
+        if norms and not isinstance(plan.clipping, FlatClipping):
+            raise InputError(f"clip_norm is a setting of flat clipping, and the plan clips {plan.clipping.kind}")
+        for norm in norms:
+            checks.positive(CLIP_NORM, norm)
+
+    def one_trial(self, plan: Plan, settings: Mapping[str, Any]) -> Plan:
+        """The plan of a single run with these settings, as if there were no search."""
+        alone = plan.model_copy(update={"search": None})
+        if CLIP_NORM not in settings:
+            return alone
+        return alone.model_copy(update={"clipping": FlatClipping(norm=settings[CLIP_NORM])})

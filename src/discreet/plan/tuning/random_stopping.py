@@ -1,0 +1,127 @@
+"""A search for settings as part of a plan: the best of a secret number of trials, each a whole run of the plan.
+
+Which settings are tried is public; a trial draws its own at random among them. All trials have the same noise, sampling
+and number of steps, so that they cost the same whatever their settings. Scored, with the best one released and nothing
+else, they cost less than all of them would (Liu and Talwar 2019; Papernot and Steinke 2022).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, PlainSerializer, PlainValidator
+
+from discreet.core import checks
+from discreet.core.errors import InputError
+from discreet.core.events import Event, Selection
+from discreet.core.trials import (
+    NegativeBinomialTrials,
+    PoissonTrials,
+    Trials,
+    trials_from_json,
+    trials_to_json,
+    with_mean,
+)
+from discreet.plan.tuning.candidates import Candidates, grid_of
+
+if TYPE_CHECKING:
+    from discreet.plan.plan import Plan
+
+LAWS = ("geometric", "logarithmic", "poisson")
+"""Laws of the number of trials by name: shape 1 and 0 of the truncated negative binomial one, and Poisson's."""
+
+_CLOSE_ENOUGH = 2e-3
+_ROUNDS = 24
+
+
+def law(name: str, mean: float) -> Trials:
+    """The law called `name` with `mean` trials."""
+    if name not in LAWS:
+        raise InputError(f"unknown law of trials {name!r}; known: {', '.join(LAWS)}")
+    mean = checks.positive("trials", mean)
+    if name == "poisson":
+        return PoissonTrials(mean)
+    if not mean > 1:
+        raise InputError(f"trials is the mean number of trials, above 1; got {mean:g}. For one run use train")
+    return with_mean(1.0 if name == "geometric" else 0.0, mean)
+
+
+def _decoded(value: object) -> Trials:
+    found = trials_from_json(value) if isinstance(value, Mapping) else value
+    if not isinstance(found, NegativeBinomialTrials | PoissonTrials):
+        raise InputError(f"trials must be a law of their number, got {value!r:.80}")
+    return found
+
+
+class Search(Candidates):
+    """The best of K trials by `score`, K secret with the law `trials`; each trial has settings at random from `grid`.
+
+    `score` is a metric on public validation data (`validation_accuracy`) or one that every trial buys
+    (`holdout_accuracy`), and then pays for. One named loss is better when it is lower.
+    """
+
+    kind: Literal["random_stopping"] = "random_stopping"
+    trials: Annotated[Trials, PlainValidator(_decoded), PlainSerializer(trials_to_json)]
+    score: Annotated[str, Field(min_length=1)]
+
+    @classmethod
+    def make(
+        cls, grid: Mapping[str, Sequence[Any]], trials: float | Trials, *, score: str, law_of_trials: str = "geometric"
+    ) -> Search:
+        """A search over all combinations of the values in `grid`; `trials` is a law, or the mean of the named one."""
+        found = trials if isinstance(trials, NegativeBinomialTrials | PoissonTrials) else law(law_of_trials, trials)
+        return cls(trials=found, score=score, grid=grid_of(grid))
+
+    @property
+    def runs(self) -> int:
+        """How many runs a unit may take part in, on average, rounded up."""
+        return math.ceil(self.trials.mean)
+
+    def check(self, plan: Plan) -> None:
+        """Refuse what no theorem here covers, and settings that are not what they seem."""
+        super().check(plan)
+        if not self.score.startswith("validation_") and self.score not in {m.name for m in plan.metrics}:
+            raise InputError(f"the score is {self.score}, which the plan does not buy; add it to metrics")
+
+    def events(self, trial: Event) -> tuple[Event, ...]:
+        """What is released if one run releases `trial`: the best of them."""
+        return (Selection(trial, self.trials),)
+
+    def over(self, plan: Plan) -> Plan:
+        """The plan of the search over runs of `plan`."""
+        found = plan.model_copy(update={"search": self})
+        self.check(found)
+        return found
+
+    def within(self, plan_of: Callable[[float], Plan], epsilon: float) -> Plan:
+        """The search over `plan_of(e)`, a run that costs e, with about the largest e for which it costs `epsilon`."""
+        return within(plan_of, self, epsilon)
+
+
+def within(plan_of: Callable[[float], Plan], search: Search, epsilon: float) -> Plan:
+    """The search over `plan_of(e)`, a run that costs e, with about the largest e for which the search costs `epsilon`.
+
+    What is returned was priced as it is, so the budget is met however the search for e went.
+    """
+    low, high, guess, best = epsilon / 64, epsilon, epsilon / 2, None
+    for _ in range(_ROUNDS):
+        found = search.over(plan_of(guess))
+        cost = found.guarantee().epsilon
+        if cost <= epsilon:
+            low, best = guess, found
+            if cost >= epsilon * (1 - _CLOSE_ENOUGH):
+                break
+        else:
+            high = guess
+        if high - low <= 1e-4 * high:
+            break
+        # nearly proportional, so the next guess is aimed a bit below the budget
+        aimed = guess * epsilon * (1 - _CLOSE_ENOUGH / 2) / cost if 0 < cost < math.inf else 0.0
+        guess = aimed if low < aimed < high else 0.5 * (low + high)
+    if best is None:
+        raise InputError(
+            f"no noise brings this search within epsilon {epsilon:g}; take fewer trials, or a larger delta"
+        )
+    return best

@@ -1,0 +1,1 @@
+"""The pages of a published folder: report and model card."""

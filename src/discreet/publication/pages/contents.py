@@ -1,0 +1,52 @@
+"""What lies in a published folder, and how its model is used: the same words on the report, the card and the docs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from discreet.certificate.model_spec import ModelSpec
+from discreet.verification.checks.released_tensors import FILE as RELEASED
+
+CONTENTS: Mapping[str, str] = {
+    "model.safetensors": "the weights, without any code",
+    "model.json": "how to build the model again, and what its inputs go through first",
+    RELEASED: "what inputs go through first, as queries before the first step released it",
+    "certificate.json": "the claim, and all that recomputes it",
+    "plan.yaml": "the plan, for people",
+    "report.html": "the report: the same in plain words, one page that can be printed",
+    "README.md": "the model card",
+    "verify.py": "a verifier in one file, for a reviewer who installs nothing",
+    "signature.json": "who vouches for the folder, once it is signed",
+}
+
+
+def contents(facts: Mapping[str, Any]) -> dict[str, str]:
+    """The files of the folder that the certificate `facts` is about, and the signature that it may get."""
+    return {name: what for name, what in CONTENTS.items() if name != RELEASED or "released" in facts}
+
+
+def use_in_python(spec: ModelSpec) -> str:
+    """A few lines of Python that predict; FOLDER stands for the published folder."""
+    if spec.model is None:
+        return f'predictor = discreet.load("FOLDER", model={_class(spec)}())  # your class, as it was trained'
+    if spec.table is not None:
+        return (
+            'predictor = discreet.load("FOLDER")\n'
+            'encoder, values = discreet.prediction.predict_table(predictor, "new.csv")  # columns: encoder.classes'
+        )
+    lines = ['predictor = discreet.load("FOLDER")']
+    shape = "(n, ...)" if spec.inputs is None else f"(n, {', '.join(map(str, spec.inputs))})"
+    lines.append(f"predictor.predict(rows)  # rows: an array of shape {shape}, as the data has them")
+    return "\n".join(lines)
+
+
+def use_on_command_line(spec: ModelSpec) -> str | None:
+    """A command that predicts; None for a module that only its maker can build."""
+    return None if spec.model is None else "discreet predict FOLDER new.csv"
+
+
+def _class(spec: ModelSpec) -> str:
+    """The last part of the name of the module's class, where that can be one."""
+    last = (spec.module or "").rpartition(".")[2]
+    return last if last.isidentifier() else "MyNet"

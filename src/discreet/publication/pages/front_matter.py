@@ -1,0 +1,60 @@
+"""The YAML block that a model card begins with, as Hugging Face reads it: library, task, tags, public metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from discreet.certificate.model_spec import ModelSpec
+
+_TASKS: Mapping[str, str] = {
+    "digits": "image-classification",
+    "mnist": "image-classification",
+    "cifar10": "image-classification",
+    "imdb": "text-classification",
+    "adult": "tabular-classification",
+    "cancer": "tabular-classification",
+}
+"""By the library's names of data sets."""
+
+
+def front_matter(spec: ModelSpec, evaluation: Mapping[str, float]) -> str:
+    """YAML without its fences. `evaluation`: the last metrics on data declared public; {} leaves the results out."""
+    task = task_of(spec)
+    facts: dict[str, Any] = {"library_name": "discreet"}
+    if task is not None:
+        facts["pipeline_tag"] = task
+    facts["tags"] = ["differential-privacy", "dp-sgd", "pytorch", "safetensors"]
+    metrics = {name: float(value) for name, value in evaluation.items() if math.isfinite(value)}
+    if metrics:
+        facts["metrics"] = list(metrics)
+        facts["model-index"] = [{"name": name_of(spec), "results": [_result(spec, task, metrics)]}]
+    return yaml.safe_dump(facts, sort_keys=False)
+
+
+def task_of(spec: ModelSpec) -> str | None:
+    """The task by the name that Hugging Face has for it; None where the folder does not tell."""
+    if spec.table is not None:
+        columns = spec.table.get("schema", {}).get("columns", {}).values()
+        wide = {"image", "text"} & {str(column.get("type")) for column in columns}
+        if wide:
+            return f"{wide.pop()}-classification" if spec.outputs == "classes" else None
+        return "tabular-classification" if spec.outputs == "classes" else "tabular-regression"
+    return _TASKS.get(spec.data or "")
+
+
+def name_of(spec: ModelSpec) -> str:
+    """What the model is called: its name in the library, or its class."""
+    return spec.model.name if spec.model is not None else (spec.module or "model").rpartition(".")[2]
+
+
+def _result(spec: ModelSpec, task: str | None, metrics: Mapping[str, float]) -> dict[str, Any]:
+    data = spec.data or "other"
+    return {
+        "task": {"type": task or "other"},
+        "dataset": {"name": f"{data}, declared public", "type": data},
+        "metrics": [{"type": name, "value": value} for name, value in metrics.items()],
+    }

@@ -1,0 +1,289 @@
+"""The report: one self-contained page that tells a reviewer what is promised, why it holds and how to check it.
+
+Everything on it is post-processing of the certificate and the plan, which hold public facts and releases only.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import cache
+from hashlib import sha256
+from importlib import resources
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from discreet.accounting.account import Method
+from discreet.accounting.answers.attack_risk import SideBySide, posterior_without_delta, side_by_side
+from discreet.core.adjacency import Unit
+from discreet.core.errors import InputError, NotProved
+from discreet.core.event_json import from_json, to_json
+from discreet.core.events import BoundedRange, Event, Gaussian, SparseHistogram, flatten, steps_of, tally
+from discreet.plan import AdaptivePlan, PartsSearch, Plan
+from discreet.publication.pages import figures
+from discreet.publication.pages.card import (
+    THEOREMS,
+    certified_epsilon,
+    changes,
+    final_metrics,
+    held_out,
+    software,
+    trained_tensors,
+)
+from discreet.publication.pages.clipping_words import how_clipped
+from discreet.publication.pages.contents import contents, use_in_python, use_on_command_line
+from discreet.publication.pages.adaptive_course import course
+from discreet.publication.pages.sampling_words import how_drawn, who_took_part
+from discreet.publication.pages.figures import Prefix
+from discreet.publication.pages.formats import FILTERS, percent_up, rounded_up
+from discreet.certificate.model_spec import ModelSpec
+from discreet.publication.pages.reporting import answers, tier
+from discreet.verification.checks.tuning import described, one_run
+from discreet.publication.pages.unit_words import ROW, Words, words_for
+
+FALSE_POSITIVES = (0.001, 0.01, 0.1)
+"""Where the report states the best true-positive rate of an attack."""
+
+_POINTS = 15
+_EVALUATIONS = 200
+_MULTIPLIERS = 24
+
+_QUERIES = {
+    "clipped_sum": "sum of clipped gradients, with noise",
+    "centred_bit": "sum of centred bits (predicted right or not), with noise",
+    "covariance": "covariance matrix, with noise",
+    "count": "count, with noise",
+    "loss": "sum of clipped losses, centred, with noise",
+    "histogram": "histogram, with noise",
+}
+_ASKED = _QUERIES | {"clipped_sum": "sum of clipped rows, with noise"}
+
+
+def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpec | None = None) -> str:
+    """The report as HTML, from the certificate `facts` and the `plan` that they claim to describe.
+
+    `spec`: what model.json says of the model; without it, that it is a module of its maker's own.
+    `InputError` if the plan is another one than the certificate's, or if the claim is no finite guarantee.
+    """
+    epsilon, claim = certified_epsilon(facts), facts["claim"]
+    if facts["plan_fingerprint"] != plan.fingerprint():
+        raise InputError("the certificate belongs to another plan; give the plan that it was written for")
+    risk, words, search = attack_risk(claim, plan), words_for(claim["unit"]), described(facts)
+    facts, spec = one_run(facts), spec or ModelSpec()
+    return _template().render(
+        drawing=how_drawn(facts["plan"]["sampling"], plan.population, words, changes=changes(facts)),
+        clipped=how_clipped(facts["plan"]["clipping"], facts["clipping"]),
+        facts=facts,
+        search=search,
+        plan=plan,
+        metrics_bought=0 if isinstance(plan, AdaptivePlan) else plan.charges - plan.steps - len(plan.before),
+        claim=claim,
+        epsilon=epsilon,
+        evaluation=final_metrics(facts),
+        held_out=held_out(facts["plan"]),
+        stop_at=None if plan.odometer is None else plan.odometer.most,
+        software=software(facts),
+        tensors=trained_tensors(facts),
+        words=words,
+        by_person=plan.unit is Unit.USER,
+        neighbours=words.neighbours.get(claim["adjacency"], claim["adjacency"]),
+        size=words.size.get(claim["adjacency"], ""),
+        theorem=THEOREMS.get(claim["method"], claim["method"]),
+        factor=growth(epsilon),
+        certainty=posterior_without_delta(claim["epsilon"], 0.5),
+        attacks=attacks(risk),
+        advantage=risk.best.advantage,
+        whole_curve=risk.curve is not None,
+        released=released(facts["events"], words, len(plan.before)),
+        **(chosen_charts(facts) if isinstance(plan, AdaptivePlan) else charts(facts, plan)),
+        accuracy_figure=accuracy_figure(facts),
+        tradeoff_figure=Markup(_tradeoff_chart(risk)),
+        tier=tier(epsilon),
+        answers=answers(facts, plan, spec, words, search),
+        contents=contents(facts),
+        command=use_on_command_line(spec),
+        python=use_in_python(spec),
+        verifier=_verifier(),
+    )
+
+
+@cache
+def _verifier() -> str:
+    """SHA-256 of the single-file verifier that goes with the folder."""
+    return sha256(resources.files("discreet.verification.standalone").joinpath("verify.py").read_bytes()).hexdigest()
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("discreet.publication"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(FILTERS)
+    return environment.get_template("report.html.j2")
+
+
+def attack_risk(claim: dict[str, Any], plan: Plan | AdaptivePlan) -> SideBySide:
+    """What the claim means: from the plan's trade-off function, where one is proved, and from the claim alone."""
+    if isinstance(plan, AdaptivePlan):  # a filter proves what its limits convert to
+        return side_by_side(None, claim["epsilon"], claim["delta"])
+    try:
+        curve = plan.trade_off()
+    except NotProved:
+        curve = None
+    return side_by_side(curve, claim["epsilon"], claim["delta"])
+
+
+def growth(epsilon: float) -> str:
+    """e^eps for reading, rounded up: two digits after the point, or a power of ten beyond a million."""
+    if epsilon < 13:
+        return f"{Decimal(rounded_up(math.exp(epsilon), 2)):,}"
+    return Markup("10<sup>{}</sup>").format(math.ceil(epsilon / math.log(10)))
+
+
+def epsilon_curve(facts: dict[str, Any], plan: Plan) -> list[Prefix]:
+    """Bounds on the epsilon of the first k steps for about 15 values of k; the last is the certified claim.
+
+    The first steps release part of what all steps release. So a bound from above for more steps holds for fewer,
+    which makes the curve monotone although its points are computed to a coarse tolerance. Of a plan with many
+    noise multipliers, groups of neighbouring ones are accounted at their smallest for the upper bound and at
+    their largest for the lower: adding noise is post-processing.
+    """
+    claim = facts["claim"]
+    method = Method.RDP if claim["method"] == "rdp" else Method.PLD
+    points = [Prefix(plan.charges, claim["epsilon"], claim["lower"])]
+    less, more = _grouped(plan, largest=False), _grouped(plan, largest=True)
+    for count in reversed(_counts(plan.charges, len(tally(plan.event())))):
+        above = less.first_guarantee(count, plan.delta, method, _coarse)
+        below = above if more == less else more.first_guarantee(count, plan.delta, method, _coarse)
+        lower = None if below.lower is None or points[-1].lower is None else min(below.lower, points[-1].lower)
+        points.append(Prefix(count, min(above.epsilon, points[-1].upper), lower))
+    return points[::-1]
+
+
+def charts(facts: dict[str, Any], plan: Plan) -> dict[str, Any]:
+    """The figures of a fixed plan and the points of the first one, for the template."""
+    if isinstance(plan.search, PartsSearch):  # of a run: the choice costs the same whatever the steps
+        plan = plan.model_copy(update={"search": None})
+    claim, curve = facts["claim"], epsilon_curve(facts, plan)
+    charged = facts["charged_steps"]
+    return {
+        "course": None,
+        "batches": [batch for batch, _ in plan.batches],
+        "multipliers": [phase.multiplier for phase in plan.noise],
+        "curve": curve,
+        "epsilon_figure": Markup(
+            figures.epsilon_chart(curve, rounded_up(claim["epsilon"]), charged if charged < plan.charges else None)
+        ),
+        "noise_figure": Markup(figures.noise_chart([(p.multiplier, p.steps) for p in plan.noise])),
+        "batch_figure": Markup(figures.batch_chart(plan.batches)) if plan.rates else None,
+    }
+
+
+def chosen_charts(facts: dict[str, Any]) -> dict[str, Any]:
+    """The figures of an adaptive run."""
+    found = course(facts)
+    batches = [(stretch.batch, stretch.steps) for stretch in found.stretches]
+    return {
+        "course": found,
+        "batches": found.batches,
+        "multipliers": [noise for noise, _ in found.phases],
+        "curve": [],
+        "epsilon_figure": Markup(figures.spent_chart(found.spent)),
+        "noise_figure": Markup(figures.noise_chart(found.phases)),
+        "batch_figure": Markup(figures.batch_chart(batches)) if len(set(found.batches)) > 1 else None,
+    }
+
+
+def accuracy_figure(facts: dict[str, Any]) -> Markup | None:
+    """Accuracy on public data over the steps, where there is more than one point."""
+    measured = [entry for entry in facts["public_evaluations"] if "accuracy" in entry]
+    if not len(measured) > 1:
+        return None
+    return Markup(figures.accuracy_chart([e["step"] for e in measured], [e["accuracy"] for e in measured]))
+
+
+def attacks(risk: SideBySide) -> list[dict[str, float]]:
+    """The most true positives at a few shares of false positives: of both readings, and the sharper of them."""
+    return [
+        {
+            "false_positives": rate,
+            "best": risk.best.true_positive_rate(rate),
+            "budget": risk.budget.true_positive_rate(rate),
+        }
+        for rate in FALSE_POSITIVES
+    ]
+
+
+def _tradeoff_chart(risk: SideBySide) -> str:
+    """Both readings over the shares of false positives, close together where the curves are steep."""
+    spread = np.linspace(0.0, math.pi, 121)
+    shares = (1 - np.cos(spread)) / 2
+    best = [risk.best.true_positive_rate(float(share)) for share in shares]
+    budget = [risk.budget.true_positive_rate(float(share)) for share in shares]
+    at_one, loose = (percent_up(each.true_positive_rate(0.01)) for each in (risk.best, risk.budget))
+    about = f"At 1% false positives at most {at_one} true positives; guessing has 1%."
+    if risk.curve is not None:
+        about += f" Epsilon and delta alone leave {loose} possible."
+    return figures.tradeoff_chart(shares.tolist(), best, budget if risk.curve is not None else None, about)
+
+
+def released(events: dict[str, Any], words: Words = ROW, before: int = 0) -> list[dict[str, Any]]:
+    """The stated events in order, one row for each stretch of equal steps; the first `before` are queries."""
+    rows, begin = [], 1
+    for event, run in groupby(flatten(from_json(events)), key=lambda part: part[0]):
+        length = sum(count for _, count in run) * len(steps_of(event))
+        asked = min(length, max(0, before + 1 - begin))
+        for count, query in ((asked, True), (length - asked, False)):
+            if count:
+                rows.append(_row(event, words, query=query) | {"first": begin, "last": begin + count - 1})
+                begin += count
+    return rows
+
+
+def _row(event: Event, words: Words, *, query: bool) -> dict[str, Any]:
+    steps = steps_of(event)
+    inner = steps[0]
+    row: dict[str, Any] = {"draw": who_took_part(event, words), "noise": None}
+    if isinstance(inner, Gaussian) and len(set(steps)) == 1:
+        what = (_ASKED if query else _QUERIES)[inner.query.value]
+        row |= {"what": what, "noise": inner.noise_multiplier}
+    elif isinstance(inner, SparseHistogram):
+        what = f"values of a column that more than {inner.threshold:g} {words.many} have, by counts with noise"
+        row |= {"what": what, "noise": inner.noise_multiplier}
+    elif isinstance(inner, BoundedRange):
+        row["what"] = f"choice of a step size by clipped losses, its privacy loss within a range of {inner.epsilon:.3g}"
+    else:
+        row["what"] = json.dumps(to_json(event))
+    return row | ({"what": f"before the first step: {row['what']}"} if query else {})
+
+
+def _coarse(epsilon: float) -> float:
+    return max(0.01 * epsilon, 1e-3)
+
+
+def _counts(steps: int, multipliers: int) -> Sequence[int]:
+    """Numbers of steps below `steps` to evaluate, denser at the start; fewer where each of them takes long."""
+    points = max(5, min(_POINTS, _EVALUATIONS // min(multipliers, _MULTIPLIERS)))
+    spread = {math.ceil(steps * (point / points) ** 1.5) for point in range(1, points)}
+    return sorted(({1} | spread) - {steps})
+
+
+def _grouped(plan: Plan, *, largest: bool) -> Plan:
+    """The plan with at most 24 distinct multipliers: each becomes the smallest, or the largest, of its group."""
+    distinct = sorted({phase.multiplier for phase in plan.noise})
+    size = math.ceil(len(distinct) / _MULTIPLIERS)
+    if size == 1:
+        return plan
+    end = {value: distinct[i - i % size :][:size][-1 if largest else 0] for i, value in enumerate(distinct)}
+    noise = tuple(phase.model_copy(update={"multiplier": end[phase.multiplier]}) for phase in plan.noise)
+    return plan.model_copy(update={"noise": noise})

@@ -1,0 +1,124 @@
+"""What a report on a private model must say, as Ponomareva et al. ask (2023, "How to DP-fy ML", on reporting).
+
+Setting, what is released, which looks at the data are covered, unit, adjacency, guarantee, accounting and what it
+assumes, what is not private, code. One list of questions with answers, for the report and for the model card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from discreet.accounting.adaptive import costs
+from discreet.accounting.adaptive.filters import ZcdpFilter
+from discreet.core.errors import NotProved
+from discreet.plan import AdaptivePlan, PartsSearch, Plan
+from discreet.verification.checks import public_rows
+from discreet.publication.pages.formats import number, plain, rounded_down, rounded_up
+from discreet.certificate.model_spec import ModelSpec
+from discreet.publication.pages.unit_words import Words
+
+_QUANTUM = 2.0**-40
+
+_TIERS = ((1.0, 1, "strong"), (10.0, 2, "reasonable"))
+
+
+def tier(epsilon: float) -> tuple[int, str]:
+    """Number and name of the tier that an epsilon is in: at most 1, at most 10, above (Ponomareva et al. 2023)."""
+    return next(((which, name) for most, which, name in _TIERS if epsilon <= most), (3, "weak"))
+
+
+def rho(plan: Plan | AdaptivePlan) -> float | None:
+    """A bound on the rho of zCDP of all that the plan releases; None where none is proved, as under sampling."""
+    if isinstance(plan, AdaptivePlan):
+        return plan.filter.rho if isinstance(plan.filter, ZcdpFilter) else None
+    if plan.search is not None or plan.holdout is not None:
+        return None
+    try:
+        return float(costs.rho(plan.event(), plan.adjacency, _QUANTUM)[0])
+    except NotProved:
+        return None
+
+
+def answers(
+    facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpec, words: Words, search: Mapping[str, Any] | None
+) -> list[tuple[str, str]]:
+    """(question, answer) in the order of the guide; `facts` are those of the winner's run, if there was a search."""
+    claim = facts["claim"]
+    return [
+        ("Setting", "central: one holder keeps the data, trains, and publishes this folder"),
+        (
+            "Released",
+            "the model; the bound holds also for an adversary who sees every noisy sum of its training, so for all "
+            "models on the way",
+        ),
+        ("Looks at the data that are covered", _covered(facts, plan, search)),
+        ("Looks at the data that are not covered", _uncovered(plan)),
+        ("Unit", f"{words.unit} ({claim['unit']}); {words.several[0].lower()}{words.several[1:]}"),
+        ("Adjacency", f"{claim['adjacency']}: {words.neighbours.get(claim['adjacency'], '')}"),
+        ("Guarantee", _guarantee(claim, plan)),
+        ("Accounting", f"{claim['method']}: a proved upper bound, and no estimate"),
+        (
+            "Do its assumptions hold?",
+            f"batches are drawn as the theorem says (sampling: {facts['plan']['sampling']['kind']}), since sampler and "
+            "accounting come from one plan; the rest is listed under the assumptions",
+        ),
+        ("Declared public", _declared(facts, plan, words)),
+        ("Not private", _not_private(facts, spec)),
+        ("Code", ", ".join(f"{name} {release}" for name, release in facts["software"].items())),
+        ("To check it", "discreet verify FOLDER, or verify.py with NumPy alone"),
+    ]
+
+
+def _covered(facts: dict[str, Any], plan: Plan | AdaptivePlan, search: Mapping[str, Any] | None) -> str:
+    steps = plan.most_steps if isinstance(plan, AdaptivePlan) else plan.steps
+    parts = [f"{'at most ' if isinstance(plan, AdaptivePlan) else ''}{number(steps)} steps of training"]
+    if plan.before:
+        parts.append(f"{number(len(plan.before))} before the first step")
+    if plan.metrics:
+        parts.append("metrics on private rows that were bought")
+    if isinstance(plan, AdaptivePlan):
+        parts.append("whatever was decided on the way")
+    if search is not None:
+        parts.append(f"the search for settings among {number(search['candidates'])} candidates")
+    return ", ".join(parts)
+
+
+def _uncovered(plan: Plan | AdaptivePlan) -> str:
+    others = "anything else that was computed from the same data and released, other models for example"
+    if isinstance(plan, Plan) and plan.search is not None:
+        return f"settings that were chosen before the search by looking at this data, if there are any; {others}"
+    return f"settings that were chosen by looking at this data, in earlier runs for example, if there are any; {others}"
+
+
+def _guarantee(claim: Mapping[str, Any], plan: Plan | AdaptivePlan) -> str:
+    text = f"epsilon {rounded_up(claim['epsilon'])} at delta {plain(claim['delta'])}"
+    if claim["lower"] is not None:
+        text += f" (for worst-case data at least {rounded_down(claim['lower'])})"
+    found = rho(plan)
+    if found is None:
+        return f"{text}; no rho: zero-concentrated privacy is not proved of this plan"
+    return f"{text}; zero-concentrated rho {rounded_up(found, 6)}"
+
+
+def _declared(facts: dict[str, Any], plan: Plan | AdaptivePlan, words: Words) -> str:
+    of = "one part of the data" if isinstance(plan, Plan) and isinstance(plan.search, PartsSearch) else "the data"
+    text = f"every figure of the plan, among them the population of {of}: {number(plan.population)} {words.many}"
+    if plan.delta * plan.population >= 1:
+        text += "; delta is not below 1 / population"
+    rows = public_rows.described(facts)
+    return text if rows is None else f"{text}; {rows}"
+
+
+def _not_private(facts: dict[str, Any], spec: ModelSpec) -> str:
+    trained, total = len(facts["model"]["private"]), len(facts["model"]["initial"])
+    parts = ["the state that training started from"]
+    if trained < total:
+        parts.append(f"tensors that were not trained ({number(total - trained)} of {number(total)})")
+    if spec.preprocessing:
+        parts.append(f"the steps before the model ({', '.join(step.name for step in spec.preprocessing)})")
+    if spec.table is not None:
+        parts.append("the schema of the table" + (", but for what was bought" if facts["plan"]["before"] else ""))
+    if facts["public_evaluations"]:
+        parts.append("the data of the public evaluation")
+    return ", ".join(parts)

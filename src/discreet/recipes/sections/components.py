@@ -1,0 +1,63 @@
+"""What a recipe says of principal components: `components: {count: 60, noise: 16}`, bought before the first step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from discreet.core.adjacency import Query
+from discreet.core.events import Gaussian
+from discreet.data import Split
+from discreet.features import precompute
+from discreet.plan.plan import Positive
+from discreet.plan.sampling import Count
+from discreet.plan.pydantic_base import Frozen
+
+
+class RecipeComponents(Frozen):
+    """How many components, and the noise multiplier of the covariance that they come from ("Analyze Gauss").
+
+    The covariance is that of rows scaled to norm 1; what is trained on is the rows as they are, projected.
+    """
+
+    count: Count
+    noise: Positive
+
+    @property
+    def event(self) -> Gaussian:
+        """What the run answers first."""
+        return Gaussian(self.noise, Query.COVARIANCE)
+
+
+class OnComponents(nn.Module):
+    """Rows (n, ...) on components (count, columns): (n, count), float32, and finite if the rows are."""
+
+    vectors: Tensor
+
+    def __init__(self, vectors: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("vectors", vectors.double())
+
+    def forward(self, rows: Tensor) -> Tensor:
+        most = torch.finfo(torch.float32).max
+        return (rows.flatten(1).double() @ self.vectors.T).clamp(-most, most).float()
+
+
+def project(rows: Tensor, vectors: Tensor) -> Tensor:
+    """Rows (n, ...) on components (count, columns), as they come out of a run: (n, count). Each row by itself, to the
+    last bit."""
+    return precompute(OnComponents(vectors), rows)
+
+
+def on_components(split: Split, vectors: Tensor) -> Split:
+    """The split with all its inputs projected."""
+
+    def seen(pair: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
+        return None if pair is None else (project(pair[0], vectors), pair[1])
+
+    train = project(split.train[0], vectors), split.train[1]
+    return replace(
+        split, train=train, test=seen(split.test), validation=seen(split.validation), public=seen(split.public)
+    )

@@ -1,0 +1,67 @@
+"""What recipes say of fixed features: which front ends, side by side, and their one-time computation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from torch import Tensor, nn
+
+from discreet.core.errors import InputError
+from discreet.data import Split
+from discreet.features import FRONT_ENDS, Beside, Deskew, precompute
+from discreet.features.precompute import Precomputed
+from discreet.plan.plan import Positive
+from discreet.plan.pydantic_base import Frozen
+
+
+class Features(Frozen):
+    """A front end by name, its arguments as further keys, and its share of the squared norm of a row of features.
+
+    `deskew`: it sees every image made upright.
+    """
+
+    model_config = Frozen.model_config | {"extra": "allow"}
+    name: str
+    share: Positive = 1.0
+    deskew: bool = False
+
+
+def named(value: object) -> object:
+    """`features: scattering` for `features: [{name: scattering}]`."""
+    listed = list(value) if isinstance(value, list | tuple) else [value]
+    for one in listed:
+        name = one if isinstance(one, str) else one.get("name") if isinstance(one, dict) else None
+        if name is not None and name not in FRONT_ENDS:
+            raise ValueError(f"unknown name {name!r}; known: {', '.join(FRONT_ENDS)}")
+    return [{"name": one} if isinstance(one, str) else one for one in listed]
+
+
+def build_front_end(features: Sequence[Features], shape: Sequence[int]) -> nn.Module:
+    """The front ends for rows of `shape`, each row of features scaled to one L2 norm."""
+    parts = []
+    for each in features:
+        try:
+            part = FRONT_ENDS[each.name](tuple(shape), **(each.model_extra or {}))
+        except TypeError as error:
+            raise InputError(f"recipe: features {each.name} cannot take these arguments: {error}") from None
+        parts.append(nn.Sequential(Deskew(), part) if each.deskew else part)
+    return Beside(parts, [each.share for each in features]).eval()
+
+
+def with_features(split: Split, front_end: nn.Module) -> Split:
+    """The same split with the features of every row, computed by itself, for its inputs."""
+
+    def seen(pair: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
+        return None if pair is None else (precompute(front_end, pair[0]), pair[1])
+
+    train = precompute(front_end, split.train[0]), split.train[1]
+    return replace(split, train=train, test=seen(split.test), validation=seen(split.validation), seen=split.row_shape)
+
+
+def seen_as(features: Sequence[Features], shape: Sequence[int]) -> Callable[[Tensor], Tensor] | None:
+    """From rows (n, ...), flat or of `shape`, to their features (n, width), block by block; None without features."""
+    if not features:
+        return None
+    computed = Precomputed(build_front_end(features, shape))
+    return lambda rows: computed(rows.reshape(-1, *shape))

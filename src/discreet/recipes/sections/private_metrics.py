@@ -1,0 +1,90 @@
+"""What a recipe says of metrics on private rows, and how exact they can be for what the run costs anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from discreet.accounting.answers.calibrate import calibrate_noise
+from discreet.core.adjacency import Adjacency
+from discreet.core.errors import InputError
+from discreet.core.events import Compose, Event, Repeat
+from discreet.plan import Metric
+from discreet.plan.metrics import Part, Positive
+from discreet.plan.timeline import purchases_of
+from discreet.plan.sampling import Count, Rate
+from discreet.plan.pydantic_base import Frozen, validate
+
+_LEFT_FREE = 1 - 2e-3
+"""Metrics on held-out rows may cost this part of the budget of the steps."""
+
+
+def _share(given: object) -> object:
+    """A share as a number, or as text such as 10%."""
+    if isinstance(given, str) and given.strip().endswith("%"):
+        try:
+            return float(given.strip()[:-1]) / 100
+        except ValueError:
+            return given
+    return given
+
+
+Share = Annotated[float, Field(gt=0, lt=1), BeforeValidator(_share)]
+
+
+class RecipeMetric(Frozen):
+    """A `Metric` whose noise may be left out where it is on held-out rows: then it gets what the budget leaves it."""
+
+    kind: Literal["accuracy", "loss", "size"] = "accuracy"
+    noise: Positive | None = None
+    every: Count | None = None
+    bound: Positive | None = None
+    rows: Part = "training"
+    rate: Rate | None = None
+
+    @property
+    def name(self) -> str:
+        """As that of the metric."""
+        return f"{self.rows}_{self.kind}"
+
+    def with_noise(self, noise: float) -> Metric:
+        """The metric, with this noise where it has none."""
+        return validate(Metric, self.model_dump() | {"noise": self.noise or noise}, "recipe: metrics")
+
+
+def priced(
+    metrics: Sequence[RecipeMetric],
+    *,
+    steps: int,
+    epsilon: float | None,
+    delta: float,
+    adjacency: Adjacency,
+    sizes: bool = True,
+    before: tuple[Event, ...] = (),
+) -> tuple[Metric, ...]:
+    """The metrics with their noise.
+
+    A row is either trained on or held out. So what is bought on held-out rows costs nothing beside the steps, as long
+    as it costs no more than they do: where noise is left out, it is the least for which that holds. How many rows are
+    held out is then bought as well, or the luck of that would outweigh the noise; not so with `sizes` false, where
+    values are compared with each other only, and that luck is the same for all. What is bought `before` the steps is
+    about all rows, so metrics get what it leaves.
+    """
+    left_out = [metric for metric in metrics if metric.noise is None]
+    if not left_out:
+        return tuple(metric.with_noise(1.0) for metric in metrics)
+    if sizes and not any((metric.rows, metric.kind) == ("holdout", "size") for metric in metrics):
+        metrics = (*metrics, RecipeMetric(kind="size", rows="holdout"))
+    if any(metric.rows == "training" for metric in left_out):
+        raise InputError("recipe: a metric on training rows needs noise: what it costs, the steps cannot have")
+    if epsilon is None or adjacency is Adjacency.REPLACE_ONE:
+        raise InputError("recipe: a metric needs noise here (only under epsilon, add_remove or zero_out it is found)")
+
+    def event(noise: float) -> Event:
+        made = [metric.with_noise(noise) for metric in metrics if metric.rows == "holdout"]
+        return Compose((*before, *(Repeat(metric.event, purchases_of(metric, steps)) for metric in made)))
+
+    noise, _ = calibrate_noise(event, _LEFT_FREE * epsilon, delta * (1 - 1e-8), adjacency)
+    return tuple(metric.with_noise(noise) for metric in metrics)

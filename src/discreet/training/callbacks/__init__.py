@@ -1,0 +1,1 @@
+"""Loggers and progress bars: they are told releases and public figures."""

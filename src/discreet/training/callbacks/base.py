@@ -1,0 +1,100 @@
+"""Callbacks: who is told how a run goes. They are told public facts and released values, and hold nothing else.
+
+A callback has no way to the model, the data or the clock: how long a step took tells how large its private batch was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from discreet.core.guarantee import Guarantee
+from discreet.plan import AdaptivePlan, Plan
+from discreet.training.public.monitor import Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What is known when a run begins: the plan as JSON, and the guarantee of all of it."""
+
+    plan: Mapping[str, Any]
+    guarantee: Guarantee
+
+    @property
+    def settings(self) -> dict[str, str | float | int]:
+        """The plan's plain settings by dotted name, with epsilon and the method, for a table of parameters."""
+        found = dict(_flat(self.plan, ""))
+        return found | {"epsilon": self.guarantee.epsilon, "method": self.guarantee.method}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """After a step: how many are charged, of how many, and the metrics that are new, public or bought."""
+
+    step: int
+    steps: int
+    metrics: Mapping[str, float]
+
+
+class Callback(Protocol):
+    """Follows one run: entered when it begins, told after each step, left when it ends, also by an error.
+
+    What it raises ends the run between two steps; what was charged stays charged.
+    """
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def begin(self, opening: Opening) -> None:
+        """The run begins."""
+
+    def tell(self, told: Told) -> None:
+        """A step is over."""
+
+
+@contextmanager
+def telling(callbacks: Sequence[Callback], plan: Plan | AdaptivePlan, watch: Watch) -> Iterator[Callable[[int], None]]:
+    """Inside, a function to call with the number of charged steps, after each of them and at the end.
+
+    What `watch` has when this is entered was told in an attempt before.
+    """
+    with ExitStack() as stack:
+        for callback in callbacks:
+            stack.enter_context(callback)
+        if callbacks:
+            opening = Opening(plan.model_dump(mode="json"), plan.guarantee())
+            for callback in callbacks:
+                callback.begin(opening)
+        evaluations, purchases, last = len(watch.evaluations), len(watch.bought), 0
+
+        def tell(step: int) -> None:
+            nonlocal evaluations, purchases, last
+            metrics: dict[str, float] = {}
+            for evaluation in watch.evaluations[evaluations:]:
+                metrics |= {f"public/{name}": value for name, value in evaluation.metrics.items()}
+            for one in watch.bought[purchases:]:
+                metrics |= {f"bought/{one.metric}": one.value, f"bought/{one.metric}_deviation": one.deviation}
+            if step == last and not metrics:
+                return
+            evaluations, purchases, last = len(watch.evaluations), len(watch.bought), step
+            for callback in callbacks:
+                callback.tell(Told(step, plan.charges, metrics))
+
+        yield tell
+
+
+def _flat(value: Any, name: str) -> Iterator[tuple[str, str | float | int]]:
+    """Plain values of nested mappings and lists, by dotted name."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list | tuple):
+        for place, inner in enumerate(value):
+            yield from _flat(inner, f"{name}.{place}")
+    elif isinstance(value, str | int | float):
+        yield name, value

@@ -1,0 +1,1 @@
+"""Runs that react to their own releases."""

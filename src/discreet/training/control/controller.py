@@ -1,0 +1,158 @@
+"""What decides the next block of a run: a fixed plan says it beforehand, an adaptive one asks its policy.
+
+A policy is asked when a phase begins. Before that, the phase that is over is closed: metrics on public validation data
+are taken, and metrics and a count are bought if the plan has them. What the policy returns is checked and reserved
+before any data is read for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from discreet.core.errors import BudgetExhausted
+from discreet.core.events import Event, steps_of
+from discreet.core.release import Receipt
+from discreet.ledger import Admission
+from discreet.plan import AdaptivePlan, History, Knobs, Metric, Phase
+from discreet.plan.timeline import sizes_first
+from discreet.training.preflight.plan_check import check_grid
+
+Reserve = Callable[[Admission], tuple[Receipt, ...]]
+
+Metrics = Callable[[], Mapping[str, float]]
+"""Metrics of the model on data declared public."""
+
+
+@dataclass
+class Progress:
+    """Where an adaptive run is; public values only. It is kept in the checkpoint, and `ended` is found out again.
+
+    `left` steps of the phase with `knobs` are still to be reserved. `step_size` is what a line search chose for it.
+    """
+
+    phases: list[Phase]
+    knobs: Knobs | None = None
+    left: int = 0
+    step_size: float | None = None
+    ended: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; `from_dict` is the inverse."""
+        knobs = None if self.knobs is None else [self.knobs.noise_multiplier, self.knobs.expected_batch]
+        phases = [phase.as_dict() for phase in self.phases]
+        return {"phases": phases, "knobs": knobs, "left": self.left, "step_size": self.step_size}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Progress:
+        """Decode what `as_dict` made."""
+        knobs = None if data["knobs"] is None else Knobs(*data["knobs"])
+        phases = [Phase.from_dict(phase) for phase in data["phases"]]
+        return cls(phases, knobs, data["left"], data.get("step_size"))
+
+
+class Control:
+    """Decides the blocks of an adaptive run.
+
+    `spent()` is what the run's filter has counted, `metrics()` looks at public validation data. `buy(receipt, metric)`
+    takes what a receipt paid for: a metric, or a count if it is None.
+    """
+
+    def __init__(
+        self,
+        plan: AdaptivePlan,
+        progress: Progress,
+        *,
+        spent: Callable[[], Sequence[float]],
+        metrics: Metrics,
+        buy: Callable[[Receipt, Metric | None], float],
+    ) -> None:
+        self.plan, self.progress = plan, progress
+        self._spent, self._metrics, self._buy = spent, metrics, buy
+
+    def reserve(self, reserve: Reserve, position: int) -> tuple[Receipt, ...]:
+        """The receipts of the next block, in which nothing was drawn yet; () when the run is over (`progress.ended`).
+
+        What a policy returns and cannot be is an `InputError`, before anything is reserved.
+        """
+        progress = self.progress
+        try:
+            if progress.left == 0:
+                if progress.knobs is not None:
+                    position = self._close(progress.knobs, reserve, position)
+                if not self._decide(position):
+                    return ()
+            knobs = progress.knobs
+            assert knobs is not None
+            left = min(progress.left, max(1, self._steps_left(knobs)))  # the last block is what still fits
+            receipts = reserve(lambda charged: self._block(knobs, charged, left))
+        except BudgetExhausted as refusal:
+            progress.ended = str(refusal)
+            return ()
+        progress.left = max(0, progress.left - len(receipts))  # a choice of a step size is no step of its own
+        return receipts
+
+    def _close(self, knobs: Knobs, reserve: Reserve, position: int) -> int:
+        """Note what is public of the phase that is over, and buy what is private; return what is charged then."""
+        if self.plan.line_search is not None:  # which looks at nothing but its own choices
+            self.progress.phases.append(Phase(position, knobs, step_size=self.progress.step_size))
+            self.progress.knobs = self.progress.step_size = None
+            return position
+        metrics, count, counts = dict(self._metrics()), None, self.plan.counts
+        known = {name for phase in self.progress.phases for name in phase.metrics}
+        for metric in sizes_first(self.plan.metrics):
+            if metric.kind == "size" and metric.name in known:
+                continue
+            (receipt,) = reserve(partial(self._one, metric.event))
+            metrics[metric.name], position = self._buy(receipt, metric), receipt.position + 1
+        if counts is not None:
+            (receipt,) = reserve(partial(self._one, counts.event))
+            count, position = self._buy(receipt, None), receipt.position + 1
+        self.progress.phases.append(Phase(position, knobs, metrics, count))
+        self.progress.knobs = None
+        return position
+
+    def _decide(self, position: int) -> bool:
+        """Ask the policy for the knobs of the next phase; False if it ends the run."""
+        plan, progress = self.plan, self.progress
+        history = History(
+            tuple(progress.phases),
+            plan.start,
+            lambda knobs: self._epochs_left(knobs, position),
+            0.0 if plan.counts is None else plan.counts.noise,
+        )
+        decided = plan.policy(len(progress.phases), history)
+        if decided is None:
+            progress.ended = "the policy ended the run"
+            return False
+        knobs = plan.checked(decided)
+        draw = plan.draw_of(plan.event(knobs))
+        check_grid(steps_of(plan.event(knobs))[0], draw.largest_batch)
+        progress.knobs, progress.left = knobs, plan.phase_steps(knobs)
+        return True
+
+    def _block(self, knobs: Knobs, charged: int, left: int) -> tuple[Event, ...]:
+        period = self.plan.draw_of(self.plan.event(knobs)).sampler.period
+        block = self.plan.block_of(knobs, charged, max(left, period))
+        if not block:
+            raise BudgetExhausted(f"the most steps of the plan ({self.plan.most_steps}) are charged")
+        return block
+
+    def _one(self, event: Event, charged: int) -> tuple[Event, ...]:
+        if not charged < self.plan.most_steps:
+            raise BudgetExhausted(f"the most steps of the plan ({self.plan.most_steps}) are charged")
+        return (event,)
+
+    def _steps_left(self, knobs: Knobs) -> int:
+        """How many steps with these knobs the filter has room for, in whole epochs of disjoint batches."""
+        limits, cost = self.plan.filter.limits, self.plan.price(knobs)
+        room = min((most - used) / price for most, used, price in zip(limits, self._spent(), cost, strict=True))
+        return math.floor(room) * self.plan.draw_of(self.plan.event(knobs)).sampler.period
+
+    def _epochs_left(self, knobs: Knobs, position: int) -> float:
+        """The same in epochs, capped by the most steps of the plan."""
+        steps = min(self._steps_left(self.plan.checked(knobs)), self.plan.most_steps - position)
+        return steps * knobs.expected_batch / self.plan.population

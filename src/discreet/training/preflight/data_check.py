@@ -1,0 +1,108 @@
+"""One look at all data before anything is charged, so that no row can stop a run later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping import Criterion, evaluation_mode, private_parameters
+from discreet.core.errors import InputError
+from discreet.data import PrivateData, as_private, check_rows
+from discreet.data.private.overlap import refuse_own_rows
+from discreet.training.public.public_copy import PublicCopy
+from discreet.training.views import transformed
+
+_AT_ONCE = 512
+
+
+def try_every_row(model: nn.Module, criterion: Criterion, data: PrivateData) -> int | None:
+    """Run model and criterion on every row, in evaluation mode and without gradients; raise what fails as `InputError`.
+
+    Returns the number of classes that labels may name, where the criterion takes class indices. The messages name
+    rows and go to the holder of the data; nothing is charged or kept.
+    """
+    device = next(iter(private_parameters(model).values())).device
+    classes = None
+    with torch.no_grad(), torch.random.fork_rng(), evaluation_mode(model):
+        for start in range(0, data.rows, _AT_ONCE):
+            rows = np.arange(start, min(start + _AT_ONCE, data.rows))
+            classes = _try_rows(model, criterion, data, rows, device)
+    return classes
+
+
+def check_public(
+    sets: Mapping[str, tuple[Any, Any] | None],
+    classes: int | None,
+    data: object,
+    on: PublicCopy | None = None,
+) -> None:
+    """Refuse public data, by name, that cannot be evaluated, or that is the private data itself.
+
+    `on`: model and loss, tried on one row of each.
+    """
+    for name, given in sets.items():
+        if given is None:
+            continue
+        try:
+            public = as_private(given)
+            public.check(classes, at_most=len(public))
+            if on is not None:
+                try_row(on.model, on.criterion, public)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from None
+        refuse_own_rows(name, given, data)
+
+
+def try_row(model: nn.Module, criterion: Criterion, public: PrivateData) -> None:
+    """Run model and criterion on the first row of data declared public."""
+    device = next(iter(private_parameters(model).values())).device
+    with torch.no_grad(), torch.random.fork_rng(), evaluation_mode(model):
+        _try_rows(model, criterion, public, np.arange(1), device)
+
+
+def _try_rows(
+    model: nn.Module, criterion: Criterion, data: PrivateData, rows: np.ndarray, device: torch.device
+) -> int | None:
+    where = f"rows {rows[0]} to {rows[-1]} of the data" if len(rows) > 1 else f"row {rows[0]} of the data"
+    try:
+        inputs, targets = data.fetch(rows)
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{where}: they cannot be put together: {_first_line(error)}") from error
+    check_rows(inputs, targets, int(rows[0]), None)
+    _refuse_other_kind(data, inputs, targets, where)
+    data.fetch(np.array([0, rows[0]]))  # raises what a batch that has both would raise in a step
+    try:
+        output = model(transformed(data, inputs.to(device)))
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        shape = tuple(inputs.shape[1:])
+        raise InputError(f"{where}: the model cannot take examples of shape {shape}: {_first_line(error)}") from error
+    named_by_index = isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss)
+    classes = int(output.shape[1]) if named_by_index and output.dim() > 1 else None
+    check_rows(inputs, targets, int(rows[0]), classes)
+    try:
+        criterion(output, targets.to(device))
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        raise InputError(f"{where}: the loss cannot take these targets: {_first_line(error)}") from error
+    return classes
+
+
+def _refuse_other_kind(data: PrivateData, inputs: Tensor, targets: Tensor, where: str) -> None:
+    """Refuse rows of another type or shape than the first: in a batch with that one they would change it, or fail."""
+    for what, one, other in zip(
+        ("inputs", "targets"), data.fetch(np.zeros(1, np.int64)), (inputs, targets), strict=True
+    ):
+        if (one.dtype, one.shape[1:]) != (other.dtype, other.shape[1:]):
+            raise InputError(
+                f"{where}: {what} are {other.dtype} of shape {tuple(other.shape[1:])}, those of row 0 {one.dtype} of "
+                f"shape {tuple(one.shape[1:])}; convert all rows to one type and shape"
+            )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,302 @@
+"""The engine tried out on random data before a run: does it agree with one backward pass per example on this model?
+
+The data is random and only has the shape of the private data, so what is found says nothing about anybody.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping import Clip, Criterion, Engine, frozen_norms, modes_kept, private_parameters, training_mode
+from discreet.clipping.engines.long_rows import LongAlone
+from discreet.clipping.separation.program import Template
+from discreet.core import checks
+from discreet.core.errors import UnsupportedModel
+from discreet.data import PrivateData
+from discreet.training.preflight.engine_timing import CLEARLY, LONG, NEGLIGIBLE, TIMED, Candidate, choose, described, seconds
+from discreet.training.preflight.engine_comparison import Comparison, apart
+from discreet.training.preflight.engine_options import AUTO, EngineOptions
+from discreet.training.preflight.float_slack import SIZES, TooMuchRounding, distance, float_slack
+from discreet.training.preflight.loss_memory import refuse_memory
+from discreet.training.public.public_copy import copied
+from discreet.training.preflight.random_rows import UNITS, random_rows
+from discreet.training.preflight.watching import BATCHED, Pristine, units_apart, watched
+
+_CANDIDATES = ("bookkeeping", "ghost", "vmap")
+"""What `auto` may come to, in the order of preference."""
+
+_CHUNK_MEMORY, _LARGEST_CHUNK, _GRADIENT_MEMORY = 2**30, 1024, 2**28
+"""Bytes that a chunk may take: for what engines hold that run it as a batch, and for per-example gradients."""
+
+_LOOKED_AT, _MANY = 64, 0.05
+"""Rows that are looked at for long ones, and the share of long ones that is worth a word."""
+
+_log = logging.getLogger("discreet")
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """The engine to train with, how many examples it takes at a time, and one line on how it was checked and chosen.
+
+    `proved`: what the model does with a batch, where the engine runs batches as batches. `reach`: the largest number
+    that a row may hold and be taken with others.
+    """
+
+    engine: Engine
+    chunk: int
+    line: str = field(compare=False)
+    reach: float = math.inf
+    proved: tuple[Template, ...] = field(default=(), compare=False, repr=False)
+
+    def report(self) -> None:
+        """Say the line, as a message of the logger "discreet"."""
+        _log.info("%s", self.line)
+
+
+def rehearse(
+    engine: str | EngineOptions,
+    model: nn.Module,
+    criterion: Criterion,
+    data: PrivateData,
+    classes: int | None,
+    rows_per_unit: int = 1,
+    clips: tuple[Clip, ...] = (Clip(1.0, 2.0**-30),),
+    physical_batch: int | None = None,
+) -> Rehearsal:
+    """Choose an engine, after a comparison with `reference` on random data.
+
+    `classes`: the number of classes, if targets are class indices. `rows_per_unit`: with more than one, the random
+    examples are units of one, two and more rows. `clips`: the plan's way to clip, in one state or several; the largest
+    distance counts. `physical_batch`: rows per chunk, where they are given. `UnsupportedModel` if the engine that was
+    asked for by name does not work on this model, and, for `auto`, if none does.
+    """
+    options = EngineOptions.of(engine)
+    if physical_batch is not None:
+        checks.count("physical_batch", physical_batch)
+    frozen, rows = frozen_norms(model), rows_per_unit * data.views
+    found = _rehearsed(options, model, criterion, data, classes, rows, clips, physical_batch)
+    chunk, line = physical_batch or found.chunk, found.line
+    if options.autocast is not None:
+        line += f"; under autocast to {options.autocast}"
+    if frozen:
+        kept = f"{frozen[0]!r}" + (f" and {len(frozen) - 1} more" if len(frozen) > 1 else "")
+        line += f"; norm {kept} stays in evaluation mode, with the statistics that it has"
+    pristine = Pristine(*copied(model, criterion), random_rows(model, data, classes, rows))
+    used = watched(found.engine, options, pristine, [*found.proved])
+    taken = options.shaped(used, max(chunk, rows))
+    if math.isfinite(found.reach):
+        alone = units_apart(options.engine("reference").clipped_sum, pristine)
+        taken = replace(taken, clipped_sum=LongAlone(taken.clipped_sum, alone, found.reach))
+        line += f"; rows with a number beyond {found.reach:g} are taken one at a time"
+        _warn_of_long_rows(data, found.reach)
+    return Rehearsal(taken, chunk, line, found.reach, found.proved)
+
+
+def _rehearsed(
+    options: EngineOptions,
+    model: nn.Module,
+    criterion: Criterion,
+    data: PrivateData,
+    classes: int | None,
+    rows_per_unit: int,
+    clips: tuple[Clip, ...],
+    chunk: int | None,
+) -> Rehearsal:
+    name = options.name
+    with _as_it_was(model):
+        examples = random_rows(model, data, classes, rows_per_unit)
+        refuse_memory(model, criterion, examples)
+    if name == "reference":
+        line = "engine reference: one backward pass per example"
+        return Rehearsal(options.engine(name), _gradient_chunk(model), line)
+    with _as_it_was(model):
+        try:
+            stage = Comparison(options, model, criterion, examples, clips)
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            return _unchecked(options, model, error)
+        return _chosen(stage, chunk) if name == AUTO else _checked(stage, name)
+
+
+def _checked(stage: Comparison, name: str) -> Rehearsal:
+    """The engine, if it agrees with the reference however the examples are cut into chunks."""
+    known: tuple[Template, ...] = ()
+    if name in BATCHED and stage.mixing is not None:
+        raise stage.mixing
+    if stage.draws:
+        _check_drawing(stage, name)
+    chunk, sums = _room(stage, name), stage.chunked(name)
+    if name in BATCHED:
+        stage.check_backward()
+        known = stage.proved()
+    if not stage.fixed:
+        line = f"engine {name}: runs on random data; not compared with reference, as the model draws random numbers"
+        return Rehearsal(stage.options.engine(name), chunk, line, _reach(stage, name, SIZES[0]), known)
+    worst = stage.farthest(sums, stage.wanted)
+    tolerance = stage.tolerance + (stage.cut_to_grid if name == "exact" else 0.0)
+    if not worst <= tolerance:
+        raise UnsupportedModel(
+            f"the engine {name!r} is {worst:.1e} of the clip norm away from 'reference' on random data, more than "
+            f"{tolerance:g}; use engine='reference'"
+        )
+    engine, what = stage.options.engine(name), "examples" if stage.examples.units is None else "units"
+    line = f"engine {name}: within {worst:.1e} of the clip norm from reference"
+    if engine.float_bits is None:
+        return Rehearsal(engine, chunk, f"{line}, on {UNITS} random {what}", proved=known)
+    slack = float_slack(stage, name, distance(stage, name, sums))
+    how = (
+        f", and {slack.distance:.1e} from one at a time" if stage.reduced else f", on natural rows {slack.distance:.1e}"
+    )
+    line += f"{how}, on {UNITS} random {what} of each kind; the noise covers 2^-{slack.bits} for each"
+    return Rehearsal(replace(engine, float_bits=slack.bits), chunk, line, _reach(stage, name, slack.reach), known)
+
+
+def _reach(stage: Comparison, name: str, reach: float) -> float:
+    """The largest number of rows that are taken together: no limit where every row is taken alone, or has tokens."""
+    return reach if name in _CANDIDATES and stage.examples.inputs.is_floating_point() else math.inf
+
+
+def _check_drawing(stage: Comparison, name: str) -> None:
+    """Refuse an engine that cannot run a model that draws random numbers, or `ghost` if its second pass does not draw
+    them again, by comparison with one pass that starts from the same ones."""
+    clip = stage.clips[0]
+    with modes_kept(stage.model):
+        training_mode(stage.model)
+        one = stage.sums(name, stage.examples, clip)
+        other = stage.sums("bookkeeping", stage.examples, clip) if name == "ghost" else one
+    if not apart(one, other, clip) <= stage.tolerance:
+        raise UnsupportedModel(
+            "the model draws random numbers that do not come from torch's generator, so the two passes of the engine "
+            "'ghost' would see different ones; use engine='bookkeeping'"
+        )
+
+
+def _chosen(stage: Comparison, chunk: int | None) -> Rehearsal:
+    """The fastest of the engines that work.
+
+    One that is clearly slower on a few rows than one before it, which has memory for the chunk, is not looked at.
+    """
+    found: dict[str, Rehearsal] = {}
+    faults: dict[str, UnsupportedModel] = {}
+    few: dict[str, Candidate] = {}
+    for name in _CANDIDATES:
+        rivals = [few[one].seconds for one in found if few[one].chunk >= (chunk or 1)]
+        if rivals and min(rivals) * UNITS < NEGLIGIBLE:
+            break
+        if name == "vmap" and found and _gradient_chunk(stage.model) < UNITS:
+            continue
+        try:
+            few |= _timed(stage, [name], chunk, UNITS)
+            if not rivals or few[name].seconds < CLEARLY * min(rivals):
+                found[name] = _checked(stage, name)
+        except UnsupportedModel as error:
+            faults[name] = error
+    if not found:
+        return _exact(stage, faults)
+    names = list(found)
+    if len(names) > 1:
+        rows = TIMED if max(few[name].seconds for name in names) * TIMED < LONG else UNITS
+        few |= _timed(stage, names, chunk, rows)
+        if choose([few[name] for name in names], chunk).name != names[0]:  # which may have been held up
+            again = _timed(stage, names, chunk, rows)
+            few |= {name: min(few[name], again[name], key=lambda one: one.seconds) for name in names}
+    best = choose([few[name] for name in names], chunk)
+    line = f"{found[best.name].line}; {described([*few.values()], chunk)}"
+    fault = faults.get("bookkeeping")
+    if fault is not None:
+        _log.warning("engine 'bookkeeping' is not used: %s", fault)
+        line += f"; not bookkeeping: {fault}"
+    return replace(found[best.name], line=line)
+
+
+def _timed(stage: Comparison, names: list[str], chunk: int | None, most: int) -> dict[str, Candidate]:
+    """Each timed on a chunk of the size that it would have, of `most` rows at most."""
+    room = {name: _room(stage, name) for name in names}
+    parts = {name: stage.examples.about(min(room[name], chunk or room[name], most)) for name in names}
+    calls = [partial(stage.sums, name, parts[name], stage.clips[0]) for name in names]
+    times = zip(names, seconds(calls, stage.examples.inputs.device), strict=True)
+    return {name: Candidate(name, taken / len(parts[name].inputs), room[name]) for name, taken in times}
+
+
+def _exact(stage: Comparison, faults: dict[str, UnsupportedModel]) -> Rehearsal:
+    """The engine without rounding, where others round too much; the fault of `vmap`, where that is not the reason."""
+    rounding = next((fault for fault in faults.values() if isinstance(fault, TooMuchRounding)), None)
+    if rounding is None:
+        raise faults["vmap"]
+    _log.warning("engine 'exact' is used, which is slow: %s", rounding)
+    found = _checked(stage, "exact")
+    return replace(found, line=f"{found.line}; not a faster one: {rounding}")
+
+
+def _unchecked(options: EngineOptions, model: nn.Module, error: Exception) -> Rehearsal:
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    if options.name in BATCHED:
+        raise UnsupportedModel(
+            f"the engine {options.name!r} cannot be checked, as the model does not take random data ({reason}); "
+            "use engine='vmap'"
+        ) from error
+    name = "exact" if options.name == "exact" else "vmap"
+    line = f"engine {name}: not checked on random data ({reason})"
+    return Rehearsal(options.engine(name), _gradient_chunk(model), line, math.inf if name == "exact" else SIZES[0])
+
+
+def _warn_of_long_rows(data: PrivateData, reach: float) -> None:
+    """Say to the holder of the data, before the run, if many rows will be taken one at a time."""
+    rows = np.unique(np.linspace(0, data.rows - 1, _LOOKED_AT).astype(np.int64))
+    inputs, _ = data.fetch(rows)
+    if not inputs.is_floating_point():
+        return
+    share = float((inputs.abs().reshape(len(inputs), -1).amax(1) > reach).double().mean())
+    if share > _MANY:
+        _log.warning(
+            "%.0f %% of the rows have a number beyond %g and are taken one at a time, which is slow; scale the inputs "
+            "by public constants",
+            100 * share,
+            reach,
+        )
+
+
+@contextmanager
+def _as_it_was(model: nn.Module) -> Iterator[None]:
+    """Training mode inside; outside, buffers, modes and torch's generator as they were."""
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    try:
+        with modes_kept(model), torch.random.fork_rng():
+            training_mode(model)
+            yield
+    finally:
+        changed = [name for name, buffer in model.named_buffers() if not _same(buffer, before.get(name))]
+        with torch.no_grad():
+            for name in changed:
+                if name in before:
+                    model.get_buffer(name).copy_(before[name])
+    if changed:
+        raise UnsupportedModel(
+            f"buffer {changed[0]!r} changes when the model is called in training mode, so private data would enter "
+            "it; remove what writes to it"
+        )
+
+
+def _same(one: Tensor, other: Tensor | None) -> bool:
+    return other is not None and one.shape == other.shape and bool(torch.equal(one, other))
+
+
+def _room(stage: Comparison, name: str) -> int:
+    """The rows that fit into the memory for a chunk."""
+    if name not in BATCHED:
+        return _gradient_chunk(stage.model)
+    size = getattr(stage.footprint, name)
+    return int(min(_LARGEST_CHUNK, max(1, _CHUNK_MEMORY // max(1, size))))
+
+
+def _gradient_chunk(model: nn.Module) -> int:
+    numbers = sum(parameter.numel() for parameter in private_parameters(model).values())
+    return int(min(256, max(1, _GRADIENT_MEMORY // (8 * numbers))))

@@ -1,0 +1,188 @@
+"""What an engine makes of random examples, beside what one backward pass per example makes of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from copy import copy
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping import BIT, Clip, Criterion, private_parameters
+from discreet.clipping.factor import clipped
+from discreet.clipping.engines.footprint import Footprint, footprint
+from discreet.clipping.seeding import seed_torch
+from discreet.clipping.separation.program import Template
+from discreet.core.errors import UnsupportedModel
+from discreet.training.preflight.model_check import refuse_mixing_backward, refuse_mixing_inside
+from discreet.training.preflight.engine_options import EngineOptions
+from discreet.training.preflight.random_rows import UNITS, Examples
+from discreet.training.preflight.tried_clips import Lengths, tried
+from discreet.training.preflight.watching import Pristine, proved
+
+CUTS = ((12,), (11, 1), (5, 7))
+"""How the random units are cut into chunks: the sums must agree with one example at a time, and so with another."""
+
+_TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.2}
+"""Allowed distance from the reference, relative to rows x clip norm, by the type the model computes in."""
+
+
+class Comparison:
+    """A model with random examples, several ways to clip them, and what the reference makes of them.
+
+    `clips`: those of the plan, in which random gradients really are clipped (see `tried_clips`). `wanted`: the sum by
+    the reference for each. `draws`: the model draws random numbers; if it still does in evaluation mode, in which it is
+    then left, it is not `fixed`.
+    """
+
+    def __init__(
+        self,
+        options: EngineOptions,
+        model: nn.Module,
+        criterion: Criterion,
+        examples: Examples,
+        clips: Sequence[Clip],
+    ) -> None:
+        self.options, self.model, self.criterion = options, model, criterion
+        self._given = clips
+        self._proved: tuple[Template, ...] | UnsupportedModel | None = None
+        types = {parameter.dtype for parameter in private_parameters(model).values()}
+        types |= set() if options.autocast is None else {options.autocast}
+        self.tolerance = max(_TOLERANCE.get(kind, 0.2) for kind in types)
+        self.reduced = bool(types & {torch.float16, torch.bfloat16})
+        self._look(examples)
+        self.draws = self._draw()
+        if self.draws:
+            model.eval()
+            self._look(examples)
+        self.fixed = not (self.draws and self._draw())
+        self.wanted = [self.sums("reference", examples, clip) for clip in self.clips]
+
+    def on(self, examples: Examples) -> Comparison:
+        """The same with other examples, as the model is now."""
+        other = copy(self)
+        for name in ("cut_to_grid", "mixing", "footprint"):
+            vars(other).pop(name, None)
+        other._look(examples)
+        return other
+
+    def _look(self, examples: Examples) -> None:
+        """See what the reference makes of these examples, and clip it, which is faster than asking it for each clip."""
+        self.examples = examples
+        self._gradients = [self._gradient(one) for one in self.singles()]
+        lengths = [[Lengths.of(gradient, clip) for gradient in self._gradients] for clip in self._given]
+        self.clips = tried(self._given, lengths)
+        self.wanted = [added([_clipped(gradient, clip) for gradient in self._gradients]) for clip in self.clips]
+
+    @cached_property
+    def cut_to_grid(self) -> float:
+        """The most that `exact` may differ from the reference for cutting gradients to the grid."""
+        numbers = sum(parameter.numel() for parameter in private_parameters(self.model).values())
+        return max(clip.grid / clip.norm for clip in self.clips) * math.sqrt(numbers)
+
+    @cached_property
+    def mixing(self) -> UnsupportedModel | None:
+        """The error for a model whose modules shift examples about, if it is one."""
+        try:
+            refuse_mixing_inside(self.model, self.examples.inputs)
+        except UnsupportedModel as error:
+            return error
+        return None
+
+    def proved(self) -> tuple[Template, ...]:
+        """What the model does with batches, on each path that is found; `UnsupportedModel` unless it is proved to keep
+        rows apart."""
+        if self._proved is None:
+            try:
+                pristine = Pristine(self.model, self.criterion, self.examples)
+                self._proved = tuple(proved(self.options, pristine))
+            except UnsupportedModel as error:
+                self._proved = error
+            except (RuntimeError, ValueError, IndexError, TypeError) as error:
+                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                self._proved = UnsupportedModel(f"batches of random rows cannot be followed: {reason}")
+        if isinstance(self._proved, UnsupportedModel):
+            raise self._proved
+        return self._proved
+
+    def check_backward(self) -> None:
+        """Refuse a model or a loss whose way back from the loss is not one that a batched engine can take."""
+        try:
+            refuse_mixing_backward(self.model, self.criterion, self.examples.inputs, self.examples.targets)
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            if isinstance(error, UnsupportedModel):
+                raise
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise UnsupportedModel(f"the backward pass cannot be tried on random data: {reason}") from error
+
+    @cached_property
+    def footprint(self) -> Footprint:
+        """What an example takes in a chunk."""
+        return footprint(self.model, self.criterion, self.examples.inputs, self.examples.targets)
+
+    def singles(self) -> list[Examples]:
+        """Each unit alone."""
+        return [self.examples.part(i, i + 1) for i in range(UNITS)]
+
+    def sums(self, name: str, examples: Examples, clip: Clip, seed: int = 0) -> dict[str, Tensor]:
+        """The clipped sum of these examples."""
+        seed_torch(seed)
+        given = self.model, self.criterion, examples.inputs, examples.targets, clip, examples.units
+        if name == "reference":
+            return self.options.engine(name).clipped_sum(*given)
+        try:
+            return self.options.engine(name).clipped_sum(*given)
+        except (RuntimeError, TypeError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise UnsupportedModel(f"the engine {name!r} cannot run this model: {reason}") from error
+
+    def chunked(self, name: str, cuts: Sequence[tuple[int, ...]] = CUTS) -> list[list[dict[str, Tensor]]]:
+        """The sum of all examples, cut into chunks in several ways, for each clip."""
+        return [[self._cut(name, clip, cut) for cut in cuts] for clip in self.clips]
+
+    def farthest(self, sums: list[list[dict[str, Tensor]]], wanted: list[dict[str, Tensor]]) -> float:
+        """The largest distance of what `chunked` returns from one sum for each clip."""
+        triples = zip(sums, wanted, self.clips, strict=True)
+        return max(apart(one, other, clip) for ones, other, clip in triples for one in ones)
+
+    def _cut(self, name: str, clip: Clip, cut: tuple[int, ...]) -> dict[str, Tensor]:
+        ends = list(itertools.accumulate(cut))
+        parts = zip(ends, cut, strict=True)
+        return added([self.sums(name, self.examples.part(end - size, end), clip) for end, size in parts])
+
+    def _gradient(self, one: Examples, seed: int = 0) -> dict[str, Tensor]:
+        """The gradient of a unit by the reference."""
+        return self.sums("reference", one, Clip(math.inf, 1.0), seed)
+
+    def _draw(self) -> bool:
+        """Whether gradients by the reference are others when random numbers are others."""
+        pairs = zip(self._gradients, self.singles(), strict=True)
+        return any(apart(one, self._gradient(unit, 1), self.clips[0]) != 0.0 for one, unit in pairs)
+
+
+def _clipped(gradient: dict[str, Tensor], clip: Clip) -> dict[str, Tensor]:
+    """What a unit contributes by the reference."""
+    rows = clipped({name: part.unsqueeze(0) for name, part in gradient.items()}, clip)
+    return {name: part.squeeze(0) for name, part in rows.items()}
+
+
+def apart(one: dict[str, Tensor], other: dict[str, Tensor], clip: Clip) -> float:
+    """The distance of two sums of all examples, on average over the units and relative to what rounding may move: the
+    clip norm, and with the bit of adaptive clipping somewhat more."""
+    distances = {name: one[name].double() - other[name] for name in other}
+    whole = length(distances) / clip.spread
+    gradients = length({name: part for name, part in distances.items() if name != BIT}) / clip.norm
+    return max(whole, gradients) / UNITS
+
+
+def added(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The sum of sums, in double precision."""
+    return {name: torch.stack([part[name].double() for part in parts]).sum(0) for name in parts[0]}
+
+
+def length(sums: dict[str, Tensor]) -> float:
+    """The L2 norm of all tensors together."""
+    return math.sqrt(sum(float(part.double().square().sum()) for part in sums.values()))

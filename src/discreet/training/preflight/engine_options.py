@@ -1,0 +1,79 @@
+"""How clipped sums are to be computed. Whatever is chosen, the plan and what is charged for it stay the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from discreet.clipping import ENGINES, Engine
+from discreet.clipping.engines.chunk_shape import in_fixed_rows, under_autocast
+from discreet.core.errors import DiscreetError, InputError
+from discreet.ledger import Ledger
+from discreet.training.run.run_folder import RunFolder
+
+AUTO = "auto"
+"""The engine's name for: the fastest that works, as measured on random data."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """The engine for a `Training`, where its name alone does not say enough.
+
+    - `name`: "auto", or the name of an engine.
+    - `autocast`: run the model under `torch.autocast` to this type, which is `torch.bfloat16`. Norms and sums stay in
+      single precision at least. What the model's rounding adds to the noise is measured before the run, and stated.
+      Metrics are computed without it.
+    - `fixed_rows`: fill every chunk up to the same number of rows, for a compiler or a graphics card that would
+      otherwise meet a new shape in every step. The rows that are added contribute nothing.
+    """
+
+    name: str = AUTO
+    autocast: torch.dtype | None = None
+    fixed_rows: bool = False
+
+    def __post_init__(self) -> None:
+        if self.name != AUTO and self.name not in ENGINES:
+            raise InputError(f"unknown engine {self.name!r}; known: {', '.join([AUTO, *ENGINES])}")
+        if self.autocast not in (None, torch.bfloat16):
+            raise InputError(
+                f"autocast must be torch.bfloat16, got {self.autocast}; gradients in float16 vanish without scaling"
+            )
+
+    @classmethod
+    def of(cls, engine: str | EngineOptions) -> EngineOptions:
+        """The options that are meant by the name of an engine."""
+        return engine if isinstance(engine, EngineOptions) else cls(engine)
+
+    def engine(self, name: str) -> Engine:
+        """The engine called `name`, in the precision that was asked for."""
+        engine = ENGINES[name]
+        if self.autocast is None:
+            return engine
+        return replace(engine, clipped_sum=under_autocast(engine.clipped_sum, self.autocast))
+
+    def shaped(self, engine: Engine, chunk: int) -> Engine:
+        """`engine` with chunks of the fixed number of rows, if that was asked for."""
+        return replace(engine, clipped_sum=in_fixed_rows(engine.clipped_sum, chunk)) if self.fixed_rows else engine
+
+
+def as_started(engine: str | EngineOptions, folder: str | Path | None) -> EngineOptions:
+    """What to resume the run in `folder` with: "auto" stands for the engine that it was started with.
+
+    A folder that holds no run is for the resuming to refuse.
+    """
+    options = EngineOptions.of(engine)
+    if options.name != AUTO or folder is None:
+        return options
+    try:
+        _, run, where = RunFolder(Path(folder)).recall()
+        ledger = Ledger(where, create=False)
+        try:
+            attempts = [entry.content for entry in ledger.entries(run) if entry.kind == "attempt"]
+        finally:
+            ledger.close()
+    except DiscreetError:
+        return options
+    first = next((str(content["engine"]) for content in attempts if content.get("engine") in ENGINES), AUTO)
+    return replace(options, name=first)

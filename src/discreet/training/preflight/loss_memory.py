@@ -1,0 +1,97 @@
+"""Whether the gradient of an example depends on what was computed before it: by a loss with a running mean, say.
+
+No engine helps against that, so it is looked for whichever there is: some random examples alone, others with far larger
+numbers, and the first ones again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping import Criterion, modes_kept, private_parameters, training_mode
+from discreet.clipping.admission.example_axes import moved
+from discreet.clipping.seeding import seed_torch
+from discreet.clipping.digests import state_digests
+from discreet.clipping.capture.tracing import repeatable
+from discreet.core.errors import UnsupportedModel
+from discreet.training.preflight.random_rows import Examples
+
+_TRIED = 3
+_FACTORS = (1.0, 1e3, 1e6)
+"""How much larger the numbers of other examples are."""
+
+_CANNOT = (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError, AssertionError)
+"""What models and losses raise for rows that they cannot take."""
+
+
+def refuse_memory(model: nn.Module, criterion: Criterion, examples: Examples) -> None:
+    """Refuse a loss, or a hook of the model, that keeps state from one example to the next.
+
+    A model or loss that cannot take random rows is let pass; what it does is then not known. The model's weights and
+    the tensors of a loss that is a module are left as they were.
+    """
+    rows = [(examples.inputs[i : i + 1], examples.targets[i : i + 1]) for i in range(2 * _TRIED)]
+    described = f"the loss ({getattr(criterion, '__name__', type(criterion).__name__)})"
+    with modes_kept(model), torch.random.fork_rng(), repeatable(), _put_back(criterion) as digests:
+        training_mode(model)
+        try:
+            first = [_alone(model, criterion, *row) for row in rows[:_TRIED]]
+        except _CANNOT:
+            return
+        for factor in _FACTORS:
+            for row in rows[_TRIED:]:
+                try:
+                    _alone(model, criterion, *(_times(part, factor) for part in row))
+                except _CANNOT:
+                    break
+        again = [_alone(model, criterion, *row) for row in rows[:_TRIED]]
+        if digests != _digests(criterion):
+            raise UnsupportedModel(
+                f"a buffer or parameter of {described} changes when it is called, so private data would enter it; "
+                "remove what writes to it"
+            )
+    if any(_differ(*pair) for pair in zip(first, again, strict=True)):
+        raise UnsupportedModel(
+            f"{described}, or a hook of the model, keeps state between calls: what it makes of an example depends on "
+            "the examples before it; remove the state (running means, counters, a generator of its own)"
+        )
+
+
+def _alone(model: nn.Module, criterion: Criterion, row: Tensor, target: Tensor) -> list[Tensor]:
+    """The loss of an example, and its gradients."""
+    seed_torch(0)
+    with torch.enable_grad():
+        loss = criterion(model(row.clone()), target.clone()).sum()
+    parameters = list(private_parameters(model).values())
+    found = torch.autograd.grad(loss, parameters, allow_unused=True) if loss.requires_grad else ()
+    return [loss.detach(), *(torch.zeros(1) if part is None else part for part in found)]
+
+
+def _differ(first: list[Tensor], again: list[Tensor]) -> bool:
+    return any(one.shape != other.shape or moved(one, other) for one, other in zip(first, again, strict=True))
+
+
+def _times(part: Tensor, factor: float) -> Tensor:
+    return part * factor if part.is_floating_point() else part
+
+
+def _digests(criterion: Criterion) -> dict[str, str]:
+    return state_digests(criterion) if isinstance(criterion, nn.Module) else {}
+
+
+@contextmanager
+def _put_back(criterion: Criterion) -> Iterator[dict[str, str]]:
+    """The digests of the loss's tensors; afterwards these are as they were."""
+    module = criterion if isinstance(criterion, nn.Module) else None
+    kept = {} if module is None else {name: part.detach().clone() for name, part in module.state_dict().items()}
+    try:
+        yield _digests(criterion)
+    finally:
+        with torch.no_grad():
+            for name, part in {} if module is None else module.state_dict().items():
+                if name in kept and part.shape == kept[name].shape:
+                    part.copy_(kept[name])

@@ -1,0 +1,138 @@
+"""What is wrong with a model, all of it at once: by the types of its modules, and by trying it out on random rows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.lazy import LazyModuleMixin
+
+from discreet.clipping import (
+    LOSS,
+    Criterion,
+    Findings,
+    admit_model,
+    admit_optimizer,
+    evaluation_mode,
+    foreign_tensors,
+    mixing_backward,
+    modes_kept,
+    private_parameters,
+    training_mode,
+    try_out,
+)
+from discreet.core.errors import InputError, UnsupportedModel
+from discreet.data import PrivateData
+from discreet.training.preflight.random_rows import random_rows
+from discreet.training.views import transformed
+
+_TRIED = 4
+"""Random examples whose influence on each other is looked for."""
+
+
+def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData) -> None:
+    """Refuse a model that cannot be trained privately on rows of this shape, and an optimizer that does not fit it.
+
+    One `UnsupportedModel` has all that is wrong with the model. One that cannot be run on random rows is judged by the
+    types of its modules alone.
+    """
+    findings = Findings()
+    can_run = not (foreign_tensors(model) or any(_is_lazy(module) for module in model.modules()))
+    if private_parameters(model) and can_run:
+        try:
+            findings = tried(model, random_rows(model, data, None).inputs)
+        except (RuntimeError, ValueError, IndexError, TypeError):
+            findings = Findings()
+    admit_model(model, findings)
+    if data.transform is not None:
+        _admit_transform(data, random_rows(model, data, None, raw=True).inputs)
+    admit_optimizer(optimizer, model)
+    if any(float(state.get("step", 1)) > 0 for state in optimizer.state.values()):
+        raise InputError("the optimizer was used before and remembers gradients; make a new one for the run")
+
+
+def admit_evaluated(model: nn.Module, inputs: Tensor) -> None:
+    """Refuse a model whose examples influence each other in evaluation mode, or that keeps state there.
+
+    For what is computed of private rows without training. `inputs`: random rows, as in `tried`. A model that cannot be
+    run on them is not judged.
+    """
+    try:
+        with evaluation_mode(model):
+            findings = try_out(model, inputs[:_TRIED], _others(inputs))
+    except (RuntimeError, ValueError, IndexError, TypeError):
+        return
+    try:
+        admit_model(model, findings)
+    except UnsupportedModel as error:
+        raise UnsupportedModel(f"in evaluation mode, {error}") from None
+
+
+class _Transformed(nn.Module):
+    """A transform, as a module that can be tried out."""
+
+    def __init__(self, data: PrivateData) -> None:
+        super().__init__()
+        self._data = data
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return transformed(self._data, inputs)
+
+
+def _admit_transform(data: PrivateData, inputs: Tensor) -> None:
+    found = tried(_Transformed(data), inputs)
+    if found.mixing:
+        raise UnsupportedModel(
+            "the transform of the augmented data lets examples influence each other; change each row by itself"
+        )
+    if found.remembering:
+        raise UnsupportedModel(
+            "the transform of the augmented data keeps state, or has a random generator of its own; draw from torch's "
+            "default generator, which has a secret seed in training"
+        )
+
+
+def tried(model: nn.Module, inputs: Tensor) -> Findings:
+    """What happens between random rows in training mode; `inputs`: random rows, at least twice as many as are tried."""
+    with modes_kept(model):
+        training_mode(model)
+        return try_out(model, inputs[:_TRIED], _others(inputs))
+
+
+def _others(inputs: Tensor) -> Tensor:
+    """Other rows, with numbers of both signs."""
+    others = inputs[_TRIED : 2 * _TRIED]
+    if not inputs.is_floating_point():
+        return others
+    return torch.randn(others.shape, generator=torch.Generator().manual_seed(1)).to(inputs)
+
+
+def refuse_mixing_inside(model: nn.Module, inputs: Tensor) -> None:
+    """Refuse, for an engine that runs batches as batches, a model whose modules shift examples about."""
+    found = tried(model, inputs)
+    for name in (*found.mixing, *found.inside):
+        raise UnsupportedModel(
+            f"{_named(model, name)} mixes the examples of a batch, or moves them to other places in it"
+        )
+
+
+def refuse_mixing_backward(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> None:
+    """Refuse, for an engine that runs batches as batches, what lets examples meet on the way back from the loss."""
+    batch, rest = (inputs[:_TRIED], targets[:_TRIED]), (_others(inputs), targets[_TRIED : 2 * _TRIED])
+    with modes_kept(model):
+        training_mode(model)
+        found = mixing_backward(model, criterion, batch, rest)
+    if found == LOSS:
+        raise UnsupportedModel("the loss of an example depends on other examples; make it depend on that one alone")
+    if found is not None:
+        raise UnsupportedModel(
+            f"gradients of examples influence each other on the way back, near {_named(model, found)}: a hook or a "
+            "function with its own backward pass uses what the whole batch has; make it treat every example by itself"
+        )
+
+
+def _named(model: nn.Module, name: str) -> str:
+    return f"module {name or 'model'!r} ({type(model.get_submodule(name)).__name__})"
+
+
+def _is_lazy(module: nn.Module) -> bool:
+    return isinstance(module, LazyModuleMixin) and module.has_uninitialized_params()

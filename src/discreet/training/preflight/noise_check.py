@@ -1,0 +1,68 @@
+"""The noise tried out before a run: does what is released have the scale that is paid for?
+
+Nobody's data is looked at: noise is added to zeros, by the mechanism and the sampler of the run, and thrown away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from torch import nn
+
+from discreet.clipping import Accumulator, Clip, Engine, private_parameters
+from discreet.core.errors import InputError, PrivacyViolation
+from discreet.core.release import ClippedSum, Receipt
+from discreet.mechanism import gaussian_release, noise_multiplier
+from discreet.plan import AdaptivePlan, Plan
+from discreet.randomness import NOISE_SAMPLERS, RoundedSampler, SystemStream, new_run_key
+from discreet.training.clip_state import Clipping
+from discreet.training.preflight.engine_check import Rehearsal
+
+VALUES = 4096
+FALSE_ALARM = 1e-9
+"""A sound run is refused once in so many. Noise of half the scale passes with a chance below 1e-300, and noise that is
+off by a fifth with one below 1e-20."""
+
+
+def noise_named(name: str) -> RoundedSampler:
+    """The sampler that makes the noise."""
+    if name not in NOISE_SAMPLERS:
+        raise InputError(f"unknown noise {name!r}; known: {', '.join(NOISE_SAMPLERS)}")
+    return NOISE_SAMPLERS[name]
+
+
+def with_noise(
+    rehearsal: Rehearsal, plan: Plan | AdaptivePlan, model: nn.Module, clipping: Clipping, noise: RoundedSampler
+) -> Rehearsal:
+    """The rehearsal with a word on the noise of the plan's first step, which was tried out; `PrivacyViolation` if its
+    scale is not multiplier x sensitivity, where the sensitivity is at least that of the first step's clipping."""
+    event = plan.next_block(len(plan.before))[0] if isinstance(plan, Plan) else plan.event(plan.start)
+    release = Receipt("rehearsal", 0, 0, event).release
+    clip = clipping.at(0, release)
+    total = _zeros(model, rehearsal.engine, clip, plan.draw_of(event).largest_batch)
+    paid = noise_multiplier(release) * max(total.sensitivity, clip.sensitivity)
+    receipt = Receipt("rehearsal", 0, 0, release)
+    stream = SystemStream.start(new_run_key(), 0)  # of its own, so that no noise of the run is seen beforehand
+    found = gaussian_release(total, receipt, stream, noise).tensors["noise"]
+    low, high = _limits()
+    if not low < float(np.square(found / paid).sum()) < high:
+        raise PrivacyViolation(
+            f"{VALUES} values of noise are {float(found.std()):.3g} in size, but {paid:.3g} is paid for; nothing was "
+            f"charged. A sound run looks like this once in {1 / FALSE_ALARM:.0e}: try again, and report it"
+        )
+    return replace(rehearsal, line=f"{rehearsal.line}; noise {noise.name}: {VALUES} values have the scale paid for")
+
+
+def _zeros(model: nn.Module, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
+    """Zeros with the sensitivity and on the grid that the first step's sum will have."""
+    empty = Accumulator(private_parameters(model), bit=clip.bit > 0)
+    return replace(empty.total(engine, clip, largest_batch), tensors={"noise": np.zeros(VALUES)})
+
+
+def _limits() -> tuple[float, float]:
+    """Between which the sum of squares of that many standard normals lies, but for `FALSE_ALARM`: chi-squared."""
+    from scipy.special import gammainccinv, gammaincinv  # here, because most commands release nothing
+
+    half, tail = VALUES / 2, FALSE_ALARM / 2
+    return 2 * float(gammaincinv(half, tail)), 2 * float(gammainccinv(half, tail))

@@ -1,0 +1,130 @@
+"""Whether a plan can be carried out, which must be known beforehand: finding out in a step would depend on the data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+
+from discreet.clipping import Criterion
+from discreet.core.adjacency import Adjacency, Unit
+from discreet.core.errors import InputError
+from discreet.core.events import Event, steps_of
+from discreet.data import Parts, PrivateData, group, hold_out
+from discreet.mechanism import GRID_BITS, LARGEST_MULTIPLE, grid_for, noise_multiplier
+from discreet.methods import check_noise
+from discreet.plan import AdaptivePlan, AutomaticClipping, FlatClipping, Plan, ScheduledClipping, mean_noises
+from discreet.sampling import ROOM
+from discreet.training.private_metrics.counts import check_countable
+from discreet.training.private_metrics.metrics import check_losses
+from discreet.training.preflight.data_check import try_every_row
+
+
+def check_plan(
+    plan: Plan | AdaptivePlan, model: nn.Module, criterion: Criterion, parts: Parts, validated: bool
+) -> None:
+    """Refuse a plan that this model or data cannot carry out; `validated`: there is public validation data."""
+    data = parts.training
+    if parts.held_out is not None:
+        try_every_row(model, criterion, parts.held_out)
+    for metric in plan.metrics:
+        held = parts.held_out if metric.rows == "holdout" else data
+        assert held is not None
+        units, share = plan.units_of(metric)
+        check_bought(metric.event, units / share, held)
+        if metric.kind == "accuracy":
+            check_countable(model, data)
+        elif metric.kind == "loss":
+            check_losses(model, criterion, data)
+    if isinstance(plan, Plan):
+        for release in plan.releases():
+            check_grid(release, plan.largest_batch)
+        return
+    if plan.policy.metric == "accuracy" and not validated:
+        raise InputError("the policy looks at the accuracy on public data; give public_validation")
+    if plan.counts is not None:
+        check_bought(plan.counts.event, plan.population, data)
+        check_whole(steps_of(plan.counts.event)[0])
+        check_countable(model, data)
+
+
+def check_optimizer(
+    optimizer: torch.optim.Optimizer, plan: Plan | AdaptivePlan, scheduler: LRScheduler | None = None
+) -> None:
+    """Let an optimizer that needs a certain noise see that of a fixed plan; others it meets step by step. Refuse a
+    scheduler that is to be told a loss."""
+    if isinstance(scheduler, ReduceLROnPlateau):
+        raise InputError(
+            "ReduceLROnPlateau asks for a loss at every step, and that of private rows is not paid for; take a "
+            "schedule that looks at steps alone, or stop early by a metric that is public or bought"
+        )
+    kinds = (FlatClipping, AutomaticClipping, ScheduledClipping)
+    if isinstance(plan, Plan) and isinstance(plan.clipping, kinds):
+        check_noise(optimizer, mean_noises(plan))
+
+
+def check_grid(release: Event, units: int) -> None:
+    """Refuse a release of sums over up to `units` units that might not fit their grid, whatever the sensitivity."""
+    if units * 2.0 ** (GRID_BITS + 1) / noise_multiplier(release) >= LARGEST_MULTIPLE:
+        raise InputError(
+            f"batches of up to {units} units are too large for so little noise; raise the noise multiplier or "
+            "take smaller batches"
+        )
+
+
+def check_bought(event: Event, declared: float, data: PrivateData) -> None:
+    """Refuse to buy a sum over units of `data`, whose whole has so many declared units, that might not fit its grid:
+    it would be the exact sum that ends the run. Nor may there be more units than the grid was looked at for."""
+    most = round(ROOM * declared) + 1
+    if len(data) > most:
+        raise InputError(
+            f"a metric would be bought of {len(data)} units, more than the {most} that the declared population allows; "
+            "declare a population that is public and large enough"
+        )
+    check_grid(steps_of(event)[0], most)
+
+
+def check_whole(release: Event) -> None:
+    """Refuse a count whose grid is coarser than one row: which counts lie on it would tell of the rows."""
+    if grid_for(release, 1.0) > 1:
+        raise InputError(
+            f"counts with noise {noise_multiplier(release):g} are too coarse to count single rows; take noise below "
+            f"2^{GRID_BITS + 1}"
+        )
+
+
+def parted(data: PrivateData, units: object, ids: object, plan: Plan | AdaptivePlan) -> Parts:
+    """The data with the units that the plan protects, those to train on apart from those that are held out.
+
+    `units`: whose each row is, where the plan protects users. `ids`: what each row is called, where rows are held out
+    by themselves; where the rows of a data set are public they may be called by their numbers.
+    """
+    check_units(plan, units)
+    if plan.holdout is None:
+        return Parts(data if units is None else replace(data, groups=group(units, data.rows)))
+    names = names_of(plan, data, units, ids, "which rows are held out")
+    return hold_out(data, names, plan.holdout.holds_out, are_units=units is not None)
+
+
+def check_units(plan: Plan | AdaptivePlan, units: object) -> None:
+    """Refuse to be told whose the rows are where the plan protects rows, and not to be told where it protects users."""
+    if plan.unit is Unit.EXAMPLE and units is not None:
+        raise InputError("units was given, but the plan protects single rows; make the plan with unit='user'")
+    if plan.unit is Unit.USER and units is None:
+        raise InputError("the plan protects users; say whose each row is with units=..., one identifier for each row")
+
+
+def names_of(plan: Plan | AdaptivePlan, data: PrivateData, units: object, ids: object, what: str) -> object:
+    """The identifier of each row by which its part of the data is decided: its user's, or its own."""
+    if units is not None:
+        return units
+    if ids is not None:
+        return ids
+    if plan.adjacency is Adjacency.ADD_REMOVE:
+        raise InputError(
+            f"{what} must depend on nothing but each row itself: give ids, a name for each row that stays the same "
+            "when others come or go (row_id in the schema of a table, ids_train in a .npz file)"
+        )
+    return range(data.rows)

@@ -1,0 +1,116 @@
+"""How long a run will take: a few real private steps on random data, in a folder that is thrown away."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping import Criterion
+from discreet.plan import AdaptivePlan, Plan
+from discreet.plan.clipping import AutomaticClipping, GroupClipping, PerLayerClipping
+from discreet.plan.timeline import purchases_of
+from discreet.training.public.evaluation import evaluate
+from discreet.training.training import Training
+
+_STEPS = 3
+_PATIENCE_SECONDS = 5.0
+_ALONE = 32
+_AT_ONCE = 512
+
+Parts = Callable[[], tuple[nn.Module, Criterion, torch.optim.Optimizer]]
+"""Makes a new model, its criterion and its optimizer."""
+
+
+def seconds(plan: Plan | AdaptivePlan, make: Parts, example: tuple[Tensor, Tensor], **options: Any) -> float:
+    """About how many seconds all steps of the plan take here, and the metrics that it buys.
+
+    `example`: one random input and target, with a batch axis; nothing else is known of the data. `options` are those
+    of `Training` (engine, noise, public). Steps are timed at the smallest and the largest expected batch; in between
+    they are taken to grow evenly. Of an adaptive plan all steps are taken to be like the first.
+    """
+    batches = plan.batches if isinstance(plan, Plan) else [(plan.start.expected_batch, plan.most_steps)]
+    sizes = sorted({batch for batch, _ in batches})
+    timed = {size: _step(plan, size, make, example, options) for size in {sizes[0], sizes[-1]}}
+    slope = (timed[sizes[-1]] - timed[sizes[0]]) / (sizes[-1] - sizes[0]) if len(timed) > 1 else 0.0
+    steps = sum(count * (timed[sizes[0]] + slope * (size - sizes[0])) for size, count in batches)
+    return steps + _rows_alone(plan) * _row(make()[0], example[0])
+
+
+def evaluation_seconds(make: Parts, example: tuple[Tensor, Tensor], rows: int) -> float:
+    """About how many seconds it takes to evaluate a model on so many public rows."""
+    model, criterion, _ = make()
+    some = tuple(tensor.expand(_AT_ONCE, *tensor.shape[1:]).contiguous() for tensor in example)
+    evaluate(model, criterion, *some)
+    begin = time.perf_counter()
+    evaluate(model, criterion, *some)
+    return (time.perf_counter() - begin) / _AT_ONCE * rows
+
+
+def _clipping(plan: Plan | AdaptivePlan) -> dict[str, Any]:
+    """The plan's way to clip where it takes no more than a plan, else flat clipping, which takes about as long."""
+    if isinstance(plan.clipping, AutomaticClipping | PerLayerClipping | GroupClipping):
+        return {"clipping": plan.clipping}
+    return {"clip_norm": plan.clipping.first_norm or 1.0}
+
+
+def _step(
+    plan: Plan | AdaptivePlan, batch: float, make: Parts, example: tuple[Tensor, Tensor], options: dict[str, Any]
+) -> float:
+    """The median of a few steps; the first, which compiles, does not count."""
+    rows = max(1, round(batch * plan.rows_per_unit))
+    noise = plan.noise if isinstance(plan, AdaptivePlan) else plan.noise[0].multiplier
+    small = Plan.poisson(
+        population=2 * rows,
+        batch=rows,
+        steps=_STEPS + 1,
+        **_clipping(plan),
+        delta=1e-5,
+        noise_multiplier=max(1.0, noise),  # its guarantee is wanted quickly, and for nothing
+    )
+    model, criterion, optimizer = make()
+    data = tuple(tensor.expand(2 * rows, *tensor.shape[1:]) for tensor in example)
+    found: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        training = Training(small, model, criterion, optimizer, data, run_dir=Path(folder) / "run", **options)
+        with training.session() as session:
+            begin = time.perf_counter()
+            while session.ready() and (len(found) < 2 or time.perf_counter() - begin < _PATIENCE_SECONDS):
+                start = time.perf_counter()
+                with session.step() as step:
+                    for chunk in step.chunks:
+                        step.add(criterion, chunk)
+                found.append(time.perf_counter() - start)
+    return statistics.median(found[1:])
+
+
+def _rows_alone(plan: Plan | AdaptivePlan) -> float:
+    """How many private rows are predicted for metrics, each alone, on average."""
+    total = 0.0
+    for metric in plan.metrics:
+        times = purchases_of(metric, plan.steps) if isinstance(plan, Plan) else plan.most_steps / _a_phase(plan)
+        if metric.kind != "size":
+            total += times * plan.units_of(metric)[0] * (1.0 if metric.rate is None else metric.rate)
+    if isinstance(plan, AdaptivePlan) and plan.counts is not None:
+        total += plan.most_steps / _a_phase(plan) * plan.population * (plan.counts.rate or 1.0)
+    return total * plan.rows_per_unit
+
+
+def _a_phase(plan: AdaptivePlan) -> int:
+    return plan.phase_steps(plan.start)
+
+
+def _row(model: nn.Module, inputs: Tensor) -> float:
+    model.eval()
+    with torch.no_grad():
+        model(inputs)
+        begin = time.perf_counter()
+        for _ in range(_ALONE):
+            model(inputs.clone())
+    return (time.perf_counter() - begin) / _ALONE

@@ -1,0 +1,1 @@
+"""Metrics on private rows, paid for."""

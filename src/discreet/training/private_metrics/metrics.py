@@ -1,0 +1,83 @@
+"""Metrics on private rows, bought: the centred sum over units, on a grid, with Gaussian noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from torch import nn
+
+from discreet.clipping import Criterion
+from discreet.core.arrays import IntArray
+from discreet.core.errors import InputError
+from discreet.core.release import ClippedSum, Receipt
+from discreet.data import Parts, PrivateData
+from discreet.mechanism import gaussian_release, grid_for
+from discreet.plan import AdaptivePlan, Metric, Plan
+from discreet.plan.metrics import size_for
+from discreet.randomness import RoundedSampler, Stream
+from discreet.training.private_metrics.single_rows import predicted
+from discreet.training.run.trained import Bought
+from discreet.training.private_metrics.read_only import unwritten
+from discreet.training.private_metrics.unit_values import unit_values
+
+_NAME = "metric"
+
+
+class Purchases:
+    """Takes the metrics that a plan buys, as receipts pay for them; each goes to `note`."""
+
+    def __init__(
+        self,
+        plan: Plan | AdaptivePlan,
+        model: nn.Module,
+        criterion: Criterion,
+        parts: Parts,
+        noise: RoundedSampler,
+        note: Callable[[Bought], None],
+        earlier: Sequence[Bought] = (),
+    ) -> None:
+        self._plan, self._model, self._criterion = plan, model, criterion
+        self._parts, self._noise, self._note = parts, noise, note
+        self._sizes = {one.metric: one.value for one in earlier if one.metric.endswith("_size")}
+
+    def buy(self, metric: Metric, receipt: Receipt, stream: Stream) -> float:
+        """The metric of the model as it is, of the units that the receipt's draw takes.
+
+        Each unit's value is rounded towards zero to a multiple of the grid before it is added, in whole numbers: the
+        sum is exact, and no unit moves it by more than `metric.contribution`.
+        """
+        data = self._parts.training if metric.rows == "training" else self._parts.held_out
+        assert data is not None
+        grid = grid_for(receipt.release, metric.contribution)
+        (drawn,) = metric.sampler.batches(receipt.position, len(data), stream)
+        with unwritten(self._model):
+            units = sum(math.trunc((value - metric.centre) / grid) for value in self._values(metric, data, drawn))
+        total = ClippedSum({_NAME: np.array([units * grid])}, metric.contribution, grid)
+        noisy = float(gaussian_release(total, receipt, stream, self._noise).tensors[_NAME][0])
+        declared, share = self._plan.units_of(metric)
+        size = size_for(metric, self._plan.metrics)
+        if size is None or size.name not in self._sizes:  # not bought, or lost in a crash
+            value, deviation = metric.value(noisy, declared), metric.deviation(declared, share)
+        else:
+            value = metric.value(noisy, self._sizes[size.name])
+            deviation = metric.deviation(declared, share, size)
+        if metric.kind == "size":
+            self._sizes[metric.name] = value
+        bought = Bought(receipt.position + 1, metric.name, value, deviation)
+        self._note(bought)
+        return bought.value
+
+    def _values(self, metric: Metric, data: PrivateData, drawn: IntArray) -> Iterator[float]:
+        """What each unit counts, in [0, metric.range]: the mean over its rows."""
+        if metric.kind == "size":
+            return (1.0 for _ in drawn)
+        return unit_values(metric.kind, metric.range, self._model, self._criterion, data, drawn)
+
+
+def check_losses(model: nn.Module, criterion: Criterion, data: PrivateData) -> None:
+    """Refuse a criterion that gives no number for a single row, before anything is charged."""
+    output, target = next(predicted(model, data, np.zeros(1, np.int64)))
+    if criterion(output, target).numel() != 1:
+        raise InputError("a loss that is bought must be one number per row; use a criterion with a reduction")

@@ -1,0 +1,1 @@
+"""Everything that is computed on public rows: metrics, early stopping, gradients."""

@@ -1,0 +1,143 @@
+"""What a run sees of public data on its way, and of private data where it buys metrics; the best model by it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from torch import Tensor, nn
+
+from discreet.core import checks
+from discreet.core.errors import InputError
+from discreet.methods import Averaging, RunningAverage
+from discreet.training.run.checkpoint import Checkpoint
+from discreet.training.public.early_stopping import EarlyStopping, check_early, is_bought
+from discreet.training.public.evaluation import evaluate
+from discreet.training.public.public_copy import PublicCopy, copied
+from discreet.training.run.trained import Bought, Evaluation
+
+Public = tuple[Tensor, Tensor] | None
+
+
+class Watch:
+    """Evaluations of a model on data declared public, metrics that were bought, and the state that was best by one.
+
+    `early` is the rule of the run, if it has one: it looks at public metrics or at one that is bought.
+
+    `published` is what is evaluated and published: the copy of the model that is trained, or the average of what was
+    released. No private row is run through it: metrics are bought with `asked`, which has the same parameters.
+    """
+
+    def __init__(
+        self, model: nn.Module, copy: PublicCopy, test: Public, validation: Public, averaging: Averaging | None
+    ) -> None:
+        self._average = None if averaging is None else RunningAverage(copy.model, averaging)
+        self.asked = model if self._average is None else copied(self._average.model, copy.criterion)[0]
+        self._copy, self._test, self._validation = copy, test, validation
+        self.evaluations: list[Evaluation] = []
+        self.bought: list[Bought] = []
+        self.best: dict[str, Any] | None = None
+        self.early: EarlyStopping | None = None
+        self._asked = 0
+
+    @property
+    def published(self) -> nn.Module:
+        """The model as it would be published now."""
+        return self._copy.follow() if self._average is None else self._average.model
+
+    def evaluated(self, rows: tuple[Tensor, Tensor]) -> dict[str, float]:
+        """Its metrics on rows that are declared public."""
+        return evaluate(self.published, self._copy.checked().criterion, *rows)
+
+    def released(self, position: int) -> None:
+        """Take note of the model after the release of step `position`."""
+        if self._average is not None:
+            self._copy.follow()
+            self._average.update(position)
+
+    def follow(self, early: EarlyStopping | None, names: Collection[str]) -> None:
+        """Take `early` as the rule of the run, which buys metrics of these `names`."""
+        check_early(early, names)
+        self.early = early
+
+    def note(self, bought: Bought) -> None:
+        """Keep a metric that was bought, and the model if it is the best by it."""
+        self.bought.append(bought)
+        if self.early is not None and self.early.metric == bought.metric:
+            self._keep_if_best()
+
+    def kept(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        average = None if self._average is None else self._average.state_dict()
+        return {
+            "evaluations": tuple(self.evaluations),
+            "bought": tuple(self.bought),
+            "best": self.best,
+            "average": average,
+        }
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint; the run must average as it did before."""
+        self.evaluations, self.bought = list(checkpoint.evaluations), list(checkpoint.bought)
+        self.best = checkpoint.best
+        if (checkpoint.average is None) != (self._average is None):
+            raise InputError("the checkpoint is of a run with another averaging; go on with what the run began with")
+        if self._average is not None and checkpoint.average is not None:
+            self._average.load_state_dict(checkpoint.average)
+
+    def validated(self) -> dict[str, float]:
+        """Metrics on the validation data: what policies see."""
+        return {} if self._validation is None else self.evaluated(self._validation)
+
+    def due(self, position: int, every: int) -> bool:
+        """Whether a multiple of `every` was reached since this was last asked; a bought count may sit on it."""
+        before, self._asked = self._asked or position - 1, position
+        return position // every > before // every
+
+    def look(self, position: int) -> None:
+        """Note the metrics after `position` steps, if there is public data, and the model if it is the best by them."""
+        metrics = self._metrics()
+        if metrics:
+            self.evaluations.append(Evaluation(position, metrics))
+        if self.early is None or is_bought(self.early.metric):
+            return
+        if not metrics:
+            raise InputError("early stopping needs public_validation (or public_test) to look at, or a bought metric")
+        self._keep_if_best()
+
+    @property
+    def enough(self) -> bool:
+        """Whether what was seen so far is a reason to stop."""
+        return self.early is not None and self.early.should_stop(self._seen)
+
+    def settle(self, position: int) -> None:
+        """Look at what the run ended with, and put back the best model, whose metrics are then the last."""
+        if not self.evaluations or self.evaluations[-1].step != position:
+            self.look(position)
+        if self.early is not None and self.early.keep_best and self.best is not None:
+            self.published.load_state_dict(self.best)
+            metrics = self._metrics()
+            if metrics and metrics != self.evaluations[-1].metrics:
+                self.evaluations.append(Evaluation(position, metrics))
+
+    @property
+    def _seen(self) -> list[Evaluation]:
+        """What the rule looks at."""
+        if self.early is None or not is_bought(self.early.metric):
+            return self.evaluations
+        name = self.early.metric
+        return [Evaluation(one.step, {name: one.value}) for one in self.bought if one.metric == name]
+
+    def _keep_if_best(self) -> None:
+        assert self.early is not None
+        if self.early.keep_best and self.early.is_best(self._seen):
+            self.best = {name: tensor.clone() for name, tensor in self.published.state_dict().items()}
+
+    def _metrics(self) -> dict[str, float]:
+        found = {} if self._test is None else self.evaluated(self._test)
+        return found | {f"validation_{name}": value for name, value in self.validated().items()}
+
+
+def every_so_often(steps: int, given: int | None) -> int:
+    """How many steps lie between evaluations: as given, or about a twentieth of all."""
+    return max(1, steps // 20) if given is None else checks.count("evaluate_every", given)

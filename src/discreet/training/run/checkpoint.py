@@ -1,0 +1,105 @@
+"""Checkpoints: what a run has released so far, so that an interrupted run can go on.
+
+Everything in a checkpoint is post-processing of releases. What was spent is not in it: that is the ledger's, and
+restoring an old checkpoint never lowers it.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import LRScheduler
+
+from discreet.core.errors import InputError
+from discreet.training.run.trained import Bought, Evaluation
+
+_FORMAT = "discreet-checkpoint/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The state after `position` charged steps.
+
+    `bought` are the metrics that were paid for, `progress` is where an adaptive run is, `best` the best released model
+    by public or bought metrics, if a run looks for it, `clipping` what followed from releases of how gradients are
+    clipped, `average` the average of the released models, if a run takes it.
+    """
+
+    run: str
+    position: int
+    model: dict[str, Any]
+    optimizer: dict[str, Any]
+    scheduler: dict[str, Any] | None
+    evaluations: tuple[Evaluation, ...]
+    progress: dict[str, Any] | None = None
+    best: dict[str, Any] | None = None
+    clipping: dict[str, Any] | None = None
+    bought: tuple[Bought, ...] = ()
+    average: dict[str, Any] | None = None
+
+    def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: LRScheduler | None) -> None:
+        """Put the state back. The optimizer's settings come from the checkpoint too."""
+        try:
+            model.load_state_dict(self.model)
+            optimizer.load_state_dict(self.optimizer)
+            if scheduler is not None and self.scheduler is not None:
+                scheduler.load_state_dict(self.scheduler)
+        except (RuntimeError, ValueError, KeyError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"the checkpoint does not fit this model or optimizer: {reason:.200}") from None
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Replace the file at `path` in one step, durably: after a crash the old or the new one is there, never a half."""
+    draft = path.with_suffix(".draft")
+    content = {
+        "format": _FORMAT,
+        "run": checkpoint.run,
+        "position": checkpoint.position,
+        "model": checkpoint.model,
+        "optimizer": checkpoint.optimizer,
+        "scheduler": checkpoint.scheduler,
+        "evaluations": [(evaluation.step, dict(evaluation.metrics)) for evaluation in checkpoint.evaluations],
+        "progress": checkpoint.progress,
+        "best": checkpoint.best,
+        "clipping": checkpoint.clipping,
+        "bought": [asdict(bought) for bought in checkpoint.bought],
+        "average": checkpoint.average,
+    }
+    with draft.open("wb") as file:
+        torch.save(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+
+
+def load_checkpoint(path: Path) -> Checkpoint | None:
+    """The checkpoint at `path`, or None if none was written yet. Tensors and plain values only, never code."""
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        return None
+    except (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"cannot read the checkpoint {path}: {reason:.200}; delete it to start from scratch") from None
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        raise InputError(f"{path} is not a checkpoint of this version; delete it to start from scratch")
+    return Checkpoint(
+        content["run"],
+        content["position"],
+        content["model"],
+        content["optimizer"],
+        content["scheduler"],
+        tuple(Evaluation(step, metrics) for step, metrics in content["evaluations"]),
+        content.get("progress"),
+        content.get("best"),
+        content.get("clipping"),
+        tuple(Bought(**bought) for bought in content.get("bought", ())),
+        content.get("average"),
+    )

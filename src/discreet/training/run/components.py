@@ -1,0 +1,70 @@
+"""Principal components that a run buys before its first step, kept beside the run until it is published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from discreet.core import checks
+from discreet.core.errors import InputError
+from discreet.plan import AdaptivePlan, Plan
+from discreet.queries import Covariance, release
+from discreet.queries.pca import principal_components
+from discreet.training.run.pre_queries import answered_first
+from discreet.training.run.run_folder import RunFolder
+
+NAME = "components"
+"""What the tensor of components is called in the run folder and in the published one."""
+
+
+def placeholder(columns: int, count: int) -> Tensor:
+    """`count` orthonormal vectors that no data has chosen, to try a run out on; shape (count, columns)."""
+    if checks.count("count", count) > columns:
+        raise InputError(f"components: rows have {columns} columns, so at most that many components, not {count}")
+    generator = np.random.Generator(np.random.PCG64(0))
+    return torch.from_numpy(np.linalg.qr(generator.normal(size=(columns, count)))[0].T.copy()).float()
+
+
+def buy_components(
+    plan: Plan | AdaptivePlan,
+    model: nn.Module,
+    rows: Tensor,
+    count: int,
+    multiplier: float,
+    *,
+    run_dir: Path,
+    ledger: str | Path | None = None,
+    dataset_id: str = "",
+    noise: str = "fast",
+    on_open: Callable[[], None] | None = None,
+) -> Tensor:
+    """Open the run of `plan` and answer its first query: the top `count` components of `rows`; (count, columns).
+
+    `plan.before` is one covariance with this multiplier. Rows (n, ...) are scaled to norm 1 each, zero and non-finite
+    ones count as zero. The vectors are written to the run folder before they are returned, so that the run can go on
+    with them; `kept_components` reads them. The other arguments are those of `answered_first` and `Training`.
+    """
+    flat = rows.flatten(1).double()
+    flat = flat / flat.norm(dim=1, keepdim=True).clamp(min=1e-9)
+    with answered_first(plan, model, run_dir=run_dir, ledger=ledger, dataset_id=dataset_id, noise=noise) as account:
+        if on_open is not None:
+            on_open()
+        (covariance,) = release(flat.numpy(), [Covariance(1.0)], account, multiplier)
+        vectors = torch.from_numpy(principal_components(covariance, count).vectors).float()
+        RunFolder(run_dir).keep_released({NAME: vectors})
+    return vectors
+
+
+def kept_components(run_dir: Path) -> Tensor:
+    """The components that the run in this folder has bought. `InputError` if they were lost, or never there."""
+    released = RunFolder(run_dir).released()
+    if NAME not in released:
+        raise InputError(
+            f"{run_dir} has no components: the run was interrupted while it bought them. They stay charged and are not "
+            "given again; start a new run"
+        )
+    return released[NAME]

@@ -1,0 +1,119 @@
+"""Opening a run: a new one in its folder, or the one that is there, with the state of its last checkpoint."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from discreet.accounting.adaptive.filters import BasicFilter
+from discreet.clipping import Engine
+from discreet.core.errors import InputError, LedgerError
+from discreet.core.events import Event
+from discreet.core.processes import refuse_several_processes
+from discreet.ledger import Entry, Ledger, checked_name
+from discreet.plan import AdaptivePlan, Plan
+from discreet.training.run.checkpoint import Checkpoint, load_checkpoint
+from discreet.training.run.run_folder import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A run that is open. `key`: of its randomness. `run`: its name in the ledger."""
+
+    key: bytes
+    run: str
+    ledger: Ledger
+
+
+def check_place(
+    ledger: str | Path | None, dataset_id: str, run_dir: str | Path | None = None, *, resume: bool = False
+) -> None:
+    """Refuse a run that could not be opened, before anything is read for it."""
+    refuse_several_processes()
+    checked_name(dataset_id)
+    if resume and run_dir is None:
+        raise InputError("resume=True needs the run_dir of the run to go on with")
+    if dataset_id and ledger is None and not resume:
+        raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
+
+
+@contextmanager
+def started(
+    folder: RunFolder,
+    plan: Plan | AdaptivePlan,
+    ledger: str | Path | None,
+    dataset_id: str,
+    on_open: Callable[[], None] | None,
+) -> Iterator[Opened]:
+    """A new run: its folder, its key, its place in the ledger (by default one in the folder)."""
+    key = folder.create()
+    try:
+        if on_open is not None:
+            on_open()
+        charged = Ledger(ledger or folder.ledger)
+        try:
+            _check_priced(charged, dataset_id, plan.before)
+            run = charged.open_run(plan.fingerprint(), plan.guarantee(), dataset_id, plan.own_filter)
+        except BaseException:
+            charged.close()
+            raise
+    except BaseException:
+        shutil.rmtree(folder.path)  # nothing was charged, so nothing in it is worth keeping
+        raise
+    try:
+        folder.remember(run, charged.where)
+        yield Opened(key, run, charged)
+    finally:
+        charged.close()
+
+
+def _check_priced(ledger: Ledger, dataset: str, before: Sequence[Event]) -> None:
+    """Refuse queries that the filter of the data set has no price for, while none of them is charged."""
+    budget = ledger.budget(dataset)[0] if dataset and before else None
+    if budget is not None and not isinstance(budget, BasicFilter):
+        for event in before:
+            budget.cost(event)
+
+
+@contextmanager
+def resumed(folder: RunFolder) -> Iterator[tuple[Opened, Checkpoint | None]]:
+    """The run in the folder, and its last checkpoint if it has one, which must not be ahead of the ledger."""
+    refuse_several_processes()
+    key, run, where = folder.recall()
+    ledger = Ledger(where, create=False)
+    try:
+        ledger.verify()
+        checkpoint = load_checkpoint(folder.checkpoint)
+        charged = ledger.charged_steps(run)
+        if checkpoint is not None and (checkpoint.run != run or checkpoint.position > charged):
+            raise LedgerError(
+                f"the checkpoint has {checkpoint.position} steps but the ledger {ledger.shown} charged {charged} for "
+                "the run: the ledger is an older copy; restore the newest one, nothing was released"
+            )
+        yield Opened(key, run, ledger), checkpoint
+    finally:
+        ledger.close()
+
+
+def record_of(where: str, run: str, position: int) -> tuple[Entry, ...]:
+    """All entries of a run, which must hold at least `position` charged steps."""
+    ledger = Ledger(where, create=False)
+    try:
+        if not ledger.charged_steps(run) >= position:
+            raise LedgerError(f"the ledger {ledger.shown} has lost charges of this run; restore the newest copy")
+        return tuple(ledger.entries(run))
+    finally:
+        ledger.close()
+
+
+def with_slack_of(engine: Engine, record: Sequence[Entry]) -> Engine:
+    """The engine with the float slack of the run's first attempt: measured again, it may come out a bit larger or
+    smaller."""
+    started = (entry.content for entry in record if entry.kind == "attempt" and "float_bits" in entry.content)
+    bits = next((content["float_bits"] for content in started), None)
+    if isinstance(bits, int) and engine.float_bits is not None and abs(bits - engine.float_bits) <= 1:
+        return replace(engine, float_bits=bits)
+    return engine

@@ -1,0 +1,1 @@
+"""Runs that choose among candidates, privately."""

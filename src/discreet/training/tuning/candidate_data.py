@@ -1,0 +1,43 @@
+"""Which private rows the candidates of a search see: all of them the same, or each a part of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from discreet.core.adjacency import Unit
+from discreet.core.errors import InputError
+from discreet.data import as_private, in_parts
+from discreet.plan import PartsSearch, Plan
+from discreet.training.preflight.plan_check import check_units, names_of
+from discreet.training.tuning.private_choice import Judge
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one candidate is trained on, as `Training` takes it."""
+
+    data: object
+    units: object = None
+    ids: object = None
+
+
+def seen_by(plan: Plan, data: object, units: object, ids: object) -> tuple[list[Seen], Judge | None]:
+    """What each candidate of the search of `plan` sees, and what chooses among them if it is by a part of the data."""
+    search = plan.search
+    assert search is not None
+    if not isinstance(search, PartsSearch):
+        return [Seen(data, units, ids)] * len(search.candidates), None
+    check_units(plan, units)
+    private = as_private(data)
+    names = names_of(plan, private, units, ids, "which part of the data a row is in")
+    *training, last = in_parts(private, names, search.part_of, search.parts)
+    users, most = plan.unit is Unit.USER, plan.sampling.sizes(plan.population)[1]
+    for number, part in enumerate(training, start=1):
+        units_here = len(set(part.names)) if users else len(part.names)
+        if units_here > most:
+            raise InputError(
+                f"part {number} of {search.parts} has {units_here} units, more than the {most} that the declared "
+                "population of a part allows; declare one that is large enough, or take fewer candidates"
+            )
+    judge = Judge(search, last, plan.unit)
+    return [Seen(part.data, part.names if users else None) for part in training], judge

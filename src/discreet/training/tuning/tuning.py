@@ -1,0 +1,305 @@
+"""`Tuning`: a search for settings on private data, sealed. Only the winning run comes out; all of it is one charge."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from discreet.clipping import Criterion
+from discreet.core.errors import DiscreetError, InputError, Interrupted
+from discreet.ledger import Entry, Ledger
+from discreet.methods import Averaging
+from discreet.plan import PartsSearch, Plan, Search
+from discreet.plan.tuning.kinds import AnySearch
+from discreet.queries.draws import check_drawable, draw_trials
+from discreet.queries.selection import uniform_index
+from discreet.randomness import Purpose, Stream, Substream, SystemStream, new_run_key
+from discreet.training.run.charges import SealedBooks
+from discreet.training.tuning.fresh_objects import Built
+from discreet.training.public.early_stopping import EarlyStopping, check_early, is_bought
+from discreet.training.preflight.engine_options import AUTO, EngineOptions
+from discreet.training.public.evaluation import evaluate
+from discreet.training.guard import generators_put_back
+from discreet.training.run.opening import check_place
+from discreet.training.public.public_batches import PublicBatches, report
+from discreet.training.run.run_folder import make_private_folder
+from discreet.training.tuning.candidate_data import seen_by
+from discreet.training.run.signals import stop_requests
+from discreet.training.run.trained import Trained, randomness_of
+from discreet.training.training import Training
+from discreet.training.preflight.data_check import check_public
+from discreet.training.public.monitor import every_so_often
+
+Start = Callable[[int], Stream]
+"""The randomness of the search itself at 0, of its k-th trial at k."""
+
+Stop = Callable[[], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a trial trains with, new for every trial."""
+
+    model: nn.Module
+    criterion: Criterion
+    optimizer: Optimizer
+    scheduler: LRScheduler | None = None
+    averaging: Averaging | None = None
+
+
+class Tuning:
+    """One of several runs of `plan`, whose `search` says what is tried, on which rows, and by which score.
+
+    - `build(settings)`: model, loss and optimizer for one candidate of the search. Its first model for a candidate is
+      the public state that all trials with these settings start from. `clip_norm` is applied to the plan by itself.
+    - `data`, `units`, `public_test`, `public_validation`, `ledger`, `dataset_id`, `engine`, `noise`,
+      `physical_batch`, `public`: as for `Training`.
+    - `ids`: the name of each row, the same whatever other rows there are; where rows are held out, or cut in parts.
+    - `run_dir`: a new folder for the ledger, where none is shared.
+    - `early`, `evaluate_every`: as for `Training.run`, in every trial.
+    - `start`: for tests; randomness that is not the system's is refused when the result is published.
+
+    Every candidate is checked here, on random data and on every row, so that no trial fails later. Nothing is charged
+    before `run`.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        build: Callable[[Mapping[str, Any]], Setup],
+        data: object,
+        *,
+        units: object = None,
+        ids: object = None,
+        public_test: tuple[Tensor, Tensor] | None = None,
+        public_validation: tuple[Tensor, Tensor] | None = None,
+        run_dir: str | Path | None = None,
+        ledger: str | Path | None = None,
+        dataset_id: str = "",
+        engine: str | EngineOptions = AUTO,
+        noise: str = "fast",
+        physical_batch: int | None = None,
+        early: EarlyStopping | None = None,
+        evaluate_every: int | None = None,
+        start: Start | None = None,
+        public: PublicBatches | None = None,
+    ) -> None:
+        if not isinstance(plan, Plan) or plan.search is None:
+            raise InputError("Tuning needs a fixed plan with a search: Search.make(...).over(plan)")
+        check_place(ledger, dataset_id)
+        if isinstance(plan.search, Search):
+            check_drawable(plan.search.trials)
+        check_early(early, {metric.name for metric in plan.metrics})
+        self.guarantee = plan.guarantee()
+        if not self.guarantee.is_finite:
+            raise InputError("the search has no finite epsilon; use more noise or fewer trials")
+        self._build, self._early = build, early
+        self._seen, self._judge = seen_by(plan, data, units, ids)
+        if self._judge is not None:
+            rows = None if public is None else (public.inputs, public.targets)
+            looked_at = {"public_test": public_test, "public_validation": public_validation, "public": rows}
+            check_public(looked_at, None, data)
+        self._every = every_so_often(plan.charges, evaluate_every)
+        self._given: dict[str, Any] = {
+            "public_test": public_test,
+            "public_validation": public_validation,
+            "noise": noise,
+            "physical_batch": physical_batch,
+            "public": public,
+        }
+        self._ledger, self._dataset_id = ledger, dataset_id
+        self.folder = Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}")
+        self._start = start or _system_start()
+        self._options = EngineOptions.of(engine)
+        self._states: list[dict[str, Tensor]] = []
+        self._built = Built()
+        self._bits: int | None = None
+        self.plan, self._candidates = plan, plan.search.candidates
+        self._rehearse(plan.search)
+
+    def run(self) -> Trained:
+        """Charge the search, make its trials, and return the one that wins, ready for `publish`.
+
+        Interrupted, or failed in a trial, the search ends without a result and stays charged. No progress is shown: of
+        a secret number of trials it would tell how many there are, and so does the time that this takes.
+        """
+        search = self.plan.search
+        assert search is not None
+        report(self._given["public"])
+        randomness = self._start(0)
+        run, entries = self._charge(randomness_of(randomness))
+        choices = randomness.substream(Purpose.NOISE, 0)
+        with stop_requests() as stop, generators_put_back():
+            if isinstance(search, Search):
+                found = self._best(search, run, choices, stop)
+            else:
+                found = self._chosen(search, run, choices, stop)
+        return replace(found, plan=self.plan, entries=entries, secrets=())
+
+    def _best(self, search: Search, run: str, choices: Substream, stop: Stop) -> Trained:
+        """The best of a secret number of trials."""
+        best, least = None, -math.inf
+        for trial in range(1, draw_trials(search.trials, choices) + 1):
+            index = uniform_index(len(self._candidates), choices)
+            found, _ = self._trial(index, run, trial, stop)
+            score = score_of(found, search.score, self._early)
+            if best is None or score > least:
+                best, least = found, score
+        if best is None:
+            raise DiscreetError(
+                "the search drew no trial, as its law allows, so nothing is released; it stays charged. Geometric and "
+                "logarithmic laws have at least one"
+            )
+        return best
+
+    def _chosen(self, search: PartsSearch, run: str, choices: Substream, stop: Stop) -> Trained:
+        """One of the candidates, by the part of the data that none of them was trained on."""
+        assert self._judge is not None
+        trials, scores = [], []
+        for index in range(len(self._candidates)):
+            found, asked = self._trial(index, run, index + 1, stop)
+            trials.append(found)
+            scores.append(self._judge.score(*asked))
+        return trials[self._judge.choose(scores, choices)]
+
+    def _charge(self, randomness: str) -> tuple[str, tuple[Entry, ...]]:
+        """The name of the search in the ledger, and all that the ledger will ever hold of it."""
+        if self._ledger is None:
+            self._make_folder()
+        ledger = Ledger(self._ledger or self.folder / "ledger.sqlite")
+        try:
+            run = ledger.open_run(self.plan.fingerprint(), self.guarantee, self._dataset_id)
+            mechanism = replace(self._mechanism, randomness=randomness).as_dict()
+            attempt = ledger.start_attempt(run, self.plan.fingerprint(), mechanism)
+            ledger.reserve(run, attempt, lambda _charged: [self.plan.event()])
+            return run, tuple(ledger.entries(run))
+        finally:
+            ledger.close()
+
+    def _make_folder(self) -> None:
+        try:
+            make_private_folder(self.folder)
+        except FileExistsError:
+            raise InputError(
+                f"the run folder {self.folder} exists already; a search cannot be resumed, so name another one"
+            ) from None
+
+    def _trial(self, index: int, run: str, trial: int, stop: Stop) -> tuple[Trained, tuple[nn.Module, Criterion]]:
+        """One run of the plan, in memory, and what private rows may be run through to score it.
+
+        No folder, no key, no checkpoint, no row in the ledger.
+        """
+        assert self.plan.search is not None
+        settings, stream = self._candidates[index], self._start(trial)
+        setup = self._setup(settings)
+        setup.model.load_state_dict(self._states[index])
+        training = self._training(self.plan.search, index, setup, stream)
+
+        def after_step() -> None:
+            signal = stop()
+            if signal is not None:
+                raise Interrupted("the search was interrupted: nothing is released, and it stays charged whole", signal)
+
+        # Receipts of trials are all for attempt 0: their streams tell them apart, and what is kept tells none.
+        session = training.over(SealedBooks(), run, 0, stream)
+        training.take_steps(session, after_step, self._every, self._early)
+        return replace(training.trained(()), winner=settings), (training.watch.asked, setup.criterion)
+
+    def _setup(self, settings: Mapping[str, Any]) -> Setup:
+        """What a trial is made of; never what an earlier one was made of, which may be the best so far."""
+        setup = self._build(settings)
+        self._built.note(setup.model, setup.optimizer, setup.scheduler)
+        return setup
+
+    def _rehearse(self, search: AnySearch) -> None:
+        """Check every candidate; all are then trained with one engine, at the largest float slack of any."""
+        digests: list[str] = []
+        bits: list[int] = []
+        for number, settings in enumerate(self._candidates):
+            setup = self._setup(settings)
+            self._states.append({name: tensor.detach().clone() for name, tensor in setup.model.state_dict().items()})
+            training = self._training(search, number, setup, None)
+            if self._judge is not None:
+                self._judge.check(setup.model, setup.criterion)
+            if number == 0:
+                self._setup(settings)  # refused now if it is the same again
+                training.rehearsal.report()
+                if isinstance(search, Search):
+                    _check_score(search.score, setup, self._given["public_validation"])
+                self._options = replace(self._options, name=training.engine.name)
+            bits += [] if training.engine.float_bits is None else [training.engine.float_bits]
+            digests.append(str(training.plan.initial_state))
+        self._bits = min(bits, default=None)
+        training.engine = replace(training.engine, float_bits=self._bits)
+        self._mechanism = training.mechanism
+        self.plan = self.plan.model_copy(
+            update={"search": search.model_copy(update={"initial_states": tuple(digests)})}
+        )
+
+    def _training(self, search: AnySearch, index: int, setup: Setup, stream: Stream | None) -> Training:
+        seen = self._seen[index]
+        training = Training(
+            search.one_trial(self.plan, self._candidates[index]),
+            setup.model,
+            setup.criterion,
+            setup.optimizer,
+            seen.data,
+            units=seen.units,
+            ids=seen.ids,
+            engine=self._options,
+            scheduler=setup.scheduler,
+            averaging=setup.averaging,
+            stream=stream,
+            **self._given,
+        )
+        if self._bits is not None:
+            training.engine = replace(training.engine, float_bits=self._bits)
+        return training
+
+
+def score_of(trained: Trained, name: str, early: EarlyStopping | None) -> float:
+    """The score of a trial, higher is better: the last value of the metric, or the best where the best is kept.
+
+    Of a metric on private rows it is the noisy sum: where a noisy number of rows divides it, the best value would be
+    that of the trial which found the fewest rows.
+    """
+    if is_bought(name):
+        metric = next(one for one in trained.plan.metrics if one.name == name)
+        sizes = [one.value for one in trained.bought if one.metric == f"{metric.rows}_size"]
+        times = max(1.0, sizes[-1]) if sizes else 1.0
+        values = [(one.value - metric.centre) * times for one in trained.bought if one.metric == name]
+        keeps_best = early is not None and early.keep_best and early.metric == name
+    else:
+        values, keeps_best = [trained.evaluations[-1].metrics[name]], False
+    signed = [-value if name.endswith("loss") else value for value in values]
+    if not signed:
+        return -math.inf
+    score = max(signed) if keeps_best else signed[-1]
+    return -math.inf if math.isnan(score) else score
+
+
+def _system_start() -> Start:
+    """Streams under a key that is written nowhere."""
+    key = new_run_key()
+    return lambda number: SystemStream.start(key, number)
+
+
+def _check_score(score: str, setup: Setup, validation: tuple[Tensor, Tensor] | None) -> None:
+    """Refuse a score that trials will not have; whether one on private rows is bought is the plan's to check."""
+    if is_bought(score):
+        return
+    found = {} if validation is None else evaluate(setup.model, setup.criterion, *validation)
+    known = [f"validation_{name}" for name in found]
+    if score not in known:
+        raise InputError(
+            f"trials have no score {score!r}; known: {', '.join(known) or 'none without public_validation'}, and "
+            "metrics on private rows that the plan buys (holdout_accuracy)"
+        )

@@ -1,0 +1,106 @@
+"""Units on which the model or the loss fails at the weights of a step: they add nothing, and end nothing.
+
+All rows went through both before the run, at its initial weights. At later ones a row may fail (a loss that refuses
+NaN, say, and large inputs that give one). An error would tell of that row, and nobody paid for it. What fails for all
+rows shall be an error, though. So a random unit is tried, at times that depend on no data: with every loss that is new,
+and before every block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from discreet.clipping import Accumulator, Clip, Criterion, Engine, Units
+from discreet.clipping.losses import is_of_torch
+from discreet.core.errors import InputError, PrivacyViolation
+from discreet.data import PrivateData
+from discreet.training.preflight.random_rows import Examples, random_rows
+
+NOT_OF_A_ROW = (PrivacyViolation, MemoryError, torch.OutOfMemoryError)
+"""Errors that are not answered by going on without a row."""
+
+_CLIP = Clip(1.0, 2.0**-30)
+
+
+def random_unit(model: nn.Module, data: PrivateData, classes: int | None, rows_per_unit: int) -> Examples | None:
+    """A random unit of the shape of the private ones, of several rows if units have them; None if there can be none."""
+    try:
+        return random_rows(model, data, classes, rows_per_unit * data.views).part(3, 4)
+    except Exception:  # a module or a transform may raise whatever it likes
+        return None
+
+
+class Trial:
+    """A `unit` of random rows, on which an engine, a model and a loss must not fail; none, if they do so at first."""
+
+    def __init__(self, engine: Engine, model: nn.Module, criterion: Criterion, unit: Examples | None) -> None:
+        self._engine, self._model, self._criterion, self._unit = engine, model, criterion, unit
+        self._tried: set[type] = set()
+        self._works = False
+
+    def repeat(self) -> None:
+        """Raise what fails at the weights as they are."""
+        try:
+            self._try(self._criterion)
+        except Exception:
+            if self._works:
+                raise
+            self._unit = None  # they cannot take random data
+        self._works = True
+
+    def of(self, criterion: Criterion) -> None:
+        """Refuse a loss that was not checked: neither that of the run, nor one of torch.nn, which keep no state and see
+        rows apart. Raise what fails with the latter."""
+        kind = type(criterion)
+        if criterion is self._criterion or kind in self._tried:
+            return
+        if not is_of_torch(criterion):
+            raise InputError(
+                "step.add was given another loss for the chunk than the Training, which checks that rows do not "
+                "influence each other in it; give it to Training(criterion=...), and the same object to step.add"
+            )
+        self._try(criterion)
+        self._tried.add(kind)
+
+    def _try(self, criterion: Criterion) -> None:
+        if (unit := self._unit) is not None:
+            with torch.random.fork_rng():
+                self._engine.clipped_sum(self._model, criterion, unit.inputs, unit.targets, _CLIP, unit.units)
+
+
+def add_chunk(
+    total: Accumulator,
+    engine: Engine,
+    model: nn.Module,
+    criterion: Criterion,
+    chunk: tuple[Tensor, Tensor],
+    clip: Clip,
+    units: Units | None,
+) -> None:
+    """Add the clipped sum of a chunk to `total`; if that fails, unit by unit, without those that fail."""
+    try:
+        total.add(engine.clipped_sum(model, criterion, *chunk, clip, units))
+        return
+    except NOT_OF_A_ROW:
+        raise
+    except Exception:
+        pass
+    for inputs, targets, unit in one_by_one(chunk, units):
+        try:
+            found = engine.clipped_sum(model, criterion, inputs, targets, clip, unit)
+        except NOT_OF_A_ROW:
+            raise
+        except Exception:
+            continue
+        total.add(found)
+
+
+def one_by_one(chunk: tuple[Tensor, Tensor], units: Units | None) -> Iterator[tuple[Tensor, Tensor, Units | None]]:
+    """(inputs, targets, units) of each unit of a chunk."""
+    inputs, targets = chunk
+    sizes = [1] * len(inputs) if units is None else list(units.sizes)
+    for x, y, size in zip(torch.split(inputs, sizes), torch.split(targets, sizes), sizes, strict=True):
+        yield x, y, None if units is None else Units((size,))

@@ -1,0 +1,1 @@
+"""Whether a published folder supports its claim, found without the code that made it."""

@@ -1,0 +1,1 @@
+"""The questions that a published folder must answer, a file each."""

@@ -1,0 +1,44 @@
+"""What a certificate says of the queries that a run answered before its first step, checked without the trainer.
+
+They are events of the plan (`before`), one charge each, that come first in the events and in the ledger, and in an
+attempt of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from discreet.core.errors import InputError
+from discreet.verification.checks.plan_events import Runs, begins_with, merged
+
+_ALONE = {"gaussian", "laplace", "bounded_range", "noisy_max", "sparse_histogram", "selection", "poisson"}
+"""Events that are one charge; the others stand for many steps."""
+
+
+def queries_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """The events that come before the first step of a plan, in order; `InputError` if they cannot be."""
+    found: list[dict[str, Any]] = plan.get("before", [])
+    if not isinstance(found, list) or any(event["event"] not in _ALONE for event in found):
+        raise InputError(f"what comes before the first step is a list of events, each one of {sorted(_ALONE)}")
+    if found and plan["unit"] != "example":
+        raise InputError("queries before the first step protect single rows only")
+    return found
+
+
+def answered(plan: dict[str, Any], runs: Runs) -> bool:
+    """Whether the queries of a plan are how a run began."""
+    return begins_with(runs, merged((event, 1) for event in queries_of(plan)))
+
+
+def attempts_fault(facts: dict[str, Any], record: list[dict[str, Any]]) -> str | None:
+    """What is wrong with the attempts of a run, if anything is: the first answers its queries, if there are any."""
+    mechanism = {name: facts["mechanism"][name] for name in ("engine", "float_bits", "noise", "randomness")}
+    bodies = [entry["body"] for entry in record if entry["kind"] == "attempt"]
+    if queries_of(facts["plan"]):
+        asked = {"engine": "queries", "noise": mechanism["noise"], "randomness": mechanism["randomness"]}
+        if bodies[:1] != [asked]:
+            return "the run was not started by answering the queries that come before its first step"
+        bodies = bodies[1:]
+    if not bodies or any(body != mechanism for body in bodies):
+        return "the run was started with another engine, noise or randomness than the certificate says"
+    return None

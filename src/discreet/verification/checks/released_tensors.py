@@ -1,0 +1,55 @@
+"""What queries before the first step released and predictions need, published beside the model: components, say.
+
+It is a release of the run, charged by an event of its plan, so it tells no more than that event does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+from discreet.core.errors import PrivacyViolation
+from discreet.verification.checks.pre_queries import queries_of
+from discreet.certificate.files import read
+from discreet.certificate.tensorfile import tensor_digests, tensor_shapes
+
+FILE = "released.safetensors"
+
+
+def section(content: bytes, plan: dict[str, Any]) -> dict[str, Any]:
+    """What the certificate says of the file. Refused where the plan has no query that could have released it."""
+    found = _fault(content, plan)
+    if found is not None:
+        raise PrivacyViolation(found)
+    return {"file": FILE, "sha256": hashlib.sha256(content).hexdigest(), "tensors": sorted(tensor_digests(content))}
+
+
+def check_released(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
+    """Whether what the certificate says of the file, if it says anything, is so."""
+    stated = facts.get("released")
+    if stated is None:
+        known = not os.path.lexists(folder / FILE)
+        return known, "nothing but the model" if known else f"{FILE} is there, and the certificate does not know it"
+    content = read(folder / FILE)
+    if hashlib.sha256(content).hexdigest() != stated["sha256"] or stated["file"] != FILE:
+        return False, f"{FILE} has not the certified SHA-256"
+    if sorted(tensor_digests(content)) != stated["tensors"]:
+        return False, f"{FILE} has other tensors than the certificate says"
+    found = _fault(content, facts["plan"])
+    if found is not None:
+        return False, found
+    return True, f"{FILE} has the certified SHA-256, and the covariance that its components are of is charged"
+
+
+def _fault(content: bytes, plan: dict[str, Any]) -> str | None:
+    """Why this cannot be what a covariance before the first step released, if so: components, no more than columns."""
+    events = queries_of(plan)
+    if not any((event["event"], event.get("query")) == ("gaussian", "covariance") for event in events):
+        return f"{FILE} holds components, but the plan has no covariance before its first step"
+    shapes = tensor_shapes(content)
+    if list(shapes) != ["components"] or len(shapes["components"]) != 2:
+        return f"{FILE} must hold the matrix 'components' and nothing else"
+    count, columns = shapes["components"]
+    return None if count <= columns else f"{FILE} has {count} components of {columns} columns"

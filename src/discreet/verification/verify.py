@@ -1,0 +1,321 @@
+"""`verify`: does the certificate of a published folder support its claim?
+
+Written to be read by a reviewer who trusts nobody: it reads the files itself and recomputes epsilon with
+`discreet.verification.recompute`, which shares no accounting code with the trainer. It imports neither torch nor
+the plan. What it proves is that the claim follows from the stated events and belongs to this model; that
+training did what the events say is for audits and tests to show.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from discreet.core import assumptions
+from discreet.core.adjacency import Unit
+from discreet.core.errors import DiscreetError, plain
+from discreet.core.html import fact_table
+from discreet.verification.checks import pre_queries
+from discreet.verification.checks import private_metrics
+from discreet.verification.checks import adaptive_run
+from discreet.verification.checks import odometer
+from discreet.verification.checks import fixed_plan
+from discreet.verification.checks import public_rows
+from discreet.verification.checks import tuning
+from discreet.verification.checks.sensitivity import check_clipping
+from discreet.certificate.files import (
+    FILES,
+    check_certificate,
+    check_files,
+    check_model,
+    check_plain,
+    check_public_tensors,
+    read,
+    read_certificate,
+)
+from discreet.verification.checks.plan_events import Runs, begins_with, merged, stated, steps_in
+from discreet.verification.checks.released_tensors import check_released
+from discreet.certificate.signature import check_signature, public_key
+from discreet.certificate.tensorfile import tensor_digests, tensor_sizes
+from discreet.verification.checks.uncovered import check_others, check_pages
+from discreet.randomness import NOISE_SAMPLERS
+
+_GRID_BITS = range(20, 51)
+"""How many bits the grid may lie below the noise: rounding is nothing beside it, and no sum leaves 64-bit integers."""
+
+Question = Callable[[dict[str, Any], Path], tuple[bool, str]]
+
+METHODS = ("pld", "rdp", "gaussian")
+"""Names of theorems; what only estimates has another name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question and its answer; `noted`: the verdict says it, whatever it is."""
+
+    name: str
+    passed: bool
+    detail: str
+    noted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """All checks of one folder; it is accepted if every one passed."""
+
+    checks: tuple[Check, ...]
+    summary: str
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the claim stands."""
+        return bool(self.checks) and all(check.passed for check in self.checks)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: every check of the certificate."""
+        answers = {check.name: f"{'passed' if check.passed else 'FAILED'}: {check.detail}" for check in self.checks}
+        return fact_table(self.summary, answers)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as JSON-ready data."""
+        checks = [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in self.checks]
+        return {"accepted": self.accepted, "summary": self.summary, "checks": checks}
+
+
+def verify(
+    folder: str | Path, key: str | None = None, *, signed: bool = True, pages: bool = True, strict: bool = False
+) -> Verification:
+    """Check a published folder. Unreadable files are an `InputError`; a claim that fails is a failed check.
+
+    `key`: whose signature it must have, as 64 hexadecimal digits or the path of a .pub file. Without it a signature
+    need not be there, but one that is there must be good (unless `signed` is false: then it is not looked at).
+    `pages`: whether report and model card are written again, and compared. `strict`: files that the certificate does
+    not cover fail a check, and are not only named. Nothing in the folder is run.
+    """
+    folder = Path(folder)
+    for name in FILES:
+        check_plain(folder / name)
+    wanted = None if key is None else public_key(key)
+    facts = read_certificate(folder)
+    checks = [_answered("certificate", check_certificate, facts, folder)]
+    if checks[0].passed:  # else its fields may be anything
+        checks += [_answered(name, question, facts, folder) for name, question in _QUESTIONS]
+        if signed:
+            checks.append(_answered("signature", lambda _, where: check_signature(where, wanted), facts, folder))
+        if pages and all(check.passed for check in checks):
+            checks.append(Check("pages", *check_pages(facts, folder)))
+        checks.append(Check("other files", *check_others(facts, folder, strict=strict)))
+    return Verification(tuple(checks), _summary(facts, checks))
+
+
+def _answered(name: str, question: Question, facts: dict[str, Any], folder: Path) -> Check:
+    """The answer to one question; what cannot be answered fails."""
+    try:
+        passed, detail = question(facts, folder)
+    except (
+        DiscreetError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
+        passed, detail = False, f"cannot be followed here: {type(error).__name__} {error}"
+    return Check(name, passed, plain(detail))
+
+
+def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    claim = facts["claim"]
+    adaptive = adaptive_run.is_adaptive(facts)
+    methods = (
+        (adaptive_run.method(facts),) if adaptive else (tuning.method(facts),) if tuning.is_search(facts) else METHODS
+    )
+    proved = claim["kind"] == "guarantee" and claim["method"] in methods
+    rows = facts["plan"].get("rows_per_unit", 1)
+    known = claim["unit"] in set(Unit) and type(rows) is int and rows >= 1
+    known = known and (claim["unit"] == Unit.EXAMPLE or not adaptive)
+    known = known and (claim["unit"] != Unit.EXAMPLE or rows == 1)
+    known = known and not (adaptive and tuning.is_search(facts))
+    return proved and known, f"a {claim['kind']} ({claim['method']}) about one {claim['unit']}"
+
+
+def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    mechanism = facts["mechanism"]
+    known = mechanism["noise"] in ("fast", "exact")
+    known = known and assumptions.known_engine(mechanism["engine"], mechanism["float_bits"])
+    known = known and mechanism["grid_bits"] in _GRID_BITS
+    known = known and facts["assumptions"] == [
+        *assumptions.general(Unit(facts["claim"]["unit"])),
+        *assumptions.of_run(
+            adaptive=adaptive_run.is_adaptive(facts),
+            metrics=bool(private_metrics.metrics_of(facts["plan"])),
+            holdout=facts["plan"].get("holdout") is not None,
+            odometer=facts["plan"].get("odometer") is not None,
+            before=bool(pre_queries.queries_of(facts["plan"])),
+            search=tuning.kind(facts),
+        ),
+        *assumptions.public_rows(facts.get("public_batches")),
+        *assumptions.clipping(facts["plan"]["clipping"]["kind"], mechanism["float_bits"]),
+        *assumptions.choices(adaptive_run.searches(facts["plan"]), mechanism["float_bits"]),
+        NOISE_SAMPLERS[mechanism["noise"]].assumption,
+        assumptions.engine(mechanism["engine"], mechanism["float_bits"]),
+    ]
+    return known and mechanism["randomness"] == "system", (
+        f"{mechanism['randomness']!r} randomness, {mechanism['noise']!r} noise, {mechanism['engine']!r} engine"
+    )
+
+
+def _public_rows(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    """Rows whose gradient joins every step are declared, and cost nothing."""
+    return public_rows.check(facts)
+
+
+def _public_tensors(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
+    """Everything in the model but the private parameters is as declared before training."""
+    return check_public_tensors(tuning.one_run(facts), folder)
+
+
+def _plan(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
+    plan = facts["plan"]
+    canonical = json.dumps(plan, sort_keys=True, separators=(",", ":"))
+    if facts["plan_fingerprint"] != "sha256:" + hashlib.sha256(canonical.encode()).hexdigest():
+        return False, "the fingerprint is not that of the plan"
+    if read(folder / "plan.yaml") != yaml.safe_dump(plan, sort_keys=False).encode():
+        return False, "plan.yaml differs from the plan in the certificate"
+    claim = facts["claim"]
+    if (plan["delta"], plan["adjacency"], plan["unit"]) != (claim["delta"], claim["adjacency"], claim["unit"]):
+        return False, "the claim has another delta, adjacency or unit than the plan"
+    return True, "plan, plan.yaml, fingerprint and claim agree"
+
+
+def _events(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    """The events are those that the plan produces, step by step, or those that were charged in an adaptive run."""
+    plan = facts["plan"]
+    if facts["mechanism"]["sampler"] != plan["sampling"]["kind"]:
+        return False, "the sampler is not that of the plan"
+    if adaptive_run.is_adaptive(facts):
+        return adaptive_run.check_events(facts)
+    if tuning.is_search(facts):
+        return tuning.check_events(facts)
+    events = private_metrics.all_events(plan)
+    if events != stated(facts["events"]):
+        return False, "the events are not those of the plan"
+    return True, f"those of the plan, {steps_in(events)} steps"
+
+
+def _clipping(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
+    """Multipliers are relative to a sensitivity: the stated one is that of the plan's clipping and of this model."""
+    content = read(folder / "model.safetensors")
+    return check_clipping(tuning.one_run(facts), tensor_sizes(content), tensor_digests(content))
+
+
+def _ledger(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    """The blocks that were charged follow each other, and are the first steps of the plan."""
+    record = facts["ledger"]["entries"]
+    canonical = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    if facts["ledger"]["digest"] != hashlib.sha256(canonical.encode()).hexdigest():
+        return False, "the digest is not that of the entries"
+    fault = _run_fault(facts, record)
+    if fault is not None:
+        return False, fault
+    if tuning.is_search(facts):
+        return tuning.check_charge(facts)
+    charged: Runs = []
+    position = 0
+    for entry in record:
+        if entry["kind"] == "reservation":
+            block = stated(entry["body"])
+            if entry["position"] != position or entry["steps"] != steps_in(block):
+                return False, f"the block at step {entry['position']} does not follow the {position} steps before it"
+            position += entry["steps"]
+            charged += block
+    events = stated(facts["events"])
+    if not begins_with(events, merged(charged)) or facts["charged_steps"] != position:
+        return False, "what was charged is not the beginning of the plan"
+    if position == 0:
+        return False, "no step was charged, so there is nothing to certify"
+    if adaptive_run.is_adaptive(facts):
+        return True, f"{position} steps charged, block by block under the filter of the run"
+    return True, f"{position} of {steps_in(events)} steps charged, in the order of the plan; the claim covers all"
+
+
+def _run_fault(facts: dict[str, Any], record: list[dict[str, Any]]) -> str | None:
+    """What is wrong with the run that the record opens, and with its attempts, if anything is."""
+    opened = [entry for entry in record if entry["kind"] == "run"]
+    if len(opened) != 1 or record[0] != opened[0] or opened[0]["body"]["plan"] != facts["plan_fingerprint"]:
+        return "the ledger does not begin with one run of this plan"
+    if len({entry["run"] for entry in record}) != 1:
+        return "the ledger has entries of several runs"
+    if any(entry["steps"] != 0 for entry in record if entry["kind"] != "reservation"):
+        return "an entry of the ledger that charges nothing says that it has steps"
+    if any(opened[0]["body"][name] != facts["claim"][name] for name in ("epsilon", "delta", "adjacency", "unit")):
+        return "the ledger charged the run with another guarantee than the claim"
+    if adaptive_run.is_adaptive(facts):
+        fault = adaptive_run.check_filter(facts, opened[0])
+        if fault is not None:
+            return fault
+    return pre_queries.attempts_fault(facts, record)
+
+
+def _epsilon(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    if adaptive_run.is_adaptive(facts):
+        return adaptive_run.check_epsilon(facts)
+    return tuning.check_epsilon(facts) if tuning.is_search(facts) else fixed_plan.check_epsilon(facts)
+
+
+def _metrics(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    """What is shown of private rows was paid for."""
+    return private_metrics.check_bought(tuning.one_run(facts))
+
+
+def _search(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    """What is said of a search for settings follows from the plan."""
+    return tuning.check_search(facts)
+
+
+def _ex_post(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
+    """What is said ex post is what the odometer of the plan reads of the charged blocks."""
+    blocks = [entry["body"] for entry in facts["ledger"]["entries"] if entry["kind"] == "reservation"]
+    return odometer.check_ex_post(facts, {"event": "compose", "of": blocks})
+
+
+_QUESTIONS: tuple[tuple[str, Question], ...] = (
+    ("claim", _kind),
+    ("mechanism", _mechanism),
+    ("public rows", _public_rows),
+    ("model", check_model),
+    ("files", check_files),
+    ("released", check_released),
+    ("public tensors", _public_tensors),
+    ("plan", _plan),
+    ("events", _events),
+    ("clipping", _clipping),
+    ("ledger", _ledger),
+    ("metrics", _metrics),
+    ("search", _search),
+    ("epsilon", _epsilon),
+    ("ex post", _ex_post),
+)
+
+
+def _summary(facts: dict[str, Any], checks: list[Check]) -> str:
+    failed, notes = {check.name for check in checks if not check.passed}, [one.detail for one in checks if one.noted]
+    if failed and failed <= {"pages", "other files"}:
+        return "; ".join(["REJECTED: the certificate supports its claim, but not all that is in the folder", *notes])
+    if failed:
+        return "REJECTED: the certificate does not support its claim"
+    claim = facts["claim"]
+    shown = math.ceil(claim["epsilon"] * 1e4) / 1e4
+    accepted = (
+        f"ACCEPTED: (epsilon {shown:.4f}, delta {claim['delta']:g})-differentially private, {claim['adjacency']}, "
+        f"unit {claim['unit']}, if training released what the events say"
+    )
+    return "; ".join([accepted, *notes])

@@ -1,0 +1,215 @@
+"""An experiment: one table or figure of a paper, as a YAML file that is read from top to bottom.
+
+    title: Epsilon over epochs, account by account
+    paper: yu                  # a key of PAPERS
+    item: Figure 2
+    shows: ...                 # what is computed, in a sentence or two
+    prints: ...                # what the paper prints
+    differs: ...               # how what is found differs from that, and why, where there are results
+    minutes: {quick: 0.1, full: 0.2}
+    data: [mnist]              # data sets by name, where there are any
+    accelerator: true          # where a full run asks for one
+    parts:                     # each of a kind of its own (KINDS), with what that kind takes
+      - kind: epsilon
+        ...
+        quick: {...}           # keys that are otherwise in a quick run
+
+A part is a list of cells. A cell is measured by itself, and its facts say all that its result depends on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import yaml
+from pydantic import Field
+
+from discreet.core.errors import InputError
+from discreet.plan.pydantic_base import Frozen, read_yaml, validate
+from discreet_papers.papers import PAPERS
+from discreet_papers.pages.pictures import Panel
+from discreet_papers.pages.tables import Table
+
+Facts = Mapping[str, Any]
+Mode = Literal["quick", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is measured at once. `facts` is JSON; `seed` is None where nothing is random."""
+
+    name: str
+    facts: Facts
+    seed: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The same for cells with equal facts and seed, whatever their name."""
+        return key_of(self.facts, self.seed)
+
+
+def key_of(facts: Facts, seed: int | None) -> str:
+    """A digest of facts and seed."""
+    text = json.dumps([facts, seed], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a cell may need beside its facts: where data sets are, whether training shows a bar, and on what it runs.
+
+    `kept` is for what is dear to load and the next cell may need again.
+    """
+
+    data: Path | None = None
+    progress: bool = False
+    device: str = "cpu"
+    kept: dict[str, Any] = field(default_factory=dict, compare=False)
+
+
+class Results(Protocol):
+    """What was measured, by the facts of the cell."""
+
+    def of(self, facts: Facts) -> Sequence[tuple[int | None, Mapping[str, Any]]]:
+        """(seed, result) of every cell with these facts, by seed; empty if there is none."""
+
+    def beside(self, name: str) -> Results:
+        """Those of another experiment, of the same mode and in the same folder."""
+
+
+class Part(Protocol):
+    """One part of an experiment. A kind is a frozen model with these four."""
+
+    def cells(self, seeds: int | None) -> Sequence[Cell]:
+        """What is to be measured; `seeds` in place of the part's own number of seeds."""
+
+    def measure(self, cell: Cell, setting: Setting) -> dict[str, Any]:
+        """The result of a cell, JSON-ready."""
+
+    def tables(self, results: Results) -> Sequence[Table]:
+        """The tables of what is there."""
+
+    def panels(self, results: Results) -> Sequence[Panel]:
+        """What is drawn of it."""
+
+
+class Minutes(Frozen):
+    """How long a run takes, about, on one core of an ordinary machine: processor time."""
+
+    quick: float = Field(ge=0)
+    full: float = Field(ge=0)
+
+
+class Header(Frozen):
+    """What an experiment says of itself."""
+
+    title: str
+    paper: str
+    item: str
+    shows: str
+    prints: str = ""
+    differs: str = ""
+    minutes: Minutes
+    data: tuple[str, ...] = ()
+    accelerator: bool = False
+    """Whether a full run asks for one: the minutes are then those of an ordinary one, guessed."""
+    columns: int = Field(default=3, ge=1, le=4)
+    """Panels side by side in the picture."""
+    parts: tuple[dict[str, Any], ...] = Field(min_length=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A file that was read, with its parts as they are in this mode."""
+
+    name: str
+    header: Header
+    mode: Mode
+    parts: tuple[Part, ...]
+
+    def cells(self, seeds: int | None = None) -> list[tuple[Part, Cell]]:
+        """All cells with the part that measures them, each once."""
+        found: dict[str, tuple[Part, Cell]] = {}
+        for part in self.parts:
+            for cell in part.cells(seeds):
+                found.setdefault(cell.key, (part, cell))
+        return list(found.values())
+
+
+def names() -> list[str]:
+    """The experiments that come with the library."""
+    folder = resources.files("discreet_papers").joinpath("experiments")
+    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+
+
+def chosen(wanted: Sequence[str]) -> list[str]:
+    """Names and paths, with the name of a paper standing for all its experiments; none given are all."""
+    known = names()
+    found: list[str] = []
+    for one in wanted or known:
+        if one in PAPERS:
+            found += [name for name in known if read_header(name).paper == one]
+        elif one in known or one.endswith((".yaml", ".yml")):
+            found.append(one)
+        else:
+            raise InputError(
+                f"unknown experiment {one!r}; known: {', '.join(known)}, the papers {', '.join(PAPERS)}, or the path "
+                "of a .yaml file (discreet reproduce --list says more)"
+            )
+    return list(dict.fromkeys(found))
+
+
+def read_header(name: str) -> Header:
+    """The header alone: nothing of the parts is looked at."""
+    return _header(name, _read(name))
+
+
+def read_experiment(name: str, mode: Mode) -> Experiment:
+    """An experiment by name or path, with the parts of this mode."""
+    from discreet_papers.parts.kinds import part_of
+
+    header = read_header(name)
+    parts = tuple(part_of(_in_mode(part, mode), f"experiment {name}: parts.{i}") for i, part in enumerate(header.parts))
+    return Experiment(Path(name).stem if name.endswith((".yaml", ".yml")) else name, header, mode, parts)
+
+
+def _read(name: str) -> Any:
+    if name.endswith((".yaml", ".yml")):
+        return read_yaml(Path(name))
+    text = resources.files("discreet_papers").joinpath("experiments", f"{name}.yaml").read_text("utf-8")
+    return yaml.safe_load(text)
+
+
+def _header(name: str, data: object) -> Header:
+    header = validate(Header, data, f"experiment {name}")
+    if header.paper not in PAPERS:
+        raise InputError(f"experiment {name}: unknown paper {header.paper!r}; known: {', '.join(PAPERS)}")
+    return header
+
+
+def _in_mode(part: Mapping[str, Any], mode: Mode) -> dict[str, Any]:
+    """Without `quick`, or with its keys over the others."""
+    plain = {key: value for key, value in part.items() if key != "quick"}
+    quick = part.get("quick") or {}
+    if not isinstance(quick, Mapping):
+        raise InputError(f"experiment: quick must be a mapping of keys to values, got {quick!r:.80}")
+    return over(plain, quick) if mode == "quick" else plain
+
+
+def over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `changes`, mapping by mapping; None takes a key away."""
+    found = dict(base)
+    for key, value in changes.items():
+        if isinstance(value, Mapping) and isinstance(found.get(key), Mapping):
+            found[key] = over(found[key], value)
+        elif value is None:
+            found.pop(key, None)
+        else:
+            found[key] = value
+    return found

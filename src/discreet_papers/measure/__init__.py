@@ -1,0 +1,1 @@
+"""Runs of experiments, and where their results are kept."""

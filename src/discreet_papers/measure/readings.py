@@ -1,0 +1,60 @@
+"""What can be said of a run as it was charged, had it stopped at one of some steps: odometers, and one Rényi curve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from discreet.accounting.adaptive import costs
+from discreet.accounting.adaptive import odometers
+from discreet.accounting.theories import rdp
+from discreet.core.adjacency import Adjacency
+from discreet.core.events import Event
+from discreet_papers.parts.odometer import READERS
+
+Charge = tuple[Event, int, int]
+"""An event, how often it was charged, and how many steps each of them has: none is a query or a count."""
+
+Costs = tuple[float, ...]
+
+
+def readings(
+    charges: Sequence[Charge], steps: Sequence[int], delta: float, adjacency: Adjacency
+) -> dict[str, list[float]]:
+    """For each odometer, what it reads after so many steps; `steps` rise. An event that was begun is read in full."""
+    found = {}
+    for name, (make, _) in READERS.items():
+        odometer = make(delta, adjacency=adjacency)
+        empty = odometers.start(odometer)
+        sums = _sums(charges, steps, odometer.cost)
+        found[name] = [odometers.read(odometer, odometers.advance(odometer, empty, one)).epsilon for one in sums]
+    return found
+
+
+def budget(charges: Sequence[Charge], steps: Sequence[int], delta: float, adjacency: Adjacency) -> list[float]:
+    """Epsilon after so many steps by one Rényi curve: what a filter over all orders counts, and no guarantee."""
+    orders = rdp.ORDERS
+
+    def cost(event: Event) -> Costs:
+        return costs.rdp(event, adjacency, orders, (odometers.QUANTUM,) * len(orders))
+
+    sums = [np.array(one) for one in _sums(charges, steps, cost)]
+    return [float(rdp.improved(np.array(orders), one, delta).min()) for one in sums]
+
+
+def _sums(charges: Sequence[Charge], steps: Sequence[int], cost: Callable[[Event], Costs]) -> Iterator[Costs]:
+    """What is charged up to each of `steps`, added up by order; without charges there is none."""
+    total: Costs = ()
+    taken = at = 0
+    for event, times, each in charges:
+        one, left = cost(event), times
+        while left:
+            count = left
+            if each and at < len(steps):
+                count = min(left, max(1, -(-(steps[at] - taken) // each)))
+            total = tuple(before + count * more for before, more in zip(total or (0.0,) * len(one), one, strict=True))
+            left, taken = left - count, taken + count * each
+            while at < len(steps) and each and taken >= steps[at]:
+                yield total
+                at += 1

@@ -1,0 +1,24 @@
+"""Measure what is missing of an experiment, cell by cell."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from discreet_papers.experiment import Cell, Experiment, Setting
+from discreet_papers.measure.store import Measured, Store
+
+Said = Callable[[int, int, Cell], None]
+"""Told, before a cell is measured: how many are done, of how many, and which comes next."""
+
+
+def measure(experiment: Experiment, store: Store, setting: Setting, seeds: int | None, said: Said) -> int:
+    """Measure every cell that is not there, each stored before the next begins; how many there were."""
+    cells = experiment.cells(seeds)
+    missing = [(part, cell) for part, cell in cells if cell not in store]
+    for done, (part, cell) in enumerate(missing):
+        said(len(cells) - len(missing) + done, len(cells), cell)
+        began = time.process_time()
+        result = part.measure(cell, setting)
+        store.add(Measured.now(cell, result, time.process_time() - began))
+    return len(missing)

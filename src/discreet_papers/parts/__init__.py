@@ -1,0 +1,1 @@
+"""The kinds of parts that an experiment may have, a file each."""
