@@ -19,8 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from discreet import Gaussian, Poisson, Repeat
-from discreet.accounting.adaptive import filter_decision
-from discreet.accounting.adaptive import odometers
+from discreet.accounting.adaptive import filter_decision, odometers
 from discreet.accounting.adaptive.costs import Amounts
 from discreet.accounting.adaptive.filter_fit import curve_filter, gaussian_filter, order_filter, zcdp_filter
 from discreet.accounting.adaptive.filters import Filter

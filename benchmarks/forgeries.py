@@ -44,22 +44,18 @@ from torch import nn
 
 from discreet import DiscreetError, verify
 from discreet.accounting.adaptive import filter_decision
+from discreet.certificate.files import SCHEMA
+from discreet.certificate.json_schema import fault
 from discreet.core.event_json import from_json
 from discreet.core.events import Event, Repeat, flatten, steps_of, tally
 from discreet.core.guarantee import Guarantee
 from discreet.ledger.meter import share
 from discreet.plan import AdaptivePlan, Plan
-from discreet.verification.checks import private_metrics
-from discreet.verification.checks import disjoint_parts
-from discreet.verification.checks import fixed_plan
-from discreet.verification.checks import tuning
-from discreet.verification.checks import random_stopping
+from discreet.publication.sensitivity import sensitivity_record
+from discreet.verification.checks import disjoint_parts, fixed_plan, private_metrics, random_stopping, tuning
 from discreet.verification.checks.adaptive_run import LOOSENED
-from discreet.certificate.files import SCHEMA
-from discreet.certificate.json_schema import fault
 from discreet.verification.recompute import Bounds, Decision
 from discreet.verification.standalone import verify as reviewer
-from discreet.publication.sensitivity import sensitivity_record
 
 _SCHEMA = json.loads((Path(fixed_plan.__file__).parent / SCHEMA).read_text("utf-8"))
 _SECONDS = 120
@@ -297,7 +293,9 @@ def accepted_by(folder: Path, single: ModuleType = reviewer) -> tuple[dict[str, 
 def believing(single: ModuleType) -> Iterator[None]:
     """Inside, every epsilon is believed: what is rejected all the same is rejected for something else."""
     sure = Decision(True, Bounds(0.0, math.inf, 0.0), "believed")
-    places = [(module, name) for module in (fixed_plan, tuning, random_stopping, disjoint_parts) for name in dir(module)]
+    places = [
+        (module, name) for module in (fixed_plan, tuning, random_stopping, disjoint_parts) for name in dir(module)
+    ]
     asked = [(module, name) for module, name in places if name in ("decide", "decide_search", "decide_choice")]
     kept = [(module, name, getattr(module, name)) for module, name in [*asked, (single, "epsilon_of")]]
     for module, name in asked:

@@ -20,13 +20,10 @@ from discreet.accounting.account import guarantee
 from discreet.core import assumptions
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.event_json import from_json
-from discreet.verification.checks import pre_queries
-from discreet.verification.checks import private_metrics
-from discreet.verification.checks import adaptive_run
-from discreet.verification.checks import tuning
-from discreet.verification.checks.sensitivity import RULES
-from discreet.verification.checks.plan_events import places
 from discreet.randomness import NOISE_SAMPLERS
+from discreet.verification.checks import adaptive_run, pre_queries, private_metrics, tuning
+from discreet.verification.checks.plan_events import places
+from discreet.verification.checks.sensitivity import RULES
 
 Facts = dict[str, Any]
 Change = Callable[[Facts, random.Random, Mapping[str, Facts]], str]

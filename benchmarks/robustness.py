@@ -26,8 +26,8 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from discreet import Compose, Gaussian, InputError, Poisson, Repeat, guarantee
-from discreet.accounting.theories import gdp
 from discreet.accounting.account import Method
+from discreet.accounting.theories import gdp
 
 Part = tuple[float, float, int]
 """(rate, noise, steps)"""

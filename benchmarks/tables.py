@@ -54,7 +54,6 @@ def measured(folder: Path, steps: int, *, in_memory: bool) -> dict[str, float]:
     from torch import nn
 
     from discreet import Training
-    from discreet.jobs import train
     from discreet.data.tables import Encoder, load_schema, private_table
     from discreet.data.tables.store import Kinds, StoredRows
     from discreet.recipes import Recipe

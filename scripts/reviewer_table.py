@@ -126,7 +126,7 @@ def _variant(name: str, schema: Schema) -> str:
 
 def written() -> str:
     """verify.py with the table as it should be."""
-    schema = json.loads(resources.files("discreet.publication").joinpath(SCHEMA).read_text("utf-8"))
+    schema = json.loads(resources.files("discreet.certificate").joinpath(SCHEMA).read_text("utf-8"))
     before, rest = FILE.read_text("utf-8").split(BEGIN)
     _, after = rest.split(END)
     return f'{before}{BEGIN}TABLE = """\n{Table(schema).text()}\n"""\n{END}{after}'

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from discreet.accounting.answers.calibrate import calibrate_noise
     from discreet.accounting.answers.profile import delta_at, group_guarantee
     from discreet.accounting.answers.tradeoff import trade_off
+    from discreet.certificate import ModelSpec
     from discreet.clipping import replace_batch_norm
     from discreet.core.adjacency import Adjacency, Unit
     from discreet.core.errors import (
@@ -41,8 +42,9 @@ if TYPE_CHECKING:
     from discreet.estimators import PrivateClassifier, PrivateRegressor
     from discreet.plan import AdaptivePlan, Counts, History, Knobs, PartsSearch, Plan, Search
     from discreet.prediction import Predictor, export_onnx, load
-    from discreet.publication import ModelSpec, Verification, publish, verify
+    from discreet.publication import publish, verify
     from discreet.training import EarlyStopping, EngineOptions, Setup, Trained, Training, Tuning
+    from discreet.verification import Verification
 
 _HOMES = {
     "AdaptivePlan": "plan",
@@ -66,7 +68,7 @@ _HOMES = {
     "Laplace": "core.events",
     "LedgerError": "core.errors",
     "Method": "accounting.account",
-    "ModelSpec": "publication",
+    "ModelSpec": "certificate",
     "NotProved": "core.errors",
     "PartsSearch": "plan",
     "Plan": "plan",
@@ -89,18 +91,18 @@ _HOMES = {
     "Tuning": "training",
     "Unit": "core.adjacency",
     "UnsupportedModel": "core.errors",
-    "Verification": "publication",
+    "Verification": "verification",
     "VerificationFailed": "core.errors",
     "account": "accounting.account",
-    "calibrate_noise": "accounting.calibrate",
-    "delta_at": "accounting.profile",
+    "calibrate_noise": "accounting.answers.calibrate",
+    "delta_at": "accounting.answers.profile",
     "export_onnx": "prediction",
-    "group_guarantee": "accounting.profile",
+    "group_guarantee": "accounting.answers.profile",
     "guarantee": "accounting.account",
     "load": "prediction",
     "publish": "publication",
     "replace_batch_norm": "clipping",
-    "trade_off": "accounting.tradeoff",
+    "trade_off": "accounting.answers.tradeoff",
     "verify": "publication",
 }
 

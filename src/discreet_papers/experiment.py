@@ -32,9 +32,9 @@ from pydantic import Field
 
 from discreet.core.errors import InputError
 from discreet.plan.pydantic_base import Frozen, read_yaml, validate
-from discreet_papers.papers import PAPERS
 from discreet_papers.pages.pictures import Panel
 from discreet_papers.pages.tables import Table
+from discreet_papers.papers import PAPERS
 
 Facts = Mapping[str, Any]
 Mode = Literal["quick", "full"]

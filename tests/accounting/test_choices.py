@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from discreet.accounting.theories import pure
 from discreet.accounting.account import Method, guarantee
 from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.epsilon_interval import epsilon_interval
+from discreet.accounting.theories import pure
 from discreet.core.adjacency import Adjacency, Query
 from discreet.core.events import BoundedRange, Compose, Gaussian, NoisyMax, Poisson, Repeat
 

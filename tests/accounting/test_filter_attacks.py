@@ -12,10 +12,9 @@ import pytest
 from adversaries import Judge, Pair, Spent, judge, path_switching, spikes
 
 from discreet.accounting.adaptive import filter_decision
-from discreet.accounting.theories import published
-from discreet.accounting.theories import rdp
 from discreet.accounting.adaptive.filter_fit import at_order, curve_filter, gaussian_filter, zcdp_filter
 from discreet.accounting.adaptive.filters import BasicFilter, Conversion, Filter, GaussianFilter
+from discreet.accounting.theories import published, rdp
 from discreet.core.arrays import Array
 from discreet.core.events import Gaussian, Poisson, Repeat
 

@@ -8,8 +8,7 @@ import pytest
 from budgets import COUNTED, PLAIN
 from hypothesis import given
 
-from discreet.accounting.adaptive import costs
-from discreet.accounting.adaptive import filters
+from discreet.accounting.adaptive import costs, filters
 from discreet.accounting.adaptive.filter_decision import decide, propose, start
 from discreet.accounting.adaptive.filters import (
     BasicFilter,

@@ -11,12 +11,8 @@ import pytest
 from budgets import ALL, COUNTED, PLAIN, SAMPLED
 from hypothesis import given, settings
 
-from discreet.accounting.adaptive import filter_decision
-from discreet.accounting.adaptive import filters
-from discreet.accounting.theories import gdp
-from discreet.accounting.theories import rdp
-from discreet.accounting.theories import zcdp
 from discreet.accounting.account import Method, guarantee
+from discreet.accounting.adaptive import filter_decision, filters
 from discreet.accounting.adaptive.filter_decision import decide, give_back, propose, start
 from discreet.accounting.adaptive.filter_fit import at_order, order_filter
 from discreet.accounting.adaptive.filters import (
@@ -28,6 +24,7 @@ from discreet.accounting.adaptive.filters import (
     RdpOrderFilter,
     ZcdpFilter,
 )
+from discreet.accounting.theories import gdp, rdp, zcdp
 from discreet.core.adjacency import Adjacency, Query
 from discreet.core.errors import InputError, NotProved
 from discreet.core.events import Compose, Event, Gaussian, Laplace, Poisson, Repeat

@@ -11,13 +11,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from discreet.accounting.theories import basic_and_advanced
-from discreet.accounting.theories import gdp
 from discreet.accounting.answers import attack_risk
-from discreet.accounting.theories import rdp
-from discreet.accounting.theories import poisson_moments
-from discreet.accounting.theories import zcdp
 from discreet.accounting.answers.tradeoff import from_mu, from_pairs
+from discreet.accounting.theories import basic_and_advanced, gdp, poisson_moments, rdp, zcdp
 from discreet.core.errors import InputError
 
 TIGHT = mp.mpf("1e-12")

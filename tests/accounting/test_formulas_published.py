@@ -9,9 +9,8 @@ from fractions import Fraction
 import mpmath as mp
 import pytest
 
-from discreet.accounting.theories import basic_and_advanced
-from discreet.accounting.theories import published
 from discreet.accounting.schedules import Schedule, epochs_within, parse, solve_rate
+from discreet.accounting.theories import basic_and_advanced, published
 from discreet.core.errors import InputError
 
 
@@ -46,7 +45,9 @@ def test_classic_sums_are_rounded_up() -> None:
         kov = root + sum(count * mp.mpf(e) * mp.tanh(mp.mpf(e) / 2) for e, count in pairs)
         rounded_up(basic_and_advanced.advanced(pairs, slack), drv, mp.mpf("2e-13"))
         rounded_up(basic_and_advanced.optimised(pairs, slack), kov, mp.mpf("2e-13"))
-    rounded_up(basic_and_advanced.basic(pairs), sum(count * mp.mpf(epsilon) for epsilon, count in pairs), mp.mpf("2e-13"))
+    rounded_up(
+        basic_and_advanced.basic(pairs), sum(count * mp.mpf(epsilon) for epsilon, count in pairs), mp.mpf("2e-13")
+    )
     assert basic_and_advanced.optimised([(699.0, 1)], 0.5) < math.inf
     assert basic_and_advanced.optimised([(701.0, 1)], 0.5) == math.inf
 
@@ -57,7 +58,9 @@ def test_splits_of_delta(rate: float) -> None:
     delta, counts = 1e-5, (30, 50)
 
     def part(scale: float, count: int) -> basic_and_advanced.Part:
-        return basic_and_advanced.Part(rate, lambda d: scale * math.sqrt(2 * math.log(1 / d)) if d > 0 else math.inf, count)
+        return basic_and_advanced.Part(
+            rate, lambda d: scale * math.sqrt(2 * math.log(1 / d)) if d > 0 else math.inf, count
+        )
 
     parts = [part(0.02, counts[0]), part(0.05, counts[1])]
 

@@ -9,14 +9,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from discreet.accounting.theories import gdp
-from discreet.accounting.theories import zcdp
 from discreet.accounting.account import PROVING, Method, account, guarantee
 from discreet.accounting.adaptive.filter_decision import decide
-from discreet.accounting.answers.calibrate import calibrate_noise
 from discreet.accounting.adaptive.filters import BasicFilter, Filter, GaussianFilter, RdpOrderFilter, ZcdpFilter
 from discreet.accounting.adaptive.odometers import GaussianOdometer, ZcdpOdometer
+from discreet.accounting.answers.calibrate import calibrate_noise
 from discreet.accounting.answers.profile import delta_at, group_guarantee
+from discreet.accounting.theories import gdp, zcdp
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved
 from discreet.core.events import Compose, Event, FixedSize, Gaussian, Laplace, Poisson, Repeat

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from discreet.accounting.answers import attack_risk, tradeoff
 from discreet.accounting.theories import gdp
-from discreet.accounting.answers import attack_risk
-from discreet.accounting.answers import tradeoff
 from discreet.core.errors import InputError
 from discreet.core.events import Gaussian, Poisson, Repeat
 
@@ -39,7 +38,11 @@ def test_one_budget() -> None:
 
 
 def test_no_privacy_and_perfect_privacy() -> None:
-    for nothing in (attack_risk.from_budget(1e6, 1e-9), attack_risk.from_budget(math.inf, 1e-9), attack_risk.from_mu(1e9)):
+    for nothing in (
+        attack_risk.from_budget(1e6, 1e-9),
+        attack_risk.from_budget(math.inf, 1e-9),
+        attack_risk.from_mu(1e9),
+    ):
         assert nothing.true_positive_rate(0.01) == 1.0
     assert attack_risk.from_mu(0.0).true_positive_rate(0.3) == pytest.approx(0.3)
     assert attack_risk.from_mu(0.0).advantage == 0.0

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from discreet.accounting.adaptive import odometers
-from discreet.accounting.theories import zcdp
 from discreet.accounting.adaptive.odometers import (
     FULL,
     DoublingOdometer,
@@ -24,6 +23,7 @@ from discreet.accounting.adaptive.odometers import (
     read,
     start,
 )
+from discreet.accounting.theories import zcdp
 from discreet.accounting.theories.published import LECUYER_ORDERS
 from discreet.core.adjacency import Adjacency
 from discreet.core.arrays import Array

@@ -7,11 +7,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from discreet.accounting.theories import gdp
-from discreet.accounting.theories import shuffled
-from discreet.accounting.theories import truncation
 from discreet.accounting.account import Method, account, guarantee
 from discreet.accounting.answers.compare import counterpart
+from discreet.accounting.theories import gdp, shuffled, truncation
 from discreet.core.adjacency import Adjacency, Query
 from discreet.core.arrays import Array
 from discreet.core.errors import NotProved

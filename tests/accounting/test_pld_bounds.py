@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from tilting import epsilon_of
 
-from discreet.accounting.theories import gdp
 from discreet.accounting.pld import closed_form
 from discreet.accounting.pld.epsilon_interval import (
     EpsilonInterval,
@@ -24,6 +23,7 @@ from discreet.accounting.pld.epsilon_interval import (
     epsilon_interval,
 )
 from discreet.accounting.pld.poisson_pair import Direction, Pair
+from discreet.accounting.theories import gdp
 
 DIGITS = 50
 METHODS = [_by_contour, _by_grid]

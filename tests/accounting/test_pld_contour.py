@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from discreet.accounting.theories import gdp
-from discreet.accounting.pld import characteristic
-from discreet.accounting.pld import inversion
-from discreet.accounting.pld.epsilon_interval import Release, _by_contour, _by_grid, default_tolerance
+from discreet.accounting.pld import characteristic, inversion
 from discreet.accounting.pld.characteristic import Decay, Parts, node_count, rule, rules, spectrum
+from discreet.accounting.pld.epsilon_interval import Release, _by_contour, _by_grid, default_tolerance
 from discreet.accounting.pld.poisson_pair import Direction
+from discreet.accounting.theories import gdp
 
 CASES = [(0.01, 1.0, 5.0), (0.3, 0.7, 2.5), (1e-4, 0.5, 8.0), (0.9, 4.0, 30.0), (1.0, 2.0, 3.0), (1e-3, 20.0, 300.0)]
 

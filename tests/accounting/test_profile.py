@@ -7,11 +7,11 @@ import pytest
 from dp_accounting.dp_event import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 
-from discreet.accounting.theories import gdp
-from discreet.accounting.answers import tradeoff
 from discreet.accounting.account import Method, account, guarantee
+from discreet.accounting.answers import tradeoff
 from discreet.accounting.answers.profile import delta_at, group_guarantee
 from discreet.accounting.answers.tradeoff import from_mu, from_pairs
+from discreet.accounting.theories import gdp
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved
 from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat

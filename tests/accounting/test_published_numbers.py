@@ -8,11 +8,8 @@ import math
 import pytest
 
 from discreet.accounting import schedules
-from discreet.accounting.theories import gdp
-from discreet.accounting.theories import published
-from discreet.accounting.theories import rdp
-from discreet.accounting.theories import zcdp
 from discreet.accounting.account import Method, account, guarantee
+from discreet.accounting.theories import gdp, published, rdp, zcdp
 from discreet.accounting.theories.equal_privacy import less_noise
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved

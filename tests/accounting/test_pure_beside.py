@@ -13,11 +13,11 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from discreet.accounting.adaptive import costs
-from discreet.accounting.theories import pure
 from discreet.accounting.account import Method, guarantee
+from discreet.accounting.adaptive import costs
 from discreet.accounting.answers.profile import delta_at, group_guarantee
 from discreet.accounting.answers.tradeoff import trade_off
+from discreet.accounting.theories import pure
 from discreet.core.adjacency import Adjacency
 from discreet.core.arrays import Array
 from discreet.core.errors import NotProved

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp, ndtr
 
-from discreet.accounting.theories import rdp
-from discreet.accounting.theories import selection
 from discreet.accounting.account import Method, guarantee
+from discreet.accounting.theories import rdp, selection
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved
 from discreet.core.events import BoundedRange, Compose, Event, Gaussian, NoisyMax, Poisson, Repeat, Selection

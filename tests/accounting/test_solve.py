@@ -9,9 +9,9 @@ from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from scipy import stats
 
 from discreet.accounting import schedules
-from discreet.accounting.theories import gdp
-from discreet.accounting.answers import solve
 from discreet.accounting.account import Method
+from discreet.accounting.answers import solve
+from discreet.accounting.theories import gdp
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import Event, Gaussian, Poisson, Repeat

@@ -7,8 +7,8 @@ import math
 import mpmath
 import pytest
 
-from discreet.accounting.adaptive import costs
 from discreet.accounting.account import Method, guarantee
+from discreet.accounting.adaptive import costs
 from discreet.accounting.answers.profile import delta_at
 from discreet.accounting.theories.sparse import escape, left_of, threshold_for
 from discreet.core.adjacency import Adjacency, Query

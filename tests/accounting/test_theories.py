@@ -6,12 +6,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from discreet.accounting.theories import basic_and_advanced
-from discreet.accounting.theories import gdp
-from discreet.accounting.theories import rdp
-from discreet.accounting.theories import poisson_moments
-from discreet.accounting.theories import zcdp
 from discreet.accounting.account import Method, guarantee
+from discreet.accounting.theories import basic_and_advanced, gdp, poisson_moments, rdp, zcdp
 from discreet.core.adjacency import Adjacency
 from discreet.core.events import Compose, Gaussian, Laplace, Poisson, Repeat
 
@@ -60,7 +56,9 @@ def test_sampled_gaussian_at_fractional_orders(rate: float, noise: float, order:
 def test_two_ways_at_whole_orders(rate: float, noise: float, order: int) -> None:
     """The finite sum and the quadrature share nothing but the definition."""
     q, s = np.array([[rate]]), np.array([[noise]])
-    assert poisson_moments.quadrature(q, s, float(order)) == pytest.approx(poisson_moments.whole(q, s, order), rel=2e-11)
+    assert poisson_moments.quadrature(q, s, float(order)) == pytest.approx(
+        poisson_moments.whole(q, s, order), rel=2e-11
+    )
 
 
 @pytest.mark.parametrize(("rate", "noise"), [(0.01, 1.0), (0.3, 3.0), (0.005, 0.5)])

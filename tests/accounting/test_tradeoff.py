@@ -9,11 +9,8 @@ from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from scipy import stats
 from tilting import delta_of
 
-from discreet.accounting.theories import gdp
 from discreet.accounting.account import guarantee
 from discreet.accounting.answers.covering_mu import corners, covering_mu, fitted
-from discreet.accounting.pld import delta_profile
-from discreet.accounting.pld.epsilon_interval import Release
 from discreet.accounting.answers.tradeoff import (
     GaussianTradeOff,
     PolygonalTradeOff,
@@ -23,6 +20,9 @@ from discreet.accounting.answers.tradeoff import (
     from_pairs,
     trade_off,
 )
+from discreet.accounting.pld import delta_profile
+from discreet.accounting.pld.epsilon_interval import Release
+from discreet.accounting.theories import gdp
 from discreet.core.adjacency import Adjacency
 from discreet.core.arrays import Array
 from discreet.core.errors import InputError, NotProved

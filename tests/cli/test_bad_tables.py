@@ -21,9 +21,9 @@ import pytest
 import yaml
 from folders import folder_of
 
+from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.cli.app import run
 from discreet.data.tables import Encoder, Schema
-from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.recipes.models.models import MODELS
 
 SCHEMA: dict[str, Any] = {

@@ -19,8 +19,8 @@ from discreet.core.events import Compose, SparseHistogram
 from discreet.data.tables import Category, Encoder, Schema, frequent
 from discreet.data.tables.values import Marks, codes
 from discreet.ledger import Ledger
-from discreet.verification.standalone import verify as reviewer
 from discreet.training import training as training_module
+from discreet.verification.standalone import verify as reviewer
 
 ROWS = 600
 BUY = {"type": "category", "buy": {"noise": 2, "most": 3}, "same": {"delta": "D", "nobody": "N"}}

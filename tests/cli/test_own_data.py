@@ -11,8 +11,8 @@ import pytest
 import yaml
 from PIL import Image
 
-from discreet.jobs import tune
 from discreet.cli.app import run
+from discreet.jobs import tune
 from discreet.plan import Plan
 from discreet.plan.pydantic_base import validate
 from discreet.training import Tuning

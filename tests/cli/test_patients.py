@@ -15,8 +15,8 @@ import yaml
 from scipy import stats
 from torch import Tensor, nn
 
-from discreet.jobs.table_source import TableSource, recipe_for
 from discreet.cli.options.table import TableOptions
+from discreet.jobs.table_source import TableSource, recipe_for
 from discreet.plan import NoSampling, Plan, PoissonSampling
 from discreet.randomness import TestStream
 from discreet.training import Training

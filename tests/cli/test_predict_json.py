@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from folders import folder_of
 
+from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.cli.app import run
 from discreet.data.tables import Encoder, Schema
-from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.recipes.models.models import MODELS
 
 SCHEMA = {

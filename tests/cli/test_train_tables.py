@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from discreet.jobs import table_source as table_module
 from discreet.cli.app import run
+from discreet.jobs import table_source as table_module
 from discreet.ledger import Ledger
 from discreet.training import training as training_module
 

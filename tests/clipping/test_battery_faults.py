@@ -12,10 +12,8 @@ from layers import Around, Pooled, Problem, Tied, criterion, difference, typical
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Clip, factor
-from discreet.clipping.capture import backward
-from discreet.clipping.engines import bookkeeping
-from discreet.clipping.capture import capture
-from discreet.clipping.engines import ghost
+from discreet.clipping.capture import backward, capture
+from discreet.clipping.engines import bookkeeping, ghost
 from discreet.clipping.rules import base, embedding, linear
 
 PROBLEMS = {

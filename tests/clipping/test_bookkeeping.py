@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from discreet.clipping import ENGINES, Clip
-from discreet.clipping.engines import bookkeeping
 from discreet.clipping.capture.capture import Call
+from discreet.clipping.digests import state_digests
+from discreet.clipping.engines import bookkeeping
 from discreet.clipping.rules import conv
 from discreet.clipping.rules.linear import gram_squares
-from discreet.clipping.digests import state_digests
 from discreet.core.errors import UnsupportedModel
 
 CLIP = Clip(0.5, 2.0**-30)

@@ -32,10 +32,9 @@ from layers import Around, Problem, Tied, Twice, criterion
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Accumulator, Clip, private_parameters
-from discreet.clipping.engines import bookkeeping
 from discreet.clipping.capture import capture
+from discreet.clipping.engines import bookkeeping, ghost
 from discreet.clipping.engines import engine as engines
-from discreet.clipping.engines import ghost
 from discreet.clipping.rules import base, linear
 
 NORM = 0.05

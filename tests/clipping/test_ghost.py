@@ -17,8 +17,8 @@ from torch.utils.checkpoint import checkpoint
 
 from discreet.clipping import ENGINES, Clip, Units
 from discreet.clipping.capture import backward
-from discreet.clipping.engines import norms
 from discreet.clipping.digests import state_digests
+from discreet.clipping.engines import norms
 from discreet.core.errors import UnsupportedModel
 
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-10}

@@ -11,8 +11,7 @@ from six_rows import CLIP, LABELS, apart, data, dropped, network, proportional, 
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES
-from discreet.clipping.engines import ghost
-from discreet.clipping.engines import norms
+from discreet.clipping.engines import ghost, norms
 from discreet.clipping.replay import Generators
 
 

@@ -11,8 +11,8 @@ from fuzz_modules import Own
 from torch import Tensor, nn
 
 from discreet.clipping import BIT, ENGINES, Clip, Units
-from discreet.clipping.engines.long_rows import LONG_TARGET, LongAlone
 from discreet.clipping.engines.chunk_shape import in_fixed_rows
+from discreet.clipping.engines.long_rows import LONG_TARGET, LongAlone
 
 CLIP = Clip(0.5, 2.0**-30, bit=0.1)
 LOSS = nn.MSELoss()

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Clip, private_parameters
 from discreet.clipping.engines import engine as engines
+from discreet.clipping.engines.norms import example_squares
 from discreet.clipping.factor import decide
 from discreet.clipping.losses import each_loss
-from discreet.clipping.engines.norms import example_squares
 
 
 class Attended(nn.Module):

@@ -13,8 +13,8 @@ from layers import PROBLEMS, criterion, typical_norm
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Clip, Units
-from discreet.clipping.rules import base, linear
 from discreet.clipping.engines.chunk_shape import in_fixed_rows, under_autocast
+from discreet.clipping.rules import base, linear
 from discreet.core.errors import InputError
 
 LOSS, CLIP = nn.CrossEntropyLoss(), Clip(0.5, 2.0**-30)

@@ -15,8 +15,8 @@ from official_files import CELLS, CIFAR, FILES, GAP, PERSON, RATED, STRANGER
 
 from discreet import InputError
 from discreet.data import DATASETS, Split
-from discreet.data.sets.adult_columns import COLUMNS
 from discreet.data.hashing import hashed
+from discreet.data.sets.adult_columns import COLUMNS
 from discreet.data.sets.plain_pickle import plain_pickle
 from discreet.data.text import stem, taken, tokens, words
 

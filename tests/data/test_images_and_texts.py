@@ -13,13 +13,13 @@ import pytest
 import torch
 from PIL import Image as Pillow
 
-from discreet.jobs.image_or_text_schema import schema_of_folder
 from discreet.cli.options.image_or_text import WideOptions
 from discreet.data.hashing import hashed
 from discreet.data.tables import Category, Encoder, Schema, new_rows, private_table, public_table
 from discreet.data.tables.images.reading import pixels
 from discreet.data.tables.wide import FreeText, Image
 from discreet.data.tables.words import numbered
+from discreet.jobs.image_or_text_schema import schema_of_folder
 from discreet.plan.pydantic_base import validate
 
 

@@ -12,11 +12,10 @@ import yaml
 from every_kind import KINDS, REVIEWED
 
 from discreet import verify
-from discreet.accounting.adaptive import filters
-from discreet.accounting.adaptive import odometers
+from discreet.accounting.adaptive import filters, odometers
+from discreet.certificate.canonical import digest, strict_json
 from discreet.core import event_json
 from discreet.plan import AdaptivePlan, Plan
-from discreet.certificate.canonical import digest, strict_json
 from discreet.verification.standalone import verify as reviewer
 
 HERE = Path(__file__).parent

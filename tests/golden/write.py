@@ -20,8 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 import torch
 from every_kind import KINDS, published
 
-from discreet.accounting.adaptive import filters
-from discreet.accounting.adaptive import odometers
+from discreet.accounting.adaptive import filters, odometers
 from discreet.core.adjacency import Adjacency, Query, Unit
 from discreet.core.event_json import to_json
 from discreet.core.events import (

@@ -18,12 +18,11 @@ from problems import CLASSES, FEATURES, blobs, tiny_training
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Clip
-from discreet.clipping.engines import bookkeeping
 from discreet.clipping.capture import capture
-from discreet.clipping.engines import engine as engines
-from discreet.clipping.engines import ghost
-from discreet.clipping.rules import linear
 from discreet.clipping.digests import state_digests
+from discreet.clipping.engines import bookkeeping, ghost
+from discreet.clipping.engines import engine as engines
+from discreet.clipping.rules import linear
 from discreet.core.errors import InputError
 from discreet.training import Session
 from discreet.training.preflight.engine_check import rehearse

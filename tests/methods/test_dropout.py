@@ -25,8 +25,8 @@ from discreet import (
     account,
     guarantee,
 )
-from discreet.accounting.theories import published
 from discreet.accounting.answers.compare import compare
+from discreet.accounting.theories import published
 from discreet.core.events import FixedSize
 from discreet.core.release import Release
 from discreet.methods import DPDropout

@@ -33,10 +33,10 @@ from discreet.core.events import (
 from discreet.core.trials import PoissonTrials
 from discreet.plan import AdaptiveClipping, Metric, NoSampling, Plan, ShuffleSampling
 from discreet.plan.pre_queries import Answered
-from discreet.plan.timeline import steps_among
 from discreet.plan.pricing import CONFIRMABLE
-from discreet.verification.standalone import verify as reviewer
+from discreet.plan.timeline import steps_among
 from discreet.training import answered_first
+from discreet.verification.standalone import verify as reviewer
 
 STEP = Poisson(0.5, Gaussian(1.5))
 

@@ -21,8 +21,8 @@ from discreet.plan import (
     ShuffleSampling,
 )
 from discreet.plan.pricing import CONFIRMABLE
-from discreet.plan.tuning.random_stopping import law
 from discreet.plan.pydantic_base import validate
+from discreet.plan.tuning.random_stopping import law
 
 GRID = {"optimizer.lr": [0.5, 1, True], "model.hidden": [[32], [64, 32]]}
 

@@ -17,11 +17,11 @@ from safetensors.torch import load as read_tensors
 from torch import Tensor, nn
 
 from discreet import InputError, VerificationFailed, load, publish, verify
+from discreet.certificate.canonical import digest
+from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.cli.app import run
 from discreet.jobs.train import Job
 from discreet.prediction.reading import read_rows
-from discreet.certificate.canonical import digest
-from discreet.certificate.model_spec import ModelSpec, Named
 
 RECIPE = """
 data: npz

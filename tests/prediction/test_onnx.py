@@ -16,11 +16,11 @@ from folders import folder_of
 from torch import Tensor, nn
 
 from discreet import InputError, load
+from discreet.certificate.canonical import digest
+from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.cli.app import run
 from discreet.data.tables import Encoder, Schema
 from discreet.prediction import encode_table, export_onnx, predict_table
-from discreet.certificate.canonical import digest
-from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.recipes.models.models import CODES, MODELS
 
 SCHEMA = {

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 from promises import published_folder
 
-from discreet.verification.checks import fixed_plan
-from discreet.verification.checks import tuning
-from discreet.verification.checks import random_stopping
+from discreet.verification.checks import fixed_plan, random_stopping, tuning
 
 
 @pytest.fixture(scope="session")

@@ -12,15 +12,15 @@ from itertools import pairwise
 import pytest
 from reports import Walk, facts_of, small_plan
 
+from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.core.adjacency import Adjacency
 from discreet.plan import NoSampling
-from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.publication.pages.report import report_page
 
 TEXT, GRAPHICS = 4.5, 3.0
 """The least contrast of text (WCAG 1.4.3) and of what graphics need to be understood (1.4.11)."""
 
-STYLE = resources.files("discreet.publication").joinpath("templates/report.css").read_text("utf-8")
+STYLE = resources.files("discreet.publication.pages").joinpath("templates/report.css").read_text("utf-8")
 
 
 def schemes() -> dict[str, dict[str, str]]:

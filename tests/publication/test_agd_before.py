@@ -15,8 +15,8 @@ from problems import linear
 from discreet import publish, verify
 from discreet.core.adjacency import Query
 from discreet.core.events import BoundedRange, Event, Gaussian
-from discreet.verification.checks.plan_events import after
 from discreet.training import answered_first
+from discreet.verification.checks.plan_events import after
 
 COUNT = Gaussian(40.0, Query.COUNT)
 CASES: dict[str, list[Event]] = {

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 import yaml
 
+from discreet.certificate.files import FILES
+from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.core.errors import InputError
 from discreet.core.event_json import to_json
 from discreet.plan import NoSampling, Plan
 from discreet.publication.pages.card import model_card
 from discreet.publication.pages.contents import CONTENTS, contents
-from discreet.certificate.files import FILES
 from discreet.publication.pages.formats import code, markdown
-from discreet.certificate.model_spec import ModelSpec, Named
-from discreet.verification.checks.released_tensors import FILE as RELEASED
 from discreet.publication.pages.reporting import rho, tier
+from discreet.verification.checks.released_tensors import FILE as RELEASED
 
 
 def make_facts(noise: Any = 4.0) -> dict[str, Any]:

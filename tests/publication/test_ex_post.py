@@ -16,7 +16,13 @@ from problems import certified_run, tiny_plan
 
 from discreet import publish, verify
 from discreet.accounting.adaptive import odometers
-from discreet.accounting.adaptive.odometers import DoublingOdometer, GaussianOdometer, Odometer, RenyiOdometer, ZcdpOdometer
+from discreet.accounting.adaptive.odometers import (
+    DoublingOdometer,
+    GaussianOdometer,
+    Odometer,
+    RenyiOdometer,
+    ZcdpOdometer,
+)
 from discreet.core.errors import InputError
 from discreet.core.event_json import to_json
 from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat

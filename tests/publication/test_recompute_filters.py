@@ -10,8 +10,8 @@ import pytest
 
 from discreet.core.errors import InputError
 from discreet.verification.recompute import filters
-from discreet.verification.recompute.renyi import renyi
 from discreet.verification.recompute.events import Part
+from discreet.verification.recompute.renyi import renyi
 
 SAMPLED = [(0.01, 1.0), (0.3, 0.7), (1e-3, 5.0), (0.5, 60.0), (0.9, 2.0)]
 ORDERS = [1.25, 1.5, 2.0, 3.3, 7.0, 12.6, 40.0]

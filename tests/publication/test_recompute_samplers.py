@@ -7,6 +7,7 @@ from typing import Any
 
 import mpmath
 import pytest
+from discreet.publication.recompute import decide, epsilon_bounds
 
 from discreet.accounting.account import guarantee
 from discreet.core.adjacency import Adjacency
@@ -23,7 +24,6 @@ from discreet.core.events import (
     Repeat,
     TruncatedPoisson,
 )
-from discreet.publication.recompute import decide, epsilon_bounds
 from discreet.verification.recompute import poisson_loss
 from discreet.verification.recompute.events import Part, _overflow
 

@@ -250,5 +250,7 @@ def test_drawing_leaves_matplotlib_as_it_was() -> None:
 
 
 def test_importing_the_report_does_not_load_matplotlib() -> None:
-    code = "import sys, discreet.publication.pages.report; sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)"
+    code = (
+        "import sys, discreet.publication.pages.report; sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

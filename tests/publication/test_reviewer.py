@@ -32,9 +32,9 @@ from problems import blobs, certified_run, linear, tiny_plan
 from safetensors.torch import save
 
 from discreet import publish, verify
-from discreet.plan import Metric
 from discreet.certificate import signature
 from discreet.certificate.canonical import canonical, digest
+from discreet.plan import Metric
 from discreet.verification.checks.sensitivity import RULES
 from discreet.verification.standalone import verify as reviewer
 

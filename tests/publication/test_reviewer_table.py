@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from forging import facts_of
 
-from discreet.publication import certificate_schema
 from discreet.certificate.json_schema import fault
+from discreet.publication import certificate_schema
 from discreet.verification.standalone import verify as reviewer
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "reviewer_table.py"

@@ -14,11 +14,11 @@ from adaptive_runs import adaptive
 from problems import blobs, certified_run, linear, tiny_plan
 
 from discreet import InputError, publish, verify
-from discreet.plan import PerLayerClipping
-from discreet.publication import certificate_schema
 from discreet.certificate.canonical import canonical, strict_json
 from discreet.certificate.files import check_certificate
 from discreet.certificate.json_schema import fault
+from discreet.plan import PerLayerClipping
+from discreet.publication import certificate_schema
 
 SCHEMA = json.loads(certificate_schema.PATH.read_text())
 DOCS = Path(__file__).parents[2] / "docs" / "certificate.md"

@@ -16,10 +16,10 @@ from forging import claim, edit
 from promises import published_folder
 
 from discreet import InputError, verify
-from discreet.cli.app import run
 from discreet.certificate import signature
 from discreet.certificate.canonical import canonical, digest
 from discreet.certificate.files import FILES
+from discreet.cli.app import run
 
 
 @pytest.fixture(scope="module")

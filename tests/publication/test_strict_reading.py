@@ -23,12 +23,11 @@ from safetensors.torch import save
 
 from discreet import InputError, load, verify
 from discreet.accounting.account import guarantee
+from discreet.certificate import files, signature
 from discreet.cli.app import run
 from discreet.core.event_json import from_json
-from discreet.certificate import files
-from discreet.certificate import signature
-from discreet.verification.recompute.renyi import renyi
 from discreet.verification.recompute.events import Part
+from discreet.verification.recompute.renyi import renyi
 from discreet.verification.standalone import verify as reviewer
 
 pytestmark = pytest.mark.usefixtures("recomputed_once")

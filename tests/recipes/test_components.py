@@ -20,10 +20,10 @@ from discreet.core.events import Gaussian
 from discreet.ledger import Ledger
 from discreet.plan import AdaptivePlan, Plan
 from discreet.plan.pydantic_base import validate
-from discreet.verification.checks.released_tensors import check_released
 from discreet.recipes import Recipe
 from discreet.recipes.sections.components import project
 from discreet.training.run import components
+from discreet.verification.checks.released_tensors import check_released
 
 RECIPE: dict[str, Any] = {
     "data": "npz",

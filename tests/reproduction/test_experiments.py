@@ -8,20 +8,20 @@ import pytest
 from scipy import integrate, stats
 
 from discreet.recipes.models.models import MODELS
+from discreet_papers.experiment import Experiment, Mode, Setting, names, read_experiment
 from discreet_papers.measure.course import Course
+from discreet_papers.measure.runs import recipe_of
+from discreet_papers.measure.store import Store
+from discreet_papers.pages.pages import text
 from discreet_papers.parts.divergence import DivergencePart
 from discreet_papers.parts.epsilon import EpsilonPart
 from discreet_papers.parts.equal import EqualPart
-from discreet_papers.experiment import Experiment, Mode, Setting, names, read_experiment
 from discreet_papers.parts.goals import GoalsPart
 from discreet_papers.parts.noise import NoisePart
 from discreet_papers.parts.odometer import OdometerPart
-from discreet_papers.pages.pages import text
 from discreet_papers.parts.published import PublishedPart, verdict
-from discreet_papers.measure.runs import recipe_of
 from discreet_papers.parts.scales import ScalesPart
 from discreet_papers.parts.schedule import SchedulePart
-from discreet_papers.measure.store import Store
 from discreet_papers.parts.timing import TimingPart
 from discreet_papers.parts.tradeoff import TradeOffPart
 from discreet_papers.parts.training import TrainingPart

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from discreet_papers.experiment import read_experiment
-from discreet_papers.pages.figures import _looks
 from discreet_papers.measure.store import Store
+from discreet_papers.pages.figures import _looks
 
 ROOT = Path(__file__).parents[2]
 RESULTS, PAGES = ROOT / "recipes" / "results", ROOT / "docs" / "results"

@@ -10,9 +10,9 @@ import pytest
 from discreet.cli.app import run
 from discreet.core.errors import InputError
 from discreet_papers.experiment import Cell, Experiment, Header, Results, Setting, over, read_experiment
-from discreet_papers.pages.pictures import Panel
 from discreet_papers.measure.run import measure
 from discreet_papers.measure.store import Store
+from discreet_papers.pages.pictures import Panel
 from discreet_papers.pages.tables import Table
 
 HEAD = Header(title="t", paper="yu", item="i", shows="s", minutes={"quick": 0, "full": 0}, parts=({},))  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from discreet.publication import Verification
+from discreet.verification import Verification
 
 Facts = dict[str, Any]
 Change = Callable[[Facts], object]

@@ -20,8 +20,8 @@ from discreet.clipping.engines.long_rows import LongAlone
 from discreet.core.assumptions import MOST_BITS
 from discreet.core.errors import UnsupportedModel
 from discreet.data import as_private
-from discreet.training.preflight.float_slack import SIZES
 from discreet.training.preflight.engine_check import rehearse
+from discreet.training.preflight.float_slack import SIZES
 
 TOGETHER, ALONE = ("bookkeeping", "ghost", "vmap"), ("reference", "exact")
 

@@ -12,16 +12,15 @@ from problems import CLASSES, blobs, linear, tiny_training
 from torch import Tensor, nn
 
 from discreet import publish, verify
-from discreet.jobs.train import Job
 from discreet.clipping.engines import bookkeeping
 from discreet.clipping.engines.footprint import footprint
 from discreet.clipping.rules import base
 from discreet.clipping.rules import linear as linear_rule
 from discreet.core.errors import DiscreetError, InputError, UnsupportedModel
+from discreet.jobs.train import Job
 from discreet.recipes.assemble import engine_of
 from discreet.training import EngineOptions
-from discreet.training.preflight import engine_timing
-from discreet.training.preflight import engine_check
+from discreet.training.preflight import engine_check, engine_timing
 from discreet.training.preflight.engine_timing import CLEARLY, Candidate, choose, described
 
 

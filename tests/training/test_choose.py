@@ -20,8 +20,8 @@ from discreet.ledger import Budget, Ledger
 from discreet.plan import Holdout
 from discreet.queries import Account, release
 from discreet.randomness import Purpose, TestStream
-from discreet.training.tuning import choose as module
 from discreet.training import choose_model
+from discreet.training.tuning import choose as module
 
 
 class Says(nn.Module):

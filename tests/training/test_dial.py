@@ -6,7 +6,13 @@ import random
 
 import pytest
 
-from discreet.accounting.adaptive.odometers import DoublingOdometer, GaussianOdometer, Odometer, RenyiOdometer, ZcdpOdometer
+from discreet.accounting.adaptive.odometers import (
+    DoublingOdometer,
+    GaussianOdometer,
+    Odometer,
+    RenyiOdometer,
+    ZcdpOdometer,
+)
 from discreet.core.errors import BudgetExhausted
 from discreet.core.events import Compose, Event, Gaussian, Poisson
 from discreet.plan.odometer_rule import Reading

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from discreet.clipping import private_parameters
 from discreet.core.errors import InputError
 from discreet.data import as_private
-from discreet.training.private_metrics.counts import _correct
 from discreet.training.control.line_search import UNITS, Candidates, objectives
+from discreet.training.private_metrics.counts import _correct
 
 
 def shares(rows: Tensor) -> Tensor:

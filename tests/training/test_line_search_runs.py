@@ -20,8 +20,8 @@ from discreet.methods import AGD
 from discreet.plan import Phase
 from discreet.publication import publish, verify
 from discreet.randomness import TestStream
-from discreet.training.control import line_search as line_search_module
 from discreet.training import session as session_module
+from discreet.training.control import line_search as line_search_module
 from discreet.training.control.line_search import Search
 
 

@@ -13,15 +13,15 @@ from sessions import take
 from torch import nn
 
 import discreet
+from discreet.certificate.canonical import canonical
 from discreet.core import assumptions
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.release import Release
 from discreet.data.private.overlap import share_rows
 from discreet.methods import DPAdamBC
-from discreet.certificate.canonical import canonical
-from discreet.verification.standalone import verify as reviewer
 from discreet.training import PublicBatches
 from discreet.training import session as session_module
+from discreet.verification.standalone import verify as reviewer
 
 PUBLIC = blobs(15, seed=9)
 

@@ -20,8 +20,8 @@ from discreet.core.event_json import to_json
 from discreet.ledger import Ledger
 from discreet.plan import AdaptivePlan, Counts, History, Knobs, NoSampling, PoissonSampling
 from discreet.plan.adaptive.policies import as_policy
-from discreet.verification.recompute import filters as independent
 from discreet.training.control.controller import Control, Progress
+from discreet.verification.recompute import filters as independent
 
 KINDS: list[tuple[str, Any]] = [
     ("rdp-curve", PoissonSampling(rate=0.25)),

@@ -13,9 +13,8 @@ import torch.nn.functional as F
 from problems import CLASSES, FEATURES, linear, tiny_training
 from torch import Tensor, nn
 
-from discreet.clipping.engines import bookkeeping
-from discreet.clipping.engines import ghost
 from discreet.clipping.digests import state_digests
+from discreet.clipping.engines import bookkeeping, ghost
 from discreet.core.errors import UnsupportedModel
 from discreet.training.preflight.engine_check import rehearse
 

@@ -13,8 +13,8 @@ from discreet.methods import Averaging
 from discreet.plan import Metric
 from discreet.queries import Account
 from discreet.training import choose_model
-from discreet.training.public.public_copy import copied
 from discreet.training.private_metrics.read_only import unwritten
+from discreet.training.public.public_copy import copied
 
 ROWS = blobs()
 

@@ -20,11 +20,9 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from discreet.accounting.theories import shuffled
-from discreet.accounting.theories import sparse
-from discreet.accounting.theories import truncation
 from discreet.accounting.pld.epsilon_interval import Release
 from discreet.accounting.releases import Dominated, Pure, PureRelease, Releases, SelectionRelease
+from discreet.accounting.theories import shuffled, sparse, truncation
 from discreet.core.adjacency import Adjacency, Norm, Query, sensitivity_ratio
 from discreet.core.errors import NotProved
 from discreet.core.events import (

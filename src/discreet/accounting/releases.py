@@ -12,15 +12,9 @@ from functools import partial
 
 import numpy as np
 
-from discreet.accounting.theories import basic_and_advanced
-from discreet.accounting.theories import gdp
-from discreet.accounting.theories import pure
-from discreet.accounting.theories import rdp
-from discreet.accounting.theories import selection
-from discreet.accounting.theories import without_replacement
-from discreet.accounting.theories import zcdp
 from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.epsilon_interval import Release
+from discreet.accounting.theories import basic_and_advanced, gdp, pure, rdp, selection, without_replacement, zcdp
 from discreet.core.adjacency import Adjacency
 from discreet.core.arrays import Array
 from discreet.core.errors import NotProved

@@ -9,18 +9,20 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from discreet.accounting.theories import basic_and_advanced
-from discreet.accounting.theories import gdp
-from discreet.accounting.theories import published
-from discreet.accounting.theories import pure
-from discreet.accounting.theories import rdp
-from discreet.accounting.theories import selection
-from discreet.accounting.theories import sparse
-from discreet.accounting.theories import truncation
-from discreet.accounting.theories import zcdp
 from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.epsilon_interval import epsilon_interval, symmetrised_interval
 from discreet.accounting.releases import Releases
+from discreet.accounting.theories import (
+    basic_and_advanced,
+    gdp,
+    published,
+    pure,
+    rdp,
+    selection,
+    sparse,
+    truncation,
+    zcdp,
+)
 from discreet.core.errors import NotProved
 
 Tolerance = Callable[[float], float]

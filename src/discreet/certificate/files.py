@@ -16,11 +16,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from discreet.core.errors import InputError
 from discreet.certificate.canonical import strict_json, texts
 from discreet.certificate.json_schema import fault
 from discreet.certificate.model_spec import ModelSpec
 from discreet.certificate.tensorfile import tensor_digests
+from discreet.core.errors import InputError
 
 MODEL = "model.safetensors"
 CERTIFICATE = "certificate.json"
@@ -102,7 +102,7 @@ def certificate_fault(facts: dict[str, Any]) -> str | None:
     for text in texts(facts):
         if not text.isprintable():
             return f"the text {text[:80]!a} has characters that would change how other text is shown"
-    schema = json.loads(resources.files("discreet.publication").joinpath(SCHEMA).read_text("utf-8"))
+    schema = json.loads(resources.files("discreet.certificate").joinpath(SCHEMA).read_text("utf-8"))
     return fault(facts, schema)
 
 

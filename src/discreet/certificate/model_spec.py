@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from discreet.core.errors import InputError
 from discreet.certificate.canonical import strict_json
+from discreet.core.errors import InputError
 
 FORMAT = "discreet-model/1"
 

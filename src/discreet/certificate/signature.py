@@ -11,9 +11,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discreet.core.errors import InputError
 from discreet.certificate.canonical import canonical, digest, strict_json
 from discreet.certificate.files import CERTIFICATE, FILES, read
+from discreet.core.errors import InputError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from discreet.core.errors import InputError
 from discreet.certificate.canonical import strict_json
+from discreet.core.errors import InputError
 
 T = TypeVar("T")
 

@@ -16,22 +16,24 @@ from collections.abc import Sequence
 
 import typer
 
-from discreet.cli.commands import calibrate
-from discreet.cli.commands import compare
-from discreet.cli.commands import debug
-from discreet.cli.commands import epsilon
-from discreet.cli.commands import export
-from discreet.cli.commands import init
-from discreet.cli.commands import ledger
-from discreet.cli.commands import plan
-from discreet.cli.commands import predict
-from discreet.cli.commands import reproduce
-from discreet.cli.commands import schema
-from discreet.cli.commands import sign
-from discreet.cli.commands import suggest
-from discreet.cli.commands import train
-from discreet.cli.commands import tune
-from discreet.cli.commands import verify
+from discreet.cli.commands import (
+    calibrate,
+    compare,
+    debug,
+    epsilon,
+    export,
+    init,
+    ledger,
+    plan,
+    predict,
+    reproduce,
+    schema,
+    sign,
+    suggest,
+    train,
+    tune,
+    verify,
+)
 from discreet.cli.show.examples import with_examples
 from discreet.core.errors import BudgetExhausted, DiscreetError, Interrupted, VerificationFailed, plain
 

@@ -4,13 +4,13 @@ from discreet.clipping.accumulate import Accumulator
 from discreet.clipping.admission.admission import admit_model, admit_optimizer, private_parameters
 from discreet.clipping.admission.backward_mixing import LOSS, mixing_backward
 from discreet.clipping.admission.batch_norm import replace_batch_norm
-from discreet.clipping.admission.rule_battery import check_rule
-from discreet.clipping.engines.engine import ENGINES, Engine
 from discreet.clipping.admission.foreign import foreign_tensors
-from discreet.clipping.losses import Criterion
 from discreet.clipping.admission.mixing import Findings, try_out
 from discreet.clipping.admission.modes import evaluation_mode, frozen_norms, modes_kept, training_mode
+from discreet.clipping.admission.rule_battery import check_rule
 from discreet.clipping.clip import BIT, Clip, Group
+from discreet.clipping.engines.engine import ENGINES, Engine
+from discreet.clipping.losses import Criterion
 from discreet.clipping.units import Units
 
 __all__ = [

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 from torch import Tensor
 
-from discreet.clipping.engines.engine import Engine
 from discreet.clipping.clip import BIT, Clip
+from discreet.clipping.engines.engine import Engine
 from discreet.core.arrays import Array
 from discreet.core.errors import PrivacyViolation
 from discreet.core.release import ClippedSum

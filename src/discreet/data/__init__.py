@@ -2,21 +2,21 @@
 
 from collections.abc import Callable
 
-from discreet.data.sets.adult import a9a, adult
-from discreet.data.sets.arrays import npz
 from discreet.data.private.augmented import AUGMENTATIONS, Augmented, flip, shift
-from discreet.data.sets.cancer import cancer
-from discreet.data.sets.cifar10 import cifar10
-from discreet.data.sets.digits import digits
 from discreet.data.private.groups import Groups, group
 from discreet.data.private.holdout import Parts, hold_out
-from discreet.data.sets.imdb import imdb
-from discreet.data.sets.mnist import mnist
-from discreet.data.sets.movielens import movielens
 from discreet.data.private.named_columns import Columns
 from discreet.data.private.pairs import as_public
 from discreet.data.private.parts import Portion, in_parts
 from discreet.data.private.private import PrivateData, as_private, check_rows
+from discreet.data.sets.adult import a9a, adult
+from discreet.data.sets.arrays import npz
+from discreet.data.sets.cancer import cancer
+from discreet.data.sets.cifar10 import cifar10
+from discreet.data.sets.digits import digits
+from discreet.data.sets.imdb import imdb
+from discreet.data.sets.mnist import mnist
+from discreet.data.sets.movielens import movielens
 from discreet.data.sets.splits import Split
 
 DATASETS: dict[str, Callable[..., Split]] = {

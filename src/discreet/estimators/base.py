@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
+from discreet.certificate.canonical import digest
 from discreet.core.arrays import Array
 from discreet.core.guarantee import Guarantee
 from discreet.data.private.overlap import refuse_own_rows
@@ -31,7 +32,6 @@ from discreet.plan import Plan
 from discreet.plan.pydantic_base import validate
 from discreet.prediction import spec_of_table
 from discreet.publication import publish
-from discreet.certificate.canonical import digest
 from discreet.publication.certificate import certificate
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Ready, Run, carry_out, training_on

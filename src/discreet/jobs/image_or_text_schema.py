@@ -11,13 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from discreet.cli.options.image_or_text import WideOptions
 from discreet.core.errors import InputError
 from discreet.data.tables import CsvFormat, Schema, blocks
 from discreet.data.tables.images import classes_in, images_under, is_coloured
 from discreet.data.tables.values import Marks, texts
 from discreet.data.tables.wide import Image
 from discreet.data.tables.words import words_in
+from discreet.jobs.table_facts import WideFacts
 from discreet.plan.pydantic_base import validate
 from discreet.recipes import Recipe
 
@@ -25,7 +25,7 @@ _SIZES = {"grey": "28x28", "rgb": "32x32"}
 _MOST_CLASSES = 1000
 
 
-def schema_of_folder(path: Path, test: Path | None, wide: WideOptions, facts: dict[str, Any]) -> Schema:
+def schema_of_folder(path: Path, test: Path | None, wide: WideFacts, facts: dict[str, Any]) -> Schema:
     """The schema of a folder with a sub-folder for each class; `facts`: unit, population and target, where given."""
     strange = [name for name in wide.given if name not in ("--size", "--mode", "--classes")]
     if strange:
@@ -47,7 +47,7 @@ def schema_of_folder(path: Path, test: Path | None, wide: WideOptions, facts: di
     return validate(Schema, given | {key: facts[key] for key in ("population",) if key in facts}, str(path))
 
 
-def schema_of_column(path: Path, test: Path | None, wide: WideOptions, facts: dict[str, Any]) -> Schema:
+def schema_of_column(path: Path, test: Path | None, wide: WideFacts, facts: dict[str, Any]) -> Schema:
     """The schema of a table of which a model sees one column, and whose other columns are not looked at."""
     target = facts.get("target", [])
     if len(target) != 1:
@@ -84,11 +84,11 @@ def declared(recipe: Recipe) -> list[str]:
     return [f"declared public, and published with the model: {names}{seen}"]
 
 
-def _text(wide: WideOptions) -> dict[str, Any]:
+def _text(wide: WideFacts) -> dict[str, Any]:
     return {"type": "text"} | ({} if wide.vocabulary is None else {"vocabulary": words_in(wide.vocabulary)})
 
 
-def _image(wide: WideOptions, test: Path | None, name: str | None, csv: CsvFormat | None = None) -> dict[str, Any]:
+def _image(wide: WideFacts, test: Path | None, name: str | None, csv: CsvFormat | None = None) -> dict[str, Any]:
     mode = wide.mode or ("rgb" if test is not None and _coloured(test, name, csv) else "grey")
     if mode not in _SIZES:
         raise InputError(f"--mode is {' or '.join(_SIZES)}, not {mode}")
@@ -107,7 +107,7 @@ def _coloured(test: Path, name: str | None, csv: CsvFormat | None) -> bool:
     return any(is_coloured(test.parent / value) for value in _column(test, name, csv or CsvFormat()) if value)
 
 
-def _classes(wide: WideOptions, test: Path | None, target: str, csv: CsvFormat) -> list[str]:
+def _classes(wide: WideFacts, test: Path | None, target: str, csv: CsvFormat) -> list[str]:
     if wide.classes is not None:
         return _listed(wide)
     if test is None:
@@ -123,7 +123,7 @@ def _classes(wide: WideOptions, test: Path | None, target: str, csv: CsvFormat) 
     return found
 
 
-def _listed(wide: WideOptions) -> list[str]:
+def _listed(wide: WideFacts) -> list[str]:
     """The classes that were declared, if they were."""
     return [] if wide.classes is None else [name.strip() for name in wide.classes.split(",")]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from discreet.jobs.table_source import TableSource, check_apart, is_source, recipe_for
-from discreet.cli.options.table import TableOptions
 from discreet.core.errors import InputError
+from discreet.jobs.table_facts import TableFacts
+from discreet.jobs.table_source import TableSource, check_apart, is_source, recipe_for
 from discreet.publication.folder import check_target
 from discreet.recipes import Recipe, load_recipe
 from discreet.recipes.load import recipe_names
@@ -27,7 +27,7 @@ class Work:
         cls,
         name: str,
         data: Path | None,
-        options: TableOptions,
+        options: TableFacts,
         settings: Sequence[str],
         overrides: Mapping[str, object],
     ) -> Work:

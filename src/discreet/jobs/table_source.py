@@ -12,9 +12,6 @@ from typing import Any
 
 from torch import nn
 
-from discreet.jobs.table_run import TableReady, of_table
-from discreet.cli.options.table import TableOptions
-from discreet.jobs.image_or_text_schema import schema_of_column, schema_of_folder
 from discreet.core.errors import InputError
 from discreet.data.tables import (
     Encoder,
@@ -30,11 +27,14 @@ from discreet.data.tables import (
     public_table,
     with_bought,
 )
+from discreet.jobs.image_or_text_schema import schema_of_column, schema_of_folder
+from discreet.jobs.table_facts import TableFacts
+from discreet.jobs.table_run import TableReady, of_table
 from discreet.plan import Plan
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Run
-from discreet.recipes.sections.fixed_features import seen_as
 from discreet.recipes.load import recipe_names, recipe_of
+from discreet.recipes.sections.fixed_features import seen_as
 from discreet.recipes.tables import table_recipe
 from discreet.training import answered_first
 
@@ -176,7 +176,7 @@ def check_apart(path: Path, target: Path) -> None:
         raise InputError(f"{target} lies in {path}, where the images are; name a folder elsewhere with --out")
 
 
-def declared_schema(path: Path, options: TableOptions, population: float | None) -> Schema:
+def declared_schema(path: Path, options: TableFacts, population: float | None) -> Schema:
     """The schema of the table or folder at `path`, with what the command line says instead. No row is read."""
     given: dict[str, Any] = {"unit": options.unit, "population": population}
     if options.target is not None:
@@ -197,7 +197,7 @@ def declared_schema(path: Path, options: TableOptions, population: float | None)
     )
 
 
-def recipe_for(path: Path, options: TableOptions, settings: Sequence[str], overrides: Mapping[str, Any]) -> Recipe:
+def recipe_for(path: Path, options: TableFacts, settings: Sequence[str], overrides: Mapping[str, Any]) -> Recipe:
     """The recipe of a table, from its schema, the budget and settings of the command line."""
     schema = declared_schema(path, options, overrides.get("population"))
     data = table_recipe(schema, overrides.get("epsilon"), overrides.get("delta"))

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from torch import nn
 
-from discreet.jobs.table_source import TableSource, recalled, unbought
-from discreet.cli.options.table import NO_TABLE, TableOptions
-from discreet.jobs.source import Work
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
 from discreet.data.tables import columns_bought
+from discreet.jobs.source import Work
+from discreet.jobs.table_facts import NO_TABLE, TableFacts
+from discreet.jobs.table_source import TableSource, recalled, unbought
 from discreet.plan import Plan
 from discreet.plan.pydantic_base import validate
 from discreet.prediction import spec_of, spec_of_table
@@ -47,7 +47,7 @@ class Job:
         out: Path | None,
         settings: Sequence[str],
         overrides: Mapping[str, object],
-        options: TableOptions = NO_TABLE,
+        options: TableFacts = NO_TABLE,
     ) -> Job:
         """A job from the options of the command line."""
         work = Work.of(name, data, options, settings, overrides)

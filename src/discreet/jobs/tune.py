@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from discreet.jobs.table_source import TableSource
-from discreet.cli.options.table import NO_TABLE, TableOptions
-from discreet.jobs.source import Work
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
 from discreet.data.tables import columns_bought, what_of
+from discreet.jobs.source import Work
+from discreet.jobs.table_facts import NO_TABLE, TableFacts
+from discreet.jobs.table_source import TableSource
 from discreet.plan import PartsSearch, Plan, Search
 from discreet.prediction import spec_of, spec_of_table
 from discreet.publication.folder import publish
@@ -70,7 +70,7 @@ class SearchJob:
         settings: Sequence[str],
         overrides: Mapping[str, object],
         wanted: Wanted,
-        options: TableOptions = NO_TABLE,
+        options: TableFacts = NO_TABLE,
         device: str = "cpu",
     ) -> SearchJob:
         """A job from the options of the command line; `paths`: of the data, and to publish to."""

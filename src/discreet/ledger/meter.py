@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from discreet.accounting.adaptive.filter_decision import propose, start
 from discreet.accounting.adaptive.costs import Amounts
+from discreet.accounting.adaptive.filter_decision import propose, start
 from discreet.accounting.adaptive.filters import Filter
 from discreet.core.errors import BudgetExhausted, LedgerError
 from discreet.core.event_json import from_json

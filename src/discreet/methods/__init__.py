@@ -12,12 +12,12 @@ from discreet.methods.averaging import Averaging, RunningAverage
 from discreet.methods.calibration import calibration_error, log_loss
 from discreet.methods.dpopt import DPOPT, dpopt
 from discreet.methods.dropout import DPDropout
+from discreet.methods.langevin.posterior import Posterior
+from discreet.methods.langevin.sgld import SGLD
 from discreet.methods.langevin.step_sizes import LangevinSteps
 from discreet.methods.noise_aware import NoiseAware, check_noise, tell_noise
-from discreet.methods.langevin.posterior import Posterior
 from discreet.methods.released_scales import ReleasedScales, TrainingMethod
 from discreet.methods.several import Several
-from discreet.methods.langevin.sgld import SGLD
 from discreet.methods.weight_standardisation import standardise_weights
 
 __all__ = [

@@ -2,6 +2,9 @@
 
 from discreet.plan.adaptive.adaptive_plan import AdaptivePlan, Counts
 from discreet.plan.adaptive.agd import agd_plan
+from discreet.plan.adaptive.history import History, Knobs, Phase
+from discreet.plan.adaptive.line_search import LineSearch
+from discreet.plan.adaptive.policies import BatchByProgress, Constant, Custom, NoiseByProgress, ValidationDecay
 from discreet.plan.clipping import (
     AdaptiveClipping,
     AnyClipping,
@@ -13,14 +16,10 @@ from discreet.plan.clipping import (
     PerLayerClipping,
     ScheduledClipping,
 )
-from discreet.plan.adaptive.history import History, Knobs, Phase
 from discreet.plan.holdout import Holdout
-from discreet.plan.adaptive.line_search import LineSearch
 from discreet.plan.mean_noise import mean_noise, mean_noises
 from discreet.plan.metrics import Metric
-from discreet.plan.tuning.disjoint_parts import PartsSearch
 from discreet.plan.plan import NoisePhase, Plan
-from discreet.plan.adaptive.policies import BatchByProgress, Constant, Custom, NoiseByProgress, ValidationDecay
 from discreet.plan.sampling import (
     AllocationSampling,
     FixedSizeSampling,
@@ -30,6 +29,7 @@ from discreet.plan.sampling import (
     ShuffleSampling,
     TruncatedPoissonSampling,
 )
+from discreet.plan.tuning.disjoint_parts import PartsSearch
 from discreet.plan.tuning.random_stopping import Search
 
 __all__ = [

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from discreet.accounting.schedules import Schedule
 from discreet.core import checks
 from discreet.core.errors import InputError
-from discreet.plan.sampling import Count, PoissonSampling, Rate, Sampling
 from discreet.plan.pydantic_base import Frozen
+from discreet.plan.sampling import Count, PoissonSampling, Rate, Sampling
 
 Phases = list[tuple[float, int]]
 """(a number, for how many steps), in order."""

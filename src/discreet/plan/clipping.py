@@ -26,8 +26,8 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model
 
 from discreet.accounting.schedules import Schedule
 from discreet.core.errors import InputError
-from discreet.plan.sampling import Count
 from discreet.plan.pydantic_base import Frozen, explain
+from discreet.plan.sampling import Count
 
 ClipNorm = Annotated[float, Field(ge=1e-30, le=1e30)]
 

@@ -12,8 +12,8 @@ from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
 from discreet.core.events import Event, Gaussian
 from discreet.plan.holdout import Holdout
-from discreet.plan.sampling import Count, Rate
 from discreet.plan.pydantic_base import Frozen
+from discreet.plan.sampling import Count, Rate
 from discreet.sampling import EveryoneSampler, PoissonSampler, Sampler
 
 Positive = Annotated[float, Field(gt=0)]

@@ -11,27 +11,26 @@ from pydantic import Field, ValidationError, model_validator
 
 from discreet.accounting.account import Method, parse
 from discreet.accounting.adaptive.odometers import Odometer
+from discreet.accounting.answers.tradeoff import TradeOff
 from discreet.accounting.pld.epsilon_interval import default_tolerance
 from discreet.accounting.schedules import Schedule
-from discreet.accounting.answers.tradeoff import TradeOff
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.core.events import Event, Gaussian, Poisson
 from discreet.core.guarantee import Guarantee
-from discreet.plan import pricing
-from discreet.plan import timeline
+from discreet.plan import pricing, timeline
 from discreet.plan.batches import RatePhase, check_rates, rate_phases, spread
-from discreet.plan.pre_queries import Before, as_before, check_before
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.display import as_html
 from discreet.plan.holdout import Holdout, as_holdout
 from discreet.plan.metrics import Metric, check_metrics, units_of
 from discreet.plan.odometer_rule import Reading, as_reading, check_reading
+from discreet.plan.overflow import covers, reserve_for
+from discreet.plan.pre_queries import Before, as_before, check_before
+from discreet.plan.pydantic_base import Frozen, explain, fingerprint
 from discreet.plan.sampling import Count, Draw, PoissonSampling, Sampling
 from discreet.plan.tuning.kinds import AnySearch
-from discreet.plan.overflow import covers, reserve_for
-from discreet.plan.pydantic_base import Frozen, explain, fingerprint
 from discreet.sampling import OVERFLOW, Sampler
 
 Positive = Annotated[float, Field(gt=0)]

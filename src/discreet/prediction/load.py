@@ -14,13 +14,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load as read_tensors
 from torch import Tensor, nn
 
-from discreet.core.errors import InputError, VerificationFailed
-from discreet.prediction.steps import Step, build_step
 from discreet.certificate.canonical import digest, strict_json
 from discreet.certificate.files import CERTIFICATE, HASHED, MODEL, read
 from discreet.certificate.model_spec import ModelSpec, Named
-from discreet.verification.checks.released_tensors import FILE as RELEASED
+from discreet.core.errors import InputError, VerificationFailed
+from discreet.prediction.steps import Step, build_step
 from discreet.recipes.models.models import CODES, MODELS
+from discreet.verification.checks.released_tensors import FILE as RELEASED
 
 _AT_ONCE = 256
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.data import Split
 from discreet.data.tables import Encoder
-from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.recipes import Recipe
 
 

@@ -20,15 +20,15 @@ import torch
 from safetensors.torch import load as read_tensors
 from torch import Tensor, nn
 
+from discreet.certificate.canonical import digest
+from discreet.certificate.files import CERTIFICATE, read
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
 from discreet.prediction.load import Predictor, load
-from discreet.certificate.canonical import digest
-from discreet.certificate.files import CERTIFICATE, read
-from discreet.verification.checks.released_tensors import FILE as RELEASED
+from discreet.recipes.models.models import CODES
 from discreet.recipes.sections.components import OnComponents
 from discreet.recipes.sections.fixed_features import Features, build_front_end, named
-from discreet.recipes.models.models import CODES
+from discreet.verification.checks.released_tensors import FILE as RELEASED
 
 OPSET = 20
 """The version of ONNX's operators that is written; runtimes of 2024 and later have it."""

@@ -12,9 +12,9 @@ from typing import Any, cast
 from pydantic import ValidationError
 from torch import Tensor
 
+from discreet.certificate.model_spec import Named
 from discreet.core.errors import InputError
 from discreet.features.precompute import Precomputed
-from discreet.certificate.model_spec import Named
 from discreet.recipes.sections.components import project
 from discreet.recipes.sections.fixed_features import Features, build_front_end, named
 

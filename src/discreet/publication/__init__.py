@@ -1,21 +1,14 @@
-"""The published folder: certificate, verifier, report, model card."""
+"""The published folder: certificate, report, model card, and the check of what was published."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from discreet.publication.folder import publish
-    from discreet.certificate.model_spec import ModelSpec
-    from discreet.verification.verify import Check, Verification, verify
+    from discreet.publication.pages.again import verify
 
-__all__ = ["Check", "ModelSpec", "Verification", "publish", "verify"]
+__all__ = ["publish", "verify"]
 
-_HOMES = {
-    "publish": "folder",
-    "ModelSpec": "model_spec",
-    "Check": "verifier",
-    "Verification": "verifier",
-    "verify": "verifier",
-}
+_HOMES = {"publish": "folder", "verify": "pages.again"}
 
 
 def __getattr__(name: str) -> Any:

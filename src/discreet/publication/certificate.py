@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
+from discreet.certificate.files import FORMAT, software
 from discreet.clipping.admission.admission import private_names
 from discreet.core import assumptions
 from discreet.core.errors import PrivacyViolation
@@ -19,9 +20,8 @@ from discreet.core.guarantee import Guarantee
 from discreet.ledger import Entry, public_record, record_digest
 from discreet.mechanism import GRID_BITS
 from discreet.plan import AdaptivePlan, Plan
-from discreet.verification.checks.odometer import as_section
-from discreet.certificate.files import FORMAT, software
 from discreet.publication.sensitivity import sensitivity_record
+from discreet.verification.checks.odometer import as_section
 
 SYSTEM_RANDOMNESS = "system"
 

@@ -11,15 +11,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from discreet.accounting.adaptive import filters
-from discreet.accounting.adaptive import odometers
+from discreet.accounting.adaptive import filters, odometers
+from discreet.certificate.files import FORMAT, SCHEMA
 from discreet.core.adjacency import Adjacency, Query, Unit
 from discreet.core.assumptions import ENGINES, LEAST_BITS, MOST_BITS
 from discreet.plan import AdaptivePlan, Plan
-from discreet.certificate.files import FORMAT, SCHEMA
 from discreet.randomness import NOISE_SAMPLERS
 
-PATH = Path(__file__).with_name(SCHEMA)
+PATH = Path(__file__).parents[1] / "certificate" / SCHEMA
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _NUMBER: dict[str, Any] = {"type": "number"}

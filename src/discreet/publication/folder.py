@@ -14,17 +14,17 @@ import yaml
 from safetensors.torch import save
 from torch import Tensor
 
+from discreet.certificate.canonical import digest
+from discreet.certificate.files import certificate_fault
+from discreet.certificate.model_spec import ModelSpec, of_module
 from discreet.clipping.digests import check_unchanged, state_digests
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.guarantee import Guarantee
-from discreet.certificate.canonical import digest
-from discreet.publication.pages.card import model_card
 from discreet.publication.certificate import TrainedRun, certificate
-from discreet.certificate.files import certificate_fault
-from discreet.certificate.model_spec import ModelSpec, of_module
-from discreet.verification.checks.released_tensors import FILE, section
+from discreet.publication.pages.card import model_card
 from discreet.publication.pages.report import report_page
 from discreet.randomness import destroy_key
+from discreet.verification.checks.released_tensors import FILE, section
 
 
 def publish(trained: TrainedRun, folder: str | Path, spec: ModelSpec | None = None) -> Guarantee:

@@ -16,8 +16,8 @@ from discreet.core.errors import InputError
 from discreet.data import Split
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream
-from discreet.recipes.sections.components import RecipeComponents, on_components
 from discreet.recipes.recipe import Recipe
+from discreet.recipes.sections.components import RecipeComponents, on_components
 from discreet.training import EarlyStopping, EngineOptions, PublicBatches, Trained, Training
 from discreet.training.run.components import buy_components, kept_components, placeholder
 

@@ -31,18 +31,18 @@ from discreet.plan import (
 )
 from discreet.plan.clipping import AnyClipping, Clipping
 from discreet.plan.plan import Delta, Positive
-from discreet.plan.sampling import Count, Rate
 from discreet.plan.pydantic_base import Frozen
-from discreet.recipes.sections.adaptive import Adaptive
-from discreet.recipes.sections.private_metrics import RecipeMetric, Share, priced
-from discreet.recipes.sections.components import RecipeComponents
+from discreet.plan.sampling import Count, Rate
 from discreet.recipes.example import example
-from discreet.recipes.sections.fixed_features import Features, build_front_end, named, with_features
-from discreet.recipes.sections.geometry import RecipeGeometry
 from discreet.recipes.models.models import MODELS
 from discreet.recipes.named import OPTIMIZERS, SCHEDULERS, Named, one_of
-from discreet.recipes.sections.public import RecipePublic, parted
+from discreet.recipes.sections.adaptive import Adaptive
+from discreet.recipes.sections.components import RecipeComponents
 from discreet.recipes.sections.data import Source
+from discreet.recipes.sections.fixed_features import Features, build_front_end, named, with_features
+from discreet.recipes.sections.geometry import RecipeGeometry
+from discreet.recipes.sections.private_metrics import RecipeMetric, Share, priced
+from discreet.recipes.sections.public import RecipePublic, parted
 
 
 class Recipe(Frozen):

@@ -5,15 +5,15 @@ from discreet.training.callbacks.base import Callback, Opening, Told
 from discreet.training.callbacks.csv_logger import CSVLogger
 from discreet.training.callbacks.mlflow_logger import MLflowLogger
 from discreet.training.callbacks.tensorboard_logger import TensorBoardLogger
-from discreet.training.tuning.choose import ChosenModel, choose_model
-from discreet.training.public.early_stopping import EarlyStopping
 from discreet.training.preflight.engine_options import EngineOptions
+from discreet.training.public.early_stopping import EarlyStopping
+from discreet.training.public.extra_rows import PublicBatches
 from discreet.training.run.pre_queries import answered_first
-from discreet.training.public.public_batches import PublicBatches
+from discreet.training.run.trained import Evaluation, Mechanism, Trained
 from discreet.training.session import Session
 from discreet.training.step import Step
-from discreet.training.run.trained import Evaluation, Mechanism, Trained
 from discreet.training.training import Training
+from discreet.training.tuning.choose import ChosenModel, choose_model
 from discreet.training.tuning.tuning import Setup, Tuning
 
 __all__ = [

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from discreet.core.arrays import Array
 from discreet.core.release import Release
-from discreet.training.public.public_batches import PublicGradient
+from discreet.training.public.extra_rows import PublicGradient
 
 
 def apply(

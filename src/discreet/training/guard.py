@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import private_parameters
-from discreet.clipping.seeding import seed_torch
 from discreet.clipping.digests import check_unchanged
+from discreet.clipping.seeding import seed_torch
 from discreet.core.errors import PrivacyViolation
 from discreet.randomness import Purpose, Stream
 

@@ -26,17 +26,17 @@ from discreet.plan import AdaptivePlan, Metric, Plan
 from discreet.randomness import Purpose, RoundedSampler, Stream
 from discreet.sampling import places_within
 from discreet.training.apply import apply
-from discreet.training.run.charges import Books
 from discreet.training.clip_state import Clipping
 from discreet.training.control.controller import Control, Metrics, Progress
-from discreet.training.private_metrics.counts import bought_count
-from discreet.training.control.odometer_monitor import Dial
-from discreet.training.unit_failures import Trial
-from discreet.training.guard import Guard, model_randomness
 from discreet.training.control.line_search import Search
-from discreet.training.public.public_batches import PublicSource
+from discreet.training.control.odometer_monitor import Dial
+from discreet.training.guard import Guard, model_randomness
+from discreet.training.private_metrics.counts import bought_count
 from discreet.training.private_metrics.metrics import Purchases
+from discreet.training.public.extra_rows import PublicSource
+from discreet.training.run.charges import Books
 from discreet.training.step import Piece, Step
+from discreet.training.unit_failures import Trial
 
 
 class Session:

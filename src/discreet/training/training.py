@@ -12,41 +12,41 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from discreet.clipping import Criterion, private_parameters, training_mode
-from discreet.clipping.geometry import Geometry
 from discreet.clipping.digests import check_unchanged, combined_digest, hidden_digests, state_digests
+from discreet.clipping.geometry import Geometry
 from discreet.core.errors import InputError, Interrupted, PrivacyViolation
 from discreet.data import as_private, as_public
 from discreet.ledger import Entry
 from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream, SystemStream
-from discreet.training.preflight.model_check import admit
-from discreet.training.run.charges import Books
 from discreet.training.callbacks.base import Callback, telling
-from discreet.training.run.checkpoint import Checkpoint, save_checkpoint
+from discreet.training.callbacks.progress_bar import progress_bar
 from discreet.training.clip_state import Clipping
 from discreet.training.control.controller import Progress
-from discreet.training.public.early_stopping import EarlyStopping
-from discreet.training.preflight.engine_options import AUTO, EngineOptions, as_started
-from discreet.training.unit_failures import Trial, random_unit
-from discreet.training.preflight.plan_check import check_optimizer, check_plan, parted
-from discreet.training.run.pre_queries import check_answered
-from discreet.training.guard import Guard
 from discreet.training.control.line_search import check_search, search_of
-from discreet.training.preflight.noise_check import noise_named, with_noise
-from discreet.training.run.opening import Opened, check_place, record_of, resumed, started, with_slack_of
-from discreet.training.callbacks.progress_bar import progress_bar
-from discreet.training.public.public_batches import PublicBatches, PublicSource, check_beside, check_declared, keep_declared
-from discreet.training.public.public_copy import PublicCopy, copied
-from discreet.training.private_metrics.metrics import Purchases
+from discreet.training.guard import Guard
+from discreet.training.preflight.data_check import check_public, try_every_row
 from discreet.training.preflight.engine_check import rehearse
+from discreet.training.preflight.engine_options import AUTO, EngineOptions, as_started
+from discreet.training.preflight.model_check import admit
+from discreet.training.preflight.noise_check import noise_named, with_noise
+from discreet.training.preflight.plan_check import check_optimizer, check_plan, parted
+from discreet.training.preflight.watching import with_rows_apart
+from discreet.training.private_metrics.metrics import Purchases
+from discreet.training.public.early_stopping import EarlyStopping
+from discreet.training.public.extra_rows import PublicBatches, PublicSource, check_beside, check_declared, keep_declared
+from discreet.training.public.monitor import Watch, every_so_often
+from discreet.training.public.public_copy import PublicCopy, copied
+from discreet.training.run.charges import Books
+from discreet.training.run.checkpoint import Checkpoint, save_checkpoint
+from discreet.training.run.opening import Opened, check_place, record_of, resumed, started, with_slack_of
+from discreet.training.run.pre_queries import check_answered
 from discreet.training.run.run_folder import RunFolder
-from discreet.training.session import Session
 from discreet.training.run.signals import stop_requests, stopped
 from discreet.training.run.trained import Evaluation, Mechanism, Trained, randomness_of
-from discreet.training.preflight.data_check import check_public, try_every_row
-from discreet.training.public.monitor import Watch, every_so_often
-from discreet.training.preflight.watching import with_rows_apart
+from discreet.training.session import Session
+from discreet.training.unit_failures import Trial, random_unit
 
 
 class Training:

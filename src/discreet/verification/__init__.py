@@ -1,1 +1,6 @@
 """Whether a published folder supports its claim, found without the code that made it."""
+
+from discreet.verification.verdict import Check, Verification
+from discreet.verification.verify import verify
+
+__all__ = ["Check", "Verification", "verify"]

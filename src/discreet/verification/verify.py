@@ -12,24 +12,11 @@ import hashlib
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from discreet.core import assumptions
-from discreet.core.adjacency import Unit
-from discreet.core.errors import DiscreetError, plain
-from discreet.core.html import fact_table
-from discreet.verification.checks import pre_queries
-from discreet.verification.checks import private_metrics
-from discreet.verification.checks import adaptive_run
-from discreet.verification.checks import odometer
-from discreet.verification.checks import fixed_plan
-from discreet.verification.checks import public_rows
-from discreet.verification.checks import tuning
-from discreet.verification.checks.sensitivity import check_clipping
 from discreet.certificate.files import (
     FILES,
     check_certificate,
@@ -40,15 +27,31 @@ from discreet.certificate.files import (
     read,
     read_certificate,
 )
-from discreet.verification.checks.plan_events import Runs, begins_with, merged, stated, steps_in
-from discreet.verification.checks.released_tensors import check_released
 from discreet.certificate.signature import check_signature, public_key
 from discreet.certificate.tensorfile import tensor_digests, tensor_sizes
-from discreet.verification.checks.uncovered import check_others, check_pages
+from discreet.core import assumptions
+from discreet.core.adjacency import Unit
+from discreet.core.errors import DiscreetError, plain
 from discreet.randomness import NOISE_SAMPLERS
+from discreet.verification.checks import (
+    adaptive_run,
+    fixed_plan,
+    odometer,
+    pre_queries,
+    private_metrics,
+    public_rows,
+    tuning,
+)
+from discreet.verification.checks.plan_events import Runs, begins_with, merged, stated, steps_in
+from discreet.verification.checks.released_tensors import check_released
+from discreet.verification.checks.sensitivity import check_clipping
+from discreet.verification.checks.uncovered import Pages, check_others, check_pages
+from discreet.verification.verdict import Check, Verification
 
 _GRID_BITS = range(20, 51)
 """How many bits the grid may lie below the noise: rounding is nothing beside it, and no sum leaves 64-bit integers."""
+
+_NONE: Pages = {}
 
 Question = Callable[[dict[str, Any], Path], tuple[bool, str]]
 
@@ -56,48 +59,15 @@ METHODS = ("pld", "rdp", "gaussian")
 """Names of theorems; what only estimates has another name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One question and its answer; `noted`: the verdict says it, whatever it is."""
-
-    name: str
-    passed: bool
-    detail: str
-    noted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """All checks of one folder; it is accepted if every one passed."""
-
-    checks: tuple[Check, ...]
-    summary: str
-
-    @property
-    def accepted(self) -> bool:
-        """Whether the claim stands."""
-        return bool(self.checks) and all(check.passed for check in self.checks)
-
-    def _repr_html_(self) -> str:
-        """For notebooks: every check of the certificate."""
-        answers = {check.name: f"{'passed' if check.passed else 'FAILED'}: {check.detail}" for check in self.checks}
-        return fact_table(self.summary, answers)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same as JSON-ready data."""
-        checks = [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in self.checks]
-        return {"accepted": self.accepted, "summary": self.summary, "checks": checks}
-
-
 def verify(
-    folder: str | Path, key: str | None = None, *, signed: bool = True, pages: bool = True, strict: bool = False
+    folder: str | Path, key: str | None = None, *, signed: bool = True, pages: Pages = _NONE, strict: bool = False
 ) -> Verification:
     """Check a published folder. Unreadable files are an `InputError`; a claim that fails is a failed check.
 
     `key`: whose signature it must have, as 64 hexadecimal digits or the path of a .pub file. Without it a signature
     need not be there, but one that is there must be good (unless `signed` is false: then it is not looked at).
-    `pages`: whether report and model card are written again, and compared. `strict`: files that the certificate does
-    not cover fail a check, and are not only named. Nothing in the folder is run.
+    `pages`: those that are written again, and compared. `strict`: files that the certificate does not cover fail
+    a check, and are not only named. Nothing in the folder is run.
     """
     folder = Path(folder)
     for name in FILES:
@@ -110,7 +80,7 @@ def verify(
         if signed:
             checks.append(_answered("signature", lambda _, where: check_signature(where, wanted), facts, folder))
         if pages and all(check.passed for check in checks):
-            checks.append(Check("pages", *check_pages(facts, folder)))
+            checks.append(Check("pages", *check_pages(facts, folder, pages)))
         checks.append(Check("other files", *check_others(facts, folder, strict=strict)))
     return Verification(tuple(checks), _summary(facts, checks))
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from discreet.clipping.factor import clipped_sum
 from discreet.clipping.clip import Clip
+from discreet.clipping.factor import clipped_sum
 from discreet.core.arrays import Array
 from discreet.core.events import Gaussian
 from discreet.core.release import Receipt, Release

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from discreet.accounting.adaptive import costs
-from discreet.accounting.adaptive import odometers
+from discreet.accounting.adaptive import costs, odometers
 from discreet.accounting.theories import rdp
 from discreet.core.adjacency import Adjacency
 from discreet.core.events import Event

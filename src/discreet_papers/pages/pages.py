@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from discreet_papers.experiment import Experiment, Part
-from discreet_papers.papers import PAPERS
 from discreet_papers.measure.store import Measured, Store
+from discreet_papers.papers import PAPERS
 
 
 def write(experiment: Experiment, store: Store, folder: Path) -> Path:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet_papers.pages import tables
 from discreet_papers.experiment import Results
+from discreet_papers.pages import tables
 from discreet_papers.pages.tables import Table
 
 if TYPE_CHECKING:

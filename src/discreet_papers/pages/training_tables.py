@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discreet_papers.experiment import Facts, Results
 from discreet_papers.pages import tables
 from discreet_papers.pages.claims import claims_table, difference, paired
-from discreet_papers.experiment import Facts, Results
-from discreet_papers.parts.odometer import READERS
 from discreet_papers.pages.pictures import Bar, Line, Panel
 from discreet_papers.pages.tables import Table
+from discreet_papers.parts.odometer import READERS
 
 if TYPE_CHECKING:
     from discreet_papers.parts.training import Sweep, TrainingPart

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from discreet.accounting.theories import rdp
 from discreet.plan.pydantic_base import Frozen
-from discreet_papers.pages import tables
 from discreet_papers.experiment import Cell, Facts, Results, Setting
+from discreet_papers.pages import tables
 from discreet_papers.pages.pictures import Line, Panel
 from discreet_papers.pages.tables import Table
 

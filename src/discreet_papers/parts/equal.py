@@ -9,11 +9,11 @@ from pydantic import Field
 
 from discreet.core.errors import InputError
 from discreet.plan.pydantic_base import Frozen
-from discreet_papers.pages import tables
 from discreet_papers.experiment import Cell, Experiment, Results, Setting, read_experiment
-from discreet_papers.parts.goals import GoalsPart, found_of, mean
+from discreet_papers.pages import tables
 from discreet_papers.pages.pictures import Panel
 from discreet_papers.pages.tables import Table
+from discreet_papers.parts.goals import GoalsPart, found_of, mean
 from discreet_papers.parts.training import TrainingPart
 
 _ALIKE = 1.001

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 from discreet.core.errors import InputError
 from discreet.plan.pydantic_base import Frozen, validate
+from discreet_papers.experiment import Part
 from discreet_papers.parts.divergence import DivergencePart
 from discreet_papers.parts.epsilon import EpsilonPart
 from discreet_papers.parts.equal import EqualPart
-from discreet_papers.experiment import Part
 from discreet_papers.parts.goals import GoalsPart
 from discreet_papers.parts.noise import NoisePart
 from discreet_papers.parts.odometer import OdometerPart

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from discreet.accounting import schedules
-from discreet.accounting.theories import zcdp
 from discreet.accounting.account import guarantee
+from discreet.accounting.theories import zcdp
 from discreet.core.adjacency import Adjacency
 from discreet.core.events import Gaussian, in_order
 from discreet.plan.pydantic_base import Frozen
-from discreet_papers.pages import tables
 from discreet_papers.experiment import Cell, Facts, Results, Setting
+from discreet_papers.pages import tables
 from discreet_papers.pages.pictures import Line, Panel
 from discreet_papers.pages.tables import Table
 

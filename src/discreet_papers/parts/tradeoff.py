@@ -9,19 +9,17 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from discreet.accounting.theories import gdp
-from discreet.accounting.theories import published
-from discreet.accounting.theories import rdp
 from discreet.accounting.account import Method, account
 from discreet.accounting.answers.tradeoff import TradeOff, from_mu, from_pairs, trade_off
+from discreet.accounting.theories import gdp, published, rdp
 from discreet.core.arrays import Array
 from discreet.plan.pydantic_base import Frozen
-from discreet_papers.pages import tables
-from discreet_papers.measure.course import Course, course_of
-from discreet_papers.parts.epsilon import brief
 from discreet_papers.experiment import Cell, Facts, Results, Setting, over
+from discreet_papers.measure.course import Course, course_of
+from discreet_papers.pages import tables
 from discreet_papers.pages.pictures import Line, Panel
 from discreet_papers.pages.tables import Table
+from discreet_papers.parts.epsilon import brief
 
 Shown = Literal["errors", "profile", "power"]
 Curves = dict[str, tuple[list[float], list[float]]]

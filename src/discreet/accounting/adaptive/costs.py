@@ -20,9 +20,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from discreet.accounting.theories import zcdp
 from discreet.accounting.interpret import releases
 from discreet.accounting.releases import Releases
+from discreet.accounting.theories import zcdp
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import DiscreetError, InputError, NotProved

@@ -12,9 +12,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from discreet.accounting.theories import gdp
-from discreet.accounting.theories import rdp
-from discreet.accounting.theories import zcdp
 from discreet.accounting.account import parse
 from discreet.accounting.adaptive.filters import (
     Conversion,
@@ -25,6 +22,7 @@ from discreet.accounting.adaptive.filters import (
     ZcdpFilter,
 )
 from discreet.accounting.interpret import releases
+from discreet.accounting.theories import gdp, rdp, zcdp
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.arrays import Array

@@ -30,13 +30,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.accounting.adaptive import costs
-from discreet.accounting.adaptive import codec
-from discreet.accounting.theories import gdp
-from discreet.accounting.theories import rdp
-from discreet.accounting.theories import zcdp
 from discreet.accounting.account import parse
+from discreet.accounting.adaptive import codec, costs
 from discreet.accounting.adaptive.costs import Amounts
+from discreet.accounting.theories import gdp, rdp, zcdp
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError, NotProved

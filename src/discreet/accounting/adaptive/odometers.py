@@ -29,9 +29,8 @@ from typing import Any, ClassVar
 
 from scipy.special import log_ndtr
 
-from discreet.accounting.adaptive import costs
-from discreet.accounting.adaptive import codec
 from discreet.accounting.account import parse
+from discreet.accounting.adaptive import codec, costs
 from discreet.accounting.adaptive.costs import Amounts
 from discreet.accounting.theories.published import LECUYER_ORDERS
 from discreet.core import checks

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from discreet.accounting.answers import attack_risk
 from discreet.accounting.account import Method, guarantee
+from discreet.accounting.answers import attack_risk
 from discreet.accounting.answers.covering_mu import covering_mu
 from discreet.accounting.answers.tradeoff import trade_off
 from discreet.core import checks

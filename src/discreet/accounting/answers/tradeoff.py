@@ -19,9 +19,9 @@ from typing import Protocol
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from discreet.accounting.theories import gdp
 from discreet.accounting.interpret import releases
 from discreet.accounting.pld.delta_profile import FOCUS, chord, whole_profile
+from discreet.accounting.theories import gdp
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.arrays import Array

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.accounting.pld.bounded import BoundedLoss
-from discreet.accounting.pld.epsilon_interval import MAX_POINTS, Release, _affordable, _compose
 from discreet.accounting.pld.discretise import optimistic, pessimistic
+from discreet.accounting.pld.epsilon_interval import MAX_POINTS, Release, _affordable, _compose
+from discreet.accounting.pld.fixed_size_pair import SymmetricPair
 from discreet.accounting.pld.poisson_pair import LEAST_NOISE, Direction, Pair
 from discreet.accounting.pld.query import least_tests, upper_profile
-from discreet.accounting.pld.fixed_size_pair import SymmetricPair
 from discreet.accounting.pld.window import Window, plan_window
 from discreet.core.arrays import Array
 

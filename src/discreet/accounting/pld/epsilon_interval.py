@@ -18,15 +18,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import erf
 
-from discreet.accounting.pld import inversion
-from discreet.accounting.pld import closed_form
+from discreet.accounting.pld import closed_form, inversion
 from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.characteristic import Parts
 from discreet.accounting.pld.compose import Composition, compose
 from discreet.accounting.pld.discretise import LossPmf, loss_range, optimistic, pessimistic
+from discreet.accounting.pld.fixed_size_pair import SymmetricPair
 from discreet.accounting.pld.poisson_pair import LEAST_NOISE, Direction, Pair
 from discreet.accounting.pld.query import epsilon_lower, epsilon_upper
-from discreet.accounting.pld.fixed_size_pair import SymmetricPair
 from discreet.accounting.pld.window import Window, plan_window
 from discreet.core.arrays import Array
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from discreet.accounting.theories import gdp
-from discreet.accounting.theories import published
-from discreet.accounting.theories import rdp
 from discreet.accounting.answers.calibrate import calibrate_noise
+from discreet.accounting.theories import gdp, published, rdp
 from discreet.core import checks
 from discreet.core.events import Event, Gaussian, Poisson, Repeat
 from discreet.core.guarantee import Guarantee

@@ -12,9 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from discreet.accounting.theories import basic_and_advanced
-from discreet.accounting.theories import rdp
-from discreet.accounting.theories import zcdp
+from discreet.accounting.theories import basic_and_advanced, rdp, zcdp
 from discreet.core import checks
 from discreet.core.arrays import Array
 from discreet.core.errors import InputError, NotProved

@@ -10,16 +10,16 @@ from typing import Annotated
 import typer
 
 from discreet.accounting import schedules
-from discreet.accounting.theories import zcdp
 from discreet.accounting.account import Method, guarantee
 from discreet.accounting.answers.calibrate import calibrate_noise
+from discreet.accounting.theories import zcdp
 from discreet.cli.options import accounting as options
-from discreet.cli.show.compare_plot import check_target
-from discreet.cli.show.figures import rounded_up
 from discreet.cli.options.plan import PlanOptions, with_plan
 from discreet.cli.options.sampling import Draws, Sampling
 from discreet.cli.options.schedule_limits import Spending, picture
 from discreet.cli.options.schedule_limits import solve as solve_schedule
+from discreet.cli.show.compare_plot import check_target
+from discreet.cli.show.figures import rounded_up
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved

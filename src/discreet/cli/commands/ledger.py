@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.cli.options.accounting import AdjacencyOption, JsonOption, NoiseOption, StepsOption
-from discreet.cli.show.figures import rounded_up
 from discreet.cli.options.sampling import RateOption
+from discreet.cli.show.figures import rounded_up
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError, LedgerError, VerificationFailed
 from discreet.core.events import Event, Gaussian, Poisson, Repeat
@@ -178,8 +178,8 @@ def _open(where: str | None, *, create: bool = False) -> Ledger:
 
 def _find_run(opened: Ledger, folder: Path) -> str:
     """Compare the record in a certificate with what the ledger holds of the same run."""
-    from discreet.ledger import public_record
     from discreet.certificate.files import read_certificate
+    from discreet.ledger import public_record
 
     try:
         ledger = read_certificate(folder)["ledger"]

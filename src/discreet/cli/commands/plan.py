@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli.show import prices
-from discreet.cli.show import public_rows
-from discreet.cli.show import wall_time
 from discreet.cli.options.accounting import JsonOption, echo_json
-from discreet.cli.show.figures import rounded_up
 from discreet.cli.options.run import (
     DeltaOption,
     EpsilonOption,
@@ -24,6 +20,8 @@ from discreet.cli.options.run import (
 )
 from discreet.cli.options.shared import with_options
 from discreet.cli.options.table import NO_TABLE, TableOptions
+from discreet.cli.show import prices, public_rows, wall_time
+from discreet.cli.show.figures import rounded_up
 
 if TYPE_CHECKING:
     from discreet.plan import AdaptivePlan, Plan

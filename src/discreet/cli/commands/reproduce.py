@@ -41,10 +41,10 @@ def reproduce(
         for line in _list(wanted):
             typer.echo(line)
         return
-    from discreet_papers.pages import pages as writer
     from discreet_papers.experiment import Setting
     from discreet_papers.measure.run import measure
     from discreet_papers.measure.store import Store
+    from discreet_papers.pages import pages as writer
 
     wanted.sort(key=lambda name: read_header(name).minutes.quick if quick else read_header(name).minutes.full)
     setting = Setting(data, progress=False, device=device)

@@ -19,7 +19,7 @@ def sign(
 ) -> None:
     """Sign a published folder, once it is verified: certificate and files, as they are now."""
     from discreet.certificate import signature
-    from discreet.verification.verify import verify
+    from discreet.publication import verify
 
     verification = verify(folder, signed=False)
     if not verification.accepted:

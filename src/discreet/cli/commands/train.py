@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.show import prices
-from discreet.cli.show import public_rows
 from discreet.cli.options.accounting import JsonOption
-from discreet.cli.show.messages import spoken
 from discreet.cli.options.run import (
     DataOption,
     DatasetOption,
@@ -31,11 +28,13 @@ from discreet.cli.options.run import (
 )
 from discreet.cli.options.shared import with_options
 from discreet.cli.options.table import NO_TABLE, TableOptions
+from discreet.cli.show import prices, public_rows
+from discreet.cli.show.messages import spoken
 from discreet.core.errors import InputError
 
 if TYPE_CHECKING:
-    from discreet.jobs.train import Job
     from discreet.core.guarantee import Guarantee
+    from discreet.jobs.train import Job
     from discreet.training import Trained
 
 
@@ -66,8 +65,8 @@ def train(
     as_json: JsonOption = False,
 ) -> None:
     """Train on private data, publish the model, and hand over a proof of what it gives away."""
-    from discreet.jobs.train import Job
     from discreet.jobs.image_or_text_schema import declared
+    from discreet.jobs.train import Job
 
     overrides = overrides_of(epsilon, delta, population, holdout)
     if resume is None:

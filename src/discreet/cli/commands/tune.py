@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli.show import prices
-from discreet.cli.show import public_rows
 from discreet.cli.options.accounting import JsonOption
-from discreet.cli.show.figures import rounded_up
-from discreet.cli.show.messages import spoken
 from discreet.cli.options.run import (
     DataOption,
     DatasetOption,
@@ -30,10 +26,13 @@ from discreet.cli.options.run import (
 )
 from discreet.cli.options.shared import with_options
 from discreet.cli.options.table import NO_TABLE, TableOptions
+from discreet.cli.show import prices, public_rows
+from discreet.cli.show.figures import rounded_up
+from discreet.cli.show.messages import spoken
 
 if TYPE_CHECKING:
-    from discreet.jobs.tune import SearchJob
     from discreet.core.guarantee import Guarantee
+    from discreet.jobs.tune import SearchJob
     from discreet.plan import Plan
     from discreet.training import Trained
 
@@ -81,8 +80,8 @@ def tune(
     as_json: JsonOption = False,
 ) -> None:
     """Search for settings on private data, publish the best run, and prove what the whole search gives away."""
-    from discreet.jobs.tune import SearchJob, Wanted
     from discreet.jobs.image_or_text_schema import declared
+    from discreet.jobs.tune import SearchJob, Wanted
 
     overrides = overrides_of(epsilon, delta, population, holdout)
     wanted = Wanted(kind, grid or [], trials, law, score)

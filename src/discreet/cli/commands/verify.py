@@ -22,7 +22,7 @@ def verify(
     as_json: JsonOption = False,
 ) -> int:
     """Check that a published model is the certified one and that its claim follows from the stated events."""
-    from discreet.verification.verify import verify as run_checks
+    from discreet.publication import verify as run_checks
 
     verification = run_checks(folder, key, strict=strict)
     if as_json:

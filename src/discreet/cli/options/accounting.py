@@ -12,8 +12,8 @@ import typer
 
 from discreet.accounting import schedules
 from discreet.accounting.account import Method
-from discreet.cli.show.figures import rounded_down, rounded_up
 from discreet.cli.options.sampling import Draws
+from discreet.cli.show.figures import rounded_down, rounded_up
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from discreet.jobs.table_facts import WideFacts
 
 TextOption = Annotated[
     str | None, typer.Option("--text", help="Of a table without schema: its column of texts, and the model sees it.")
@@ -25,7 +27,7 @@ VocabularyOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class WideOptions:
+class WideOptions(WideFacts):
     """The options of the command line that stand in for a schema."""
 
     text: TextOption = None
@@ -34,8 +36,3 @@ class WideOptions:
     mode: ModeOption = None
     classes: ClassesOption = None
     vocabulary: VocabularyOption = None
-
-    @property
-    def given(self) -> list[str]:
-        """The names of those that were given."""
-        return [f"--{one.name}" for one in fields(self) if getattr(self, one.name) is not None]

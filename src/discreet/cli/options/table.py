@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from discreet.cli.options.image_or_text import WideOptions
+from discreet.jobs.table_facts import TableFacts
 
 TargetOption = Annotated[
     str | None, typer.Option("--target", help="Of a table: the column to predict, or labels A,B,C.")
@@ -26,7 +27,7 @@ PublicOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class TableOptions:
+class TableOptions(TableFacts):
     """What the command line says about a table or a folder of images; each field is an option."""
 
     schema: SchemaOption = None
@@ -35,17 +36,6 @@ class TableOptions:
     test: TestOption = None
     public: PublicOption = None
     wide: WideOptions = field(default_factory=WideOptions)
-
-    @property
-    def given(self) -> list[str]:
-        """The names of those that were given."""
-        names = ("schema", "target", "unit", "test", "public")
-        return [f"--{name}" for name in names if getattr(self, name) is not None] + self.wide.given
-
-    @property
-    def declared_public(self) -> Path | None:
-        """A table that may tell what classes there are: its rows are declared public."""
-        return self.public if self.test is None else self.test
 
 
 NO_TABLE = TableOptions()

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping.losses import Criterion, each_loss
-from discreet.clipping.admission.mixing import CANNOT, moved_weights
 from discreet.clipping.admission.example_axes import SHARED, Place, place_of, strayed
+from discreet.clipping.admission.mixing import CANNOT, moved_weights
 from discreet.clipping.capture.tracing import plain, repeatable, seeded, steady_slopes
+from discreet.clipping.losses import Criterion, each_loss
 
 LOSS = "loss"
 """Named where it is the losses of other examples that move."""

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from discreet.clipping.admission.example_axes import UNKNOWN, Place, moved, place_of, strayed
-from discreet.clipping.seeding import seed_torch
 from discreet.clipping.capture.tracing import Call, Trace, repeatable, steady_slopes, trace
+from discreet.clipping.seeding import seed_torch
 
 _LARGE = (1e3, 1e6)
 """Some rows are also exchanged for others that are so many times larger: a branch may be taken for such rows only."""

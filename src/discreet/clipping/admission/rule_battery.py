@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.admission.admission import private_parameters
-from discreet.clipping.engines.engine import ENGINES
 from discreet.clipping.capture.owners import owners_of
 from discreet.clipping.clip import Clip
+from discreet.clipping.engines.engine import ENGINES
 from discreet.clipping.rules import Vectorised
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.units import Units

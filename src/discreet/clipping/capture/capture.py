@@ -18,8 +18,8 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.hooks import RemovableHandle
 
-from discreet.clipping.losses import Criterion, summed_loss
 from discreet.clipping.capture.owners import Owner, owners_of
+from discreet.clipping.losses import Criterion, summed_loss
 from discreet.clipping.rules import Vectorised
 from discreet.clipping.separation import recorder
 from discreet.core.errors import UnsupportedModel

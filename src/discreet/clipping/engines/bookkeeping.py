@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.capture.backward import visit
 from discreet.clipping.capture.capture import Call, record
+from discreet.clipping.clip import BIT, Clip
 from discreet.clipping.factor import SMALL, decide, divided, in_box, summed_bits
 from discreet.clipping.losses import Criterion
-from discreet.clipping.clip import BIT, Clip
 from discreet.clipping.precision import full_precision
 from discreet.clipping.rules import OfUnits, Rule, base
 from discreet.clipping.rules.numbers import squared_norms, weighted_sum, wide_type, with_rounding

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from discreet.clipping.clip import Clip
 from discreet.clipping.engines.engine import ClippedSums, Gradients
 from discreet.clipping.losses import Criterion
-from discreet.clipping.clip import Clip
 from discreet.clipping.units import Units
 
 

@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from discreet.clipping.admission.admission import private_parameters
-from discreet.clipping.engines.bookkeeping import clipped_sums
-from discreet.clipping.factor import clipped, clipped_sum
-from discreet.clipping.engines.ghost import ghost_sums
-from discreet.clipping.losses import Criterion
 from discreet.clipping.clip import Clip
+from discreet.clipping.engines.bookkeeping import clipped_sums
+from discreet.clipping.engines.ghost import ghost_sums
+from discreet.clipping.factor import clipped, clipped_sum
+from discreet.clipping.losses import Criterion
 from discreet.clipping.units import Units
 from discreet.core import assumptions
 from discreet.core.errors import UnsupportedModel
@@ -157,7 +157,7 @@ def bookkeeping(
 def ghost(
     model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
 ) -> Gradients:
-    """Norms in one pass, the sum in another, in the memory of an ordinary step; see `discreet.clipping.engines.ghost`."""
+    """Norms in one pass, the sum in another, in the memory of an ordinary step; see `ghost`."""
     return ghost_sums(model, criterion, inputs, targets, clip, units)
 
 

@@ -21,11 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping.admission.admission import private_parameters
+from discreet.clipping.clip import Clip
 from discreet.clipping.engines.bookkeeping import Share, clipped_sums, rules_of, total_of
+from discreet.clipping.engines.norms import example_squares
 from discreet.clipping.factor import Decision, decide, summed_bits
 from discreet.clipping.losses import Criterion
-from discreet.clipping.engines.norms import example_squares
-from discreet.clipping.clip import Clip
 from discreet.clipping.precision import full_precision
 from discreet.clipping.replay import Generators
 from discreet.clipping.units import Units

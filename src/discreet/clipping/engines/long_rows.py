@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from discreet.clipping.clip import Clip
 from discreet.clipping.engines.engine import ClippedSums, Gradients
 from discreet.clipping.losses import Criterion
-from discreet.clipping.clip import Clip
 from discreet.clipping.units import Units
 
 LONG_TARGET = 2.0**20

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping.losses import Criterion, is_of_torch
 from discreet.clipping.clip import Clip
+from discreet.clipping.losses import Criterion, is_of_torch
 from discreet.clipping.replay import Generators
 from discreet.clipping.separation.examine import Mixes, Run, branches, examined, recorded
 from discreet.clipping.separation.memory import Kept, memory_of

@@ -18,20 +18,20 @@ from discreet.core.adjacency import Adjacency, Query, Unit
 from discreet.core.errors import InputError
 from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
 from discreet.core.guarantee import Guarantee
-from discreet.plan.pre_queries import Before, as_before, check_before
-from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.adaptive.history import Knobs
-from discreet.plan.holdout import Holdout, as_holdout
 from discreet.plan.adaptive.line_search import LineSearch
 from discreet.plan.adaptive.line_search_check import check_search, usual_filter
-from discreet.plan.metrics import Metric, check_metrics, units_of
-from discreet.plan.plan import Delta, Positive
 from discreet.plan.adaptive.policies import Policy, as_policy
-from discreet.plan.odometer_rule import Reading, as_reading, check_reading
 from discreet.plan.adaptive.run_filter import RunFilter, StepFilter, for_budget, loosened
-from discreet.plan.sampling import Count, Draw, NoSampling, PoissonSampling, Rate, ShuffleSampling
+from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
+from discreet.plan.holdout import Holdout, as_holdout
+from discreet.plan.metrics import Metric, check_metrics, units_of
+from discreet.plan.odometer_rule import Reading, as_reading, check_reading
 from discreet.plan.overflow import covers, reserve_for
+from discreet.plan.plan import Delta, Positive
+from discreet.plan.pre_queries import Before, as_before, check_before
 from discreet.plan.pydantic_base import Frozen, explain, fingerprint
+from discreet.plan.sampling import Count, Draw, NoSampling, PoissonSampling, Rate, ShuffleSampling
 from discreet.sampling import EveryoneSampler, PoissonSampler, Sampler
 
 

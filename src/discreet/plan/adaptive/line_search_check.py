@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from discreet.accounting.adaptive.filters import GaussianFilter, RdpCurveFilter, ZcdpFilter
 from discreet.core.errors import InputError
-from discreet.plan.clipping import AutomaticClipping, FlatClipping, GroupClipping, PerLayerClipping
 from discreet.plan.adaptive.line_search import LineSearch
+from discreet.plan.clipping import AutomaticClipping, FlatClipping, GroupClipping, PerLayerClipping
 from discreet.plan.sampling import NoSampling, PoissonSampling
 
 if TYPE_CHECKING:

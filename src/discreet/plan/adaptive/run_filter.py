@@ -8,8 +8,7 @@ from typing import Annotated
 
 from pydantic import PlainSerializer, PlainValidator
 
-from discreet.accounting.adaptive import filter_fit
-from discreet.accounting.adaptive import filters
+from discreet.accounting.adaptive import filter_fit, filters
 from discreet.accounting.adaptive.filters import GaussianFilter, RdpCurveFilter, RdpOrderFilter, ZcdpFilter
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError

@@ -32,8 +32,8 @@ from discreet.accounting.theories.pure import largest_range
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import BoundedRange, Event
-from discreet.plan.tuning.candidates import Candidates, grid_of
 from discreet.plan.overflow import reserve_for
+from discreet.plan.tuning.candidates import Candidates, grid_of
 
 if TYPE_CHECKING:
     from discreet.plan.plan import Plan

@@ -10,19 +10,19 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from discreet.certificate.model_spec import ModelSpec
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.plan import AdaptivePlan, Plan
+from discreet.publication.pages.adaptive_course import course
 from discreet.publication.pages.clipping_words import how_clipped
 from discreet.publication.pages.contents import contents, use_in_python, use_on_command_line
-from discreet.publication.pages.adaptive_course import course
-from discreet.publication.pages.sampling_words import how_drawn
 from discreet.publication.pages.formats import FILTERS, code, markdown
 from discreet.publication.pages.front_matter import front_matter
-from discreet.certificate.model_spec import ModelSpec
 from discreet.publication.pages.reporting import answers, tier
-from discreet.verification.checks.tuning import described, one_run
+from discreet.publication.pages.sampling_words import how_drawn
 from discreet.publication.pages.unit_words import words_for
+from discreet.verification.checks.tuning import described, one_run
 
 THEOREMS: Mapping[str, str] = {
     "pld": "Privacy-loss distribution of sampled Gaussian noise, composed over all steps, rounded upwards",
@@ -88,7 +88,7 @@ def _plan(facts: Mapping[str, Any]) -> Plan | AdaptivePlan:
 @cache
 def _template() -> Template:
     environment = Environment(
-        loader=PackageLoader("discreet.publication"),
+        loader=PackageLoader("discreet.publication.pages"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

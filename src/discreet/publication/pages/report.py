@@ -21,12 +21,14 @@ from markupsafe import Markup
 
 from discreet.accounting.account import Method
 from discreet.accounting.answers.attack_risk import SideBySide, posterior_without_delta, side_by_side
+from discreet.certificate.model_spec import ModelSpec
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, NotProved
 from discreet.core.event_json import from_json, to_json
 from discreet.core.events import BoundedRange, Event, Gaussian, SparseHistogram, flatten, steps_of, tally
 from discreet.plan import AdaptivePlan, PartsSearch, Plan
 from discreet.publication.pages import figures
+from discreet.publication.pages.adaptive_course import course
 from discreet.publication.pages.card import (
     THEOREMS,
     certified_epsilon,
@@ -38,14 +40,12 @@ from discreet.publication.pages.card import (
 )
 from discreet.publication.pages.clipping_words import how_clipped
 from discreet.publication.pages.contents import contents, use_in_python, use_on_command_line
-from discreet.publication.pages.adaptive_course import course
-from discreet.publication.pages.sampling_words import how_drawn, who_took_part
 from discreet.publication.pages.figures import Prefix
 from discreet.publication.pages.formats import FILTERS, percent_up, rounded_up
-from discreet.certificate.model_spec import ModelSpec
 from discreet.publication.pages.reporting import answers, tier
-from discreet.verification.checks.tuning import described, one_run
+from discreet.publication.pages.sampling_words import how_drawn, who_took_part
 from discreet.publication.pages.unit_words import ROW, Words, words_for
+from discreet.verification.checks.tuning import described, one_run
 
 FALSE_POSITIVES = (0.001, 0.01, 0.1)
 """Where the report states the best true-positive rate of an attack."""
@@ -122,7 +122,7 @@ def _verifier() -> str:
 @cache
 def _template() -> Template:
     environment = Environment(
-        loader=PackageLoader("discreet.publication"),
+        loader=PackageLoader("discreet.publication.pages"),
         undefined=StrictUndefined,
         autoescape=True,
         trim_blocks=True,

@@ -11,12 +11,12 @@ from typing import Any
 
 from discreet.accounting.adaptive import costs
 from discreet.accounting.adaptive.filters import ZcdpFilter
+from discreet.certificate.model_spec import ModelSpec
 from discreet.core.errors import NotProved
 from discreet.plan import AdaptivePlan, PartsSearch, Plan
-from discreet.verification.checks import public_rows
 from discreet.publication.pages.formats import number, plain, rounded_down, rounded_up
-from discreet.certificate.model_spec import ModelSpec
 from discreet.publication.pages.unit_words import Words
+from discreet.verification.checks import public_rows
 
 _QUANTUM = 2.0**-40
 

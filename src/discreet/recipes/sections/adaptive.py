@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from discreet.core.events import Event, Gaussian, Repeat
 from discreet.plan import Counts, NoSampling, PoissonSampling, ShuffleSampling
-from discreet.plan.plan import Positive
 from discreet.plan.adaptive.policies import Policy
-from discreet.plan.sampling import Count
+from discreet.plan.plan import Positive
 from discreet.plan.pydantic_base import Frozen
+from discreet.plan.sampling import Count
 
 
 class Course(Frozen):

@@ -12,8 +12,8 @@ from discreet.core.events import Gaussian
 from discreet.data import Split
 from discreet.features import precompute
 from discreet.plan.plan import Positive
-from discreet.plan.sampling import Count
 from discreet.plan.pydantic_base import Frozen
+from discreet.plan.sampling import Count
 
 
 class RecipeComponents(Frozen):

@@ -13,9 +13,9 @@ from discreet.core.errors import InputError
 from discreet.core.events import Compose, Event, Repeat
 from discreet.plan import Metric
 from discreet.plan.metrics import Part, Positive
-from discreet.plan.timeline import purchases_of
-from discreet.plan.sampling import Count, Rate
 from discreet.plan.pydantic_base import Frozen, validate
+from discreet.plan.sampling import Count, Rate
+from discreet.plan.timeline import purchases_of
 
 _LEFT_FREE = 1 - 2e-3
 """Metrics on held-out rows may cost this part of the budget of the steps."""

@@ -26,8 +26,8 @@ from discreet.core.errors import InputError
 from discreet.data import Split
 from discreet.data.sets.splits import Part, cut
 from discreet.plan import AdaptivePlan, Plan
-from discreet.plan.sampling import Count
 from discreet.plan.pydantic_base import Frozen
+from discreet.plan.sampling import Count
 from discreet.recipes.sections.private_metrics import Share
 from discreet.training import PublicBatches
 

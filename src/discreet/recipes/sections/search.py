@@ -10,8 +10,8 @@ import yaml
 
 from discreet.core.errors import InputError
 from discreet.plan import AdaptivePlan, PartsSearch, Plan, Search
-from discreet.plan.tuning.candidates import CLIP_NORM
 from discreet.plan.pydantic_base import validate
+from discreet.plan.tuning.candidates import CLIP_NORM
 from discreet.recipes.recipe import Recipe
 
 _FREE = ("optimizer", "scheduler", "model", "averaging")

@@ -32,8 +32,8 @@ from discreet.plan import AdaptivePlan, LineSearch, Phase, Plan
 from discreet.queries.choices import noisy_argmax
 from discreet.randomness import Purpose, Stream
 from discreet.training.preflight.model_check import admit_evaluated
-from discreet.training.unit_failures import NOT_OF_A_ROW
 from discreet.training.preflight.random_rows import Examples, random_rows
+from discreet.training.unit_failures import NOT_OF_A_ROW
 
 UNITS = 2**30
 """Into so many parts the bound of a loss is cut: the grid of the scores."""

@@ -22,14 +22,23 @@ from discreet.clipping.separation.program import Template
 from discreet.core import checks
 from discreet.core.errors import UnsupportedModel
 from discreet.data import PrivateData
-from discreet.training.preflight.engine_timing import CLEARLY, LONG, NEGLIGIBLE, TIMED, Candidate, choose, described, seconds
 from discreet.training.preflight.engine_comparison import Comparison, apart
 from discreet.training.preflight.engine_options import AUTO, EngineOptions
+from discreet.training.preflight.engine_timing import (
+    CLEARLY,
+    LONG,
+    NEGLIGIBLE,
+    TIMED,
+    Candidate,
+    choose,
+    described,
+    seconds,
+)
 from discreet.training.preflight.float_slack import SIZES, TooMuchRounding, distance, float_slack
 from discreet.training.preflight.loss_memory import refuse_memory
-from discreet.training.public.public_copy import copied
 from discreet.training.preflight.random_rows import UNITS, random_rows
 from discreet.training.preflight.watching import BATCHED, Pristine, units_apart, watched
+from discreet.training.public.public_copy import copied
 
 _CANDIDATES = ("bookkeeping", "ghost", "vmap")
 """What `auto` may come to, in the order of preference."""

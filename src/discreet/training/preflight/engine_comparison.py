@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import BIT, Clip, Criterion, private_parameters
-from discreet.clipping.factor import clipped
 from discreet.clipping.engines.footprint import Footprint, footprint
+from discreet.clipping.factor import clipped
 from discreet.clipping.seeding import seed_torch
 from discreet.clipping.separation.program import Template
 from discreet.core.errors import UnsupportedModel
-from discreet.training.preflight.model_check import refuse_mixing_backward, refuse_mixing_inside
 from discreet.training.preflight.engine_options import EngineOptions
+from discreet.training.preflight.model_check import refuse_mixing_backward, refuse_mixing_inside
 from discreet.training.preflight.random_rows import UNITS, Examples
 from discreet.training.preflight.tried_clips import Lengths, tried
 from discreet.training.preflight.watching import Pristine, proved

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from discreet.clipping import Criterion, modes_kept, private_parameters, training_mode
 from discreet.clipping.admission.example_axes import moved
-from discreet.clipping.seeding import seed_torch
-from discreet.clipping.digests import state_digests
 from discreet.clipping.capture.tracing import repeatable
+from discreet.clipping.digests import state_digests
+from discreet.clipping.seeding import seed_torch
 from discreet.core.errors import UnsupportedModel
 from discreet.training.preflight.random_rows import Examples
 

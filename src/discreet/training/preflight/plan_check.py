@@ -17,9 +17,9 @@ from discreet.mechanism import GRID_BITS, LARGEST_MULTIPLE, grid_for, noise_mult
 from discreet.methods import check_noise
 from discreet.plan import AdaptivePlan, AutomaticClipping, FlatClipping, Plan, ScheduledClipping, mean_noises
 from discreet.sampling import ROOM
+from discreet.training.preflight.data_check import try_every_row
 from discreet.training.private_metrics.counts import check_countable
 from discreet.training.private_metrics.metrics import check_losses
-from discreet.training.preflight.data_check import try_every_row
 
 
 def check_plan(

@@ -17,9 +17,9 @@ from discreet.clipping.separation.program import Template
 from discreet.core.errors import UnsupportedModel
 from discreet.data import PrivateData
 from discreet.training.preflight.engine_options import EngineOptions
-from discreet.training.unit_failures import NOT_OF_A_ROW, one_by_one
-from discreet.training.public.public_copy import copied
 from discreet.training.preflight.random_rows import Examples, random_rows
+from discreet.training.public.public_copy import copied
+from discreet.training.unit_failures import NOT_OF_A_ROW, one_by_one
 
 _CLIP = Clip(1.0, 2.0**-30)
 

@@ -13,8 +13,8 @@ from discreet.core.release import ClippedSum, Receipt
 from discreet.data import PrivateData
 from discreet.mechanism import gaussian_release, grid_for
 from discreet.randomness import RoundedSampler, Stream
-from discreet.training.private_metrics.single_rows import one_by_one, predicted
 from discreet.training.private_metrics.read_only import unwritten
+from discreet.training.private_metrics.single_rows import one_by_one, predicted
 
 _NAME = "correct"
 

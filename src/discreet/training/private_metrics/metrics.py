@@ -17,10 +17,10 @@ from discreet.mechanism import gaussian_release, grid_for
 from discreet.plan import AdaptivePlan, Metric, Plan
 from discreet.plan.metrics import size_for
 from discreet.randomness import RoundedSampler, Stream
-from discreet.training.private_metrics.single_rows import predicted
-from discreet.training.run.trained import Bought
 from discreet.training.private_metrics.read_only import unwritten
+from discreet.training.private_metrics.single_rows import predicted
 from discreet.training.private_metrics.unit_values import unit_values
+from discreet.training.run.trained import Bought
 
 _NAME = "metric"
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from discreet.clipping import Criterion, evaluation_mode
 from discreet.core.arrays import IntArray
 from discreet.data import PrivateData
-from discreet.training.private_metrics.single_rows import one_by_one
 from discreet.training.private_metrics.counts import is_right
+from discreet.training.private_metrics.single_rows import one_by_one
 
 
 def unit_values(

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from discreet.core import checks
 from discreet.core.errors import InputError
 from discreet.methods import Averaging, RunningAverage
-from discreet.training.run.checkpoint import Checkpoint
 from discreet.training.public.early_stopping import EarlyStopping, check_early, is_bought
 from discreet.training.public.evaluation import evaluate
 from discreet.training.public.public_copy import PublicCopy, copied
+from discreet.training.run.checkpoint import Checkpoint
 from discreet.training.run.trained import Bought, Evaluation
 
 Public = tuple[Tensor, Tensor] | None

@@ -14,11 +14,11 @@ from discreet.core.guarantee import Guarantee
 from discreet.data import as_private, hold_out
 from discreet.plan import Holdout
 from discreet.queries import Account, Choice, release
-from discreet.training.private_metrics.single_rows import one_by_one
 from discreet.training.private_metrics.counts import check_countable
-from discreet.training.public.public_copy import copied
 from discreet.training.private_metrics.read_only import unwritten
+from discreet.training.private_metrics.single_rows import one_by_one
 from discreet.training.private_metrics.unit_values import unit_values
+from discreet.training.public.public_copy import copied
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ from discreet.data import Portion, PrivateData, group
 from discreet.plan import PartsSearch
 from discreet.queries.choices import noisy_argmax
 from discreet.randomness import Substream
+from discreet.training.preflight.data_check import try_every_row
 from discreet.training.private_metrics.counts import check_countable
 from discreet.training.private_metrics.metrics import check_losses
-from discreet.training.preflight.data_check import try_every_row
 from discreet.training.private_metrics.read_only import unwritten
 from discreet.training.private_metrics.unit_values import unit_values
 

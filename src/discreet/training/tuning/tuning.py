@@ -22,21 +22,21 @@ from discreet.plan.tuning.kinds import AnySearch
 from discreet.queries.draws import check_drawable, draw_trials
 from discreet.queries.selection import uniform_index
 from discreet.randomness import Purpose, Stream, Substream, SystemStream, new_run_key
-from discreet.training.run.charges import SealedBooks
-from discreet.training.tuning.fresh_objects import Built
-from discreet.training.public.early_stopping import EarlyStopping, check_early, is_bought
-from discreet.training.preflight.engine_options import AUTO, EngineOptions
-from discreet.training.public.evaluation import evaluate
 from discreet.training.guard import generators_put_back
+from discreet.training.preflight.data_check import check_public
+from discreet.training.preflight.engine_options import AUTO, EngineOptions
+from discreet.training.public.early_stopping import EarlyStopping, check_early, is_bought
+from discreet.training.public.evaluation import evaluate
+from discreet.training.public.extra_rows import PublicBatches, report
+from discreet.training.public.monitor import every_so_often
+from discreet.training.run.charges import SealedBooks
 from discreet.training.run.opening import check_place
-from discreet.training.public.public_batches import PublicBatches, report
 from discreet.training.run.run_folder import make_private_folder
-from discreet.training.tuning.candidate_data import seen_by
 from discreet.training.run.signals import stop_requests
 from discreet.training.run.trained import Trained, randomness_of
 from discreet.training.training import Training
-from discreet.training.preflight.data_check import check_public
-from discreet.training.public.monitor import every_so_often
+from discreet.training.tuning.candidate_data import seen_by
+from discreet.training.tuning.fresh_objects import Built
 
 Start = Callable[[int], Stream]
 """The randomness of the search itself at 0, of its k-th trial at k."""

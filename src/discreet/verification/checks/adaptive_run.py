@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from discreet.verification.checks.plan_events import Runs, after, merged, stated, steps_in
 from discreet.verification.checks.pre_queries import answered, queries_of
 from discreet.verification.checks.private_metrics import event_of, metrics_of
-from discreet.verification.checks.plan_events import Runs, after, merged, stated, steps_in
 from discreet.verification.recompute import filters
 
 LOOSENED = 1 + 4e-4

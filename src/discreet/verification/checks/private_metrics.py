@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from discreet.core.errors import InputError
-from discreet.verification.checks.pre_queries import queries_of
 from discreet.verification.checks.plan_events import Runs, merged, places, planned, stated, steps_in
+from discreet.verification.checks.pre_queries import queries_of
 
 _FIELDS = {"kind", "noise", "every", "bound", "rows", "rate"}
 _QUERIES = {"accuracy": "centred_bit", "loss": "loss", "size": "count"}

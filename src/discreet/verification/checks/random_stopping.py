@@ -23,7 +23,10 @@ _SELDOM = 0.01
 
 def fault(plan: Mapping[str, Any]) -> str | None:
     """What is wrong with the search of a plan, if anything is."""
-    score, known = plan["search"]["score"], {private_metrics.name_of(metric) for metric in private_metrics.metrics_of(dict(plan))}
+    score, known = (
+        plan["search"]["score"],
+        {private_metrics.name_of(metric) for metric in private_metrics.metrics_of(dict(plan))},
+    )
     if not score.startswith(PUBLIC) and score not in known:
         return f"the score {score[:80]!r} is on private rows and was not paid for"
     return None

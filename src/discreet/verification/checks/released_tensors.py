@@ -10,10 +10,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from discreet.core.errors import PrivacyViolation
-from discreet.verification.checks.pre_queries import queries_of
 from discreet.certificate.files import read
 from discreet.certificate.tensorfile import tensor_digests, tensor_shapes
+from discreet.core.errors import PrivacyViolation
+from discreet.verification.checks.pre_queries import queries_of
 
 FILE = "released.safetensors"
 

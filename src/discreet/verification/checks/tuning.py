@@ -13,9 +13,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from discreet.verification.checks import private_metrics
-from discreet.verification.checks import disjoint_parts
-from discreet.verification.checks import random_stopping
+from discreet.verification.checks import disjoint_parts, private_metrics, random_stopping
 from discreet.verification.checks.fixed_plan import together
 from discreet.verification.checks.plan_events import Runs, stated, steps_in
 from discreet.verification.recompute import Decision, decide

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from discreet.core.errors import DiscreetError
 from discreet.certificate.files import FILES, read, software
 from discreet.certificate.model_spec import ModelSpec
-from discreet.verification.checks.released_tensors import FILE as RELEASED
 from discreet.certificate.signature import NAME as SIGNATURE
+from discreet.core.errors import DiscreetError
+from discreet.verification.checks.released_tensors import FILE as RELEASED
 
 _SHOWN = 5
 
 
-def check_pages(facts: dict[str, Any], folder: Path) -> tuple[bool, str, bool]:
+Pages = Mapping[str, Callable[[dict[str, Any], ModelSpec], bytes]]
+"""Who writes each page from a certificate."""
+
+
+def check_pages(facts: dict[str, Any], folder: Path, pages: Pages) -> tuple[bool, str, bool]:
     """Whether the pages are what this library writes from the certificate, why, and whether the verdict must say so.
 
     A page that differs fails where the certificate names the software that is here. Other software may word a page
     differently, or round a figure: then nothing is known of it.
     """
     spec, here = ModelSpec.from_json(read(folder / "model.json")), software()
-    wrong = [name for name, write in _PAGES.items() if _written(write, facts, spec) != read(folder / name)]
+    wrong = [name for name, write in pages.items() if _written(write, facts, spec) != read(folder / name)]
     if not wrong:
-        return True, f"{', '.join(_PAGES)} are what the certificate gives", False
+        return True, f"{', '.join(pages)} are what the certificate gives", False
     if facts["software"] == here:
         return False, f"{', '.join(wrong)}: not what this software writes from the certificate", True
     return True, f"{', '.join(wrong)} not checked: the certificate names other software than there is here", True
@@ -49,30 +52,3 @@ def _written(write: Callable[[dict[str, Any], ModelSpec], bytes], facts: dict[st
         return write(facts, spec)
     except (DiscreetError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
         return b""
-
-
-def _report(facts: dict[str, Any], spec: ModelSpec) -> bytes:
-    from discreet.plan import AdaptivePlan, Plan
-    from discreet.publication.pages.report import report_page
-
-    kind = AdaptivePlan if facts["plan"].get("kind") == "adaptive" else Plan
-    return report_page(facts, kind.model_validate(facts["plan"]), spec).encode()
-
-
-def _card(facts: dict[str, Any], spec: ModelSpec) -> bytes:
-    from discreet.publication.pages.card import model_card
-
-    return model_card(facts, spec).encode()
-
-
-def _reviewer(_facts: dict[str, Any], _spec: ModelSpec) -> bytes:
-    return resources.files("discreet.verification.standalone").joinpath("verify.py").read_bytes()
-
-
-_PAGES: Mapping[str, Callable[[dict[str, Any], ModelSpec], bytes]] = {
-    "report.html": _report,
-    "README.md": _card,
-    "verify.py": _reviewer,
-}
-"""These are written when the verifier has recomputed the claim, with the code that published them; the claim itself
-rests on none of it."""

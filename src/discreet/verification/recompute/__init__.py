@@ -23,8 +23,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from discreet.core.errors import InputError
-from discreet.verification.recompute import gaussian
-from discreet.verification.recompute import poisson_loss
+from discreet.verification.recompute import gaussian, poisson_loss
 from discreet.verification.recompute.compose import Orders, choose_orders, compose, first_below, last_above
 from discreet.verification.recompute.events import Part, Steps, parts, positive
 

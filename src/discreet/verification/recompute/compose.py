@@ -18,8 +18,8 @@ import numpy as np
 from scipy.fft import irfft, rfft
 from scipy.special import logsumexp
 
-from discreet.verification.recompute.poisson_loss import EPS, Array, Loss, loss_at
 from discreet.verification.recompute.events import Part
+from discreet.verification.recompute.poisson_loss import EPS, Array, Loss, loss_at
 
 OUTSIDE = 1e-14
 """Tilted mass left out at each side of the window."""

@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from discreet.core.errors import InputError
-from discreet.verification.recompute import exponential
-from discreet.verification.recompute import gaussian
-from discreet.verification.recompute.renyi import MOST_ORDERS, renyi
+from discreet.verification.recompute import exponential, gaussian
 from discreet.verification.recompute.events import Part, parts, positive
+from discreet.verification.recompute.renyi import MOST_ORDERS, renyi
 
 _FIELDS = {
     "rdp-order": {"order", "limit", "delta", "conversion"},

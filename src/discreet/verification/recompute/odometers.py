@@ -22,8 +22,8 @@ from typing import Any
 from scipy.special import log_ndtr
 
 from discreet.core.errors import InputError
-from discreet.verification.recompute.renyi import MOST_ORDERS, renyi
 from discreet.verification.recompute.events import Part, parts, positive
+from discreet.verification.recompute.renyi import MOST_ORDERS, renyi
 
 _FIELDS = {
     "doubling": {"delta", "orders"},

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import log_ndtr
 
-from discreet.verification.recompute.poisson_loss import EPS, MU_ERROR, Array
 from discreet.verification.recompute.events import Part
+from discreet.verification.recompute.poisson_loss import EPS, MU_ERROR, Array
 
 OUTWARD = 1 + 1e-11
 """Covers the rounding of sums of positive terms, each known to about 1e-13 of itself."""

@@ -20,15 +20,15 @@ import torch
 from torch import Tensor
 
 from discreet.clipping import private_parameters, training_mode
-from discreet.clipping.losses import summed_loss
 from discreet.clipping.digests import tensor_digest
+from discreet.clipping.losses import summed_loss
 from discreet.core import checks
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.ledger import QUERIES, Entry
 from discreet.methods import NoiseAware
 from discreet.plan import AdaptivePlan, Plan
-from discreet.training.public.public_copy import PublicCopy
 from discreet.training.preflight.data_check import check_public
+from discreet.training.public.public_copy import PublicCopy
 
 _log = logging.getLogger("discreet")
 _AT_ONCE = 256

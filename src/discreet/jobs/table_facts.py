@@ -1,0 +1,49 @@
+"""What somebody says of a table, texts or images beside the file: what a schema would state, or where it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class WideFacts:
+    """Facts that stand in for a schema: which column of a table is the text or the image, its pixels, its classes."""
+
+    text: str | None = None
+    image: str | None = None
+    size: str | None = None
+    mode: str | None = None
+    classes: str | None = None
+    vocabulary: Path | None = None
+
+    @property
+    def given(self) -> list[str]:
+        """The options by which they were given."""
+        return [f"--{one.name}" for one in fields(self) if getattr(self, one.name) is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """Of a table or a folder of images: its schema or what stands in for it, and further tables, declared public."""
+
+    schema: Path | None = None
+    target: str | None = None
+    unit: str | None = None
+    test: Path | None = None
+    public: Path | None = None
+    wide: WideFacts = field(default_factory=WideFacts)
+
+    @property
+    def given(self) -> list[str]:
+        """The options by which they were given."""
+        names = ("schema", "target", "unit", "test", "public")
+        return [f"--{name}" for name in names if getattr(self, name) is not None] + self.wide.given
+
+    @property
+    def declared_public(self) -> Path | None:
+        """A table that may tell what classes there are: its rows are declared public."""
+        return self.public if self.test is None else self.test
+
+
+NO_TABLE = TableFacts()

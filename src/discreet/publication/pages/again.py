@@ -1,0 +1,55 @@
+"""The pages of a published folder, written again from its certificate; `verify`, which compares them.
+
+The claim rests on none of them, and the verifier imports none of what writes them.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from discreet.certificate.model_spec import ModelSpec
+from discreet.verification.checks.uncovered import Pages
+from discreet.verification.verdict import Verification
+from discreet.verification.verify import verify as verified
+
+
+def verify(
+    folder: str | Path, key: str | None = None, *, signed: bool = True, pages: bool = True, strict: bool = False
+) -> Verification:
+    """Check a published folder. Unreadable files are an `InputError`; a claim that fails is a failed check.
+
+    `key`: whose signature it must have, as 64 hexadecimal digits or the path of a .pub file. Without it a signature
+    need not be there, but one that is there must be good (unless `signed` is false: then it is not looked at).
+    `pages`: whether report and model card are written again, and compared. `strict`: files that the certificate does
+    not cover fail a check, and are not only named. Nothing in the folder is run.
+    """
+    return verified(folder, key, signed=signed, pages=PAGES if pages else {}, strict=strict)
+
+
+def _report(facts: dict[str, Any], spec: ModelSpec) -> bytes:
+    from discreet.plan import AdaptivePlan, Plan
+    from discreet.publication.pages.report import report_page
+
+    kind = AdaptivePlan if facts["plan"].get("kind") == "adaptive" else Plan
+    return report_page(facts, kind.model_validate(facts["plan"]), spec).encode()
+
+
+def _card(facts: dict[str, Any], spec: ModelSpec) -> bytes:
+    from discreet.publication.pages.card import model_card
+
+    return model_card(facts, spec).encode()
+
+
+def _reviewer(_facts: dict[str, Any], _spec: ModelSpec) -> bytes:
+    return resources.files("discreet.verification.standalone").joinpath("verify.py").read_bytes()
+
+
+PAGES: Pages = {
+    "report.html": _report,
+    "README.md": _card,
+    "verify.py": _reviewer,
+}
+"""These are written when the verifier has recomputed the claim, with the code that published them; the claim itself
+rests on none of it."""

@@ -1,0 +1,41 @@
+"""What a verifier answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.core.html import fact_table
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question and its answer; `noted`: the verdict says it, whatever it is."""
+
+    name: str
+    passed: bool
+    detail: str
+    noted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """All checks of one folder; it is accepted if every one passed."""
+
+    checks: tuple[Check, ...]
+    summary: str
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the claim stands."""
+        return bool(self.checks) and all(check.passed for check in self.checks)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: every check of the certificate."""
+        answers = {check.name: f"{'passed' if check.passed else 'FAILED'}: {check.detail}" for check in self.checks}
+        return fact_table(self.summary, answers)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as JSON-ready data."""
+        checks = [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in self.checks]
+        return {"accepted": self.accepted, "summary": self.summary, "checks": checks}
