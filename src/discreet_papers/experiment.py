@@ -19,84 +19,20 @@ A part is a list of cells. A cell is measured by itself, and its facts say all t
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import yaml
 from pydantic import Field
 
 from discreet.core.errors import InputError
 from discreet.plan.pydantic_base import Frozen, read_yaml, validate
-from discreet_papers.pages.pictures import Panel
-from discreet_papers.pages.tables import Table
 from discreet_papers.papers import PAPERS
-
-Facts = Mapping[str, Any]
-Mode = Literal["quick", "full"]
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """What is measured at once. `facts` is JSON; `seed` is None where nothing is random."""
-
-    name: str
-    facts: Facts
-    seed: int | None = None
-
-    @property
-    def key(self) -> str:
-        """The same for cells with equal facts and seed, whatever their name."""
-        return key_of(self.facts, self.seed)
-
-
-def key_of(facts: Facts, seed: int | None) -> str:
-    """A digest of facts and seed."""
-    text = json.dumps([facts, seed], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What a cell may need beside its facts: where data sets are, whether training shows a bar, and on what it runs.
-
-    `kept` is for what is dear to load and the next cell may need again.
-    """
-
-    data: Path | None = None
-    progress: bool = False
-    device: str = "cpu"
-    kept: dict[str, Any] = field(default_factory=dict, compare=False)
-
-
-class Results(Protocol):
-    """What was measured, by the facts of the cell."""
-
-    def of(self, facts: Facts) -> Sequence[tuple[int | None, Mapping[str, Any]]]:
-        """(seed, result) of every cell with these facts, by seed; empty if there is none."""
-
-    def beside(self, name: str) -> Results:
-        """Those of another experiment, of the same mode and in the same folder."""
-
-
-class Part(Protocol):
-    """One part of an experiment. A kind is a frozen model with these four."""
-
-    def cells(self, seeds: int | None) -> Sequence[Cell]:
-        """What is to be measured; `seeds` in place of the part's own number of seeds."""
-
-    def measure(self, cell: Cell, setting: Setting) -> dict[str, Any]:
-        """The result of a cell, JSON-ready."""
-
-    def tables(self, results: Results) -> Sequence[Table]:
-        """The tables of what is there."""
-
-    def panels(self, results: Results) -> Sequence[Panel]:
-        """What is drawn of it."""
+from discreet_papers.part import Cell, Mode, Part, over
+from discreet_papers.parts.kinds import part_of
 
 
 class Minutes(Frozen):
@@ -172,8 +108,6 @@ def read_header(name: str) -> Header:
 
 def read_experiment(name: str, mode: Mode) -> Experiment:
     """An experiment by name or path, with the parts of this mode."""
-    from discreet_papers.parts.kinds import part_of
-
     header = read_header(name)
     parts = tuple(part_of(_in_mode(part, mode), f"experiment {name}: parts.{i}") for i, part in enumerate(header.parts))
     return Experiment(Path(name).stem if name.endswith((".yaml", ".yml")) else name, header, mode, parts)
@@ -200,16 +134,3 @@ def _in_mode(part: Mapping[str, Any], mode: Mode) -> dict[str, Any]:
     if not isinstance(quick, Mapping):
         raise InputError(f"experiment: quick must be a mapping of keys to values, got {quick!r:.80}")
     return over(plain, quick) if mode == "quick" else plain
-
-
-def over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `changes`, mapping by mapping; None takes a key away."""
-    found = dict(base)
-    for key, value in changes.items():
-        if isinstance(value, Mapping) and isinstance(found.get(key), Mapping):
-            found[key] = over(found[key], value)
-        elif value is None:
-            found.pop(key, None)
-        else:
-            found[key] = value
-    return found

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from scipy.special import stdtrit
 
-from discreet_papers.experiment import Setting, over, read_experiment
+from discreet_papers.experiment import read_experiment
 from discreet_papers.measure.runs import take
+from discreet_papers.part import Setting, over
 
 FALSE_ALARMS = 1e-4
 

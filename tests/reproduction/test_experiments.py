@@ -8,11 +8,12 @@ import pytest
 from scipy import integrate, stats
 
 from discreet.recipes.models.models import MODELS
-from discreet_papers.experiment import Experiment, Mode, Setting, names, read_experiment
+from discreet_papers.experiment import Experiment, names, read_experiment
 from discreet_papers.measure.course import Course
 from discreet_papers.measure.runs import recipe_of
 from discreet_papers.measure.store import Store
 from discreet_papers.pages.pages import text
+from discreet_papers.part import Mode, Setting
 from discreet_papers.parts.divergence import DivergencePart
 from discreet_papers.parts.epsilon import EpsilonPart
 from discreet_papers.parts.equal import EqualPart

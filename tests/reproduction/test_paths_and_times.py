@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from discreet_papers.experiment import Setting
+from discreet_papers.part import Setting
 from discreet_papers.parts.paths import PathsPart
 from discreet_papers.parts.timing import TimingPart
 

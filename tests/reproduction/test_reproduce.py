@@ -9,11 +9,12 @@ import pytest
 
 from discreet.cli.app import run
 from discreet.core.errors import InputError
-from discreet_papers.experiment import Cell, Experiment, Header, Results, Setting, over, read_experiment
+from discreet_papers.experiment import Experiment, Header, read_experiment
 from discreet_papers.measure.run import measure
 from discreet_papers.measure.store import Store
 from discreet_papers.pages.pictures import Panel
 from discreet_papers.pages.tables import Table
+from discreet_papers.part import Cell, Results, Setting, over
 
 HEAD = Header(title="t", paper="yu", item="i", shows="s", minutes={"quick": 0, "full": 0}, parts=({},))  # type: ignore[arg-type]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from discreet_papers.experiment import Setting
+from discreet_papers.part import Setting
 from discreet_papers.parts.scales import ScalesPart
 
 RECIPE: dict[str, Any] = {

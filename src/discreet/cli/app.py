@@ -17,10 +17,7 @@ from collections.abc import Sequence
 import typer
 
 from discreet.cli.commands import (
-    calibrate,
-    compare,
     debug,
-    epsilon,
     export,
     init,
     ledger,
@@ -29,11 +26,11 @@ from discreet.cli.commands import (
     reproduce,
     schema,
     sign,
-    suggest,
     train,
     tune,
     verify,
 )
+from discreet.cli.commands.accounting import calibrate, compare, epsilon, suggest
 from discreet.cli.show.examples import with_examples
 from discreet.core.errors import BudgetExhausted, DiscreetError, Interrupted, VerificationFailed, plain
 

@@ -16,10 +16,11 @@ from discreet.plan.clipping import (
     PerLayerClipping,
     ScheduledClipping,
 )
+from discreet.plan.fixed import NoisePhase
 from discreet.plan.holdout import Holdout
 from discreet.plan.mean_noise import mean_noise, mean_noises
 from discreet.plan.metrics import Metric
-from discreet.plan.plan import NoisePhase, Plan
+from discreet.plan.plan import Plan
 from discreet.plan.sampling import (
     AllocationSampling,
     FixedSizeSampling,

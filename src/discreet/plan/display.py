@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from discreet.core.html import fact_table, rounded_up
-
-if TYPE_CHECKING:
-    from discreet.plan.plan import Plan
+from discreet.plan.fixed import FixedPlan
 
 
-def as_html(plan: Plan) -> str:
+def as_html(plan: FixedPlan) -> str:
     """The figures of a plan, and what all of it costs."""
     multipliers = [phase.multiplier for phase in plan.noise]
     low, high = min(multipliers), max(multipliers)

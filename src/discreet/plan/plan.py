@@ -23,11 +23,12 @@ from discreet.plan import pricing, timeline
 from discreet.plan.batches import RatePhase, check_rates, rate_phases, spread
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.display import as_html
+from discreet.plan.fixed import NoisePhase
 from discreet.plan.holdout import Holdout, as_holdout
 from discreet.plan.metrics import Metric, check_metrics, units_of
 from discreet.plan.odometer_rule import Reading, as_reading, check_reading
-from discreet.plan.overflow import covers, reserve_for
 from discreet.plan.pre_queries import Before, as_before, check_before
+from discreet.plan.pricing import covers, reserve_for
 from discreet.plan.pydantic_base import Frozen, explain, fingerprint
 from discreet.plan.sampling import Count, Draw, PoissonSampling, Sampling
 from discreet.plan.tuning.kinds import AnySearch
@@ -35,13 +36,6 @@ from discreet.sampling import OVERFLOW, Sampler
 
 Positive = Annotated[float, Field(gt=0)]
 Delta = Annotated[float, Field(gt=0, lt=1)]
-
-
-class NoisePhase(Frozen):
-    """`steps` consecutive steps with one noise multiplier (noise std / sensitivity)."""
-
-    multiplier: Positive
-    steps: Count
 
 
 class Plan(Frozen):

@@ -10,17 +10,13 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from discreet.core.errors import BudgetExhausted, LedgerError, PrivacyViolation
 from discreet.core.events import Compose, Event, Gaussian, Repeat
 from discreet.plan.batches import overlaid
+from discreet.plan.fixed import FixedPlan, NoisePhase
 from discreet.plan.metrics import Metric, Part
 from discreet.sampling import PoissonSampler
-
-if TYPE_CHECKING:
-    from discreet.plan.plan import NoisePhase, Plan
-
 
 UNANSWERED = "the plan has queries before its first step that the run has not answered; see training.answered_first"
 
@@ -50,14 +46,14 @@ class Stretch:
 
 
 @lru_cache(maxsize=32)
-def order(plan: Plan) -> tuple[Stretch, ...]:
+def order(plan: FixedPlan) -> tuple[Stretch, ...]:
     """The whole plan, in order."""
     first = (Stretch(event, 1, 1, before=True) for event in plan.before)
     return (*first, *_with_metrics(plan))
 
 
 def first_steps(
-    plan: Plan, count: int, parts: Sequence[Part] = ("training", "holdout"), *, steps: bool = True
+    plan: FixedPlan, count: int, parts: Sequence[Part] = ("training", "holdout"), *, steps: bool = True
 ) -> Event:
     """What the first `count` charged steps release of these parts of the data; a period that has begun counts whole.
 
@@ -76,7 +72,7 @@ def first_steps(
     return Compose(tuple(found))
 
 
-def steps_among(plan: Plan, count: int) -> int:
+def steps_among(plan: FixedPlan, count: int) -> int:
     """How many of the first `count` charged steps are steps of training."""
     found, left = 0, count
     for stretch in order(plan):
@@ -85,7 +81,7 @@ def steps_among(plan: Plan, count: int) -> int:
     return found
 
 
-def next_block(plan: Plan, position: int) -> tuple[Event, ...]:
+def next_block(plan: FixedPlan, position: int) -> tuple[Event, ...]:
     """The events of the next block when `position` steps are charged already, at most to the end of the plan.
 
     The k-th charged step always uses the k-th of the plan, so what is charged is a prefix of it. A block is whole
@@ -114,7 +110,7 @@ def next_block(plan: Plan, position: int) -> tuple[Event, ...]:
     return tuple(events)
 
 
-def metric_at(plan: Plan, position: int) -> Metric | None:
+def metric_at(plan: FixedPlan, position: int) -> Metric | None:
     """The metric that is bought at a place; None for a step of training."""
     if not plan.metrics:
         return None
@@ -126,7 +122,7 @@ def metric_at(plan: Plan, position: int) -> Metric | None:
     return None
 
 
-def step_at(plan: Plan, position: int) -> int:
+def step_at(plan: FixedPlan, position: int) -> int:
     """How many steps of training come before a place."""
     if not plan.metrics:
         return max(0, position - len(plan.before))
@@ -147,7 +143,7 @@ def sizes_first(metrics: Iterable[Metric]) -> list[Metric]:
     return sorted(metrics, key=lambda metric: metric.kind != "size")
 
 
-def _with_metrics(plan: Plan) -> Iterator[Stretch]:
+def _with_metrics(plan: FixedPlan) -> Iterator[Stretch]:
     period, steps, metrics = plan.sampler.period, 0, sizes_first(plan.metrics)
     for event, count in _periods(plan):
         left = count
@@ -161,7 +157,7 @@ def _with_metrics(plan: Plan) -> Iterator[Stretch]:
                     yield Stretch(metric.event, 1, 1, metric)
 
 
-def _next_due(metric: Metric, plan: Plan, steps: int) -> int:
+def _next_due(metric: Metric, plan: FixedPlan, steps: int) -> int:
     """The first step beyond `steps` after which the metric is bought; beyond the plan if there is none."""
     if metric.kind == "size":
         others = [other for other in plan.metrics if other.rows == metric.rows and other.kind != "size"]
@@ -172,7 +168,7 @@ def _next_due(metric: Metric, plan: Plan, steps: int) -> int:
     return (steps // metric.every + 1) * metric.every
 
 
-def _periods(plan: Plan) -> Iterator[tuple[Event, int]]:
+def _periods(plan: FixedPlan) -> Iterator[tuple[Event, int]]:
     """What the periods of the sampler release, in order, equal neighbours counted together."""
     sampler = plan.sampler
     if plan.rates:

@@ -35,7 +35,7 @@ from discreet.training.private_metrics.counts import bought_count
 from discreet.training.private_metrics.metrics import Purchases
 from discreet.training.public.extra_rows import PublicSource
 from discreet.training.run.charges import Books
-from discreet.training.step import Piece, Step
+from discreet.training.step import Context, Piece, Step
 from discreet.training.unit_failures import Trial
 
 
@@ -121,10 +121,6 @@ class Session:
         """`PrivacyViolation` if anything but a release has changed the model since the last one."""
         self._guard.check()
 
-    def check_values(self) -> None:
-        """`PrivacyViolation` if weights are not what the last release made of them, though they may be put back."""
-        self._guard.check_values()
-
     def note(self) -> None:
         """Take the model as it is now for what was released: an earlier release was put back."""
         self._guard.note()
@@ -146,7 +142,7 @@ class Session:
     def _taken(self, receipt: Receipt) -> Iterator[Step]:
         chunks = list(self._pieces(self._next_batch(receipt), receipt.position))
         clip = self.clipping.at(self.plan.step_at(receipt.position), receipt.release)
-        step = Step(self, chunks, clip)
+        step = Step(self._context(), chunks, clip)
         with model_randomness(self.stream, receipt.position):
             yield step
         step.close()
@@ -169,6 +165,10 @@ class Session:
         self._buy_what_is_due()
         if self.between_blocks:
             self.ledger.commit(replace(receipt, position=self.position - 1))
+
+    def _context(self) -> Context:
+        check = self._guard.check_values
+        return Context(self.model, self.parameters, self.data, self.device, self.engine, self.trial, check)
 
     def _next_receipt(self) -> Receipt:
         if self.between_blocks:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from discreet.clipping import Accumulator, Clip, Criterion, Units
+from discreet.clipping import Accumulator, Clip, Criterion, Engine, Units
 from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError
 from discreet.core.release import ClippedSum
-from discreet.training.unit_failures import add_chunk
+from discreet.data import PrivateData
+from discreet.training.unit_failures import Trial, add_chunk
 from discreet.training.views import views_of
-
-if TYPE_CHECKING:
-    from discreet.training.session import Session
 
 Chunk = tuple[Tensor, Tensor]
 
@@ -26,6 +25,18 @@ Piece = tuple[IntArray, Units | None]
 _LEFT_OUT = "a chunk of the step was not added; call step.add for every chunk of step.chunks"
 
 
+class Context(NamedTuple):
+    """What a step needs of its run. `check_values`: refuses weights that no release made."""
+
+    model: nn.Module
+    parameters: Mapping[str, nn.Parameter]
+    data: PrivateData
+    device: torch.device
+    engine: Engine
+    trial: Trial
+    check_values: Callable[[], None]
+
+
 class Step:
     """One batch, in physical chunks. Each chunk must be added exactly once before the step ends.
 
@@ -33,8 +44,8 @@ class Step:
     torch saw written to is refused, whatever was written; other writes (through `.data`, NumPy, storage) are in vain.
     """
 
-    def __init__(self, session: Session, batch: list[Piece], clip: Clip) -> None:
-        self._session = session
+    def __init__(self, run: Context, batch: list[Piece], clip: Clip) -> None:
+        self._run = run
         self._batch = batch
         self._handed_out = 0
         self._open: Chunk | None = None
@@ -42,7 +53,7 @@ class Step:
         self._units: Units | None = None
         self._writes: list[int] = []
         self._clip = clip
-        self._sum = Accumulator(session.parameters, clip.bit > 0)
+        self._sum = Accumulator(run.parameters, clip.bit > 0)
 
     @property
     def clip(self) -> Clip:
@@ -61,7 +72,7 @@ class Step:
     def add_all(self, criterion: Criterion) -> None:
         """Add every chunk of the batch: `chunks` and `add` in one, for who does nothing else with them. They are not
         handed out, so none is copied."""
-        self._session.trial.of(criterion)
+        self._run.trial.of(criterion)
         for chunk in self._fetched():
             self._add(criterion, chunk)
 
@@ -70,9 +81,9 @@ class Step:
             raise InputError("step.chunks was already iterated; keep what you need from the first pass")
         for rows, units in self._batch:
             self._refuse_open_chunk()
-            inputs, targets = (part.to(self._session.device) for part in self._session.data.fetch(rows))
+            inputs, targets = (part.to(self._run.device) for part in self._run.data.fetch(rows))
             self._handed_out += 1
-            inputs, targets, self._units = views_of(self._session.data, inputs, targets, units)
+            inputs, targets, self._units = views_of(self._run.data, inputs, targets, units)
             yield inputs, targets
 
     def add(self, criterion: Criterion, chunk: Chunk) -> None:
@@ -80,8 +91,8 @@ class Step:
 
         `criterion` sees one example at a time, so its reduction does not matter; of a user's examples the mean
         counts. The engine runs the backward pass; calling `backward` yourself inside a step is refused. A unit on which
-        model or loss fails adds nothing (`training.failing`). A loss that is neither that of the Training nor one of
-        torch.nn was not checked, and is refused.
+        model or loss fails adds nothing (`training.unit_failures`). A loss that is neither that of the Training nor one
+        of torch.nn was not checked, and is refused.
         """
         if self._open is None or self._kept is None:
             raise InputError("step.add needs the current chunk of step.chunks, once; this one was added already")
@@ -93,8 +104,8 @@ class Step:
                 "a chunk of the step was changed in place; add it as it came, and transform rows in the data set, the "
                 "model or Augmented, each by itself"
             )
-        self._session.check_values()  # they may have been changed since the step began, and put back before it ends
-        self._session.trial.of(criterion)
+        self._run.check_values()  # they may have been changed since the step began, and put back before it ends
+        self._run.trial.of(criterion)
         self._add(criterion, self._kept)
         self._open = self._kept = None
 
@@ -106,10 +117,10 @@ class Step:
 
     def total(self, largest_batch: int) -> ClippedSum:
         """The sum of the batch, with its sensitivity; once, and then nothing can be added."""
-        return self._sum.total(self._session.engine, self._clip, largest_batch)
+        return self._sum.total(self._run.engine, self._clip, largest_batch)
 
     def _add(self, criterion: Criterion, chunk: Chunk) -> None:
-        engine, model = self._session.engine, self._session.model
+        engine, model = self._run.engine, self._run.model
         add_chunk(self._sum, engine, model, criterion, chunk, self._clip, self._units)
 
     def _refuse_open_chunk(self) -> None:

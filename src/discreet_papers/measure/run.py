@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from discreet_papers.experiment import Cell, Experiment, Setting
+from discreet_papers.experiment import Experiment
 from discreet_papers.measure.store import Measured, Store
+from discreet_papers.part import Cell, Setting
 
 Said = Callable[[int, int, Cell], None]
 """Told, before a cell is measured: how many are done, of how many, and which comes next."""

@@ -21,8 +21,8 @@ from discreet.plan import Plan
 from discreet.plan.pydantic_base import validate
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Run, assemble, carry_out
-from discreet_papers.experiment import Cell, Facts, Setting
 from discreet_papers.measure.readings import Charge, budget, readings
+from discreet_papers.part import Cell, Facts, Setting
 
 
 def recipe_of(facts: Facts, seed: int | None, where: str) -> Recipe:

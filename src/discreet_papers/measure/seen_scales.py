@@ -17,8 +17,8 @@ from discreet.recipes.assemble import Run, assemble
 from discreet.recipes.sections.components import on_components
 from discreet.training import Training
 from discreet.training.run.components import kept_components
-from discreet_papers.experiment import Cell, Setting
 from discreet_papers.measure.runs import data_of, recipe_of
+from discreet_papers.part import Cell, Setting
 
 SHARES = [round(float(share), 4) for share in np.linspace(0, 1, 41)]
 """At which shares of all numbers quantiles are kept."""

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from discreet.core.errors import InputError
-from discreet_papers.experiment import Cell, Facts, Mode, key_of
+from discreet_papers.experiment import read_experiment
+from discreet_papers.part import Cell, Facts, Mode, Part, key_of
 
 _VERSIONS = ("discreet", "torch", "numpy", "scipy")
 _FIELDS = ("name", "seed", "facts", "result", "seconds", "date", "made", "digest")
@@ -87,6 +88,10 @@ class Store:
     def beside(self, name: str) -> Store:
         """The results of another experiment, of the same mode and in the same folder."""
         return Store(self.path.parent, name, self.mode)
+
+    def parts(self, name: str) -> Sequence[Part]:
+        """The parts of another experiment, as a full run has them."""
+        return read_experiment(name, "full").parts
 
     def add(self, measured: Measured | Iterable[Measured]) -> None:
         """Write the file anew with one more cell, or more. What another process has added meanwhile is kept."""

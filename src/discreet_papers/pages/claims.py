@@ -6,15 +6,12 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from scipy.special import stdtr
 
 from discreet_papers.pages import tables
 from discreet_papers.pages.tables import Table
-
-if TYPE_CHECKING:
-    from discreet_papers.parts.training import Compared
+from discreet_papers.parts.training_runs import Compared
 
 _SURE = 0.95
 """Confidence with which differences count as seen, all of a table together."""

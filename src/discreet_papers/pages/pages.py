@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from discreet_papers.experiment import Experiment, Part
+from discreet_papers.experiment import Experiment
 from discreet_papers.measure.store import Measured, Store
 from discreet_papers.papers import PAPERS
+from discreet_papers.part import Part
 
 
 def write(experiment: Experiment, store: Store, folder: Path) -> Path:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from discreet_papers.experiment import Results
 from discreet_papers.pages import tables
 from discreet_papers.pages.tables import Table
+from discreet_papers.part import Results
+from discreet_papers.parts.training_runs import TrainingRuns
 
-if TYPE_CHECKING:
-    from discreet_papers.parts.training import TrainingPart
 
-
-def reach_table(part: TrainingPart, results: Results) -> Table:
+def reach_table(part: TrainingRuns, results: Results) -> Table:
     """A row for each accuracy: for each run what is printed, epochs, and what is certified."""
     head = ["accuracy %"]
     for run in part.runs:

@@ -5,20 +5,17 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from discreet_papers.experiment import Facts, Results
 from discreet_papers.pages import tables
 from discreet_papers.pages.claims import claims_table, difference, paired
 from discreet_papers.pages.pictures import Bar, Line, Panel
 from discreet_papers.pages.tables import Table
+from discreet_papers.part import Facts, Results, over
 from discreet_papers.parts.odometer import READERS
-
-if TYPE_CHECKING:
-    from discreet_papers.parts.training import Sweep, TrainingPart
-
+from discreet_papers.parts.training_runs import Sweep, TrainingRuns
 
 _BANDS = "Lines are means of the runs, bands go from the least to the most; a line ends with the shortest of its runs."
 
@@ -28,7 +25,7 @@ def scores(metric: str, facts: Facts, results: Results) -> dict[int | None, floa
     return {seed: _unit(metric) * result["metrics"][metric] for seed, result in results.of(facts)}
 
 
-def runs_table(part: TrainingPart, results: Results) -> Table:
+def runs_table(part: TrainingRuns, results: Results) -> Table:
     """A row for each run."""
     unit = " %" if part.metric == "accuracy" else ""
     printed = any(run.printed is not None for run in part.runs)
@@ -49,7 +46,7 @@ def runs_table(part: TrainingPart, results: Results) -> Table:
     return Table(tuple(head), tuple(rows), part.title, (note,) if part.versus and not part.claims else ())
 
 
-def sweep_table(part: TrainingPart, sweep: Sweep, results: Results) -> Table:
+def sweep_table(part: TrainingRuns, sweep: Sweep, results: Results) -> Table:
     """A row for each point, a column for each line."""
     head = [sweep.x]
     for line in sweep.lines:
@@ -60,20 +57,20 @@ def sweep_table(part: TrainingPart, sweep: Sweep, results: Results) -> Table:
     for point in sweep.points:
         cells = [f"{point.x:g}"]
         for line in sweep.lines:
-            facts = part.facts(_both(line.set, point.set))
+            facts = part.facts(over(line.set, point.set))
             cells += [*_mean(scores(part.metric, facts, results)), _length_and_price(facts, results)[1]]
         rows.append((*cells, *([_printed(point.printed, part.metric)] if printed else [])))
     title = ": ".join(filter(None, [part.title, sweep.title]))
     return Table((*head, *(["printed"] if printed else [])), tuple(rows), title)
 
 
-def claims_of(part: TrainingPart, results: Results) -> Table:
+def claims_of(part: TrainingRuns, results: Results) -> Table:
     """What the paper says of the runs."""
     found = {run.name: scores(part.metric, part.facts(run.set), results) for run in part.runs}
     return claims_table(part.claims, found, lower_is_better=part.metric != "accuracy")
 
 
-def draw(part: TrainingPart, what: str, results: Results) -> Panel:
+def draw(part: TrainingRuns, what: str, results: Results) -> Panel:
     """A panel over all runs."""
     named = [(run, results.of(part.facts(run.set))) for run in part.runs if run.drawn or what == "bars"]
     unit = _axis(part.metric)
@@ -114,13 +111,13 @@ def draw(part: TrainingPart, what: str, results: Results) -> Panel:
             return Panel(part.title or "Over epochs", "epoch", unit, lines, bottom=part.least, caption=_bands(lines))
 
 
-def sweep_panel(part: TrainingPart, sweep: Sweep, results: Results) -> Panel:
+def sweep_panel(part: TrainingRuns, sweep: Sweep, results: Results) -> Panel:
     """Means over what varies, with the range."""
     lines = []
     for line in sweep.lines:
         points = []
         for point in sweep.points:
-            values = list(scores(part.metric, part.facts(_both(line.set, point.set)), results).values())
+            values = list(scores(part.metric, part.facts(over(line.set, point.set)), results).values())
             if values:
                 points.append((point.x, statistics.mean(values), min(values), max(values)))
         if points:
@@ -130,12 +127,6 @@ def sweep_panel(part: TrainingPart, sweep: Sweep, results: Results) -> Panel:
     if marks:
         lines.append(Line("printed", [x for x, _ in marks], [y for _, y in marks], "marks"))
     return Panel(sweep.title, sweep.x, _axis(part.metric), lines, log=sweep.log, caption=_bands(lines))
-
-
-def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    from discreet_papers.experiment import over
-
-    return over(first, second)
 
 
 def _length_and_price(facts: Facts, results: Results) -> tuple[str, str]:
@@ -162,7 +153,7 @@ def _printed(value: float | None, metric: str) -> str:
     return f"{100 * value:.2f}" if metric == "accuracy" else f"{value:g}"
 
 
-def _bar(name: str, printed: float | None, part: TrainingPart, changes: dict[str, Any], results: Results) -> Bar:
+def _bar(name: str, printed: float | None, part: TrainingRuns, changes: dict[str, Any], results: Results) -> Bar:
     values = list(scores(part.metric, part.facts(changes), results).values())
     shown = None if printed is None else _unit(part.metric) * printed
     return Bar(name, statistics.mean(values), min(values), max(values), shown)
@@ -183,7 +174,7 @@ def _epochs(result: Mapping[str, Any], steps: Sequence[float]) -> list[float]:
     return list(np.interp(steps, ends, np.concatenate([[0.0], np.cumsum(counts * rates)])))
 
 
-def _printed_ends(part: TrainingPart, lines: Sequence[Line]) -> list[Line]:
+def _printed_ends(part: TrainingRuns, lines: Sequence[Line]) -> list[Line]:
     """What is printed of the runs, at their ends, where no panel of its own compares them."""
     printed = {run.name: run.printed for run in part.runs if run.printed is not None}
     ends = [(line.x[-1], _unit(part.metric) * printed[line.label]) for line in lines if line.label in printed]
@@ -205,7 +196,7 @@ def _axis(metric: str) -> str:
     return "accuracy on public test rows, %" if metric == "accuracy" else f"{_name(metric)} on public test rows"
 
 
-def _at(part: TrainingPart) -> str:
+def _at(part: TrainingRuns) -> str:
     """Where epsilon is stated, if all runs have one delta."""
     deltas = {part.facts(run.set)["recipe"].get("delta") for run in part.runs} or {part.recipe.get("delta")}
     (delta,) = deltas if len(deltas) == 1 else (None,)

@@ -9,10 +9,10 @@ from pydantic import Field
 
 from discreet.core.errors import InputError
 from discreet.plan.pydantic_base import Frozen
-from discreet_papers.experiment import Cell, Experiment, Results, Setting, read_experiment
 from discreet_papers.pages import tables
 from discreet_papers.pages.pictures import Panel
 from discreet_papers.pages.tables import Table
+from discreet_papers.part import Cell, Part, Results, Setting
 from discreet_papers.parts.goals import GoalsPart, found_of, mean
 from discreet_papers.parts.training import TrainingPart
 
@@ -76,9 +76,9 @@ class EqualPart(Frozen):
 
 def results_of(taken: Taken, results: Results) -> list[Mapping[str, Any]]:
     """What is there of these runs; full ones, whatever the mode of the page."""
-    experiment = read_experiment(taken.experiment, "full")
+    parts = results.parts(taken.experiment)
     there = results.beside(taken.experiment)
-    for part in experiment.parts:
+    for part in parts:
         if isinstance(part, TrainingPart):
             for run in part.runs:
                 if run.name == taken.run:
@@ -87,12 +87,12 @@ def results_of(taken: Taken, results: Results) -> list[Mapping[str, Any]]:
             for goal in part.goals:
                 if goal.name == taken.run:
                     return found_of(goal, there)
-    raise InputError(f"experiment {taken.experiment} has no run {taken.run!r}; it has: {', '.join(_runs(experiment))}")
+    raise InputError(f"experiment {taken.experiment} has no run {taken.run!r}; it has: {', '.join(_runs(parts))}")
 
 
-def _runs(experiment: Experiment) -> list[str]:
+def _runs(parts: Sequence[Part]) -> list[str]:
     found = []
-    for part in experiment.parts:
+    for part in parts:
         found += [run.name for run in part.runs] if isinstance(part, TrainingPart) else []
         found += [goal.name for goal in part.goals] if isinstance(part, GoalsPart) else []
     return found

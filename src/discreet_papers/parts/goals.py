@@ -13,10 +13,10 @@ from pydantic import Field, model_validator
 
 from discreet.core.errors import InputError
 from discreet.plan.pydantic_base import Frozen
-from discreet_papers.experiment import Cell, Facts, Results, Setting, over
 from discreet_papers.pages import tables
 from discreet_papers.pages.pictures import Bar, Panel
 from discreet_papers.pages.tables import Table
+from discreet_papers.part import Cell, Facts, Results, Setting, over
 
 
 class Goal(Frozen):

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from discreet.core.errors import InputError
 from discreet.plan.pydantic_base import Frozen, validate
-from discreet_papers.experiment import Part
+from discreet_papers.part import Part
 from discreet_papers.parts.divergence import DivergencePart
 from discreet_papers.parts.epsilon import EpsilonPart
 from discreet_papers.parts.equal import EqualPart

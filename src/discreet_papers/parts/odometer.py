@@ -11,11 +11,11 @@ from discreet.accounting.account import Method, account
 from discreet.accounting.adaptive import odometers
 from discreet.core.events import Event, Gaussian, Poisson
 from discreet.plan.pydantic_base import Frozen
-from discreet_papers.experiment import Cell, Facts, Results, Setting, over
 from discreet_papers.measure.course import Course, course_of
 from discreet_papers.pages import tables
 from discreet_papers.pages.pictures import Line, Panel
 from discreet_papers.pages.tables import Table
+from discreet_papers.part import Cell, Facts, Results, Setting, over
 from discreet_papers.parts.epsilon import NAMES, brief, finite
 
 READERS: dict[str, tuple[type[odometers.DoublingOdometer] | type[odometers.RenyiOdometer], str]] = {

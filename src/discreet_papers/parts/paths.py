@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from discreet.plan.pydantic_base import Frozen
-from discreet_papers.experiment import Cell, Facts, Results, Setting
 from discreet_papers.pages import tables
 from discreet_papers.pages.pictures import Line, Panel
 from discreet_papers.pages.tables import Table
+from discreet_papers.part import Cell, Facts, Results, Setting
 
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]

@@ -12,12 +12,12 @@ from discreet.accounting.theories import zcdp
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.plan.pydantic_base import Frozen
-from discreet_papers.experiment import Cell, Facts, Results, Setting, over
 from discreet_papers.measure.course import Course, course_of
 from discreet_papers.pages import tables
 from discreet_papers.pages.pictures import Bar, Panel
 from discreet_papers.pages.tables import Table
 from discreet_papers.papers import PAPERS
+from discreet_papers.part import Cell, Facts, Results, Setting, over
 from discreet_papers.parts.epsilon import brief, finite
 from discreet_papers.parts.noise import least_noise
 from discreet_papers.parts.odometer import readings

@@ -10,10 +10,10 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from discreet.plan.pydantic_base import Frozen
-from discreet_papers.experiment import Cell, Facts, Results, Setting, over
 from discreet_papers.pages import tables
 from discreet_papers.pages.pictures import Panel
 from discreet_papers.pages.tables import Table
+from discreet_papers.part import Cell, Facts, Results, Setting, over
 
 
 class TimingRow(Frozen):

@@ -14,11 +14,11 @@ from discreet.accounting.answers.tradeoff import TradeOff, from_mu, from_pairs, 
 from discreet.accounting.theories import gdp, published, rdp
 from discreet.core.arrays import Array
 from discreet.plan.pydantic_base import Frozen
-from discreet_papers.experiment import Cell, Facts, Results, Setting, over
 from discreet_papers.measure.course import Course, course_of
 from discreet_papers.pages import tables
 from discreet_papers.pages.pictures import Line, Panel
 from discreet_papers.pages.tables import Table
+from discreet_papers.part import Cell, Facts, Results, Setting, over
 from discreet_papers.parts.epsilon import brief
 
 Shown = Literal["errors", "profile", "power"]

@@ -14,8 +14,8 @@ from discreet.cli.options.run import DeviceOption
 from discreet.core.errors import InputError
 
 if TYPE_CHECKING:
-    from discreet_papers.experiment import Cell
     from discreet_papers.measure.run import Said
+    from discreet_papers.part import Cell
 
 
 def reproduce(
@@ -41,10 +41,10 @@ def reproduce(
         for line in _list(wanted):
             typer.echo(line)
         return
-    from discreet_papers.experiment import Setting
     from discreet_papers.measure.run import measure
     from discreet_papers.measure.store import Store
     from discreet_papers.pages import pages as writer
+    from discreet_papers.part import Setting
 
     wanted.sort(key=lambda name: read_header(name).minutes.quick if quick else read_header(name).minutes.full)
     setting = Setting(data, progress=False, device=device)

@@ -27,9 +27,9 @@ from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.holdout import Holdout, as_holdout
 from discreet.plan.metrics import Metric, check_metrics, units_of
 from discreet.plan.odometer_rule import Reading, as_reading, check_reading
-from discreet.plan.overflow import covers, reserve_for
 from discreet.plan.plan import Delta, Positive
 from discreet.plan.pre_queries import Before, as_before, check_before
+from discreet.plan.pricing import covers, reserve_for
 from discreet.plan.pydantic_base import Frozen, explain, fingerprint
 from discreet.plan.sampling import Count, Draw, NoSampling, PoissonSampling, Rate, ShuffleSampling
 from discreet.sampling import EveryoneSampler, PoissonSampler, Sampler

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
-from discreet.accounting.adaptive.filters import GaussianFilter, RdpCurveFilter, ZcdpFilter
+from discreet.accounting.adaptive.filters import Filter, GaussianFilter, RdpCurveFilter, ZcdpFilter
 from discreet.core.errors import InputError
 from discreet.plan.adaptive.line_search import LineSearch
-from discreet.plan.clipping import AutomaticClipping, FlatClipping, GroupClipping, PerLayerClipping
-from discreet.plan.sampling import NoSampling, PoissonSampling
-
-if TYPE_CHECKING:
-    from discreet.plan.adaptive.adaptive_plan import AdaptivePlan
+from discreet.plan.clipping import AnyClipping, AutomaticClipping, FlatClipping, GroupClipping, PerLayerClipping
+from discreet.plan.sampling import NoSampling, PoissonSampling, Sampling
 
 _UNCHANGING = (FlatClipping, AutomaticClipping, GroupClipping, PerLayerClipping)
 
@@ -23,7 +21,32 @@ def usual_filter(sampling: object, policy: object) -> str:
     return RdpCurveFilter.kind if isinstance(sampling, PoissonSampling) else GaussianFilter.kind
 
 
-def check_search(plan: AdaptivePlan) -> None:
+class Facts(Protocol):
+    """What is asked of an adaptive plan."""
+
+    @property
+    def line_search(self) -> LineSearch | None: ...
+    @property
+    def sampling(self) -> Sampling: ...
+    @property
+    def filter(self) -> Filter: ...
+    @property
+    def clipping(self) -> AnyClipping: ...
+    @property
+    def counts(self) -> object: ...
+    @property
+    def metrics(self) -> Sequence[object]: ...
+    @property
+    def holdout(self) -> object: ...
+    @property
+    def odometer(self) -> object: ...
+    @property
+    def every(self) -> float: ...
+    @property
+    def most_steps(self) -> int: ...
+
+
+def check_search(plan: Facts) -> None:
     """Refuse a plan with a line search that no proof covers, or in which a gradient could not be reused."""
     if plan.line_search is None:
         return

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field
 
 from discreet.core import checks
 from discreet.core.errors import InputError
 from discreet.plan.clipping import FlatClipping
+from discreet.plan.fixed import FixedPlan, P
 from discreet.plan.pydantic_base import Frozen
-
-if TYPE_CHECKING:
-    from discreet.plan.plan import Plan
 
 CLIP_NORM = "clip_norm"
 """The one setting that is the plan's: the noise is relative to it, so that it costs nothing to vary it."""
@@ -64,7 +62,7 @@ class Candidates(Frozen):
         names = [setting.name for setting in self.grid]
         return [dict(zip(names, values, strict=True)) for values in itertools.product(*(s.values for s in self.grid))]
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: FixedPlan) -> None:
         """Refuse what no theorem here covers, and settings that are not what they seem."""
         names = [setting.name for setting in self.grid]
         if len(set(names)) < len(names):
@@ -79,7 +77,7 @@ class Candidates(Frozen):
         for norm in norms:
             checks.positive(CLIP_NORM, norm)
 
-    def one_trial(self, plan: Plan, settings: Mapping[str, Any]) -> Plan:
+    def one_trial(self, plan: P, settings: Mapping[str, Any]) -> P:
         """The plan of a single run with these settings, as if there were no search."""
         alone = plan.model_copy(update={"search": None})
         if CLIP_NORM not in settings:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -32,11 +32,9 @@ from discreet.accounting.theories.pure import largest_range
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import BoundedRange, Event
-from discreet.plan.overflow import reserve_for
+from discreet.plan.fixed import FixedPlan, P
+from discreet.plan.pricing import reserve_for
 from discreet.plan.tuning.candidates import Candidates, grid_of
-
-if TYPE_CHECKING:
-    from discreet.plan.plan import Plan
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -100,7 +98,7 @@ class PartsSearch(Candidates):
         digest = hashlib.sha256(f"{self.salt}\n{kind}\n{identifier}".encode()).digest()
         return (int.from_bytes(digest[:8]) * self.parts) >> 64
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: FixedPlan) -> None:
         """Refuse what no theorem here covers, and settings that are not what they seem."""
         super().check(plan)
         if self.parts < 3:
@@ -128,7 +126,7 @@ class PartsSearch(Candidates):
         """What is released of each part of the data if one run releases `trial`: by a run, and by the choice."""
         return trial, self.choice
 
-    def over(self, plan: Plan) -> Plan:
+    def over(self, plan: P) -> P:
         """The plan of the search over runs of `plan`, with the sharpest choice that costs no more than one of them."""
         alone = plan.model_copy(update={"search": None})
         delta = plan.delta - reserve_for(plan.delta, plan.sampling.OVERFLOWS)
@@ -139,6 +137,6 @@ class PartsSearch(Candidates):
         found.check(alone)
         return alone.model_copy(update={"search": found})
 
-    def within(self, plan_of: Callable[[float], Plan], epsilon: float) -> Plan:
+    def within(self, plan_of: Callable[[float], P], epsilon: float) -> P:
         """The search over `plan_of(epsilon)`, which costs no more than such a run."""
         return self.over(plan_of(epsilon))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainSerializer, PlainValidator
 
@@ -24,10 +24,8 @@ from discreet.core.trials import (
     trials_to_json,
     with_mean,
 )
+from discreet.plan.fixed import FixedPlan, P
 from discreet.plan.tuning.candidates import Candidates, grid_of
-
-if TYPE_CHECKING:
-    from discreet.plan.plan import Plan
 
 LAWS = ("geometric", "logarithmic", "poisson")
 """Laws of the number of trials by name: shape 1 and 0 of the truncated negative binomial one, and Poisson's."""
@@ -79,7 +77,7 @@ class Search(Candidates):
         """How many runs a unit may take part in, on average, rounded up."""
         return math.ceil(self.trials.mean)
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: FixedPlan) -> None:
         """Refuse what no theorem here covers, and settings that are not what they seem."""
         super().check(plan)
         if not self.score.startswith("validation_") and self.score not in {m.name for m in plan.metrics}:
@@ -89,18 +87,18 @@ class Search(Candidates):
         """What is released if one run releases `trial`: the best of them."""
         return (Selection(trial, self.trials),)
 
-    def over(self, plan: Plan) -> Plan:
+    def over(self, plan: P) -> P:
         """The plan of the search over runs of `plan`."""
         found = plan.model_copy(update={"search": self})
         self.check(found)
         return found
 
-    def within(self, plan_of: Callable[[float], Plan], epsilon: float) -> Plan:
+    def within(self, plan_of: Callable[[float], P], epsilon: float) -> P:
         """The search over `plan_of(e)`, a run that costs e, with about the largest e for which it costs `epsilon`."""
         return within(plan_of, self, epsilon)
 
 
-def within(plan_of: Callable[[float], Plan], search: Search, epsilon: float) -> Plan:
+def within(plan_of: Callable[[float], P], search: Search, epsilon: float) -> P:
     """The search over `plan_of(e)`, a run that costs e, with about the largest e for which the search costs `epsilon`.
 
     What is returned was priced as it is, so the budget is met however the search for e went.
