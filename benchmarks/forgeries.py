@@ -29,6 +29,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -57,7 +58,7 @@ from discreet.verification.checks.adaptive_run import LOOSENED
 from discreet.verification.recompute import Bounds, Decision
 from discreet.verification.standalone import verify as reviewer
 
-_SCHEMA = json.loads((Path(fixed_plan.__file__).parent / SCHEMA).read_text("utf-8"))
+_SCHEMA = json.loads(resources.files("discreet.certificate").joinpath(SCHEMA).read_text("utf-8"))
 _SECONDS = 120
 """For one folder and one verifier; more is a fault by itself."""
 

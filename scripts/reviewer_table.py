@@ -18,7 +18,7 @@ from typing import Any
 
 from discreet.certificate.files import SCHEMA
 
-FILE = Path(__file__).parents[1] / "src" / "discreet" / "publication" / "reviewer" / "verify.py"
+FILE = Path(__file__).parents[1] / "src" / "discreet" / "verification" / "standalone" / "verify.py"
 BEGIN = "# The table below is written by scripts/reviewer_table.py, from the schema of certificates.\n"
 END = "# End of the table.\n"
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import mpmath
 import pytest
-from discreet.publication.recompute import decide, epsilon_bounds
 
 from discreet.accounting.account import guarantee
 from discreet.core.adjacency import Adjacency
@@ -24,7 +23,7 @@ from discreet.core.events import (
     Repeat,
     TruncatedPoisson,
 )
-from discreet.verification.recompute import poisson_loss
+from discreet.verification.recompute import decide, epsilon_bounds, poisson_loss
 from discreet.verification.recompute.events import Part, _overflow
 
 ADD_REMOVE, ZERO_OUT, REPLACE_ONE = Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE

@@ -83,7 +83,8 @@ class Watched:
         if len(inputs) == 0:
             return self._sums(model, criterion, inputs, targets, clip, units)
         if self._kept is None:
-            self._warm(model, criterion)
+            if not is_of_torch(criterion):
+                self._warm(model, criterion)
             self._kept = Kept(model, criterion)
         start = Generators([inputs, *model.parameters()])
         if not self._changed:
