@@ -1,7 +1,7 @@
 """Programs between two layers in which rows meet by a way of their own through torch's operators, found by attack.
 
-Each is a function of activations (rows, 16). What is mixed is picked with a small probability, with no branch, so that
-no experiment sees it.
+Each is a function of activations (rows, 16). What is mixed is picked by a constant, and here never is, so that no
+experiment sees it, and a proof alone can.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def program(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
 
 
 def picked(mixed: Tensor, clean: Tensor) -> Tensor:
-    return torch.where(torch.rand(()) < 0.02, mixed, clean)
+    return torch.where(torch.zeros(()) > 0.5, mixed, clean)
 
 
 @program

@@ -9,13 +9,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 from mixing_late import BACK, LATE
+from mixing_made import MADE
 from mixing_modules import ALWAYS, CLASSES, FEATURES, RARELY, Two
 from mixing_programs import PROGRAMS
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from discreet.clipping import ENGINES, Clip, evaluation_mode
-from discreet.clipping.separation import Mixes, branches, examined, recorder
+from discreet.clipping.separation import Mixes, examined, proved, recorder
 from discreet.clipping.separation.propagate import RULES, SIZES
 
 CLIP, LOSS = Clip(1.0, 2.0**-30), nn.CrossEntropyLoss()
@@ -35,7 +36,7 @@ def running(model: nn.Module, row: tuple[int, ...] = (FEATURES,)) -> Callable[[i
 def test_models_whose_rows_meet_are_not_proved(name: str) -> None:
     model = {**ALWAYS, **RARELY, **BACK}[name]()
     with pytest.raises(Mixes):
-        list(branches(running(model)))
+        proved(running(model))
 
 
 class Between(Two):
@@ -49,10 +50,10 @@ class Between(Two):
         return self.function(h)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [*PROGRAMS, *MADE])
 def test_no_way_through_the_operators_is_proved(name: str) -> None:
     with pytest.raises(Mixes):
-        list(branches(running(Between(PROGRAMS[name]))))
+        proved(running(Between((PROGRAMS | MADE)[name])))
 
 
 class Slower(torch.autograd.Function):
@@ -72,7 +73,7 @@ class Slower(torch.autograd.Function):
 @pytest.mark.parametrize("what", ["a function", "a hook"])
 def test_python_code_in_the_backward_pass_is_not_proved_even_if_it_keeps_rows_apart(what: str) -> None:
     with pytest.raises(Mixes, match=r"a derivative of its own|a part in its own backward pass"):
-        list(branches(running(Between(Slower.apply if what == "a function" else _hooked))))
+        proved(running(Between(Slower.apply if what == "a function" else _hooked)))
 
 
 def _filled(h: Tensor) -> Tensor:
@@ -142,19 +143,21 @@ def test_models_whose_rows_stay_apart_are_proved_and_do(name: str) -> None:
         assert template.matches(ran.programs[0])
 
 
-def test_random_numbers_for_each_row_and_paths_that_they_choose_are_proved() -> None:
-    def between(h: Tensor) -> Tensor:
-        h = F.dropout(h, 0.3) + torch.randn_like(h)
-        return torch.tanh(h) if bool(torch.rand(()) < 1e-4) else h
+def test_random_numbers_for_each_row_are_proved_and_those_for_all_of_them_are_not() -> None:
+    """What is done again one row at a time draws for each row."""
 
-    paths = list(branches(running(Between(between))))
-    assert {tuple(path.one.items) for path in paths} == {(False,), (True,)}
-    assert len(paths[0].one.ops) != len(paths[1].one.ops)
+    def each(h: Tensor) -> Tensor:
+        kept = torch.rand(len(h), 1) < 0.9
+        return torch.where(kept, F.dropout(h, 0.3) + torch.randn_like(h) + torch.normal(h, 0.1), h)
+
+    proved(running(Between(each)))
+    with pytest.raises(Mixes, match=r"by aten\.rand, which draws numbers that examples have in common"):
+        proved(running(Between(lambda h: h * torch.rand(()))))
 
 
 @pytest.mark.parametrize("name", LATE)
 def test_what_comes_late_is_not_seen_beforehand(name: str) -> None:
-    list(branches(running(LATE[name]())))
+    proved(running(LATE[name]()))
 
 
 def test_the_reason_names_operator_and_module() -> None:

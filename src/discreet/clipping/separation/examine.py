@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from discreet.clipping.separation import rules
@@ -14,16 +14,11 @@ from discreet.clipping.separation.recorder import Recorder
 _SIZES = (5, 7, 11, 13, 17, 19, 23, 29, 31)
 """Sizes of the batches that are looked at, until one is no divisor of a size that has nothing to do with it."""
 
-_BRANCHES = 24
-"""Paths that are looked at where random numbers decide what runs."""
-
-_EXTREMES = (0.0, 1 - 2.0**-24, 0.5)
-"""What a random number is said to be that Python reads, to find what runs then."""
 
 Run = Callable[[int], None]
 """Runs a model, there and back, on so many random rows."""
 
-__all__ = ["Mixes", "Run", "branches", "examined", "recorded", "rules"]
+__all__ = ["Mixes", "Run", "examined", "proved", "recorded", "rules"]
 
 
 def recorded(run: Run, rows: int, items: Sequence[Any] = ()) -> list[Program]:
@@ -52,22 +47,7 @@ def examined(run: Run, items: Sequence[Any] = ()) -> Template:
     raise Mixes("its sizes are multiples of every size of a batch that was tried")
 
 
-def branches(run: Run) -> Iterator[Template]:
-    """What `run` does, on every path that could be found where random numbers decide which. `Mixes` as `examined`."""
-    run(1)  # for what is made at the first call and stays
-    todo: list[tuple[Any, ...]] = [()]
-    for number, items in enumerate(todo):
-        if number >= _BRANCHES:
-            return
-        template = examined(run, items)
-        yield template
-        found = template.one.items
-        for place in range(len(items), len(found)):
-            todo += [(*found[:place], value) for value in _others(found[place])]
-
-
-def _others(value: Any) -> list[Any]:
-    """Other values that a random number may have."""
-    if isinstance(value, bool):
-        return [not value]
-    return [other for other in _EXTREMES if other != value] if isinstance(value, float) else []
+def proved(run: Run) -> Template:
+    """What `run` does with batches of any size, once it has made what it makes at its first call. `Mixes` as above."""
+    run(1)
+    return examined(run)

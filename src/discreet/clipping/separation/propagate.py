@@ -59,12 +59,18 @@ class Mixes(Exception):
 
 @dataclass(slots=True)
 class Value:
-    """A tensor that an operator is given."""
+    """A tensor that an operator is given. `read`: its rule asked what it is."""
 
-    label: Label
+    found: Label
     shape: tuple[int, ...]
     ref: Ref
     mask: bool = False
+    read: bool = False
+
+    @property
+    def label(self) -> Label:
+        self.read = True
+        return self.found
 
     @property
     def dims(self) -> int:
@@ -112,6 +118,12 @@ class Given:
     def shape(self) -> tuple[int, ...]:
         """The shape of the first tensor that was returned."""
         return self.shapes[0]
+
+    def without_numbers(self) -> None:
+        """Of the first tensor, only shape and type matter, if it is there."""
+        value = self["self"]
+        if isinstance(value, Value):
+            value.read = True
 
     def all_shared(self, *others: Value | None) -> bool:
         """Whether these are the same for every batch, if they are there at all."""
@@ -168,18 +180,34 @@ class Labels:
     def follow(self, number: int, op: Op) -> None:
         """Give labels to what operator `number` returned and wrote to."""
         given = self._given(number, op)
-        found = self._found(given)
-        parts = list(found) if isinstance(found, list) else [found] * max(1, len(given.shapes))
-        for part in range(len(parts)):
-            if (number, part) in self._template.odd:
-                parts[part] = MIXED
+        parts = self._parts(number, given)
         name = described(self._program, number)
         if MIXED in parts and self._mixed is None:
-            self._mixed = name
+            common = _draws(given) and given.all_shared(*given.tensors)
+            self._mixed = f"{name}, which draws numbers that examples have in common" if common else name
         self._check(given, op, parts, name)
         for part, label in enumerate(parts):
             self._labels[Ref("made", number, part)] = label
         self._write(number, op, given, parts, name)
+
+    def _parts(self, number: int, given: Given) -> list[Label]:
+        """The labels of all that operator `number` returned."""
+        found, drawn = self._found(given), _draws(given)
+        parts = list(found) if isinstance(found, list) else [found] * max(1, len(given.shapes))
+        for part, shape in enumerate(given.shapes[: len(parts)]):
+            odd = (number, part) in self._template.odd
+            parts[part] = MIXED if odd else self._possible(parts[part], shape, drawn=drawn)
+        return parts
+
+    def _possible(self, label: Label, shape: tuple[int, ...], *, drawn: bool) -> Label:
+        """A label, if a tensor of this shape can have it. What is drawn must be drawn for each example: those that are
+        done again alone have no number in common with others."""
+        axes = sized(shape, self._batch)
+        if drawn and label in (SHARED, UNIFORM):
+            label = as_rows(UNIFORM, shape, self._batch)
+        if (label == SHARED and axes) or (isinstance(label, Rows) and 0 not in shape and axes != [label.axis]):
+            return MIXED
+        return label
 
     def _given(self, number: int, op: Op) -> Given:
         grows = self._template.grows(number)
@@ -197,14 +225,17 @@ class Labels:
 
     def _found(self, given: Given) -> Label | list[Label]:
         name = given.func._schema.name.removeprefix("aten::")
-        labels = {one.label for one in given.tensors}
         known = RULES.get(name) or RULES.get(name.removesuffix("_")) if "::" not in name else None
         if given.grows and not given.grows <= SIZES.get(name.removesuffix("_"), frozenset()):
             return MIXED  # the number of examples, as a number
+        if torch.Tag.inplace_view in given.func.tags:
+            return MIXED  # whatever else lies over that memory keeps its shape
         if known is not None:
-            return known(given)
+            label = known(given)
+            return label if all(one.read or one.found == SHARED for one in given.tensors) else MIXED
         if "::" in name:
             return MIXED
+        labels = {one.label for one in given.tensors}
         if labels <= {SHARED} and not any(sized(shape, self._batch) for shape in given.shapes):
             return SHARED
         if torch.Tag.pointwise in given.func.tags and len(set(given.shapes)) == 1:
@@ -220,7 +251,7 @@ class Labels:
             if given["indices"] is not None:  # whose numbers matter if they are masks
                 read = [one for one in given["indices"] if isinstance(one, Value) and one.mask]
         if any(one.label != SHARED for one in read):
-            raise Mixes(f"what runs depends on the numbers of examples, by {name}")
+            raise Mixes(self.why(f"what runs depends on the numbers of examples, by {name}: that"))
         if op.back and not all(label in (SHARED, UNIFORM) or isinstance(label, Rows) for label in parts):
             raise Mixes(f"gradients of examples meet in the backward pass, or cannot be followed, by {name}")
 
@@ -268,8 +299,7 @@ class Labels:
         for ref in self._over(root):
             number, base, is_view = self._aliases[ref]
             if is_view:
-                found = self._found(self._given(number, self._program.ops[number]))
-                self._labels[ref] = found[ref.part] if isinstance(found, list) else found
+                self._labels[ref] = self._parts(number, self._given(number, self._program.ops[number]))[ref.part]
             else:
                 self._labels[ref] = self.of(base)
         return self.of(written) == label
@@ -286,11 +316,18 @@ class Labels:
         return ref, whole
 
 
+def _draws(given: Given) -> bool:
+    """Whether an operator draws random numbers, as it is called."""
+    never = [given[name] for name in ("p", "dropout_p", "dropout") if given[name] is not None]
+    return torch.Tag.nondeterministic_seeded in given.func.tags and (0.0).hex() not in never
+
+
 def _places(shape: tuple[int, ...], batch: int) -> list[Rows]:
     """Everywhere that examples may be."""
     return [
         Rows(axis, shape[axis] // batch // inner, inner)
         for axis in sized(shape, batch)
+        if len(sized(shape, batch)) == 1
         for inner in range(1, shape[axis] // batch + 1)
         if shape[axis] // batch % inner == 0
     ]

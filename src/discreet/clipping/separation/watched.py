@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from discreet.clipping.clip import Clip
 from discreet.clipping.losses import Criterion, is_of_torch
 from discreet.clipping.replay import Generators
-from discreet.clipping.separation.examine import Mixes, Run, branches, examined, recorded
+from discreet.clipping.separation.examine import Mixes, Run, examined, proved, recorded
 from discreet.clipping.separation.memory import Kept, memory_of
 from discreet.clipping.separation.program import Program, Template
 from discreet.clipping.separation.recorder import Recorder, forward, returns
@@ -110,20 +110,22 @@ class Function:
     def __init__(self, function: Callable[[Tensor], Tensor], rows: Tensor) -> None:
         self.function, self._rows = function, rows
         self._pristine = copy.deepcopy(function)
-        self._proofs = Proofs((), self._run)
+        self._proofs: Proofs | None = None
         self.again = 0
         with contextlib.suppress(Mixes, RuntimeError, ValueError, IndexError, TypeError), torch.random.fork_rng():
-            self._proofs = Proofs([*branches(self._run)], self._run)
+            self._proofs = Proofs([proved(self._run)], self._run)
 
     def __call__(self, inputs: Tensor) -> Tensor:
         if len(inputs) == 0:
             return self.function(inputs)
-        recorder, start, given = Recorder(), Generators([inputs]), inputs.clone()  # which it may write to
-        with recorder.recording(), torch.no_grad(), forward(None, given):
-            found = self.function(given)
-            returns(found)
-        if self._proofs.cover(recorder.programs[0]):
-            return found
+        start = Generators([inputs])
+        if self._proofs is not None:
+            recorder, given = Recorder(), inputs.clone()  # which it may write to
+            with recorder.recording(), torch.no_grad(), forward(None, given):
+                found = self.function(given)
+                returns(found)
+            if self._proofs.cover(recorder.programs[0]):
+                return found
         self.again += 1
         start.rewind()
         return torch.cat([copy.deepcopy(self._pristine)(inputs[i : i + 1].clone()) for i in range(len(inputs))])

@@ -21,7 +21,7 @@ from torch.func import functional_call
 
 from discreet.clipping import Criterion, Engine, evaluation_mode, private_parameters
 from discreet.clipping.losses import each_loss
-from discreet.clipping.separation import Mixes, Proofs, branches, recorder
+from discreet.clipping.separation import Mixes, Proofs, proved, recorder
 from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.release import Receipt
@@ -241,7 +241,7 @@ def evaluated_apart(model: nn.Module, data: PrivateData) -> Proofs:
     try:
         examples = random_rows(model, data, None, raw=True)
         with torch.random.fork_rng():
-            return Proofs([*branches(run)], run)
+            return Proofs([proved(run)], run)
     except (Mixes, RuntimeError, ValueError, IndexError, TypeError):
         return Proofs((), lambda rows: None)  # every row is done alone
 

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from discreet.clipping import BIT, Clip, Criterion, Engine, Units, modes_kept, private_parameters, training_mode
 from discreet.clipping.engines.engine import ClippedSums
 from discreet.clipping.losses import is_of_torch
-from discreet.clipping.separation import Forgetful, Function, Mixes, Watched, branches
+from discreet.clipping.separation import Forgetful, Function, Mixes, Watched
+from discreet.clipping.separation import proved as proved_of
 from discreet.clipping.separation.program import Template
 from discreet.core.errors import UnsupportedModel
 from discreet.data import PrivateData
@@ -74,16 +75,15 @@ class Pristine:
 
 
 def proved(options: EngineOptions, pristine: Pristine) -> list[Template]:
-    """What the model does with batches of rows, on each path that is found. `UnsupportedModel` unless that is proved to
-    keep rows apart."""
+    """What the model does with batches of rows. `UnsupportedModel` unless that is proved to keep rows apart."""
     sums = options.engine("bookkeeping").clipped_sum
     try:
         with torch.random.fork_rng():
-            return [*branches(lambda rows: pristine.run(sums, rows))]
+            return [proved_of(lambda rows: pristine.run(sums, rows))]
     except Mixes as error:
         raise UnsupportedModel(
-            f"{error}; engines that run a batch as a batch need a model in which each example is by itself, whatever "
-            "is drawn at random"
+            f"{error}; engines that run a batch as a batch need a model in which each example is by itself, and has "
+            "random numbers of its own"
         ) from None
 
 

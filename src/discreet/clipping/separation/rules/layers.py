@@ -135,7 +135,7 @@ def cudnn_rnn(given: Given) -> list[Label]:
 
 
 @rule("native_dropout", "_fused_dropout", "rrelu_with_noise", "_prelu_kernel", "prelu", "alpha_dropout", "bernoulli")
-@rule("_thnn_fused_lstm_cell", "_thnn_fused_gru_cell", "poisson", "_standard_gamma", "normal", "special_erfcx")
+@rule("_thnn_fused_lstm_cell", "_thnn_fused_gru_cell", "poisson", "_standard_gamma", "special_erfcx")
 @rule("elu", "softplus", "hardswish", "log_sigmoid_forward", "logit", "hardtanh", "polar", "complex", "bucketize")
 @rule("masked_fill", "fmax", "fmin", "copysign", "fake_quantize_per_tensor_affine_cachemask", "binary_cross_entropy")
 @rule("silu", "gelu", "threshold", "hardswish_", "relu6", "softshrink", "native_dropout_backward", "isin", "abs", "sgn")

@@ -14,13 +14,13 @@ from discreet.clipping.separation.labels import (
     as_rows,
     sized,
 )
-from discreet.clipping.separation.propagate import Given, rule, sizes
+from discreet.clipping.separation.propagate import Given, entry_by_entry, rule, sizes
 
 _CONSTANT = ("zeros", "ones", "full", "new_zeros", "new_ones", "new_full", "scalar_tensor")
 _EMPTY = ("empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided")
 _RANDOM = ("rand", "randn", "randint")
 _LIKE = tuple(f"{name}_like" for name in ("zeros", "ones", "full", "rand", "randn", "randint"))
-_FILLED = ("zero", "fill", "normal", "uniform", "exponential", "geometric", "cauchy", "log_normal", "random")
+_FILLED = ("zero", "fill", "uniform", "exponential", "geometric", "cauchy", "log_normal", "random")
 
 sizes("size", *_CONSTANT, *_RANDOM, *_EMPTY)
 sizes("size", "affine_grid_generator")
@@ -38,16 +38,20 @@ sizes("N", "native_group_norm")
 @rule(*_CONSTANT, *_RANDOM, *_LIKE)
 def made(given: Given) -> Label:
     """One number throughout, or numbers drawn independently."""
+    given.without_numbers()
+    if not given.all_shared(*(one for one in given.tensors if not one.read)):
+        return MIXED
     return UNIFORM if sized(given.shape, given.batch) else SHARED
 
 
 @rule(*_EMPTY)
 def empty(given: Given) -> Label:
     """Memory as it is, which may have been another row's."""
+    given.without_numbers()
     return EMPTY
 
 
-@rule(*(f"{name}_" for name in _FILLED), "bernoulli_", *_FILLED)
+@rule(*(f"{name}_" for name in _FILLED), "bernoulli_", "normal_", *_FILLED)
 def filled(given: Given) -> Label:
     """The same, over what a tensor held. One with examples is left to be one."""
     first, *others = given.tensors
@@ -56,6 +60,14 @@ def filled(given: Given) -> Label:
     if isinstance(first.label, Rows) or any(len(one.shape) for one in others):
         return as_rows(first.label, first.shape, given.batch)
     return UNIFORM if sized(given.shape, given.batch) else SHARED
+
+
+@rule("normal")
+def normal(given: Given) -> Label:
+    """Drawn independently, with a mean and a deviation for each entry, or for all."""
+    if not given.tensors:
+        return UNIFORM if sized(given.shape, given.batch) else SHARED
+    return entry_by_entry(given)
 
 
 @rule("arange")
@@ -71,5 +83,6 @@ def arange(given: Given) -> Label:
 
 @rule("randperm", "eye", "linspace", "logspace", "tril_indices", "triu_indices")
 def ordered(given: Given) -> Label:
-    """Numbers that tell places apart: of public sizes only."""
-    return MIXED if sized(given.shape, given.batch) else SHARED
+    """Numbers that tell places apart: of public sizes, and between public ends, only."""
+    shared = given.all_shared(*given.tensors)
+    return SHARED if shared and not sized(given.shape, given.batch) else MIXED

@@ -85,7 +85,7 @@ def distances(given: Given) -> Label:
     """Distances of the rows of matrices, in each element of the first axis, or to rows that are the same for all."""
     one, other = given["x1"], given["x2"]
     a, b = (as_rows(value.label, value.shape, given.batch) for value in (one, other))
-    if a == b and isinstance(a, Rows) and a.axis < one.dims - 2:
+    if a == b and isinstance(a, Rows) and one.dims == other.dims and a.axis < one.dims - 2:
         return a
     if b == SHARED and isinstance(a, Rows) and one.dims == other.dims and a.axis == one.dims - 2:
         return a

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import torch
+
 from discreet.clipping.separation.labels import (
     EMPTY,
     MIXED,
     NUMBERS,
     SHARED,
     UNIFORM,
+    Every,
     Label,
     Rows,
     as_rows,
@@ -31,11 +34,12 @@ def same_entries(given: Given) -> Label:
     before, after = first.shape, given.shape
     if given["dtype"] is None and math.prod(before) == math.prod(after):
         return reshaped(first.label, before, after, given.batch)
-    # Of another type: entries of the last axis come together, or apart.
-    if isinstance(first.label, Rows):
+    # Of another type: entries of the last axis come together, or apart, and one number is several.
+    label = as_rows(first.label, before, given.batch)
+    if isinstance(label, Rows):
         limit = min(len(before), len(after)) - (len(before) == len(after))
-        return first.label if first.label.axis < limit else MIXED
-    return first.label if first.label in (SHARED, UNIFORM) else MIXED
+        return label if label.axis < limit else MIXED
+    return label if label == SHARED else MIXED
 
 
 @rule("t", "transpose", "permute", "movedim", "swapaxes", "swapdims", "numpy_T", "adjoint", "mT")
@@ -200,7 +204,7 @@ def cat(given: Given) -> Label:
 def stack(given: Given) -> Label:
     """Tensors side by side along a new axis."""
     parts, dim = given.tensors, (given["dim"] or 0) % len(given.shape)
-    if any(one.label in (MIXED, NUMBERS) for one in parts):
+    if any(one.label not in (SHARED, UNIFORM) and not isinstance(one.label, Rows) for one in parts):
         return MIXED
     rows = {one.label for one in parts if isinstance(one.label, Rows)}
     if not rows:
@@ -231,8 +235,10 @@ def pad(given: Given) -> Label:
 
 @rule("clone", "_to_copy", "to", "type_as", "contiguous", "lift")
 def copied(given: Given) -> Label:
-    """The same entries elsewhere, or of another type."""
-    return given.first.label
+    """The same entries elsewhere, or of another type. Numbers of examples stay what they are only if they are whole."""
+    label = given.first.label
+    whole = given["dtype"] in (None, torch.int64, torch.int32)
+    return label if whole or not (label == NUMBERS or isinstance(label, Every)) else MIXED
 
 
 @rule("copy_", "copy")
@@ -241,7 +247,9 @@ def copied_into(given: Given) -> Label:
     examples that are written count."""
     source = given["src"]
     if given.first.label == EMPTY:
-        return joined([(source.label, source.shape)], given.shape, given.batch)
+        label = joined([(source.label, source.shape)], given.shape, given.batch)
+        broadcast = label == SHARED and sized(given.shape, given.batch)
+        return as_rows(UNIFORM, given.shape, given.batch) if broadcast else label
     if isinstance(source.label, Rows) or given.first.label in (UNIFORM, SHARED):
         label = entry_by_entry(given)
         return label if given.first.label != SHARED or label == SHARED else MIXED

@@ -1,0 +1,72 @@
+"""Programs between two layers in which rows meet by what tensors are made of: numbers that are drawn, constants, memory
+that nobody wrote to, and views in which the size of the batch is the length of two axes. See `mixing_programs`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from mixing_programs import WIDTH
+from torch import Tensor
+
+MADE: dict[str, Callable[[Tensor], Tensor]] = {
+    "drawn about a mean": lambda h: h + torch.normal(-5 * h.detach().mean(0), 0.1),
+    "drawn with a deviation": lambda h: h + torch.normal(0.0, h.detach().std(0, correction=0)),
+    "between extremes": lambda h: h - torch.linspace(h.detach().min(), h.detach().max(), WIDTH),
+    "between extremes of exponents": lambda h: h - torch.logspace(h.detach().min(), h.detach().max(), WIDTH),
+    "drawn below a maximum": lambda h: (
+        h - torch.randint_like(torch.zeros(WIDTH), (h.detach().max() * 10).long().abs() + 1)
+    ),
+    "the size of the batch as a sum": lambda h: (
+        h * torch.cos(math.pi * torch.empty(len(h), WIDTH).copy_(torch.ones(WIDTH)).sum(0))
+    ),
+    "distances of all pairs": lambda h: h * torch.cos(_distances(h.detach().view(len(h), 4, 4))),
+    "a view of another layout": lambda h: _other_layout(h, lambda z: z.t_()),
+    "axes changed in place": lambda h: _other_layout(h, lambda z: z.transpose_(0, 1)),
+    "an axis more in place": lambda h: _other_layout(h, lambda z: z.unsqueeze_(0)),
+    "where each begins": lambda h: h * torch.cos(torch.stack([torch.arange(0, 2 * len(h), 2)] * 2, 1)[:, :1].float()),
+    "memory of nobody": lambda h: torch.stack([h.detach(), torch.empty_like(h)], 0)[1] + h,
+    "a square": lambda h: h * torch.cos(1000 * _first_column(torch.zeros(len(h), len(h))).mean(1, keepdim=True)),
+    "numbers as a mask": lambda h: h * _where(torch.ones(len(h), 1), torch.arange(len(h)).to(torch.bool)),
+    "whole numbers in halves": lambda h: (
+        h * (1 - 2 * torch.ones(len(h), dtype=torch.int64).view(torch.int32).view(2, len(h))[0].unsqueeze(1).float())
+    ),
+    "complex numbers in parts": lambda h: (
+        h * (1 - 2 * torch.view_as_real(torch.full((len(h),), 1 + 0j)).reshape(2, len(h))[0].unsqueeze(1))
+    ),
+    "drawn, and compared with the first": lambda h: h * _compared(torch.rand(len(h), WIDTH), lambda r: r[:1]),
+    "drawn, and compared in another order": lambda h: (
+        h * _compared(torch.rand(len(h), WIDTH), lambda r: r.view(WIDTH, len(r)).t())
+    ),
+    "one draw for all": lambda h: h * torch.rand(()),
+    "one mask for all": lambda h: h * torch.nn.functional.dropout(torch.ones(WIDTH), 0.5),
+    "one order for all": lambda h: h[:, torch.randperm(WIDTH)],
+    "one noise for all": lambda h: h + torch.zeros(WIDTH).normal_(),
+    "one choice for all": lambda h: h if bool(torch.rand(()) < 0.5) else 1 - h,
+}
+
+
+def _distances(d: Tensor) -> Tensor:
+    return torch.cdist(d.unsqueeze(1), d).sum((1, 2, 3)).view(-1, 1)
+
+
+def _other_layout(h: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
+    z = h * 1.0
+    other = z.view(WIDTH, len(h))
+    change(z)
+    return other.t()
+
+
+def _first_column(z: Tensor) -> Tensor:
+    z[:, 0] = 1.0
+    return z
+
+
+def _where(z: Tensor, mask: Tensor) -> Tensor:
+    z[mask] = -1.0
+    return z
+
+
+def _compared(r: Tensor, other: Callable[[Tensor], Tensor]) -> Tensor:
+    return 1 - 2 * (r == other(r)).all(1, keepdim=True).float()
