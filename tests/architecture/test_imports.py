@@ -67,7 +67,7 @@ ALLOWED: dict[str, set[str]] = {
         "randomness",
         "mechanism",
     },  # clipping: what is private in a model
-    "verification": {"certificate", "randomness"},
+    "verification": {"certificate"},
     "recipes": {
         "plan",
         "data",

@@ -193,6 +193,23 @@ _ENGINES = {
     "exact.",
 }
 
+IDEAL_NORMAL = (
+    "ideal continuous Gaussian sampler: noise is drawn by the ziggurat method, in float64, from 64-bit words of an "
+    "AES-256-CTR stream and is taken to be independent and exactly normal. Known differences: rounding below "
+    "2^-47 standard deviations per value; a density that is that of a normal up to a factor within 2^-48 of 1; "
+    "2^53 equally likely points in each of 1024 layers; beyond 4.03 standard deviations, distances from 2^64 equally "
+    "likely points, and no value beyond 13.54, which an ideal normal passes with probability below 2^-128."
+)
+
+NOISE: Mapping[str, str] = {
+    "fast": f"{IDEAL_NORMAL} The product of scale and value is rounded to float64 once more (less than 2^-53 of it), "
+    "and then to the nearest integer.",
+    "exact": "exact sampler: noise has exactly the law of a normal rounded to the grid, if the words of the "
+    "AES-256-CTR stream are independent and uniform; it is computed in integers, and no floating-point rounding "
+    "takes part.",
+}
+"""What is assumed of the samplers of noise, by name."""
+
 ENGINES = tuple(_ENGINES)
 """Their names."""
 

@@ -14,9 +14,8 @@ from typing import Any
 from discreet.accounting.adaptive import filters, odometers
 from discreet.certificate.files import FORMAT, SCHEMA
 from discreet.core.adjacency import Adjacency, Query, Unit
-from discreet.core.assumptions import ENGINES, LEAST_BITS, MOST_BITS
+from discreet.core.assumptions import ENGINES, LEAST_BITS, MOST_BITS, NOISE
 from discreet.plan import AdaptivePlan, Plan
-from discreet.randomness import NOISE_SAMPLERS
 
 PATH = Path(__file__).parents[1] / "certificate" / SCHEMA
 
@@ -154,7 +153,7 @@ _CLAIM: dict[str, Any] = {
 _STARTED: dict[str, Any] = {
     "engine": {"enum": list(ENGINES)},
     "float_bits": _or_null({"type": "integer", "minimum": LEAST_BITS, "maximum": MOST_BITS}),
-    "noise": {"enum": list(NOISE_SAMPLERS)},
+    "noise": {"enum": list(NOISE)},
     "randomness": _TEXT,
 }
 

@@ -16,17 +16,14 @@ from math import isqrt
 import numpy as np
 import numpy.typing as npt
 
-from discreet.core import checks
+from discreet.core import assumptions, checks
 from discreet.core.errors import InputError
 from discreet.randomness.blocks import fill_in_blocks
 from discreet.randomness.candidate import DIGIT_BITS, SIGN_BIT, candidate, cumulative
 from discreet.randomness.spares import Words
 from discreet.randomness.stream import Substream
 
-EXACT_ASSUMPTION = (
-    "exact sampler: noise has exactly the law of a normal rounded to the grid, if the words of the AES-256-CTR "
-    "stream are independent and uniform; it is computed in integers, and no floating-point rounding takes part."
-)
+EXACT_ASSUMPTION = assumptions.NOISE["exact"]
 """What a certificate cites where noise came from `exact_rounded_normals`."""
 
 LARGEST_SCALE = 2**50

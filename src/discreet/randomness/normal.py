@@ -7,18 +7,12 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from discreet.core import checks
+from discreet.core import assumptions, checks
 from discreet.randomness.blocks import fill_in_blocks
 from discreet.randomness.stream import Substream
 from discreet.randomness.ziggurat import Compiled, compiled, tables
 
-ASSUMPTION = (
-    "ideal continuous Gaussian sampler: noise is drawn by the ziggurat method, in float64, from 64-bit words of an "
-    "AES-256-CTR stream and is taken to be independent and exactly normal. Known differences: rounding below "
-    "2^-47 standard deviations per value; a density that is that of a normal up to a factor within 2^-48 of 1; "
-    "2^53 equally likely points in each of 1024 layers; beyond 4.03 standard deviations, distances from 2^64 equally "
-    "likely points, and no value beyond 13.54, which an ideal normal passes with probability below 2^-128."
-)
+ASSUMPTION = assumptions.IDEAL_NORMAL
 """What a certificate cites where noise came from `normals`."""
 
 Floats = npt.NDArray[np.float64]

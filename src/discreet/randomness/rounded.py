@@ -9,17 +9,14 @@ from types import MappingProxyType
 
 import numpy as np
 
-from discreet.core import checks
+from discreet.core import assumptions, checks
 from discreet.randomness.blocks import fill_in_blocks
 from discreet.randomness.exact import EXACT_ASSUMPTION, Integers, checked_scale, exact_rounded_normals
-from discreet.randomness.normal import ASSUMPTION, Ziggurat
+from discreet.randomness.normal import Ziggurat
 from discreet.randomness.stream import Substream
 from discreet.randomness.ziggurat import Compiled, compiled
 
-FAST_ASSUMPTION = (
-    f"{ASSUMPTION} The product of scale and value is rounded to float64 once more (less than 2^-53 of it), and "
-    "then to the nearest integer."
-)
+FAST_ASSUMPTION = assumptions.NOISE["fast"]
 """What a certificate cites where noise came from `fast_rounded_normals`."""
 
 

@@ -32,7 +32,6 @@ from discreet.certificate.tensorfile import tensor_digests, tensor_sizes
 from discreet.core import assumptions
 from discreet.core.adjacency import Unit
 from discreet.core.errors import DiscreetError, plain
-from discreet.randomness import NOISE_SAMPLERS
 from discreet.verification.checks import (
     adaptive_run,
     fixed_plan,
@@ -135,7 +134,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
         *assumptions.public_rows(facts.get("public_batches")),
         *assumptions.clipping(facts["plan"]["clipping"]["kind"], mechanism["float_bits"]),
         *assumptions.choices(adaptive_run.searches(facts["plan"]), mechanism["float_bits"]),
-        NOISE_SAMPLERS[mechanism["noise"]].assumption,
+        assumptions.NOISE[mechanism["noise"]],
         assumptions.engine(mechanism["engine"], mechanism["float_bits"]),
     ]
     return known and mechanism["randomness"] == "system", (

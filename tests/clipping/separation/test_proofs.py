@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from discreet.clipping import ENGINES, Clip, evaluation_mode
 from discreet.clipping.separation import Mixes, examined, proved, recorder
-from discreet.clipping.separation.propagate import RULES, SIZES
+from discreet.clipping.separation.registry import RULES, SIZES
 
 CLIP, LOSS = Clip(1.0, 2.0**-30), nn.CrossEntropyLoss()
 

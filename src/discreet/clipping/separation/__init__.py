@@ -1,9 +1,10 @@
 """Do the examples of a batch stay apart in a model? A proof for what it does, and a look at whether it does that.
 
-recorder    what a model does, operator by operator, while it runs
+recorder    what a model does, operator by operator, while it runs (`passes`, `interception`)
 program     that as data, for batches of every size
 labels      where the examples are in a tensor
-propagate   from operator to operator: the proof; `rules/` has a rule for each operator
+registry    rules for operators, by name; they are in `rules/`
+propagate   from operator to operator: the proof
 examine     programs and proofs from batches of random rows
 memory      what a model holds beside its parameters
 watched     engines that are looked at while they run

@@ -7,9 +7,6 @@ parameters, memory that stays, Python, or the backward pass.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,112 +19,14 @@ from discreet.clipping.separation.labels import (
     Label,
     Rows,
     as_rows,
-    joined,
     sized,
 )
 from discreet.clipping.separation.program import Argument, Op, Ref, Template, described
-
-Rule = Callable[["Given"], "Label | list[Label]"]
-"""From what an operator is given to the label of what it returns: one for all parts, or one for each."""
-
-RULES: dict[str, Rule] = {}
-"""Rules by the name of the operator, without its overload and the mark of one in place."""
-
-
-SIZES: dict[str, frozenset[str]] = {}
-"""The arguments that may be, or name, the number of examples, by the name of the operator."""
-
-
-def sizes(names: str, *operators: str) -> None:
-    """Enter arguments for operators whose shape or place they are."""
-    SIZES.update(dict.fromkeys(operators, frozenset(names.split())))
-
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Enter a rule for the operators of these names."""
-
-    def enter(function: Rule) -> Rule:
-        RULES.update(dict.fromkeys(names, function))
-        return function
-
-    return enter
+from discreet.clipping.separation.registry import RULES, SIZES, Given, Value, entry_by_entry
 
 
 class Mixes(Exception):
     """A program that is not proved to keep examples apart, and why."""
-
-
-@dataclass(slots=True)
-class Value:
-    """A tensor that an operator is given. `read`: its rule asked what it is."""
-
-    found: Label
-    shape: tuple[int, ...]
-    ref: Ref
-    mask: bool = False
-    read: bool = False
-
-    @property
-    def label(self) -> Label:
-        self.read = True
-        return self.found
-
-    @property
-    def dims(self) -> int:
-        return len(self.shape)
-
-
-class Given:
-    """What an operator is given, by the names of its schema, with defaults; the shapes of what it returned; and the
-    names of the arguments with numbers that grow with the batch."""
-
-    def __init__(
-        self,
-        op: Op,
-        shapes: tuple[tuple[int, ...], ...],
-        values: Callable[[Any], Any],
-        batch: int,
-        grows: frozenset[str],
-    ) -> None:
-        self.func, self.batch, self.shapes, self.grows = op.func, batch, shapes, grows
-        names = [one.name for one in op.func._schema.arguments]
-        self._values = {one.name: one.default_value for one in op.func._schema.arguments if one.has_default_value()}
-        self._values |= {name: values(value) for name, value in zip(names, op.args, strict=False)}
-        self._values |= {name: values(value) for name, value in op.kwargs}
-
-    def __getitem__(self, name: str) -> Any:
-        return self._values.get(name)
-
-    @property
-    def first(self) -> Value:
-        """The first tensor."""
-        return self.tensors[0]
-
-    @property
-    def tensors(self) -> list[Value]:
-        """All tensors, in order; those of lists as well. What is written to and not read (`out`) is left out."""
-        found: list[Value] = []
-        only_written = {one.name for one in self.func._schema.arguments if one.kwarg_only and one.is_out}
-        for name, value in self._values.items():
-            if name in only_written:
-                continue
-            found += [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, Value)]
-        return found
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the first tensor that was returned."""
-        return self.shapes[0]
-
-    def without_numbers(self) -> None:
-        """Of the first tensor, only shape and type matter, if it is there."""
-        value = self["self"]
-        if isinstance(value, Value):
-            value.read = True
-
-    def all_shared(self, *others: Value | None) -> bool:
-        """Whether these are the same for every batch, if they are there at all."""
-        return all(one is None or one.label == SHARED for one in others)
 
 
 def prove(template: Template) -> None:
@@ -341,10 +240,3 @@ def _arguments(values: Any) -> list[Argument]:
 
 def _held(ref: Ref) -> str:
     return {"state": f"{ref.at!r}", "input": "the examples themselves"}.get(ref.kind, "a tensor that stays")
-
-
-def entry_by_entry(given: Given) -> Label:
-    """The rule of operators that work on each entry of tensors that are broadcast."""
-    if any(math.prod(shape) and tuple(shape) != given.shape for shape in given.shapes):
-        return MIXED
-    return joined([(one.label, one.shape) for one in given.tensors], given.shape, given.batch)

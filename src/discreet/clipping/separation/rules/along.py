@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from discreet.clipping.separation.labels import MIXED, SHARED, Label, Rows, as_rows, sized
-from discreet.clipping.separation.propagate import Given, entry_by_entry, rule
+from discreet.clipping.separation.registry import Given, entry_by_entry, rule
 
 
 @rule("sum", "mean", "nansum", "nanmean", "prod", "amax", "amin", "aminmax", "max", "min", "argmax", "argmin", "all")

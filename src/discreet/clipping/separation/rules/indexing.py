@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from discreet.clipping.separation.labels import BATCH, MIXED, NUMBERS, SHARED, UNIFORM, Label, Rows, as_rows, joined
-from discreet.clipping.separation.propagate import Given, Value, rule
+from discreet.clipping.separation.registry import Given, Value, rule
 
 
 @rule("index_select")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from discreet.clipping.separation.labels import MIXED, SHARED, UNIFORM, Every, Label, Rows, as_rows, joined, sized
-from discreet.clipping.separation.propagate import Given, Mixes, rule
+from discreet.clipping.separation.propagate import Mixes
+from discreet.clipping.separation.registry import Given, rule
 from discreet.clipping.separation.rules.along import before_the_last
 
 

@@ -14,7 +14,7 @@ from discreet.clipping.separation.labels import (
     as_rows,
     sized,
 )
-from discreet.clipping.separation.propagate import Given, entry_by_entry, rule, sizes
+from discreet.clipping.separation.registry import Given, entry_by_entry, rule, sizes
 
 _CONSTANT = ("zeros", "ones", "full", "new_zeros", "new_ones", "new_full", "scalar_tensor")
 _EMPTY = ("empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from discreet.clipping.separation.labels import MIXED, SHARED, UNIFORM, Label, Rows, as_rows, joined
-from discreet.clipping.separation.propagate import Given, Value, rule
+from discreet.clipping.separation.registry import Given, Value, rule
 
 
 def _product(one: Value, other: Value, batch: int) -> Label:

@@ -23,7 +23,7 @@ from discreet.clipping.separation.labels import (
     reshaped,
     sized,
 )
-from discreet.clipping.separation.propagate import Given, Value, entry_by_entry, rule
+from discreet.clipping.separation.registry import Given, Value, entry_by_entry, rule
 
 
 @rule("view", "_unsafe_view", "_reshape_alias", "reshape", "unsqueeze", "squeeze", "_reshape_copy", "flatten", "alias")
