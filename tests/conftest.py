@@ -7,6 +7,7 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"  # torch and NumPy look here, also in processes that tests start
 
 import hypothesis
+import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))  # processes that tests spawn inherit it
 
@@ -14,3 +15,19 @@ from fresh_keys import pytest_fixture_setup, pytest_runtest_protocol  # noqa: F4
 
 hypothesis.settings.register_profile("discreet", deadline=None)
 hypothesis.settings.load_profile("discreet")
+
+SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text().split())
+"""Tests of the second tier: each takes longer than the others by far."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="Run the tests of tests/slow.txt too.")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the second tier out, unless it is asked for or a test is named."""
+    if config.getoption("--all") or any("::" in argument for argument in config.args):
+        return
+    slow = [item for item in items if item.nodeid.partition("[")[0] in SLOW]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item.nodeid.partition("[")[0] not in SLOW]
