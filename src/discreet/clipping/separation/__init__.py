@@ -2,6 +2,7 @@
 
 recorder    what a model does, operator by operator, while it runs
 program     that as data, for batches of every size
+spans       modules that are run again, and what ran inside
 labels      where the examples are in a tensor
 propagate   from operator to operator: the proof; `rules/` has a rule for each operator
 examine     programs and proofs from batches of random rows

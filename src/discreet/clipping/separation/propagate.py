@@ -26,6 +26,7 @@ from discreet.clipping.separation.labels import (
     sized,
 )
 from discreet.clipping.separation.program import Argument, Op, Ref, Template, described
+from discreet.clipping.separation.spans import reads_from_outside
 
 Rule = Callable[["Given"], "Label | list[Label]"]
 """From what an operator is given to the label of what it returns: one for all parts, or one for each."""
@@ -139,6 +140,8 @@ def prove(template: Template) -> None:
         if label not in (Rows(held.axis), UNIFORM):
             what = f"what module {held.module or 'model'!r} works on, along axis {held.axis},"
             raise Mixes(labels.why(what) if label == MIXED else f"{what} is not one example after the other")
+    if (reason := reads_from_outside(program, labels.of)) is not None:
+        raise Mixes(reason)
 
 
 class Labels:
