@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import BIT, ENGINES, Clip, Units
 from discreet.clipping.engines.chunk_shape import in_fixed_rows
-from discreet.clipping.engines.long_rows import LONG_TARGET, LongAlone
+from discreet.clipping.engines.long_rows import LONG_TARGET, LongAlone, beyond
 
 CLIP = Clip(0.5, 2.0**-30, bit=0.1)
 LOSS = nn.MSELoss()
@@ -105,12 +105,42 @@ def test_padding_is_left_out_and_fixed_rows_go_inside() -> None:
 
 
 def test_tokens_are_never_long() -> None:
+    """They have no reach."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = nn.Sequential(nn.Embedding(1000, 2), nn.Flatten(), nn.Linear(6, 2))
-    engine, together, alone = both()
+    engine, together, alone = both(math.inf)
     engine(model, LOSS, torch.full((5, 3), 999), problem(5)[2], CLIP)
     assert (together.rows, alone.rows) == ([5], [])
+
+
+@pytest.mark.parametrize("value", [17, -17, torch.iinfo(torch.int64).min, torch.iinfo(torch.int64).max])
+def test_whole_numbers_that_a_model_computes_with_are_long_like_others(value: int) -> None:
+    class Whole(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x.float())
+
+    inputs, targets = torch.arange(24).view(6, 4) % 16, problem()[2]
+    inputs[2, 1] = value
+    engine, together, alone = both()
+    engine(Whole(4, 2), LOSS, inputs, targets, CLIP)
+    assert (together.rows, alone.rows) == ([5], [1])
+
+
+@pytest.mark.parametrize("kind", [torch.complex64, torch.uint8, torch.uint16, torch.int8])
+def test_numbers_of_any_type_are_long(kind: torch.dtype) -> None:
+    part = torch.zeros(3, 2, dtype=kind)
+    part[1, 0] = -17j if kind.is_complex else 100
+    assert beyond(part, 16.0).tolist() == [False, True, False]
+    assert not beyond(part, 256.0).any()
+
+
+def test_a_long_target_of_tokens_is_taken_alone() -> None:
+    model, targets = nn.Sequential(nn.Embedding(9, 2), nn.Flatten(), nn.Linear(4, 2)), problem()[2]
+    targets[3, 1] = 2 * LONG_TARGET
+    engine, together, alone = both(math.inf)
+    engine(model, LOSS, torch.arange(12).view(6, 2) % 9, targets, CLIP)
+    assert (together.rows, alone.rows) == ([5], [1])
 
 
 def apart(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:

@@ -87,6 +87,17 @@ def test_what_only_large_whole_numbers_do_is_found(kind: torch.dtype, limit: int
     assert try_out(codes, rows.int(), (1 - rows).int()) == Findings()
 
 
+@pytest.mark.parametrize("mixing", [False, True])
+def test_rows_of_complex_numbers_are_tried_like_others(mixing: bool) -> None:
+    class Parts(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            size = x.abs()
+            return super().forward(size - size.mean(0) if mixing else size)
+
+    rows = torch.randn(8, FEATURES, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))
+    assert bool(try_out(Parts(FEATURES, 2), rows[:4], rows[4:]).mixing) == mixing
+
+
 def test_an_accelerator_is_never_asked_for_large_whole_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are tried on a copy of the model on the processor; here the first two looks are as if on an accelerator."""
     shown: list[int] = []

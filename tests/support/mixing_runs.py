@@ -38,10 +38,11 @@ def moves(
     steps: int,
     look: Callable[[Training], Engine] | None = None,
     loss: Callable[[], Any] = nn.CrossEntropyLoss,
+    long: int = ROWS - 1,
 ) -> float:
     """The farthest that the long row moved a sum, in clip norms, over so many chunks in turn.
 
-    `look`: which engine of the run is used, if not the one that it trains with.
+    `look`: which engine of the run is used, if not the one that it trains with. `long`: the place of that row.
     """
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:  # each with a memory of its own
         made = [training(kind, engine, folder, criterion=loss()) for folder in (one, other)]
@@ -50,12 +51,12 @@ def moves(
         training_mode(run.model)
     for step in range(steps):
         inputs = torch.randn(ROWS, FEATURES, generator=generator)
-        inputs[-1] *= TIMES
+        inputs[long] *= TIMES
         targets = torch.randint(CLASSES, (ROWS,), generator=generator)
         sums = []
-        for run, rows in zip(made, (ROWS, ROWS - 1), strict=True):
+        for run, rows in zip(made, (list(range(ROWS)), [i for i in range(ROWS) if i != long]), strict=True):
             torch.manual_seed(step)
-            total, chunk = Accumulator(private_parameters(run.model)), (inputs[:rows].clone(), targets[:rows])
+            total, chunk = Accumulator(private_parameters(run.model)), (inputs[rows], targets[rows])
             used = run.engine if look is None else look(run)
             add_chunk(total, used, run.model, run.criterion, chunk, CLIP, None)
             sums.append(total.total(used, CLIP, ROWS).tensors)

@@ -24,6 +24,20 @@ class Asymmetry(nn.Module):
         return self.head(torch.relu(difference))
 
 
+class Stamps(Asymmetry):
+    """The same of whole numbers, as time stamps are."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.float())
+
+
+class Waves(Asymmetry):
+    """The same of complex numbers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.real + x.imag)
+
+
 class Direction(nn.Module):
     """The direction of what a layer makes of a row without its mean. For constant rows that is rounding."""
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from problems import tiny_training
-from rounding_models import CLASSES, FEATURES, Asymmetry, Direction, Rows
+from rounding_models import CLASSES, FEATURES, Asymmetry, Direction, Rows, Stamps, Waves
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Clip, Engine, Units
@@ -51,6 +53,62 @@ def test_a_row_that_leaves_does_not_change_the_branches_of_other_long_rows(
     model = Asymmetry()
     training = made(tmp_path, model, rows, engine=engine)
     assert most_moved(training.engine, model, rows) <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("engine", ["bookkeeping", "ghost", "vmap"])
+@pytest.mark.parametrize("kind", ["time stamps", "the least of a type", "complex"])
+def test_long_rows_of_whole_and_complex_numbers_are_taken_alone(tmp_path: Path, engine: str, kind: str) -> None:
+    generator = torch.Generator().manual_seed(1)
+    drawn = torch.randn(COUNT, FEATURES, 2, generator=generator)
+    model: nn.Module = Waves() if kind == "complex" else Stamps()
+    rows = torch.view_as_complex(1e12 * drawn) if kind == "complex" else (1.7e9 + 1e7 * drawn[..., 0]).long()
+    if kind == "the least of a type":
+        rows = torch.where(drawn[..., 0] > 0, torch.iinfo(torch.int64).min, rows << 32)
+    training = made(tmp_path, model, rows, engine=engine)
+    assert math.isfinite(training.rehearsal.reach)
+    assert most_moved(training.engine, model, rows) <= 1 + 1e-6
+
+
+class Tokens(nn.Module):
+    """A mean over embedded tokens, which are looked up in one way or another; or the number of each as well."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.table = how, nn.Linear(50, 8) if how == "one-hot" else nn.Embedding(50, 8)
+        self.head = nn.Linear(8, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        mask = (x != 0).unsqueeze(2)
+        found = self.table(F.one_hot(x % 50, 50).float() if self.how == "one-hot" else x % 50)
+        numbers = x[:, :1] / 50 if self.how == "numbers too" else 0.0
+        output: Tensor = self.head((found * mask.float()).sum(1) / mask.sum(1).clamp(1))
+        return output + numbers
+
+
+@pytest.mark.parametrize(("how", "kind"), [("table", torch.int64), ("one-hot", torch.int64), ("table", torch.bool)])
+def test_tokens_have_no_reach(tmp_path: Path, how: str, kind: torch.dtype) -> None:
+    rows = torch.randint(0, 5000, (COUNT, 8), generator=torch.Generator().manual_seed(6))
+    model = Stamps() if kind == torch.bool else Tokens(how)
+    rows = (rows[:, :1].expand(-1, FEATURES) > 2500) if kind == torch.bool else rows
+    assert made(tmp_path, model, rows).rehearsal.reach == math.inf
+
+
+def test_tokens_that_are_computed_with_have_one(tmp_path: Path) -> None:
+    rows = torch.randint(0, 5000, (COUNT, 8), generator=torch.Generator().manual_seed(6))
+    assert made(tmp_path, Tokens("numbers too"), rows, engine="bookkeeping").rehearsal.reach <= 4096
+
+
+def test_all_bytes_are_within_reach(tmp_path: Path) -> None:
+    rows = torch.randint(0, 256, (COUNT, FEATURES), generator=torch.Generator().manual_seed(7)).to(torch.uint8)
+    model = nn.Sequential(Levels(), nn.Linear(FEATURES, CLASSES))
+    assert made(tmp_path, model, rows, engine="bookkeeping").rehearsal.reach == math.inf
+
+
+class Levels(nn.Module):
+    """Bytes as numbers from 0 to 1."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.float() / 255
 
 
 def test_as_a_whole_chunk_such_rows_move_the_sum_by_more_than_the_clip_norm() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping.admission.example_axes import SHARED, Place, place_of, strayed
+from discreet.clipping.admission.example_axes import SHARED, Place, is_whole, place_of, strayed
 from discreet.clipping.admission.mixing import CANNOT, moved_weights
 from discreet.clipping.capture.tracing import plain, repeatable, seeded, steady_slopes
 from discreet.clipping.losses import Criterion, each_loss
@@ -102,7 +102,7 @@ def _strayed(usual: Tensor | None, shorter: Tensor | None, changed: Tensor | Non
 
 
 def _times(row: Tensor, factor: float) -> Tensor:
-    return row * factor if row.is_floating_point() else row
+    return row if is_whole(row) else row * factor
 
 
 def _back(model: nn.Module, criterion: Criterion, batch: Batch, weights: Tensor) -> _Back:

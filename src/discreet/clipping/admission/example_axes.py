@@ -57,6 +57,11 @@ def _rows(part: Tensor, shape: tuple[int, int], size: int) -> Tensor:
     return unfolded if shape[0] == size else unfolded.transpose(0, 1)
 
 
+def is_whole(part: Tensor) -> bool:
+    """Whether a tensor is of whole numbers, or truth values."""
+    return not (part.is_floating_point() or part.is_complex())
+
+
 def moved(before: Tensor, after: Tensor) -> bool:
     """Whether any number moved by more than rounding.
 
@@ -64,7 +69,7 @@ def moved(before: Tensor, after: Tensor) -> bool:
     would hide whatever the others do. Where terms cancel, rounding is that of the terms: of the median size, but not of
     much more than the number's own, for most numbers may be such constants.
     """
-    if not (before.is_floating_point() or before.is_complex()):
+    if is_whole(before):
         return not torch.equal(before, after)
     if before.dtype == after.dtype and torch.equal(before, after):
         return False  # nearly always; the rest takes fifty times as long

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from discreet.clipping.admission.example_axes import UNKNOWN, Place, moved, place_of, strayed
+from discreet.clipping.admission.example_axes import UNKNOWN, Place, is_whole, moved, place_of, strayed
 from discreet.clipping.capture.tracing import Call, Trace, repeatable, steady_slopes, trace
 from discreet.clipping.seeding import seed_torch
 
@@ -92,7 +92,7 @@ def _sparse_gradients(model: nn.Module, inputs: Tensor) -> tuple[str, ...]:
 def _look(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
     usual, shorter = trace(model, (inputs,)), trace(model, (inputs[:-1],))
     trace(model, (others,))
-    if inputs.is_floating_point():
+    if not is_whole(inputs):
         _trace_large(model, others * _LARGE[-1])
     again = trace(model, (inputs,))
     forgetful = _differing(usual, again)
@@ -137,7 +137,7 @@ def _exchanges(inputs: Tensor, others: Tensor) -> Iterator[tuple[int, Tensor, bo
     """
     for row in range(len(inputs)):
         yield row, others[row], True
-    if not inputs.is_floating_point():
+    if is_whole(inputs):
         for row, number in enumerate(_LARGE_WHOLE if _on_processor(inputs) and inputs.dtype != torch.bool else ()):
             kind = torch.iinfo(inputs.dtype)
             yield row, torch.full_like(others[row], max(kind.min, min(number, kind.max))), False
@@ -158,7 +158,7 @@ def _on_processor(inputs: Tensor) -> bool:
 def _look_there(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
     """The same on the processor, if the model can be run there. Large whole numbers are tried there alone: they may be
     codes that a model looks up, and an accelerator that does not find one is of no use afterwards."""
-    if inputs.is_floating_point() or _on_processor(inputs):
+    if not is_whole(inputs) or _on_processor(inputs):
         return Findings()
     try:
         return _look(copy.deepcopy(model).cpu(), inputs.cpu(), others.cpu())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from discreet.clipping.capture.owners import Owner, owners_of
 from discreet.clipping.losses import Criterion, summed_loss
 from discreet.clipping.rules import Vectorised
 from discreet.clipping.separation import recorder
+from discreet.clipping.separation.spans import Span
 from discreet.core.errors import UnsupportedModel
 
 OTHER_ENGINE = "the engine 'vmap' may run it"
@@ -40,6 +42,7 @@ class Call:
     shapes: list[torch.Size]
     gradients: tuple[Tensor | None, ...] = field(default=())
     generator: Tensor | None = None
+    span: Span | None = None
 
 
 def capture(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> list[Call]:
@@ -62,7 +65,7 @@ def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tens
     along axis 0 of what a owner is given and returns.
     """
     owners = owners_of(model)
-    with torch.enable_grad(), _recording(owners) as calls, recorder.forward(model, inputs):
+    with torch.enable_grad(), _recording(owners) as calls, recorder.forward(model, inputs), _without_cache():
         output = model(inputs)
         recorder.returns(output)
     with torch.enable_grad():
@@ -74,7 +77,16 @@ def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tens
         _check_axes(call, len(inputs))
         _check_versions(call)
     _check_routes(owners, loss, calls)
+    _run_again(calls)
     return loss, calls
+
+
+def _run_again(calls: list[Call]) -> None:
+    """See whether modules without a rule still do what they did, in the order in which they ran."""
+    for call in calls:
+        with torch.enable_grad(), _without_cache():
+            recorder.run_again(call.span, call.owner.name, partial(call.owner.module, *call.args, **call.kwargs))
+        call.span = None
 
 
 @contextmanager
@@ -86,13 +98,24 @@ def _recording(owners: list[Owner]) -> Iterator[list[Call]]:
         for owner in owners:
             handles.append(owner.module.register_forward_hook(_recorder(owner, calls), with_kwargs=True, prepend=True))
             if owner.rule.replays or issubclass(owner.rule, Vectorised):
-                before, after = _watch_generator(owner, calls)
-                handles.append(owner.module.register_forward_pre_hook(before, with_kwargs=True))
-                handles.append(owner.module.register_forward_hook(after))
+                before, after = _watch(owner, calls)
+                handles.append(owner.module.register_forward_pre_hook(before, with_kwargs=True, prepend=True))
+                handles.append(owner.module.register_forward_hook(after, with_kwargs=True))
         yield calls
     finally:
         for handle in handles:
             handle.remove()
+
+
+@contextmanager
+def _without_cache() -> Iterator[None]:
+    """Inside, autocast converts a weight wherever it is used, so that a module does the same when it is run again."""
+    before = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(before)
 
 
 def _recorder(owner: Owner, calls: list[Call]) -> Callable[..., Any]:
@@ -127,17 +150,19 @@ def _alias(tensor: Tensor) -> Tensor:
     return tensor.view_as(tensor) if tensor.requires_grad else tensor
 
 
-def _watch_generator(owner: Owner, calls: list[Call]) -> tuple[Callable[..., None], Callable[..., None]]:
-    """Hooks that remember where the random numbers of a module start, or refuse it if it cannot be run again with the
+def _watch(owner: Owner, calls: list[Call]) -> tuple[Callable[..., None], Callable[..., None]]:
+    """Hooks that remember where a module and its random numbers start, or refuse it if it cannot be run again with the
     same ones, and on the same input."""
-    states: list[tuple[Tensor, list[int]]] = []
+    states: list[tuple[Tensor, list[int], Span | None]] = []
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         with recorder.aside():
-            states.append((_generator(owner.module), _versions(args, kwargs)))
+            states.append((_generator(owner.module), _versions(args, kwargs), recorder.enters()))
 
-    def after(*_: object) -> None:
-        state, versions = states.pop()
+    def after(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> None:
+        state, versions, span = states.pop()
+        with recorder.aside():
+            recorder.leaves(span, owner.name, tensors_in((args, kwargs)), returned)
         if calls[-1].versions != versions:
             raise UnsupportedModel(
                 f"{owner.described} overwrites its own input, so it cannot be run on it again; remove the operation in "
@@ -147,6 +172,8 @@ def _watch_generator(owner: Owner, calls: list[Call]) -> tuple[Callable[..., Non
             calls[-1].generator = state
         elif _moved(state, owner.module):
             raise UnsupportedModel(f"{owner.described} has no rule and draws random numbers; {OTHER_ENGINE}")
+        else:
+            calls[-1].span = span
 
     return before, after
 

@@ -8,6 +8,7 @@ clip norm. Taken alone, by one backward pass, a row contributes what depends on 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -20,6 +21,9 @@ from discreet.clipping.units import Units
 
 LONG_TARGET = 2.0**20
 """Targets with larger numbers are long."""
+
+_WIDE_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+"""Types that torch hardly computes with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class LongAlone:
         if not any(_any_beyond(part, limit) for part, limit in limits):
             return self.together(model, criterion, inputs, targets, clip, units)
         counted = Units((1,) * len(inputs) if units is None else units.sizes[: len(units) - units.padding])
-        rows = torch.stack([_beyond(part[: counted.rows], limit) for part, limit in limits]).any(0).cpu()
+        rows = torch.stack([beyond(part[: counted.rows], limit) for part, limit in limits]).any(0).cpu()
         long = torch.zeros(len(counted)).index_add_(0, counted.owners, rows.float()) > 0
         sums = []
         for engine, chosen in ((self.together, ~long), (self.alone, long)):
@@ -58,23 +62,27 @@ class LongAlone:
         return sums[0] if len(sums) == 1 else {name: sums[0][name].double() + sums[1][name] for name in sums[0]}
 
 
-def _numbers(part: Tensor) -> Tensor | None:
-    """The real numbers of a tensor; None for whole numbers, which stand for tokens, classes and levels."""
-    part = torch.view_as_real(part) if part.is_complex() else part
-    return part if part.is_floating_point() and part.numel() else None
-
-
-def _any_beyond(part: Tensor, limit: float) -> bool:
-    numbers = _numbers(part)
-    if numbers is None:
-        return False
-    least, most = torch.aminmax(numbers.detach())
-    return not (float(least) >= -limit and float(most) <= limit)  # also if one is not a number
-
-
-def _beyond(part: Tensor, limit: float) -> Tensor:
+def beyond(part: Tensor, limit: float) -> Tensor:
     """Which rows have a number beyond the limit, or one that is not finite: shape (rows,)."""
     numbers = _numbers(part)
     if numbers is None:
         return torch.zeros(len(part), dtype=torch.bool, device=part.device)
-    return ~(numbers.detach().abs() <= limit).reshape(len(part), -1).all(1)
+    if not numbers.is_floating_point():
+        numbers = numbers.double()  # the least of a type has no absolute value in it
+    return ~(numbers.abs() <= limit).reshape(len(part), -1).all(1)
+
+
+def _any_beyond(part: Tensor, limit: float) -> bool:
+    numbers = _numbers(part)
+    if numbers is None or (limit == math.inf and not numbers.is_floating_point()):
+        return False
+    least, most = torch.aminmax(numbers)
+    return not (least.item() >= -limit and most.item() <= limit)  # also if one is not a number
+
+
+def _numbers(part: Tensor) -> Tensor | None:
+    """The numbers of a tensor, both parts of complex ones; None for truth values, and where there is none."""
+    if part.dtype == torch.bool or not part.numel():
+        return None
+    part = torch.view_as_real(part.detach().resolve_conj()) if part.is_complex() else part.detach()
+    return part.double() if part.dtype in _WIDE_UNSIGNED else part

@@ -2,6 +2,7 @@
 
 recorder    what a model does, operator by operator, while it runs (`passes`, `interception`)
 program     that as data, for batches of every size
+spans       modules that are run again, and what ran inside
 labels      where the examples are in a tensor
 registry    rules for operators, by name; they are in `rules/`
 propagate   from operator to operator: the proof

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from discreet.clipping.separation.program import Argument, Op, Program, Ref, Seen
+from discreet.clipping.separation.spans import Span, refs_in
 
 _ITEM = torch.ops.aten._local_scalar_dense.default
 _FRESH = torch.ops.aten.lift_fresh.default
@@ -33,6 +34,7 @@ class Pass:
         self.forced, self.closely = forced, closely
         self.busy = self.back = self.validating = self.hooked = False
         self.modules: list[str] = []
+        self.spans: list[Span] = []
         self._generator = torch.get_rng_state()
         self._refs: dict[Key, Ref] = {}
         for name, tensor in state:
@@ -64,6 +66,8 @@ class Pass:
         ref = self._refs.get(key) if key is not None else None
         if ref is None:
             ref = Ref("empty") if key is not None and tensor.numel() == 0 else self.keep(tensor)
+        for span in self.spans:
+            span.reads(tensor, ref)
         if type(tensor) not in _PLAIN:
             self.fault(f"works with tensors of a type of their own ({type(tensor).__name__})")
         return Argument(ref, tuple(tensor.shape), tensor.dtype in (torch.bool, torch.uint8), tensor.requires_grad)
@@ -109,6 +113,19 @@ class Pass:
             self._look((args, kwargs), (given, named), tensors)
         return returned
 
+    def enter(self) -> Span:
+        """A module starts that will be run again."""
+        program = self.program
+        self.spans.append(Span(len(program.ops), len(program.items), len(program.kept), dict(self._refs)))
+        return self.spans[-1]
+
+    def again(self, span: Span) -> Pass:
+        """A pass that starts where a module started, as far as it can be told what was there."""
+        other = Pass((), torch.empty(0), self.program.items[span.items :], False)
+        other.program = Program(self.program.batch, self.program.ops[: span.start], self.program.kept[: span.kept])
+        other._refs = span.refs
+        return other
+
     def look_at_generator(self) -> None:
         """Note if torch's generator is not where the last operator left it."""
         if not torch.equal(self._generator, torch.get_rng_state()):
@@ -133,7 +150,7 @@ class Pass:
     def _look(self, values: Any, arguments: Any, tensors: list[Tensor]) -> None:
         """Note, of an operator that ran, what an examination asks for."""
         inputs = [one for one in tree_leaves(values) if isinstance(one, Tensor)]
-        places = dict(zip(map(_place, reversed(inputs)), reversed(_refs(arguments)), strict=True))
+        places = dict(zip(map(_place, reversed(inputs)), reversed(refs_in(arguments)), strict=True))
         shapes = tuple([tuple(one.shape) for one in tensors])
         shares = tuple([places.get(_place(one)) if one.numel() else None for one in tensors])
         self.program.seen.append(Seen(shapes, shares, self.modules[-1] if self.modules else ""))
@@ -175,12 +192,6 @@ def _place(tensor: Tensor) -> int:
         return tensor.untyped_storage().data_ptr()
     except (RuntimeError, NotImplementedError):
         return -1
-
-
-def _refs(values: Any) -> list[Ref]:
-    if isinstance(values, Argument):
-        return [values.ref]
-    return [ref for one in values for ref in _refs(one)] if isinstance(values, tuple) else []
 
 
 def _written(func: Any) -> tuple[int, ...]:

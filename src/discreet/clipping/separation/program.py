@@ -70,13 +70,23 @@ class Held(NamedTuple):
     tensor: Argument
 
 
+class Inside(NamedTuple):
+    """Operators `start` .. `stop` - 1, which ran inside a module that is run again to clip its gradients; `given`: the
+    tensors among its arguments."""
+
+    module: str
+    start: int
+    stop: int
+    given: tuple[Ref, ...]
+
+
 @dataclass(slots=True)
 class Program:
     """The operators of a pass over `batch` examples.
 
     `kept`: tensors from elsewhere. `items`: numbers that Python read from tensors. `returned`: by the model. `held`: by
-    modules with parameters. `fault`: what cannot be followed, if there was something. `seen`: of each operator, in an
-    examination.
+    modules with parameters. `inside`: modules that are run again. `fault`: what cannot be followed, if there was
+    something. `seen`: of each operator, in an examination.
     """
 
     batch: int
@@ -85,6 +95,7 @@ class Program:
     items: list[Any] = field(default_factory=list)
     returned: list[Argument] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
+    inside: list[Inside] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     fault: str | None = None
 

@@ -23,6 +23,7 @@ from discreet.clipping.separation.labels import (
 )
 from discreet.clipping.separation.program import Argument, Op, Ref, Template, described
 from discreet.clipping.separation.registry import RULES, SIZES, Given, Value, entry_by_entry
+from discreet.clipping.separation.spans import reads_from_outside
 
 
 class Mixes(Exception):
@@ -50,6 +51,8 @@ def prove(template: Template) -> None:
         if label not in (Rows(held.axis), UNIFORM):
             what = f"what module {held.module or 'model'!r} works on, along axis {held.axis},"
             raise Mixes(labels.why(what) if label == MIXED else f"{what} is not one example after the other")
+    if (reason := reads_from_outside(program, labels.of)) is not None:
+        raise Mixes(reason)
 
 
 class Labels:

@@ -6,7 +6,7 @@ over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
@@ -18,7 +18,8 @@ from torch.utils._pytree import tree_leaves
 
 from discreet.clipping.separation.interception import Functions, Operators
 from discreet.clipping.separation.passes import Pass, State
-from discreet.clipping.separation.program import Held, Program
+from discreet.clipping.separation.program import Argument, Held, Inside, Program
+from discreet.clipping.separation.spans import Span
 
 _active: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 
@@ -105,6 +106,46 @@ def holds(module: str, axis: int, tensors: Sequence[Tensor]) -> None:
     if one is not None:
         one.program.held += [Held(module, axis, one.tensor(part)) for part in tensors[:1]]
         one.program.held += [Held(module, -1, one.tensor(part)) for part in tensors[1:]]
+
+
+def enters() -> Span | None:
+    """Note that a module starts which will be run again. To be called `aside`, as is `leaves`."""
+    one = _pass()
+    return None if one is None else one.enter()
+
+
+def leaves(span: Span | None, module: str, given: Sequence[Tensor], returned: Any) -> None:
+    """Note what such a module was given, and that it has returned."""
+    one = _pass()
+    if one is None or span is None:
+        return
+    one.spans.remove(span)
+    span.end(one.program, _arguments(one, returned))
+    refs = tuple([one.tensor(part).ref for part in given])
+    one.program.inside.append(Inside(module, span.start, span.stop, refs))
+
+
+def run_again(span: Span | None, module: str, run: Callable[[], Any]) -> None:
+    """Run a module again on what it was given, and note if it does something else, or with something else."""
+    one = _pass()
+    if one is None or span is None:
+        return
+    again, returned = one.again(span), None
+    with Operators(again), Functions(again):
+        try:
+            returned = run()
+        except Exception as error:  # a module may raise whatever it likes
+            again.fault(type(error).__name__)
+    with aside():
+        if not span.is_as(one.program, again.program, _arguments(again, returned)):
+            one.fault(
+                f"module {module or 'model'!r} does something else when it is run again on what it was given, to clip "
+                "its gradients: something that it holds has changed since, or a hook changes what it is given"
+            )
+
+
+def _arguments(one: Pass, values: Any) -> tuple[Argument, ...]:
+    return tuple([one.tensor(part) for part in tree_leaves(values) if isinstance(part, Tensor)])
 
 
 def _pass() -> Pass | None:

@@ -178,7 +178,7 @@ def _map_style(data: object) -> bool:
 
 
 def _check_finite(what: str, values: Tensor, start: int) -> None:
-    if not values.is_floating_point():
+    if not (values.is_floating_point() or values.is_complex()):
         return
     bad = ~torch.isfinite(values.flatten(1) if values.dim() > 1 else values.unsqueeze(1)).all(1)
     if bool(bad.any()):

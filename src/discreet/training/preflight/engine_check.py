@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Clip, Criterion, Engine, frozen_norms, modes_kept, private_parameters, training_mode
-from discreet.clipping.engines.long_rows import LongAlone
+from discreet.clipping.engines.long_rows import LongAlone, beyond
 from discreet.clipping.separation.program import Template
 from discreet.core import checks
 from discreet.core.errors import UnsupportedModel
@@ -34,7 +34,7 @@ from discreet.training.preflight.engine_timing import (
     described,
     seconds,
 )
-from discreet.training.preflight.float_slack import SIZES, TooMuchRounding, distance, float_slack
+from discreet.training.preflight.float_slack import SIZES, TooMuchRounding, distance, float_slack, unmeasured_reach
 from discreet.training.preflight.loss_memory import refuse_memory
 from discreet.training.preflight.random_rows import UNITS, random_rows
 from discreet.training.preflight.watching import BATCHED, Pristine, units_apart, watched
@@ -102,9 +102,10 @@ def rehearse(
     pristine = Pristine(*copied(model, criterion), random_rows(model, data, classes, rows))
     used = watched(found.engine, options, pristine, [*found.proved])
     taken = options.shaped(used, max(chunk, rows))
-    if math.isfinite(found.reach):
+    if taken.name in _CANDIDATES:
         alone = units_apart(options.engine("reference").clipped_sum, pristine)
         taken = replace(taken, clipped_sum=LongAlone(taken.clipped_sum, alone, found.reach))
+    if math.isfinite(found.reach):
         line += f"; rows with a number beyond {found.reach:g} are taken one at a time"
         _warn_of_long_rows(data, found.reach)
     return Rehearsal(taken, chunk, line, found.reach, found.proved)
@@ -148,7 +149,7 @@ def _checked(stage: Comparison, name: str) -> Rehearsal:
         known = stage.proved()
     if not stage.fixed:
         line = f"engine {name}: runs on random data; not compared with reference, as the model draws random numbers"
-        return Rehearsal(stage.options.engine(name), chunk, line, _reach(stage, name, SIZES[0]), known)
+        return Rehearsal(stage.options.engine(name), chunk, line, _reach(name, lambda: unmeasured_reach(stage)), known)
     worst = stage.farthest(sums, stage.wanted)
     tolerance = stage.tolerance + (stage.cut_to_grid if name == "exact" else 0.0)
     if not worst <= tolerance:
@@ -165,12 +166,12 @@ def _checked(stage: Comparison, name: str) -> Rehearsal:
         f", and {slack.distance:.1e} from one at a time" if stage.reduced else f", on natural rows {slack.distance:.1e}"
     )
     line += f"{how}, on {UNITS} random {what} of each kind; the noise covers 2^-{slack.bits} for each"
-    return Rehearsal(replace(engine, float_bits=slack.bits), chunk, line, _reach(stage, name, slack.reach), known)
+    return Rehearsal(replace(engine, float_bits=slack.bits), chunk, line, _reach(name, lambda: slack.reach), known)
 
 
-def _reach(stage: Comparison, name: str, reach: float) -> float:
-    """The largest number of rows that are taken together: no limit where every row is taken alone, or has tokens."""
-    return reach if name in _CANDIDATES and stage.examples.inputs.is_floating_point() else math.inf
+def _reach(name: str, found: Callable[[], float]) -> float:
+    """The largest number of rows that are taken together: no limit where every row is taken alone."""
+    return found() if name in _CANDIDATES else math.inf
 
 
 def _check_drawing(stage: Comparison, name: str) -> None:
@@ -261,9 +262,7 @@ def _warn_of_long_rows(data: PrivateData, reach: float) -> None:
     """Say to the holder of the data, before the run, if many rows will be taken one at a time."""
     rows = np.unique(np.linspace(0, data.rows - 1, _LOOKED_AT).astype(np.int64))
     inputs, _ = data.fetch(rows)
-    if not inputs.is_floating_point():
-        return
-    share = float((inputs.abs().reshape(len(inputs), -1).amax(1) > reach).double().mean())
+    share = float(beyond(inputs, reach).double().mean())
     if share > _MANY:
         _log.warning(
             "%.0f %% of the rows have a number beyond %g and are taken one at a time, which is slow; scale the inputs "

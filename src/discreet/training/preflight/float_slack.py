@@ -2,20 +2,25 @@
 
 Measured on rows of several kinds and sizes, since what is natural for data (black images, a constant offset, numbers up
 to 255) may round more than what is uniform. Sizes are tried in turn, up to the first at which the slack would cost
-noise; longer rows are taken one at a time in the run.
+noise; longer rows are taken one at a time in the run. So it is with whole numbers if the model computes with them.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
+import torch
 from torch import Tensor
 
+from discreet.clipping.admission.example_axes import is_whole
 from discreet.core.assumptions import LEAST_BITS, MOST_BITS
 from discreet.core.errors import UnsupportedModel
 from discreet.training.preflight.engine_comparison import CUTS, Comparison, added, length
-from discreet.training.preflight.random_rows import natural_rows
+from discreet.training.preflight.random_rows import Examples, natural_rows, natural_tokens
+from discreet.training.preflight.whole_numbers import computes_with
 
 MARGIN = 8
 """The float slack is so many times what was measured on random data."""
@@ -55,24 +60,48 @@ class FloatSlack:
 
 def float_slack(stage: Comparison, name: str, sums: float) -> FloatSlack:
     """Measure the slack of the engine called `name`. `sums`: what was measured on uniform rows, the first kind."""
-    if not stage.examples.inputs.is_floating_point():
-        return FloatSlack(max(sums, _on_natural_rows(stage, name, 1.0) or 0.0), math.inf)
-    found = FloatSlack(sums, 1.0)
+    examples, reach = stage.examples, 1.0
+    if is_whole(examples.inputs):
+        sums = max(sums, _on_other_rows(stage, name, lambda: natural_tokens(examples)) or 0.0)
+        reach = max(1.0, float(examples.inputs.max())) if _is_computed_with(stage) else math.inf
+    found = FloatSlack(sums, reach)
     for size in SIZES:
-        distance = _on_natural_rows(stage, name, size)
+        if size <= reach:
+            continue
+        distance = _on_other_rows(stage, name, partial(natural_rows, examples, size))
         if distance is None:
             break
         largest = max(found.distance, distance)
         if size > SIZES[0] and not MARGIN * largest <= max(_NEGLIGIBLE, 2 * MARGIN * found.distance):
             break
         found = FloatSlack(largest, size)
+        if size >= _largest(examples.inputs.dtype):
+            return replace(found, reach=math.inf)
     return found
 
 
-def _on_natural_rows(stage: Comparison, name: str, size: float) -> float | None:
-    """The slack measured on natural rows of this size; None if the model cannot take them."""
+def _largest(kind: torch.dtype) -> float:
+    """The largest number of a type, of either sign; infinite where that is beyond all sizes."""
+    few = not (kind.is_floating_point or kind.is_complex) and torch.iinfo(kind).bits <= 16
+    return float(max(-torch.iinfo(kind).min, torch.iinfo(kind).max)) if few else math.inf
+
+
+def unmeasured_reach(stage: Comparison) -> float:
+    """The reach where no slack is measured: that of scaled inputs."""
+    whole = is_whole(stage.examples.inputs)
+    return math.inf if whole and not _is_computed_with(stage) else SIZES[0]
+
+
+def _is_computed_with(stage: Comparison) -> bool:
+    """Whether the model makes real numbers of the whole ones of rows. Truth values are all known."""
+    inputs = stage.examples.inputs
+    return inputs.dtype != torch.bool and computes_with(stage.model, inputs)
+
+
+def _on_other_rows(stage: Comparison, name: str, rows: Callable[[], Examples]) -> float | None:
+    """The slack measured on other rows; None if the model cannot take them."""
     try:
-        other = stage.on(natural_rows(stage.examples, size))
+        other = stage.on(rows())
         return distance(other, name, other.chunked(name, CUTS[-1:]))
     except _CANNOT:
         return None

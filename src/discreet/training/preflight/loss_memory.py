@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Criterion, modes_kept, private_parameters, training_mode
-from discreet.clipping.admission.example_axes import moved
+from discreet.clipping.admission.example_axes import is_whole, moved
 from discreet.clipping.capture.tracing import repeatable
 from discreet.clipping.digests import state_digests
 from discreet.clipping.seeding import seed_torch
@@ -76,7 +76,7 @@ def _differ(first: list[Tensor], again: list[Tensor]) -> bool:
 
 
 def _times(part: Tensor, factor: float) -> Tensor:
-    return part * factor if part.is_floating_point() else part
+    return part if is_whole(part) else part * factor
 
 
 def _digests(criterion: Criterion) -> dict[str, str]:

@@ -20,6 +20,7 @@ from discreet.clipping import (
     training_mode,
     try_out,
 )
+from discreet.clipping.admission.example_axes import is_whole
 from discreet.core.errors import InputError, UnsupportedModel
 from discreet.data import PrivateData
 from discreet.training.preflight.random_rows import random_rows
@@ -101,7 +102,7 @@ def tried(model: nn.Module, inputs: Tensor) -> Findings:
 def _others(inputs: Tensor) -> Tensor:
     """Other rows, with numbers of both signs."""
     others = inputs[_TRIED : 2 * _TRIED]
-    if not inputs.is_floating_point():
+    if is_whole(inputs):
         return others
     return torch.randn(others.shape, generator=torch.Generator().manual_seed(1)).to(inputs)
 

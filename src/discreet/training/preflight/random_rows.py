@@ -5,7 +5,8 @@ They only have the shape of the private data, so what is found with them says no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,9 @@ _FAINT, _ROUGH, _DENSITY = 1e-3, 1e-3, 0.05
 
 _MOST_ROWS = 4
 """Random units of several rows have up to so many, if the plan uses that many."""
+
+_Make = Callable[[int, Tensor, float, torch.Generator], Tensor]
+"""Makes a natural row: which kind, one of the same shape, the size, and where random numbers come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,8 @@ def random_rows(
         shape = (UNITS if units is None else units.rows, *example.shape[1:])
         if example.is_floating_point():
             return torch.rand(shape, generator=generator).to(example.dtype)
+        if example.is_complex():
+            return torch.view_as_complex(torch.rand(*shape, 2, generator=generator)).to(example.dtype)
         return torch.randint(0, max(1, below), shape, generator=generator).to(example.dtype)
 
     inputs, targets = data.fetch(torch.zeros(1, dtype=torch.int64).numpy())
@@ -80,14 +86,34 @@ def random_rows(
 def natural_rows(examples: Examples, size: float) -> Examples:
     """Rows of the same shape as natural ones come: all zero, constant, nearly constant, sparse, of both signs, faint.
 
-    The numbers of each have a size of its own, between a 16th of `size` and `size`. Tokens are all zero, all the same,
-    or end in zeros. Targets stay as they are.
+    The numbers of each have a size of its own, between a 16th of `size` and `size`. Complex ones have two such parts,
+    and whole ones are rounded, as far as their type goes. Targets stay as they are.
     """
+    like = examples.inputs[:1]
+    if like.is_complex():
+        parts = torch.view_as_real(examples.inputs)
+        return replace(examples, inputs=torch.view_as_complex(_made(parts, _natural_numbers, size)))
+    return replace(examples, inputs=_made(examples.inputs, _natural_numbers, size))
+
+
+def natural_tokens(examples: Examples) -> Examples:
+    """The same of rows of tokens: all zero, all the same, or the end as it would be if it were padded."""
+    return replace(examples, inputs=_made(examples.inputs, _natural_tokens, 1.0))
+
+
+def _made(inputs: Tensor, make: _Make, size: float) -> Tensor:
     generator = torch.Generator().manual_seed(1)
-    like = examples.inputs[:1].cpu()
-    make = _natural_numbers if like.is_floating_point() else _natural_tokens
-    rows = [make(i % _KINDS, examples.inputs[i].cpu(), size, generator) for i in range(len(examples.inputs))]
-    return Examples(torch.stack(rows).to(examples.inputs), examples.targets, examples.units)
+    rows = [make(i % _KINDS, one.cpu(), size, generator) for i, one in enumerate(inputs)]
+    return _as_whole(torch.stack(rows), inputs.dtype).to(inputs)
+
+
+def _as_whole(rows: Tensor, kind: torch.dtype) -> Tensor:
+    """Rounded to what that type has, if it is one of whole numbers."""
+    if kind.is_floating_point or kind == torch.bool:
+        return rows
+    limits = torch.iinfo(kind)
+    rows = rows.round() if limits.min else rows.abs().round()
+    return rows.clamp(limits.min, limits.max)
 
 
 def _natural_numbers(kind: int, like: Tensor, size: float, generator: torch.Generator) -> Tensor:
@@ -110,7 +136,6 @@ def _natural_numbers(kind: int, like: Tensor, size: float, generator: torch.Gene
 
 
 def _natural_tokens(kind: int, like: Tensor, size: float, generator: torch.Generator) -> Tensor:
-    """All zero, all the same, or the end as it would be if it were padded."""
     if kind % 3 == 2 and like.dim():
         return torch.cat([like[: len(like) // 2], torch.zeros_like(like[len(like) // 2 :])])
     return torch.zeros_like(like) if kind % 3 == 0 else like.flatten()[:1].expand(like.numel()).view(like.shape)

@@ -1,0 +1,78 @@
+"""Modules that are run again, alone and for each example, to clip their gradients: what ran inside of them.
+
+Run again, a module must find what it found in the forward pass, and nothing of the batch but what it is given: an
+attribute that holds something of the batch holds the same for every example, or that of another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from discreet.clipping.separation.labels import SHARED, Label
+from discreet.clipping.separation.program import Argument, Program, Ref, described, same
+
+
+@dataclass(slots=True, eq=False)
+class Span:
+    """A call of a module that will be run again: from which operator, number that Python read, and tensor from
+    elsewhere it went on, and where tensors had come from by then. `stop`, `returned`: where it ended, and with what.
+
+    What it reads from outside is held until it was run again, or else something new may be at its place in memory.
+    """
+
+    start: int
+    items: int
+    kept: int
+    refs: dict[Any, Ref]
+    stop: int = -1
+    last_kept: int = -1
+    returned: tuple[Argument, ...] = ()
+    held: list[Tensor] = field(default_factory=list)
+
+    def reads(self, tensor: Tensor, ref: Ref) -> None:
+        """Note what an operator inside is given."""
+        if not (ref.kind == "made" and ref.at >= self.start):
+            self.held.append(tensor)
+
+    def end(self, program: Program, returned: tuple[Argument, ...]) -> None:
+        """The module returned that."""
+        self.stop, self.last_kept, self.returned = len(program.ops), len(program.kept), returned
+
+    def is_as(self, program: Program, again: Program, returned: tuple[Argument, ...]) -> bool:
+        """Whether the module did the same when it was run again."""
+        kept = program.kept[self.kept : self.last_kept], again.kept[self.kept :]
+        return (
+            again.fault is None
+            and again.ops[self.start :] == program.ops[self.start : self.stop]
+            and returned == self.returned
+            and len(kept[0]) == len(kept[1])
+            and all(map(same, *kept))
+        )
+
+
+def reads_from_outside(program: Program, label: Callable[[Ref], Label]) -> str | None:
+    """What is wrong with the modules of a program that are run again, if one reads something of the batch that it is
+    not given. `label`: of a tensor, as far as the program goes."""
+    for call in program.inside:
+        for number in range(call.start, call.stop):
+            op = program.ops[number]
+            for ref in refs_in((op.args, op.kwargs)):
+                own = (ref.kind == "made" and ref.at >= call.start) or ref.kind == "empty" or ref in call.given
+                if not own and label(ref) != SHARED:
+                    return (
+                        f"{described(program, number)} reads something of the batch that module "
+                        f"{call.module or 'model'!r} is not given; it is run again for each example, so make that an "
+                        "argument"
+                    )
+    return None
+
+
+def refs_in(values: Any) -> list[Ref]:
+    """Where the tensors in nested tuples came from."""
+    if isinstance(values, Argument):
+        return [values.ref]
+    return [ref for one in values for ref in refs_in(one)] if isinstance(values, tuple) else []

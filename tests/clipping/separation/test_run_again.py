@@ -1,0 +1,97 @@
+"""Modules without a rule are run again for each example: what they read then must be theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from films import After, Before, Filmed, Late, Number
+from mixing_modules import CLASSES, FEATURES, HIDDEN, Two
+from mixing_runs import CLIP, moves, training
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations
+
+from discreet import UnsupportedModel
+from discreet.clipping import ENGINES
+from discreet.clipping.separation import Mixes, branches, examined
+from discreet.training.preflight.engine_options import EngineOptions
+
+LOSS = nn.CrossEntropyLoss()
+
+
+def running(model: nn.Module) -> Callable[[int], None]:
+    """Clipped sums of random rows."""
+
+    def run(rows: int) -> None:
+        given = torch.randn(rows, FEATURES), torch.arange(rows) % CLASSES
+        ENGINES["bookkeeping"].clipped_sum(model, LOSS, *given, CLIP)
+
+    return run
+
+
+def test_what_a_module_reads_of_the_batch_must_be_an_argument() -> None:
+    with pytest.raises(Mixes, match=r"mul\.Tensor in module 'film' reads something of the batch that module 'film'"):
+        examined(running(Before()))
+
+
+@pytest.mark.parametrize("kind", [After, Number])
+def test_what_a_module_holds_must_be_the_same_when_it_is_run_again(kind: type[nn.Module]) -> None:
+    with pytest.raises(Mixes, match="module 'film' does something else when it is run again"):
+        examined(running(kind()))
+
+
+@pytest.mark.parametrize("engine", ["bookkeeping", "ghost"])
+@pytest.mark.parametrize("kind", [Before, After])
+def test_such_models_are_refused_though_they_are_not_compared_in_training(
+    kind: type[nn.Module], engine: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UnsupportedModel, match="module 'film'"):
+        training(kind, engine, tmp_path)
+
+
+@pytest.mark.parametrize("engine", ["bookkeeping", "ghost"])
+def test_rows_that_are_put_there_late_move_no_sum(engine: str) -> None:
+    assert moves(Late, engine, 19, long=0) <= 1.01
+
+
+class Own(nn.Module):
+    """A layer without a rule, which counts its calls and makes a table at the first one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.calls, self.table = nn.Parameter(torch.randn(HIDDEN, HIDDEN) / 4), 0, None
+        self.register_buffer("mask", torch.ones(HIDDEN))
+
+    def forward(self, h: Tensor, *, by: float = 1.0) -> Tensor:
+        self.calls += 1
+        self.table = torch.linspace(0, by, HIDDEN) if self.table is None else self.table
+        return torch.tanh(h @ self.weight) * self.mask + self.table + torch.tensor(0.5)
+
+
+class Layers(Two):
+    """Modules that are run again, one of them called twice, another with a forward hook."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lengths: list[torch.Size] = []
+        self.own, self.other = Own(), parametrizations.weight_norm(nn.Linear(HIDDEN, HIDDEN))
+        self.other.register_forward_hook(lambda *given: self.lengths.append(given[2].norm(dim=1).shape))
+
+    def between(self, h: Tensor) -> Tensor:
+        return self.other(self.own(self.own(h, by=2.0)))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("kind", [Layers, Filmed])
+def test_what_does_not_change_is_no_cause_for_alarm(kind: type[nn.Module]) -> None:
+    list(branches(running(kind())))
+
+
+@pytest.mark.parametrize("precision", [None, torch.bfloat16])
+def test_no_chunk_of_such_a_model_is_done_again(tmp_path: Path, precision: torch.dtype | None) -> None:
+    run = training(Layers, EngineOptions("bookkeeping", autocast=precision), tmp_path)  # type: ignore[arg-type]
+    for rows in (1, 9):
+        given = torch.randn(rows, FEATURES), torch.arange(rows) % CLASSES
+        run.engine.clipped_sum(run.model, run.criterion, *given, CLIP, None)
+    assert run.engine.clipped_sum.together.again == 0  # type: ignore[attr-defined]
