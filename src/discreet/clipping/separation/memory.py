@@ -52,11 +52,13 @@ class Memory:
     """
 
     def __init__(self, model: object, *others: object) -> None:
-        self._found = [one.clone() if isinstance(one, Tensor) else one for one in _found(model, others)]
+        self._parameters = {id(one): one for one in model.parameters()} if isinstance(model, nn.Module) else {}
+        found = _found(self._parameters, (model, *others))
+        self._found = [one.clone() if isinstance(one, Tensor) else one for one in found]
 
     def is_kept(self, model: object, *others: object) -> bool:
         """Whether they hold the same as then."""
-        found = _found(model, others)
+        found = _found(self._parameters, (model, *others))
         return len(found) == len(self._found) and all(map(_same, self._found, found))
 
 
@@ -77,11 +79,11 @@ class _Unknown:
 
 
 def _same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
     if one.__class__ is not other.__class__ or one.__class__ is _Unknown:
         return False
-    if isinstance(one, Tensor):
-        return _same_bits(one, other)
-    return one is other or bool(one == other)
+    return _same_bits(one, other) if isinstance(one, Tensor) else bool(one == other)
 
 
 def _same_bits(one: Tensor, other: Tensor) -> bool:
@@ -107,12 +109,10 @@ def _unwarned(kind: type) -> contextlib.AbstractContextManager[object]:
     return warnings.catch_warnings(action="ignore", category=DeprecationWarning)
 
 
-def _found(model: object, others: tuple[object, ...]) -> list[Any]:
-    left = model.parameters() if isinstance(model, nn.Module) else ()
-    walk = _Walk({id(one) for one in left})
+def _found(parameters: dict[int, nn.Parameter], objects: tuple[object, ...]) -> list[Any]:
+    walk = _Walk(parameters)
     try:
-        walk.into(model)
-        for one in others:
+        for one in objects:
             if not is_of_torch(one):
                 walk.into(one)
     except RecursionError:
@@ -123,7 +123,7 @@ def _found(model: object, others: tuple[object, ...]) -> list[Any]:
 class _Walk:
     """Writes down what objects hold, in the order in which it is found; objects that come again, by their place."""
 
-    def __init__(self, parameters: set[int]) -> None:
+    def __init__(self, parameters: dict[int, nn.Parameter]) -> None:
         self.found: list[Any] = []
         self._parameters, self._places = parameters, dict[int, int]()
         self._alive: list[object] = []
@@ -169,13 +169,16 @@ class _Walk:
             self.into(one)
 
     def _module(self, module: nn.Module) -> None:
-        self.found.append(module.__class__)
+        found, into = self.found, self.into
+        found.append(module.__class__)
         for name, one in list(module.__dict__.items()):
             if name not in _OF_TORCH:
-                self.found.append(name)
-                if one.__class__ is OrderedDict and not one:  # hooks: most modules have none
-                    continue
-                self.into(one)
+                found.append(name)
+                kind = one.__class__
+                if kind in _PLAIN:
+                    found += (kind, one)
+                elif (kind is not OrderedDict and kind is not dict) or one:  # hooks, of which most modules have none
+                    into(one)
         self._slots(module)
         self._mapping(module._parameters)
         self._mapping(module._modules)
