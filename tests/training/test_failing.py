@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from discreet.clipping import private_parameters
 from discreet.core.errors import InputError
-from discreet.data import as_private
+from discreet.data import PrivateData, as_private
 from discreet.training.control.line_search import UNITS, Candidates, objectives
-from discreet.training.private_metrics.counts import _correct
+from discreet.training.private_metrics.unit_values import unit_values
 
 
 def shares(rows: Tensor) -> Tensor:
@@ -131,10 +131,14 @@ def test_in_counts_and_line_searches_it_counts_as_the_worst(alone: bool) -> None
     candidates = Candidates(
         model, {name: torch.zeros_like(one) for name, one in private_parameters(model).items()}, [0.0]
     )
-    count = _correct(model, usual, np.array([0, 1, 3, 4, 5]))
+
+    def correct(data: PrivateData, rows: list[int]) -> float:
+        return sum(unit_values("accuracy", 1.0, model, nn.CrossEntropyLoss(), data, np.array(rows)))
+
+    count = correct(usual, [0, 1, 3, 4, 5])
     (loss,) = objectives(candidates, nn.CrossEntropyLoss(), as_private((rows[:5], targets[:5])), 50.0, 6, alone=True)
     rows[5] = 1000.0
     data = as_private((rows, targets))
-    assert _correct(model, data, np.array([0, 1, 3, 4])) <= _correct(model, data, np.arange(6)) <= count + 1
+    assert correct(data, [0, 1, 3, 4]) <= correct(data, [*range(6)]) <= count + 1
     (found,) = objectives(candidates, nn.CrossEntropyLoss(), data, 50.0, 6, alone=alone)
     assert found == loss + UNITS

@@ -61,6 +61,7 @@ class Session:
         physical_batch: int,
         guard: Guard,
         clipping: Clipping,
+        pristine: nn.Module,
         purchases: Purchases,
         progress: Progress | None = None,
         metrics: Metrics = dict,
@@ -76,6 +77,7 @@ class Session:
         self.run, self.stream, self.ledger, self.clipping = run, stream, ledger, clipping
         self.position = ledger.charged_steps(run)
         self._attempt, self._physical_batch, self._guard = attempt, physical_batch, guard
+        self._pristine = pristine  # has seen no private row; its parameters are those of the model
         self._purchases, self._search, self._public = purchases, search, public
         self._released, self.trial = released, trial
         self._receipts: deque[Receipt] = deque()
@@ -256,7 +258,7 @@ class Session:
         assert isinstance(self.plan, AdaptivePlan)
         assert self.plan.counts is not None
         (rows,) = self.plan.counts.sampler.batches(receipt.position, len(self.data), self.stream)
-        return bought_count(self.model, self.data, rows, receipt, self.stream, self.noise)
+        return bought_count(self._pristine, self.data, rows, receipt, self.stream, self.noise)
 
     def _next_batch(self, receipt: Receipt) -> IntArray:
         """Who takes part in the step; the batches of an epoch are drawn together, at its first step."""

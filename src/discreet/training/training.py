@@ -134,7 +134,7 @@ class Training:
         self._stream, self._unit = stream, random_unit(self.copy.model, self.data, classes, plan.rows_per_unit)
         self.folder = RunFolder(Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}"))
         self._resume, self._ledger, self._dataset_id, self._on_open = resume, ledger, dataset_id, on_open
-        self.watch = Watch(model, self.copy, as_public(public_test), as_public(public_validation), averaging)
+        self.watch = Watch(self.copy, as_public(public_test), as_public(public_validation), averaging)
         self._progress = Progress([])
 
     @property
@@ -165,7 +165,7 @@ class Training:
 
     def over(self, books: Books, run: str, attempt: int, stream: Stream) -> Session:
         """A session whose charges are in `books`; `session` opens one for a run of its own."""
-        watch, asked = self.watch, (self.watch.asked, self.criterion)
+        watch, asked = self.watch, (self.watch.asked, self.copy.criterion)
         given = self.plan, self.model, self.optimizer, self.data
         training_mode(self.model)
         return Session(
@@ -179,6 +179,7 @@ class Training:
             physical_batch=self.rehearsal.chunk,
             guard=Guard(self.model, self.initial, self._hidden),
             clipping=self.clipping,
+            pristine=self.copy.model,
             purchases=Purchases(self.plan, *asked, self._parts, self.noise, watch.note, watch.bought),
             progress=self._progress,
             metrics=watch.validated,

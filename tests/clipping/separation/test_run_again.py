@@ -15,7 +15,7 @@ from torch.nn.utils import parametrizations
 
 from discreet import UnsupportedModel
 from discreet.clipping import ENGINES
-from discreet.clipping.separation import Mixes, branches, examined
+from discreet.clipping.separation import Mixes, proved, examined
 from discreet.training.preflight.engine_options import EngineOptions
 
 LOSS = nn.CrossEntropyLoss()
@@ -85,7 +85,7 @@ class Layers(Two):
 
 @pytest.mark.parametrize("kind", [Layers, Filmed])
 def test_what_does_not_change_is_no_cause_for_alarm(kind: type[nn.Module]) -> None:
-    list(branches(running(kind())))
+    proved(running(kind()))
 
 
 @pytest.mark.parametrize("precision", [None, torch.bfloat16])

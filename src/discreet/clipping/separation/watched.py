@@ -20,7 +20,7 @@ from discreet.clipping.clip import Clip
 from discreet.clipping.losses import Criterion, is_of_torch
 from discreet.clipping.replay import Generators
 from discreet.clipping.separation.examine import Mixes, Run, examined, proved, recorded
-from discreet.clipping.separation.memory import Kept, memory_of
+from discreet.clipping.separation.memory import Kept, Memory
 from discreet.clipping.separation.program import Program, Template
 from discreet.clipping.separation.recorder import Recorder, forward, returns
 from discreet.clipping.units import Units
@@ -137,13 +137,21 @@ class Function:
             returns(copy.deepcopy(self._pristine)(inputs))
 
 
+class _Remembered(Exception):
+    """What is not kept apart is no sum."""
+
+
 class Forgetful:
     """`ClippedSums` of an engine that runs rows apart, until the model or the loss changes by being called; of `apart`
-    for that chunk and from then on."""
+    for that chunk and from then on.
 
-    def __init__(self, sums: Sums, apart: Sums, warm: Warm) -> None:
-        self._sums, self._apart, self._warm = sums, apart, warm
-        self._before: list[object] | None = None
+    `singly`: the engine calls the model once for each row. Then they are looked at after each: one row may have left
+    something to the next, and the last row of the chunk have put it back.
+    """
+
+    def __init__(self, sums: Sums, apart: Sums, warm: Warm, *, singly: bool) -> None:
+        self._sums, self._apart, self._warm, self._singly = sums, apart, warm, singly
+        self._before: Memory | None = None
         self._changed = False
 
     def __call__(
@@ -159,12 +167,28 @@ class Forgetful:
             return self._sums(model, criterion, inputs, targets, clip, units)
         if self._before is None:
             self._warm(model, criterion)
-            self._before = memory_of(model, criterion)
+            self._before = Memory(model, criterion)
         if not self._changed:
             start = Generators([inputs, *model.parameters()])
-            found = self._sums(model, criterion, inputs, targets, clip, units)
-            if memory_of(model, criterion) == self._before:
+            try:
+                loss = self._looking(model, criterion) if self._singly else criterion
+                found = self._sums(model, loss, inputs, targets, clip, units)
+                self._look(model, criterion)
                 return found
-            start.rewind()
-            self._changed = True
+            except _Remembered:
+                start.rewind()
+                self._changed = True
         return self._apart(model, criterion, inputs, targets, clip, units)
+
+    def _looking(self, model: nn.Module, criterion: Criterion) -> Criterion:
+        def loss(output: Tensor, target: Tensor) -> Tensor:
+            found = criterion(output, target)
+            self._look(model, criterion)
+            return found
+
+        return loss
+
+    def _look(self, model: nn.Module, criterion: Criterion) -> None:
+        assert self._before is not None
+        if not self._before.is_kept(model, criterion):
+            raise _Remembered

@@ -103,7 +103,7 @@ def watched(engine: Engine, options: EngineOptions, pristine: Pristine, found: l
     apart = units_apart(options.engine("exact" if engine.name == "exact" else "reference").clipped_sum, pristine)
     if engine.name in BATCHED:
         return replace(engine, clipped_sum=Watched(sums, apart, found, run, warm))
-    return replace(engine, clipped_sum=Forgetful(sums, apart, warm))
+    return replace(engine, clipped_sum=Forgetful(sums, apart, warm, singly=engine.name != "vmap"))
 
 
 def with_rows_apart(data: PrivateData, model: nn.Module) -> PrivateData:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from torch import nn
@@ -17,16 +17,19 @@ from discreet.mechanism import gaussian_release, grid_for
 from discreet.plan import AdaptivePlan, Metric, Plan
 from discreet.plan.metrics import size_for
 from discreet.randomness import RoundedSampler, Stream
-from discreet.training.private_metrics.read_only import unwritten
 from discreet.training.private_metrics.single_rows import predicted
 from discreet.training.private_metrics.unit_values import unit_values
+from discreet.training.public.public_copy import copied
 from discreet.training.run.trained import Bought
 
 _NAME = "metric"
 
 
 class Purchases:
-    """Takes the metrics that a plan buys, as receipts pay for them; each goes to `note`."""
+    """Takes the metrics that a plan buys, as receipts pay for them; each goes to `note`.
+
+    `model` and `criterion` have seen no private row, and see none here: copies of them do.
+    """
 
     def __init__(
         self,
@@ -52,8 +55,7 @@ class Purchases:
         assert data is not None
         grid = grid_for(receipt.release, metric.contribution)
         (drawn,) = metric.sampler.batches(receipt.position, len(data), stream)
-        with unwritten(self._model):
-            units = sum(math.trunc((value - metric.centre) / grid) for value in self._values(metric, data, drawn))
+        units = sum(math.trunc((value - metric.centre) / grid) for value in self._values(metric, data, drawn))
         total = ClippedSum({_NAME: np.array([units * grid])}, metric.contribution, grid)
         noisy = float(gaussian_release(total, receipt, stream, self._noise).tensors[_NAME][0])
         declared, share = self._plan.units_of(metric)
@@ -69,15 +71,16 @@ class Purchases:
         self._note(bought)
         return bought.value
 
-    def _values(self, metric: Metric, data: PrivateData, drawn: IntArray) -> Iterator[float]:
+    def _values(self, metric: Metric, data: PrivateData, drawn: IntArray) -> list[float]:
         """What each unit counts, in [0, metric.range]: the mean over its rows."""
         if metric.kind == "size":
-            return (1.0 for _ in drawn)
+            return [1.0 for _ in drawn]
         return unit_values(metric.kind, metric.range, self._model, self._criterion, data, drawn)
 
 
 def check_losses(model: nn.Module, criterion: Criterion, data: PrivateData) -> None:
     """Refuse a criterion that gives no number for a single row, before anything is charged."""
+    _, criterion = copied(model, criterion)  # what it remembers of the row does not stay
     output, target = next(predicted(model, data, np.zeros(1, np.int64)))
     if criterion(output, target).numel() != 1:
         raise InputError("a loss that is bought must be one number per row; use a criterion with a reduction")

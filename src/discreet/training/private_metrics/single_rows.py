@@ -2,31 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import evaluation_mode
+from discreet.clipping import Criterion, evaluation_mode
+from discreet.clipping.replay import Generators
+from discreet.clipping.separation import Memory
 from discreet.core.arrays import IntArray
 from discreet.data import PrivateData
+from discreet.training.preflight.random_rows import random_rows
+from discreet.training.private_metrics.read_only import unwritten
+from discreet.training.public.public_copy import copied
 
 _AT_ONCE = 1024
 
+Row = tuple[Tensor, Tensor]
+"""Inputs and target, with a batch axis of length 1."""
 
-def predicted(model: nn.Module, data: PrivateData, rows: IntArray) -> Iterator[tuple[Tensor, Tensor]]:
-    """(output, target) of each row in turn, with a batch axis of length 1, in evaluation mode and without gradients."""
-    with evaluation_mode(model):
-        for inputs, target in one_by_one(model, data, rows):
+Value = Callable[[nn.Module, Criterion, Tensor, Tensor], float]
+"""What a model and a loss make of a row. It raises nothing."""
+
+
+class _Remembered(Exception):
+    """A unit left something to the next one."""
+
+
+def predicted(model: nn.Module, data: PrivateData, rows: IntArray) -> Iterator[Row]:
+    """(output, target) of each row in turn, in evaluation mode and without gradients, by a copy of the model."""
+    twin, _ = copied(model, nn.CrossEntropyLoss())  # what it remembers of them does not stay
+    with evaluation_mode(twin):
+        for inputs, target in one_by_one(twin, data, rows):
             with torch.no_grad():
-                output = model(inputs)
+                output = twin(inputs)
             yield output, target
 
 
-def one_by_one(model: nn.Module, data: PrivateData, rows: IntArray) -> Iterator[tuple[Tensor, Tensor]]:
+def one_by_one(model: nn.Module, data: PrivateData, rows: IntArray) -> Iterator[Row]:
     """(inputs, target) of each row in turn, with a batch axis of length 1, where the model is."""
     device = next(model.parameters()).device
     for start in range(0, len(rows), _AT_ONCE):
         inputs, targets = data.fetch(rows[start : start + _AT_ONCE])
         for i in range(len(targets)):
             yield inputs[i : i + 1].clone().to(device), targets[i : i + 1].to(device)
+
+
+def values_of_rows(
+    value: Value, model: nn.Module, criterion: Criterion, data: PrivateData, rows: IntArray
+) -> list[float]:
+    """The value of each row, which depends on that row alone."""
+
+    def units() -> Iterator[list[Row]]:
+        return ([row] for row in one_by_one(model, data, rows))
+
+    return [found[0] for found in _values(value, model, criterion, data, units)]
+
+
+def values_of_units(
+    value: Value, model: nn.Module, criterion: Criterion, data: PrivateData, units: IntArray
+) -> list[list[float]]:
+    """The values of the rows of each unit, which depend on that unit alone."""
+    groups = data.groups
+    assert groups is not None
+
+    def rows() -> Iterator[list[Row]]:
+        for unit in units:
+            places = np.arange(groups.counts(np.array([unit]))[0])
+            yield list(one_by_one(model, data, groups.rows(int(unit), places)))
+
+    return _values(value, model, criterion, data, rows)
+
+
+def _values(
+    value: Value,
+    model: nn.Module,
+    criterion: Criterion,
+    data: PrivateData,
+    units: Callable[[], Iterable[list[Row]]],
+) -> list[list[float]]:
+    """`model` and `criterion` have seen no private row, and see none: copies of them do.
+
+    One copy is enough, if no unit changes it; or else all is done again, each unit by one of its own.
+    """
+    start = Generators(model.parameters())
+    twin, loss = copied(model, criterion)
+    try:
+        with unwritten(twin), evaluation_mode(twin):
+            _warm(value, twin, loss, data)
+            before = Memory(twin, loss)
+            return [_kept(before, twin, loss, [value(twin, loss, *row) for row in unit]) for unit in units()]
+    except _Remembered:
+        start.rewind()
+    found = []
+    with unwritten(model):  # whose parameters are those of the copies
+        for unit in units():
+            twin, loss = copied(model, criterion)
+            with evaluation_mode(twin):
+                found.append([value(twin, loss, *row) for row in unit])
+    return found
+
+
+def _kept(before: Memory, model: nn.Module, criterion: Criterion, found: list[float]) -> list[float]:
+    if not before.is_kept(model, criterion):
+        raise _Remembered
+    return found
+
+
+def _warm(value: Value, model: nn.Module, criterion: Criterion, data: PrivateData) -> None:
+    """Run them on a random row, so that they make what they make at their first call."""
+    with torch.random.fork_rng():
+        try:
+            examples = random_rows(model, data, None, raw=True)
+        except Exception:  # a data set may raise whatever it likes
+            return
+        value(model, criterion, examples.inputs[:1], examples.targets[:1])

@@ -12,7 +12,7 @@ from discreet.core.errors import InputError
 from discreet.methods import Averaging, RunningAverage
 from discreet.training.public.early_stopping import EarlyStopping, check_early, is_bought
 from discreet.training.public.evaluation import evaluate
-from discreet.training.public.public_copy import PublicCopy, copied
+from discreet.training.public.public_copy import PublicCopy
 from discreet.training.run.checkpoint import Checkpoint
 from discreet.training.run.trained import Bought, Evaluation
 
@@ -25,14 +25,12 @@ class Watch:
     `early` is the rule of the run, if it has one: it looks at public metrics or at one that is bought.
 
     `published` is what is evaluated and published: the copy of the model that is trained, or the average of what was
-    released. No private row is run through it: metrics are bought with `asked`, which has the same parameters.
+    released. No private row is run through it: metrics are bought with copies of it, `asked`.
     """
 
-    def __init__(
-        self, model: nn.Module, copy: PublicCopy, test: Public, validation: Public, averaging: Averaging | None
-    ) -> None:
+    def __init__(self, copy: PublicCopy, test: Public, validation: Public, averaging: Averaging | None) -> None:
         self._average = None if averaging is None else RunningAverage(copy.model, averaging)
-        self.asked = model if self._average is None else copied(self._average.model, copy.criterion)[0]
+        self.asked = copy.model if self._average is None else self._average.model
         self._copy, self._test, self._validation = copy, test, validation
         self.evaluations: list[Evaluation] = []
         self.bought: list[Bought] = []
@@ -51,8 +49,8 @@ class Watch:
 
     def released(self, position: int) -> None:
         """Take note of the model after the release of step `position`."""
+        self._copy.follow()
         if self._average is not None:
-            self._copy.follow()
             self._average.update(position)
 
     def follow(self, early: EarlyStopping | None, names: Collection[str]) -> None:

@@ -15,7 +15,6 @@ from discreet.data import as_private, hold_out
 from discreet.plan import Holdout
 from discreet.queries import Account, Choice, release
 from discreet.training.private_metrics.counts import check_countable
-from discreet.training.private_metrics.read_only import unwritten
 from discreet.training.private_metrics.single_rows import one_by_one
 from discreet.training.private_metrics.unit_values import unit_values
 from discreet.training.public.public_copy import copied
@@ -48,8 +47,8 @@ def choose_model(
     replace-one at twice that epsilon. It is charged to `account` before a row is predicted. To know how good the model
     is, buy a metric.
 
-    Assumption, as for metrics: in evaluation mode a model remembers nothing of a row when the next one comes. What is
-    written to its tensors is found; what a module keeps elsewhere is not.
+    A model that remembers something of a row is asked about each row by a copy of its own, as far as `copy.deepcopy`
+    reaches. Parameters are not to be written to.
     """
     if not models:
         raise InputError("there is no model to choose from")
@@ -62,8 +61,7 @@ def choose_model(
         private = held
     looked = [copied(model, nn.CrossEntropyLoss())[0] for model in models]  # what they remember is not handed out
     for model in looked:
-        with unwritten(model):
-            check_countable(model, private)
+        check_countable(model, private)
     every = np.arange(private.rows, dtype=np.int64)
     for _ in one_by_one(looked[0], private, every):
         pass  # rows that cannot be put together are found before the charge
@@ -72,8 +70,7 @@ def choose_model(
         chosen = rows[:, 0].astype(np.int64)
         counts = []
         for model in looked:
-            with unwritten(model):
-                counts.append(sum(unit_values("accuracy", 1.0, model, nn.CrossEntropyLoss(), private, chosen)))
+            counts.append(sum(unit_values("accuracy", 1.0, model, nn.CrossEntropyLoss(), private, chosen)))
         return np.array(counts, dtype=np.float64)
 
     choice = Choice(range(len(models)), right, sensitivity=1.0, epsilon=epsilon, one_sided=True)

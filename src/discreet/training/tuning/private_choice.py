@@ -25,7 +25,6 @@ from discreet.randomness import Substream
 from discreet.training.preflight.data_check import try_every_row
 from discreet.training.private_metrics.counts import check_countable
 from discreet.training.private_metrics.metrics import check_losses
-from discreet.training.private_metrics.read_only import unwritten
 from discreet.training.private_metrics.unit_values import unit_values
 
 UNITS = 2**30
@@ -53,8 +52,7 @@ class Judge:
         bound = self._search.bound or 1.0
         units = np.arange(len(self._data), dtype=np.int64)
         values = unit_values(self._search.score, bound, model, criterion, self._data, units)
-        with unwritten(model):
-            total = sum(min(UNITS, math.floor(value / bound * UNITS)) for value in values)
+        total = sum(min(UNITS, math.floor(value / bound * UNITS)) for value in values)
         return total if self._search.score == "accuracy" else -total
 
     def choose(self, scores: Sequence[int], substream: Substream) -> int:

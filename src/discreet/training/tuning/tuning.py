@@ -193,7 +193,7 @@ class Tuning:
             ) from None
 
     def _trial(self, index: int, run: str, trial: int, stop: Stop) -> tuple[Trained, tuple[nn.Module, Criterion]]:
-        """One run of the plan, in memory, and what private rows may be run through to score it.
+        """One run of the plan, in memory, and that of which copies may see private rows, to score it.
 
         No folder, no key, no checkpoint, no row in the ledger.
         """
@@ -211,7 +211,7 @@ class Tuning:
         # Receipts of trials are all for attempt 0: their streams tell them apart, and what is kept tells none.
         session = training.over(SealedBooks(), run, 0, stream)
         training.take_steps(session, after_step, self._every, self._early)
-        return replace(training.trained(()), winner=settings), (training.watch.asked, setup.criterion)
+        return replace(training.trained(()), winner=settings), (training.watch.asked, training.copy.criterion)
 
     def _setup(self, settings: Mapping[str, Any]) -> Setup:
         """What a trial is made of; never what an earlier one was made of, which may be the best so far."""

@@ -1,0 +1,142 @@
+"""What is computed of private rows in evaluation mode, by models that remember rows: each counts by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from problems import FEATURES, blobs, linear, tiny_plan, tiny_training
+from torch import Tensor, nn
+
+from discreet.core.adjacency import Query
+from discreet.core.events import Gaussian
+from discreet.core.release import Receipt
+from discreet.data import PrivateData, as_private, group
+from discreet.plan import Metric
+from discreet.randomness import NOISE_SAMPLERS, TestStream
+from discreet.training.private_metrics.counts import bought_count, check_countable
+from discreet.training.private_metrics.unit_values import unit_values
+
+LATE = 40
+
+
+class Turns(nn.Module):
+    """Turns its output about after some rows, every other time; `in_buffer`: it counts in a buffer, through `.data`."""
+
+    def __init__(self, *, in_buffer: bool = False) -> None:
+        super().__init__()
+        self.inner, self.seen, self.in_buffer = linear(), 0, in_buffer
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if self.in_buffer:
+            self.count.data.add_(1)
+        elif not self.training:
+            self.seen += 1
+        seen = self.seen + int(self.count)
+        output: Tensor = self.inner(rows)
+        return -output if seen > LATE and seen % 2 else output
+
+
+class Marked(Turns):
+    """Turns its outputs about between two marked rows."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if float(rows[0, 0]) == 77.0:
+            self.seen = 1 - self.seen
+        output: Tensor = self.inner(rows)
+        return -output if self.seen else output
+
+
+class Sums(nn.CrossEntropyLoss):
+    """A loss that adds what it saw before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before = 0.0
+
+    def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        found = super().forward(output, target)
+        self.before += float(found.detach())
+        return found + self.before
+
+
+class Table(nn.Module):
+    """Makes a table at its first call, and counts its copies."""
+
+    copies = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.table = linear(), None
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        super().__setstate__(state)
+        Table.copies += 1
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if self.table is None:
+            self.table = torch.linspace(0, 1, FEATURES)
+        output: Tensor = self.inner(rows * self.table)
+        return output
+
+
+def right_of(model: nn.Module, rows: int = 100) -> PrivateData:
+    """Rows that a linear model all gets right."""
+    inputs = torch.randn(rows, FEATURES, generator=torch.Generator().manual_seed(1))
+    inputs[[0, -1], 0] = 77.0
+    return as_private((inputs, model.get_submodule("inner")(inputs).argmax(1)))
+
+
+@pytest.mark.parametrize("model", [Turns(), Turns(in_buffer=True), Marked()], ids=["count", "buffer", "marked"])
+def test_a_count_moves_by_one_when_a_row_leaves(model: nn.Module) -> None:
+    data, noise = right_of(model), NOISE_SAMPLERS["exact"]
+    receipt = Receipt("run", 0, 0, Gaussian(2.0**-10, Query.COUNT))
+    whole, part = (
+        round(bought_count(model, data, np.arange(first, 100), receipt, TestStream(0), noise)) for first in (0, 1)
+    )
+    assert abs(whole - part) <= 1
+    assert whole >= 98  # marked rows are turned about themselves
+    assert model.seen == 0
+
+
+@pytest.mark.parametrize("users", [False, True])
+@pytest.mark.parametrize("kind", ["accuracy", "loss"])
+def test_values_depend_on_their_unit_alone(kind: str, users: bool) -> None:
+    model = Turns()
+    data = right_of(model)
+    if users:
+        data = replace(data, groups=group([str(i // 2) for i in range(100)], 100))
+    given = kind, 9.0 if kind == "loss" else 1.0, model, Sums() if kind == "loss" else nn.CrossEntropyLoss(), data
+    whole = unit_values(*given, np.arange(50))
+    assert whole[1:] == unit_values(*given, np.arange(1, 50))
+    assert whole[:1] == unit_values(*given, np.arange(1))
+
+
+def test_a_run_buys_what_a_model_says_that_saw_no_other_row(tmp_path: Path) -> None:
+    """Not the one that is trained, which remembers the rows of its steps."""
+    model, (inputs, targets) = Turns(), blobs()
+    plan = tiny_plan(steps=2, metrics=[Metric(noise=2.0**-6, every=2)])
+    training = tiny_training(tmp_path, plan=plan, model=model, engine="reference")
+    model.seen = 10**6 + 1
+    trained = training.run(progress=False)
+    right = (trained.model.inner(inputs).argmax(1) == targets).double().mean()
+    assert abs(training.watch.bought[-1].value - float(right)) < 0.02
+    assert model.seen == 10**6 + 1
+
+
+def test_rows_that_are_tried_are_not_remembered() -> None:
+    model = Turns()
+    check_countable(model, right_of(model))
+    assert model.seen == 0
+
+
+def test_a_table_that_is_made_once_needs_one_copy() -> None:
+    model = Table()
+    data = right_of(model)
+    Table.copies = 0
+    unit_values("accuracy", 1.0, model, nn.CrossEntropyLoss(), data, np.arange(100))
+    assert Table.copies == 1
