@@ -15,7 +15,7 @@ from torch.nn.utils import parametrizations
 
 from discreet import UnsupportedModel
 from discreet.clipping import ENGINES
-from discreet.clipping.separation import Mixes, proved, examined
+from discreet.clipping.separation import Mixes, examined, proved
 from discreet.training.preflight.engine_options import EngineOptions
 
 LOSS = nn.CrossEntropyLoss()

@@ -104,10 +104,12 @@ class Labels:
     def _possible(self, label: Label, shape: tuple[int, ...], *, drawn: bool) -> Label:
         """A label, if a tensor of this shape can have it. What is drawn must be drawn for each example: those that are
         done again alone have no number in common with others."""
+        if 0 in shape:
+            return label  # nothing is in it
         axes = sized(shape, self._batch)
         if drawn and label in (SHARED, UNIFORM):
             label = as_rows(UNIFORM, shape, self._batch)
-        if (label == SHARED and axes) or (isinstance(label, Rows) and 0 not in shape and axes != [label.axis]):
+        if (label == SHARED and axes) or (isinstance(label, Rows) and axes != [label.axis]):
             return MIXED
         return label
 
@@ -134,7 +136,7 @@ class Labels:
             return MIXED  # whatever else lies over that memory keeps its shape
         if known is not None:
             label = known(given)
-            return label if all(one.read or one.found == SHARED for one in given.tensors) else MIXED
+            return label if all(one.read or one.found == SHARED or 0 in one.shape for one in given.tensors) else MIXED
         if "::" in name:
             return MIXED
         labels = {one.label for one in given.tensors}
