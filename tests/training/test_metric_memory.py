@@ -11,12 +11,14 @@ import torch
 from problems import FEATURES, blobs, linear, tiny_plan, tiny_training
 from torch import Tensor, nn
 
+from discreet.clipping import private_parameters
 from discreet.core.adjacency import Query
 from discreet.core.events import Gaussian
 from discreet.core.release import Receipt
 from discreet.data import PrivateData, as_private, group
 from discreet.plan import Metric
 from discreet.randomness import NOISE_SAMPLERS, TestStream
+from discreet.training.control.line_search import UNITS, Candidates, evaluated_apart, objectives
 from discreet.training.private_metrics.counts import bought_count, check_countable
 from discreet.training.private_metrics.unit_values import unit_values
 
@@ -126,6 +128,22 @@ def test_a_run_buys_what_a_model_says_that_saw_no_other_row(tmp_path: Path) -> N
     right = (trained.model.inner(inputs).argmax(1) == targets).double().mean()
     assert abs(training.watch.bought[-1].value - float(right)) < 0.02
     assert model.seen == 10**6 + 1
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("model", [Turns(), Turns(in_buffer=True), Marked()], ids=["count", "buffer", "marked"])
+def test_scores_of_a_line_search_move_by_one_bound(model: nn.Module, alone: bool) -> None:
+    data, bound = right_of(model), 3.0
+    candidates = Candidates(
+        model, {name: torch.full_like(one, 0.1) for name, one in private_parameters(model).items()}, [0.0, 1.0]
+    )
+    proofs = None if alone else evaluated_apart(model, data)
+    whole, part = (
+        objectives(candidates, nn.CrossEntropyLoss(), rows, bound, 8, proofs=proofs, alone=alone)
+        for rows in (data, as_private(data.fetch(np.arange(1, 100))))
+    )
+    assert all(0 <= one - other <= UNITS + 2 for one, other in zip(whole.tolist(), part.tolist(), strict=True))
+    assert model.seen == 0
 
 
 def test_rows_that_are_tried_are_not_remembered() -> None:

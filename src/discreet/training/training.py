@@ -187,7 +187,8 @@ class Training:
             public=self._beside,
             trial=Trial(self.engine, self.model, self.criterion, self._unit),
             search=search_of(
-                self.plan, self.model, self.criterion, self.optimizer, self.data, self.engine, self.rehearsal.chunk
+                *(self.plan, self.model, self.criterion, self.optimizer, self.data),
+                *(self.engine, self.rehearsal.chunk, self.copy),
             ),
         )
 

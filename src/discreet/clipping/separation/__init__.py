@@ -13,12 +13,13 @@ watched     engines that are looked at while they run
 
 from discreet.clipping.separation import recorder
 from discreet.clipping.separation.examine import Mixes, Run, examined, proved, recorded
-from discreet.clipping.separation.memory import Memory
+from discreet.clipping.separation.memory import Kept, Memory
 from discreet.clipping.separation.watched import Forgetful, Function, Proofs, Watched
 
 __all__ = [
     "Forgetful",
     "Function",
+    "Kept",
     "Memory",
     "Mixes",
     "Proofs",

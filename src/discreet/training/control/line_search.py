@@ -11,16 +11,14 @@ epsilon^2 / 8 of zCDP (Cesar and Rogers 2021, Lemma 3.2).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from discreet.clipping import Criterion, Engine, evaluation_mode, private_parameters
-from discreet.clipping.losses import each_loss
 from discreet.clipping.separation import Mixes, Proofs, proved, recorder
 from discreet.core.arrays import IntArray
 from discreet.core.errors import InputError, PrivacyViolation
@@ -31,9 +29,10 @@ from discreet.methods.agd import moved
 from discreet.plan import AdaptivePlan, LineSearch, Phase, Plan
 from discreet.queries.choices import noisy_argmax
 from discreet.randomness import Purpose, Stream
+from discreet.training.control.losses_apart import LossesApart, losses_at, singly
 from discreet.training.preflight.model_check import admit_evaluated
 from discreet.training.preflight.random_rows import Examples, random_rows
-from discreet.training.unit_failures import NOT_OF_A_ROW
+from discreet.training.public.public_copy import PublicCopy, copied
 
 UNITS = 2**30
 """Into so many parts the bound of a loss is cut: the grid of the scores."""
@@ -90,27 +89,29 @@ def objectives(
 
     `chunk` rows and one copy of the parameters are held at a time. `proofs`: what is proved to keep rows apart; a chunk
     for which something else runs is done one row at a time. `alone`: each row is predicted alone, so that its
-    loss depends on no other row, down to the last bit. The model is in evaluation mode and is not changed.
+    loss depends on no other row, down to the last bit. Model and loss are in evaluation mode and see no row: copies of
+    them do, one for each row once they remember any.
     """
     model = candidates.model
     device = next(iter(private_parameters(model).values())).device
     totals = torch.zeros(len(candidates.step_sizes), dtype=torch.int64)
     with torch.no_grad(), evaluation_mode(model):
+        apart = LossesApart(model, criterion, data, proofs)
         for start in range(0, data.rows, chunk):
             rows = np.arange(start, min(start + chunk, data.rows), dtype=np.int64)
             inputs, targets = (part.to(device) for part in data.fetch(rows))
             for place, step_size in enumerate(candidates.step_sizes):
                 parameters = candidates.parameters(step_size)  # one at a time: there is memory for a chunk and a model
-                losses = None if alone else _losses_together(model, parameters, criterion, inputs, targets, proofs)
-                if losses is None:
-                    one_by_one = _singly(inputs, targets)
-                    losses = torch.cat([_losses_or_none(model, parameters, criterion, x, y) for x, y in one_by_one])
+                losses = (apart.singly if alone else apart.together)(parameters, inputs, targets)
                 totals[place] += clipped_losses(losses, bound).sum().cpu()
     return totals.numpy()
 
 
 class Search:
-    """Chooses how far the model goes along a noisy gradient, as receipts pay for it, and has it moved."""
+    """Chooses how far the model goes along a noisy gradient, as receipts pay for it, and has it moved.
+
+    `asked`: model and loss that have seen no private row, with the model's parameters; copies of them see the rows.
+    """
 
     def __init__(
         self,
@@ -121,14 +122,16 @@ class Search:
         data: PrivateData,
         engine: Engine,
         chunk: int,
+        asked: PublicCopy | None = None,
     ) -> None:
         assert plan.line_search is not None
         self._policy: LineSearch = plan.line_search
-        self._model, self._criterion, self._optimizer, self._data = model, criterion, optimizer, data
+        self._model, self._optimizer, self._data = model, optimizer, data
+        self._asked = PublicCopy.made(model, criterion, ({}, {})) if asked is None else asked
         self._chunk, self._alone = chunk, engine.error is None
         rows = plan.sampling.largest_batch(plan.population)
         self._slack = 0.0 if engine.error is None else 4 * engine.error * rows
-        self._proofs = Proofs((), lambda rows: None) if self._alone else evaluated_apart(model, data)
+        self._proofs = Proofs((), lambda rows: None) if self._alone else evaluated_apart(self._asked.model, data)
 
     def choose(self, phases: Sequence[Phase], receipt: Receipt, stream: Stream) -> float:
         """The step size that `receipt` paid for: by the exponential mechanism, 0 for staying."""
@@ -137,7 +140,7 @@ class Search:
         sizes = self._policy.step_sizes(phases)
         scores = objectives(
             self._candidates(sizes),
-            self._criterion,
+            self._asked.criterion,
             self._data,
             self._policy.bound,
             self._chunk,
@@ -154,7 +157,7 @@ class Search:
     def _candidates(self, sizes: Sequence[float]) -> Candidates:
         directions = self._optimizer.directions()
         named = private_parameters(self._model)
-        return Candidates(self._model, {name: directions[one] for name, one in named.items()}, sizes)
+        return Candidates(self._asked.follow(), {name: directions[one] for name, one in named.items()}, sizes)
 
 
 def search_of(
@@ -165,11 +168,12 @@ def search_of(
     data: PrivateData,
     engine: Engine,
     chunk: int,
+    asked: PublicCopy,
 ) -> Search | None:
     """The line search of a run, if it is one of AGD."""
     if not isinstance(plan, AdaptivePlan) or not isinstance(optimizer, AGD):
         return None
-    return Search(plan, model, criterion, optimizer, data, engine, chunk)
+    return Search(plan, model, criterion, optimizer, data, engine, chunk, asked)
 
 
 def check_search(
@@ -205,9 +209,9 @@ def _check_losses(
         with torch.no_grad(), evaluation_mode(model):
             for distance in (0.0, search.largest):
                 place = {name: moved(one, torch.ones_like(one) / length, distance) for name, one in names.items()}
-                together = _losses(model, place, criterion, examples.inputs, examples.targets)
-                rows = _singly(examples.inputs, examples.targets)
-                apart = torch.cat([_losses(model, place, criterion, x, y) for x, y in rows])
+                together = losses_at(model, criterion, place, examples.inputs, examples.targets)
+                rows = singly(examples.inputs, examples.targets)
+                apart = torch.cat([losses_at(model, criterion, place, x, y) for x, y in rows])
                 worst = max(worst, difference(together, apart, search.bound))
     except (RuntimeError, ValueError, IndexError, TypeError):
         return  # the model does not take random data, and neither could the engine be checked
@@ -238,55 +242,10 @@ def evaluated_apart(model: nn.Module, data: PrivateData) -> Proofs:
         with torch.no_grad(), evaluation_mode(model), recorder.forward(model, inputs):
             recorder.returns(model(inputs))
 
+    model, _ = copied(model, torch.nn.CrossEntropyLoss())  # what it remembers of them does not stay
     try:
         examples = random_rows(model, data, None, raw=True)
         with torch.random.fork_rng():
             return Proofs([proved(run)], run)
     except (Mixes, RuntimeError, ValueError, IndexError, TypeError):
         return Proofs((), lambda rows: None)  # every row is done alone
-
-
-def _losses_together(
-    model: nn.Module,
-    place: dict[str, Tensor],
-    criterion: Criterion,
-    inputs: Tensor,
-    targets: Tensor,
-    proofs: Proofs | None,
-) -> Tensor | None:
-    """Their losses; None if model or loss fails on one of the rows, or if these are not proved to be apart."""
-    record = recorder.Recorder()
-    state = [*place.items(), *model.named_buffers()]
-    try:
-        with record.recording(), recorder.forward(model, inputs, state):
-            output = functional_call(model, place, (inputs,))
-            recorder.returns(output)
-        if proofs is not None and not proofs.cover(record.programs[0]):
-            return None
-        return each_loss(criterion, output, targets)
-    except NOT_OF_A_ROW:
-        raise
-    except Exception:  # a module may raise whatever it likes
-        return None
-
-
-def _singly(inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    return zip(torch.split(inputs, 1), torch.split(targets, 1), strict=True)
-
-
-def _losses_or_none(
-    model: nn.Module, place: dict[str, Tensor], criterion: Criterion, inputs: Tensor, targets: Tensor
-) -> Tensor:
-    """The loss of a row; infinite if model or loss fails on it at this place: an error would tell of that row."""
-    try:
-        return _losses(model, place, criterion, inputs, targets)
-    except NOT_OF_A_ROW:
-        raise
-    except Exception:  # a module may raise whatever it likes
-        return torch.full((1,), math.inf, device=inputs.device)
-
-
-def _losses(
-    model: nn.Module, place: dict[str, Tensor], criterion: Criterion, inputs: Tensor, targets: Tensor
-) -> Tensor:
-    return each_loss(criterion, functional_call(model, place, (inputs,)), targets)

@@ -1,0 +1,112 @@
+"""Losses of private rows at several places, each as of a model that has seen no other row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from discreet.clipping import Criterion
+from discreet.clipping.losses import each_loss
+from discreet.clipping.replay import Generators
+from discreet.clipping.separation import Kept, Memory, Proofs, recorder
+from discreet.data import PrivateData
+from discreet.training.preflight.random_rows import random_rows
+from discreet.training.public.public_copy import copied
+from discreet.training.unit_failures import NOT_OF_A_ROW
+
+Place = dict[str, Tensor]
+"""Parameters that are put in place of those of the model."""
+
+
+class LossesApart:
+    """Losses by a copy of a model and a loss, or, once that remembers something, by a copy for each row.
+
+    `model` and `criterion` have seen no private row, and see none here.
+    """
+
+    def __init__(self, model: nn.Module, criterion: Criterion, data: PrivateData, proofs: Proofs | None) -> None:
+        self._given, self._proofs = (model, criterion), proofs
+        self._used = copied(model, criterion)
+        _warm(*self._used, data)
+        self._memory, self._kept = Memory(*self._used), Kept(*self._used)
+        self._changed = False
+
+    def together(self, place: Place, inputs: Tensor, targets: Tensor) -> Tensor:
+        """The losses of the rows of a chunk, all at once where that keeps them apart; with the same random numbers in
+        any case."""
+        start = Generators([inputs, *place.values()])
+        if not self._changed:
+            losses = _losses_together(*self._used, place, inputs, targets, self._proofs)
+            self._changed = not self._kept.is_kept(*self._used)
+            if losses is not None and not self._changed:
+                return losses
+            start.rewind()
+        return self.singly(place, inputs, targets)
+
+    def singly(self, place: Place, inputs: Tensor, targets: Tensor) -> Tensor:
+        """The same, one row at a time."""
+        start, rows = Generators([inputs, *place.values()]), list(singly(inputs, targets))
+        if not self._changed and self._memory.is_kept(*self._used):
+            found = []
+            for row in rows:
+                found.append(_losses_or_none(*self._used, place, *row))
+                if not self._memory.is_kept(*self._used):
+                    break
+            else:
+                return torch.cat(found)
+            start.rewind()
+            self._changed = True
+        return torch.cat([_losses_or_none(*copied(*self._given), place, *row) for row in rows])
+
+
+def singly(inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Each row of a chunk, with a batch axis of length 1."""
+    return zip(torch.split(inputs, 1), torch.split(targets, 1), strict=True)
+
+
+def losses_at(model: nn.Module, criterion: Criterion, place: Place, inputs: Tensor, targets: Tensor) -> Tensor:
+    """The losses of rows, as the model gives them when it is called with all of them."""
+    return each_loss(criterion, functional_call(model, place, (inputs,)), targets)
+
+
+def _losses_together(
+    model: nn.Module, criterion: Criterion, place: Place, inputs: Tensor, targets: Tensor, proofs: Proofs | None
+) -> Tensor | None:
+    """Their losses; None if model or loss fails on one of the rows, or if these are not proved to be apart."""
+    record = recorder.Recorder()
+    state = [*place.items(), *model.named_buffers()]
+    try:
+        with record.recording(), recorder.forward(model, inputs, state):
+            output = functional_call(model, place, (inputs,))
+            recorder.returns(output)
+        if proofs is not None and not proofs.cover(record.programs[0]):
+            return None
+        return each_loss(criterion, output, targets)
+    except NOT_OF_A_ROW:
+        raise
+    except Exception:  # a module may raise whatever it likes
+        return None
+
+
+def _losses_or_none(model: nn.Module, criterion: Criterion, place: Place, inputs: Tensor, targets: Tensor) -> Tensor:
+    """The loss of a row; infinite if model or loss fails on it at this place: an error would tell of that row."""
+    try:
+        return losses_at(model, criterion, place, inputs.clone(), targets.clone())
+    except NOT_OF_A_ROW:
+        raise
+    except Exception:  # a module may raise whatever it likes
+        return torch.full((1,), math.inf, device=inputs.device)
+
+
+def _warm(model: nn.Module, criterion: Criterion, data: PrivateData) -> None:
+    """Run them on a random row, so that they make what they make at their first call."""
+    with torch.random.fork_rng():
+        try:
+            examples = random_rows(model, data, None, raw=True)
+            losses_at(model, criterion, {}, examples.inputs[:1], examples.targets[:1])
+        except Exception:  # a module or a data set may raise whatever it likes
+            return
