@@ -42,11 +42,20 @@ class Filmed(Two):
         return output
 
 
+class Same(Filmed):
+    """Puts the rows into the film that it is then called with."""
+
+    def filmed(self, h: Tensor) -> Tensor:
+        self.film.context = h.detach()
+        output: Tensor = self.film(h)
+        return output
+
+
 class Before(Filmed):
     """Puts rows into the film before it is called."""
 
     def filmed(self, h: Tensor) -> Tensor:
-        self.film.context = h.detach()
+        self.film.context = 0.5 * h.detach()
         output: Tensor = self.film(h)
         return output
 
@@ -67,6 +76,27 @@ class Number(Filmed):
         self.film.by = 1.0
         output: Tensor = self.film(h)
         self.film.by = 0.5 * len(h)
+        return output
+
+
+class Single(Filmed):
+    """Has a film that scales a row which comes alone by what was put there, and others by nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.film = Picky()
+
+    def filmed(self, h: Tensor) -> Tensor:
+        self.film.context = h
+        output: Tensor = self.film(h)
+        return output
+
+
+class Picky(Film):
+    """Does so."""
+
+    def forward(self, h: Tensor) -> Tensor:
+        output: Tensor = h * self.scale * (self.context[:1].detach() if len(h) == 1 else 1.0)
         return output
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from films import After, Before, Filmed, Late, Number
+from films import After, Before, Filmed, Late, Number, Same, Single
 from mixing_modules import CLASSES, FEATURES, HIDDEN, Two
 from mixing_runs import CLIP, moves, training
 from torch import Tensor, nn
@@ -32,7 +32,7 @@ def running(model: nn.Module) -> Callable[[int], None]:
 
 
 def test_what_a_module_reads_of_the_batch_must_be_an_argument() -> None:
-    with pytest.raises(Mixes, match=r"mul\.Tensor in module 'film' reads something of the batch that module 'film'"):
+    with pytest.raises(Mixes, match=r"slice\.Tensor in module 'film' reads something of the batch that module 'film'"):
         examined(running(Before()))
 
 
@@ -42,8 +42,14 @@ def test_what_a_module_holds_must_be_the_same_when_it_is_run_again(kind: type[nn
         examined(running(kind()))
 
 
+@pytest.mark.parametrize("kind", [Same, Single])
+def test_nor_may_it_read_more_when_it_has_one_example_alone(kind: type[nn.Module]) -> None:
+    with pytest.raises(Mixes, match="module 'film' reads something that it is not given when it has one example only"):
+        examined(running(kind()))
+
+
 @pytest.mark.parametrize("engine", ["bookkeeping", "ghost"])
-@pytest.mark.parametrize("kind", [Before, After])
+@pytest.mark.parametrize("kind", [Before, Same, After])
 def test_such_models_are_refused_though_they_are_not_compared_in_training(
     kind: type[nn.Module], engine: str, tmp_path: Path
 ) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
@@ -85,7 +84,7 @@ def _run_again(calls: list[Call]) -> None:
     """See whether modules without a rule still do what they did, in the order in which they ran."""
     for call in calls:
         with torch.enable_grad(), _without_cache():
-            recorder.run_again(call.span, call.owner.name, partial(call.owner.module, *call.args, **call.kwargs))
+            recorder.run_again(call.span, call.owner.name, call.owner.module, call.args, call.kwargs)
         call.span = None
 
 

@@ -123,8 +123,13 @@ class Pass:
         """A pass that starts where a module started, as far as it can be told what was there."""
         other = Pass((), torch.empty(0), self.program.items[span.items :], False)
         other.program = Program(self.program.batch, self.program.ops[: span.start], self.program.kept[: span.kept])
-        other._refs = span.refs
+        other._refs = dict(span.refs)
         return other
+
+    def give(self, tensors: Sequence[Tensor]) -> None:
+        """Note what a module is given that is run again on other tensors."""
+        for number, tensor in enumerate(tensors):
+            self._note(tensor, Ref("given", number))
 
     def look_at_generator(self) -> None:
         """Note if torch's generator is not where the last operator left it."""

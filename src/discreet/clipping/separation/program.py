@@ -25,6 +25,7 @@ class Ref(NamedTuple):
     | `made` | what operator number `at` returned (`part` 0, 1, ...), or wrote to its argument (-1, -2, ...) |
     | `kept` | a tensor from elsewhere, number `at` |
     | `gradient` | a tensor of the backward pass, by its shape |
+    | `given` | an argument of a module that is run again on one example, number `at` |
     | `empty` | a tensor without entries |
     """
 

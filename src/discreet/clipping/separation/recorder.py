@@ -6,6 +6,7 @@ over.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from discreet.clipping.separation.interception import Functions, Operators
 from discreet.clipping.separation.passes import Pass, State
@@ -125,23 +126,33 @@ def leaves(span: Span | None, module: str, given: Sequence[Tensor], returned: An
     one.program.inside.append(Inside(module, span.start, span.stop, refs))
 
 
-def run_again(span: Span | None, module: str, run: Callable[[], Any]) -> None:
-    """Run a module again on what it was given, and note if it does something else, or with something else."""
+def run_again(span: Span | None, module: str, run: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    """Run a module again on what it was given, and on one example of it, as rules do; note if it does something else,
+    or reads something else."""
     one = _pass()
     if one is None or span is None:
         return
+    with aside():
+        alone = one.again(span)
+        given = [alone.tensor(part).ref for part in tree_leaves((args, kwargs)) if isinstance(part, Tensor)]
+        first = tree_map_only(Tensor, lambda part: part[:1] if part.dim() else part, (args, kwargs))
+        alone.give([part for part in tree_leaves(first) if isinstance(part, Tensor)])
     again, returned = one.again(span), None
     with Operators(again), Functions(again):
         try:
-            returned = run()
+            returned = run(*args, **kwargs)
         except Exception as error:  # a module may raise whatever it likes
             again.fault(type(error).__name__)
+    with Operators(alone), Functions(alone), contextlib.suppress(Exception):  # some take several only
+        run(*first[0], **first[1])
     with aside():
         if not span.is_as(one.program, again.program, _arguments(again, returned)):
             one.fault(
                 f"module {module or 'model'!r} does something else when it is run again on what it was given, to clip "
                 "its gradients: something that it holds has changed since, or a hook changes what it is given"
             )
+        if not span.is_closed(one.program, alone.program, given):
+            one.fault(f"module {module or 'model'!r} reads something that it is not given when it has one example only")
 
 
 def _arguments(one: Pass, values: Any) -> tuple[Argument, ...]:

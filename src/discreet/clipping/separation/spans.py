@@ -6,7 +6,7 @@ attribute that holds something of the batch holds the same for every example, or
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,20 @@ class Span:
             and returned == self.returned
             and len(kept[0]) == len(kept[1])
             and all(map(same, *kept))
+        )
+
+    def is_closed(self, program: Program, alone: Program, given: Sequence[Ref]) -> bool:
+        """Whether the module read nothing else from outside when it was run on one example; `given`: the arguments with
+        all of them."""
+        known = {ref for op in program.ops[self.start : self.stop] for ref in refs_in((op.args, op.kwargs))} - {*given}
+        constants = program.kept[self.kept : self.last_kept]
+        return all(
+            ref.kind in ("given", "state", "empty")
+            or (ref.kind == "made" and ref.at >= self.start)
+            or (ref.kind == "kept" and ref.at >= self.kept and any(same(alone.kept[ref.at], one) for one in constants))
+            or (ref in known and not (ref.kind == "kept" and ref.at >= self.kept))
+            for op in alone.ops[self.start :]
+            for ref in refs_in((op.args, op.kwargs))
         )
 
 
