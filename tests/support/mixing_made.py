@@ -4,6 +4,7 @@ that nobody wrote to, and views in which the size of the batch is the length of 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 
 import torch
@@ -39,12 +40,40 @@ MADE: dict[str, Callable[[Tensor], Tensor]] = {
     "drawn, and compared in another order": lambda h: (
         h * _compared(torch.rand(len(h), WIDTH), lambda r: r.view(WIDTH, len(r)).t())
     ),
+    "written over an expanded tensor": lambda h: h * (1 - _marked(h.new_zeros(WIDTH).expand_as(h), h > 5)),
+    "put into an expanded tensor": lambda h: h * _put(h.new_zeros(1, WIDTH).expand(len(h), WIDTH)),
+    "numbers between edges": lambda h: h.index_select(0, torch.bucketize(torch.arange(len(h)), torch.arange(40))),
+    "numbers in a table": lambda h: h[
+        torch.nn.functional.embedding(torch.arange(len(h)), torch.arange(64.0).clamp(max=40)[:, None])
+        .squeeze(-1)
+        .long()
+    ],
+    "written over what is saved": lambda h: _written_later(torch.exp(h)),
+    "a public place among examples": lambda h: h + h[:, :1].repeat(3000, 1)[2520 : 2520 + len(h)],
     "one draw for all": lambda h: h * torch.rand(()),
     "one mask for all": lambda h: h * torch.nn.functional.dropout(torch.ones(WIDTH), 0.5),
     "one order for all": lambda h: h[:, torch.randperm(WIDTH)],
     "one noise for all": lambda h: h + torch.zeros(WIDTH).normal_(),
     "one choice for all": lambda h: h if bool(torch.rand(()) < 0.5) else 1 - h,
 }
+
+
+def _marked(m: Tensor, where: Tensor) -> Tensor:
+    with warnings.catch_warnings(action="ignore"):  # torch warns of it
+        return m.masked_fill_(where, 1.0)
+
+
+def _put(m: Tensor) -> Tensor:
+    with warnings.catch_warnings(action="ignore"):
+        m[torch.arange(len(m)), torch.zeros(len(m), dtype=torch.long)] = 1.0
+    return m
+
+
+def _written_later(h: Tensor) -> Tensor:
+    out = h * 0.1
+    saved = h.data
+    saved.sub_(saved.amax(0))
+    return out
 
 
 def _distances(d: Tensor) -> Tensor:

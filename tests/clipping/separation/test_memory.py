@@ -188,3 +188,11 @@ def test_what_the_last_row_of_a_chunk_puts_back_was_there(engine: str, tmp_path:
 @pytest.mark.parametrize("engine", ["bookkeeping", "ghost"])
 def test_a_buffer_that_is_written_past_torch_moves_no_sum(engine: str) -> None:
     assert moves(Late, engine, 24) <= 1.01
+
+
+def test_a_gradient_that_a_model_leaves_to_its_parameters_is_remembered() -> None:
+    model = nn.Linear(2, 1)
+    before = Memory(model)
+    assert before.is_kept(model)
+    model(torch.ones(1, 2)).sum().backward()
+    assert not before.is_kept(model)

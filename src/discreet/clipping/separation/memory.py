@@ -186,6 +186,7 @@ class _Walk:
     def _tensor(self, tensor: Tensor) -> None:
         self.found.append(tensor.__class__)
         if id(tensor) in self._parameters:
+            self.into(tensor.grad)  # none, but where the model ran a backward pass of its own
             return
         try:
             found = (tensor.dtype, _bits(tensor.detach()))

@@ -164,6 +164,10 @@ class Template:
         """Which parts of what operators return have sizes that are neither public nor multiples of the batch."""
         found = set()
         for number, (one, two) in enumerate(zip(self.one.seen, other.seen, strict=True)):
+            if len(one.shapes) != len(two.shapes):
+                raise Differs(
+                    f"how many tensors {described(self.one, number)} returns depends on the number of examples"
+                )
             for part, (before, after) in enumerate(zip(one.shapes, two.shapes, strict=True)):
                 if len(before) != len(after) or not all(map(self._is_regular, before, after)):
                     found.add((number, part))

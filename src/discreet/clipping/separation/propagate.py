@@ -13,9 +13,12 @@ import torch
 
 from discreet.clipping.separation.labels import (
     BATCH,
+    EMPTY,
     MIXED,
+    NUMBERS,
     SHARED,
     UNIFORM,
+    Every,
     Label,
     Rows,
     as_rows,
@@ -97,8 +100,11 @@ class Labels:
         found, drawn = self._found(given), _draws(given)
         parts = list(found) if isinstance(found, list) else [found] * max(1, len(given.shapes))
         for part, shape in enumerate(given.shapes[: len(parts)]):
-            odd = (number, part) in self._template.odd
-            parts[part] = MIXED if odd else self._possible(parts[part], shape, drawn=drawn)
+            label = parts[part]
+            counts = label == NUMBERS or isinstance(label, Every)
+            if (number, part) in self._template.odd or (counts and not _keeps_counts(given)):
+                label = MIXED
+            parts[part] = self._possible(label, shape, drawn=drawn)
         return parts
 
     def _possible(self, label: Label, shape: tuple[int, ...], *, drawn: bool) -> Label:
@@ -181,6 +187,10 @@ class Labels:
         if allowed.get(root.kind) != label or (one.label != label and root.kind == "kept"):
             raise Mixes(f"{name} writes to {_held(root)}")
         before = self.of(root)
+        if before == SHARED and isinstance(one.label, Rows):
+            raise Mixes(f"{name} writes to memory that all examples have in common")
+        if label == MIXED and before not in (MIXED, EMPTY):
+            raise Mixes(self.why(f"what {name} writes over a tensor"))
         if label == one.label and (isinstance(label, Rows) or label == SHARED == before or (whole and label != MIXED)):
             return
         if not whole and before == UNIFORM and label in (SHARED, UNIFORM):
@@ -218,6 +228,19 @@ class Labels:
             _, ref, is_view = self._aliases[ref]
             whole = whole and not is_view
         return ref, whole
+
+
+_COUNTED = frozenset(
+    {
+        *("arange", "_to_copy", "clone", "to", "type_as", "contiguous", "lift", "detach", "alias", "slice", "expand"),
+        *("view", "_unsafe_view", "_reshape_alias", "reshape", "flatten", "unsqueeze", "squeeze"),
+    }
+)
+"""Operators that return the numbers of examples as they are."""
+
+
+def _keeps_counts(given: Given) -> bool:
+    return given.func._schema.name.removeprefix("aten::") in _COUNTED
 
 
 def _draws(given: Given) -> bool:

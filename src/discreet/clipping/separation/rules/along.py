@@ -55,7 +55,7 @@ def _axes(named: object, dims: int) -> list[int]:
     """The axes that an operator was given: none, one, or several."""
     if named is None:
         return []
-    several: Sequence[int] = named if isinstance(named, tuple) else (named,)
+    several: Sequence[int] = named if isinstance(named, tuple | list) else (named,)
     return [axis % max(1, dims) for axis in several]
 
 

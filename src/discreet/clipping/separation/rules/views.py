@@ -115,6 +115,8 @@ def slice_(given: Given) -> Label:
         return MIXED
     if not along:
         return first.label
+    if start and "start" not in given.grows:
+        return MIXED  # a public place, among examples
     return part_of_axis(first.label, given.batch, start, start + after) if (given["step"] or 1) == 1 else MIXED
 
 
@@ -149,6 +151,8 @@ def split(given: Given) -> list[Label]:
     for shape in given.shapes:
         stop = start + shape[dim]
         if isinstance(first.label, Rows) and first.label.axis == dim:
+            if not given.grows and len(given.shapes) > 1:
+                return [MIXED] * len(given.shapes)  # as public places, among examples
             found.append(part_of_axis(first.label, given.batch, start, stop))
         else:
             plain = first.label in (SHARED, UNIFORM) or isinstance(first.label, Rows)
