@@ -26,7 +26,7 @@ from discreet.clipping.separation.recorder import Recorder, forward, returns
 from discreet.clipping.units import Units
 
 _REMEMBERED = 64
-"""Paths that are kept, of a model in which random numbers decide what runs."""
+"""Paths that are kept, of a model in which numbers that Python reads decide what runs."""
 
 Sums = Callable[[nn.Module, Criterion, Tensor, Tensor, Clip, "Units | None"], dict[str, Tensor]]
 
@@ -35,14 +35,14 @@ Warm = Callable[[nn.Module, Criterion], None]
 
 
 class Proofs:
-    """What is proved to keep rows apart. `run`: as `examined` takes it, to find out what belongs to random numbers that
-    were drawn."""
+    """What is proved to keep rows apart. `run`: as `examined` takes it, to find out what belongs to the numbers that
+    Python reads from weights, which change."""
 
     def __init__(self, proved: Sequence[Template], run: Run) -> None:
         self._proved, self._run = [*proved], run
 
     def cover(self, ran: Program) -> bool:
-        """Whether a program is one that was proved, and the one that belongs to the random numbers that it read."""
+        """Whether a program is one that was proved, and the one that belongs to the numbers that Python read in it."""
         known = next((one for one in self._proved if one.matches(ran)), None)
         if not ran.items:
             return known is not None
@@ -61,8 +61,8 @@ class Watched:
     """`ClippedSums` of an engine that runs batches as batches, and of `apart` for chunks that are not as was proved.
 
     `proved`: what the model does, as found before the run. `run`: runs a copy of the model that has seen no private
-    row on random ones, to find out what belongs to random numbers that were drawn. `again`: how many chunks were done
-    again; all are, once a buffer of the model changes, or the memory of a loss that is none of torch.
+    row on random ones, to find out what belongs to the numbers that Python reads from weights. `again`: how many chunks
+    were done again; all are, once a buffer of the model changes, or the memory of a loss that is none of torch.
     """
 
     def __init__(self, sums: Sums, apart: Sums, proved: list[Template], run: Run, warm: Warm) -> None:
