@@ -55,9 +55,9 @@ def measured(folder: Path, steps: int, *, in_memory: bool) -> dict[str, float]:
 
     from discreet import Training
     from discreet.data.tables import Encoder, load_schema, private_table
-    from discreet.data.tables.store import Kinds, StoredRows
+    from discreet.data.tables.row_store import Kinds, StoredRows
     from discreet.recipes import Recipe
-    from discreet.recipes.tables import table_recipe
+    from discreet.recipes.table_recipe import table_recipe
 
     schema = load_schema(folder / "big.yaml")
     encoder, recipe = Encoder(schema), Recipe.model_validate(table_recipe(schema, 1.0, 1e-9))

@@ -36,13 +36,16 @@ def of_training() -> int:
 
 def main() -> None:
     folders = Counter(path.parent for path in LIBRARY + PAPERS)
-    names = Counter(path.name for path in LIBRARY if path.name != "__init__.py")
+    mirrors = ("cli/", "verification/", "recipes/sections/")
+    rooms = [path for path in LIBRARY if not path.relative_to(SOURCE / "discreet").as_posix().startswith(mirrors)]
+    names = Counter(path.name for path in rooms if path.name != "__init__.py")
+    repeated = sum(count > 1 for count in names.values())
     step = SOURCE / "discreet" / "training" / "session.py"
     figures = {
         "lines, papers apart": sum(len(path.read_text().splitlines()) for path in LIBRARY),
         "lines of the papers": sum(len(path.read_text().splitlines()) for path in PAPERS),
         "files in the largest folder": max(folders.values()),
-        "file names that occur more than once": sum(count > 1 for count in names.values()),
+        "file names that occur more than once (not of rooms that mirror others)": repeated,
         "isinstance on plans": asked_for_plans(),
         "files that name one sampler (allocation)": naming("allocation"),
         "files that name one clip rule (ellipsoid)": naming("ellipsoid"),

@@ -20,7 +20,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from torch import nn
 
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.data.sets.digits import digits
 from discreet.methods import ADADP, TrainingMethod, adadp
 from discreet.plan import Plan

@@ -12,7 +12,7 @@ import torch
 from adadp import COLOURS, HERE, at_work, dress, new
 from matplotlib.axes import Axes
 
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.methods import DPOPT, AdaClip, adaclip, dpopt
 from discreet.methods.dpopt import least_harm
 

@@ -16,7 +16,7 @@ from discreet.accounting.pld.fixed_size_pair import SymmetricPair
 from discreet.accounting.pld.poisson_pair import Direction
 from discreet.accounting.theories import gdp, rdp, without_replacement
 from discreet.core.adjacency import Adjacency
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.events import FixedSize, Gaussian, Poisson, Repeat
 
 PAIRS = [(0.01, 0.9), (0.3, 0.4), (0.5, 3.0), (1e-4, 0.6), (0.99, 20.0), (1.0, 1.5)]

@@ -10,7 +10,7 @@ import mpmath as mp
 import pytest
 
 from discreet.accounting.schedules import Schedule, epochs_within, parse, solve_rate
-from discreet.accounting.theories import basic_and_advanced, published
+from discreet.accounting.theories import basic_and_advanced, paper_figures
 from discreet.core.errors import InputError
 
 
@@ -112,21 +112,21 @@ def test_published_zcdp_figures_are_the_formulas() -> None:
     parts = [(0.01, 4.0, 300), (0.002, 2.0, 5000)]
     log = math.log(1e5)
     rho = 0.01 * 300 / 32 + 0.002 * 5000 / 8
-    assert published.zcdp_rf(parts, 1e-5) == pytest.approx(rho + 2 * math.sqrt(rho * log), rel=1e-12)
+    assert paper_figures.zcdp_rf(parts, 1e-5) == pytest.approx(rho + 2 * math.sqrt(rho * log), rel=1e-12)
     rho, top = 300 * (0.01 / 4) ** 2 + 5000 * (0.002 / 2) ** 2, 4 * math.log(1 / 0.004) + 1
     assert top < 16 * math.log(1 / 0.04) + 1
     assert math.sqrt(log / rho) > top - 1
-    assert published.zcdp_rs(parts, 1e-5) == pytest.approx(rho * top + log / (top - 1), rel=1e-12)
+    assert paper_figures.zcdp_rs(parts, 1e-5) == pytest.approx(rho * top + log / (top - 1), rel=1e-12)
     many = [(0.01, 4.0, 300_000)]
     rho = 300_000 * (0.01 / 4) ** 2
-    assert published.zcdp_rs(many, 1e-5) == pytest.approx(rho + 2 * math.sqrt(rho * log), rel=1e-12)
+    assert paper_figures.zcdp_rs(many, 1e-5) == pytest.approx(rho + 2 * math.sqrt(rho * log), rel=1e-12)
     rho, top = 675 * (0.01 / 4) ** 2, 16 * math.log(1 / 0.04) + 1
     assert top - 1 < math.sqrt(log / rho) < top  # just beyond the last order
-    assert published.zcdp_rs([(0.01, 4.0, 675)], 1e-5) == pytest.approx(rho * top + log / (top - 1), rel=1e-12)
-    assert published.zcdp_rs([(1 / 16, 1.0, 10)], 1e-5) > 0
+    assert paper_figures.zcdp_rs([(0.01, 4.0, 675)], 1e-5) == pytest.approx(rho * top + log / (top - 1), rel=1e-12)
+    assert paper_figures.zcdp_rs([(1 / 16, 1.0, 10)], 1e-5) > 0
     for rate, noise in [(0.0626, 1.0), (0.001, 0.999), (0.033, 2.0)]:
         with pytest.raises(InputError, match="zcdp-rs was checked"):
-            published.zcdp_rs([(rate, noise, 10)], 1e-5)
+            paper_figures.zcdp_rs([(rate, noise, 10)], 1e-5)
 
 
 def test_published_strong_composition_is_the_formula() -> None:
@@ -139,12 +139,12 @@ def test_published_strong_composition_is_the_formula() -> None:
         return spread + steps * epsilon * math.expm1(epsilon)
 
     best = min(at(k / 2000) for k in range(1, 2000))
-    assert published.strong([(rate, noise, steps)], delta) == pytest.approx(best, rel=1e-4)
-    two = published.strong([(rate, noise, steps // 2), (rate, noise, steps - steps // 2)], delta)
+    assert paper_figures.strong([(rate, noise, steps)], delta) == pytest.approx(best, rel=1e-4)
+    two = paper_figures.strong([(rate, noise, steps // 2), (rate, noise, steps - steps // 2)], delta)
     assert two == pytest.approx(best, rel=1e-4)
-    assert published.strong([(1.0, 1e-3, 10)], delta) == math.inf
+    assert paper_figures.strong([(1.0, 1e-3, 10)], delta) == math.inf
     # A share of delta beyond 1 after sampling is cut off, not refused.
-    assert published.strong([(1e-7, 5.0, 3)], 1e-2) < math.inf
+    assert paper_figures.strong([(1e-7, 5.0, 3)], 1e-2) < math.inf
 
 
 def test_published_dropout_is_the_formula() -> None:
@@ -152,36 +152,36 @@ def test_published_dropout_is_the_formula() -> None:
     step_delta = delta * (1 - share) / (passes * rate)
     step = math.log1p(rate * math.expm1(math.sqrt(2 * math.log(1.25 / step_delta)) / noise))
     exact = math.sqrt(2 * passes * math.log(1 / (share * delta))) * step + passes * step**2
-    assert published.dropout_advanced(noise, passes, rate, delta, share) == pytest.approx(exact, rel=1e-12)
-    found = published.dropout_advanced_noise(exact, passes, rate, delta, share)
+    assert paper_figures.dropout_advanced(noise, passes, rate, delta, share) == pytest.approx(exact, rel=1e-12)
+    found = paper_figures.dropout_advanced_noise(exact, passes, rate, delta, share)
     assert found == pytest.approx(noise, rel=1e-8)
-    assert published.dropout_advanced(found, passes, rate, delta, share) <= exact
-    assert published.dropout_advanced(1e-3, passes, rate, delta) == math.inf
-    assert published.dropout_advanced(noise, passes, rate, delta) == published.dropout_advanced(
+    assert paper_figures.dropout_advanced(found, passes, rate, delta, share) <= exact
+    assert paper_figures.dropout_advanced(1e-3, passes, rate, delta) == math.inf
+    assert paper_figures.dropout_advanced(noise, passes, rate, delta) == paper_figures.dropout_advanced(
         noise, passes, rate, delta, 0.5
     )
-    assert published.dropout_advanced_noise(2.0, passes, rate, delta) == published.dropout_advanced_noise(
+    assert paper_figures.dropout_advanced_noise(2.0, passes, rate, delta) == paper_figures.dropout_advanced_noise(
         2.0, passes, rate, delta, 0.5
     )
     rho = (math.sqrt(2.0 + math.log(1e4)) - math.sqrt(math.log(1e4))) ** 2
     small = math.sqrt(2 * math.log(1.25 / (rate * 1e-3)) * 2 * rho / passes)
     exact = math.sqrt(2 * math.log(1.25 / 1e-3)) / math.log1p(math.expm1(small) / rate)
-    assert published.dropout_zcdp_noise(2.0, passes, rate, delta, 1e-3) == pytest.approx(exact, rel=1e-9)
+    assert paper_figures.dropout_zcdp_noise(2.0, passes, rate, delta, 1e-3) == pytest.approx(exact, rel=1e-9)
 
 
 def test_published_filter_is_the_formula() -> None:
-    orders = published.LECUYER_ORDERS
+    orders = paper_figures.LECUYER_ORDERS
     assert (len(orders), orders[:2], orders[-3:]) == (38, (1.25, 1.5), (10.0, 16, 32))
-    budget = published.filter_curve(3.0, 1e-5)
+    budget = paper_figures.filter_curve(3.0, 1e-5)
     assert list(budget) == list(orders)
     assert budget[16] == pytest.approx(3 - math.log(1e5) / 15)
     spent = dict.fromkeys(orders, 1.0)
-    assert published.filter_admits(spent, {**dict.fromkeys(orders, 9.0), 32: budget[32] - 1.0}, budget)
-    assert not published.filter_admits(spent, {**dict.fromkeys(orders, 9.0), 32: budget[32] - 0.999}, budget)
+    assert paper_figures.filter_admits(spent, {**dict.fromkeys(orders, 9.0), 32: budget[32] - 1.0}, budget)
+    assert not paper_figures.filter_admits(spent, {**dict.fromkeys(orders, 9.0), 32: budget[32] - 0.999}, budget)
     with pytest.raises(InputError, match="delta"):
-        published.filter_curve(3.0, 0.0)
+        paper_figures.filter_curve(3.0, 0.0)
     with pytest.raises(InputError, match="epsilon"):
-        published.filter_curve(-3.0, 1e-5)
+        paper_figures.filter_curve(-3.0, 1e-5)
 
 
 # Schedules

@@ -24,9 +24,9 @@ from discreet.accounting.adaptive.odometers import (
     start,
 )
 from discreet.accounting.theories import zcdp
-from discreet.accounting.theories.published import LECUYER_ORDERS
+from discreet.accounting.theories.paper_figures import LECUYER_ORDERS
 from discreet.core.adjacency import Adjacency
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.errors import InputError, NotProved
 from discreet.core.events import Event, Gaussian, Laplace, Poisson, Repeat
 from discreet.core.guarantee import ExPost, Guarantee

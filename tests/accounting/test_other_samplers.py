@@ -11,7 +11,7 @@ from discreet.accounting.account import Method, account, guarantee
 from discreet.accounting.answers.compare import counterpart
 from discreet.accounting.theories import gdp, shuffled, truncation
 from discreet.core.adjacency import Adjacency, Query
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.errors import NotProved
 from discreet.core.events import (
     Allocation,

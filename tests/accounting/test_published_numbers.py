@@ -9,7 +9,7 @@ import pytest
 
 from discreet.accounting import schedules
 from discreet.accounting.account import Method, account, guarantee
-from discreet.accounting.theories import gdp, published, rdp, zcdp
+from discreet.accounting.theories import gdp, paper_figures, rdp, zcdp
 from discreet.accounting.theories.equal_privacy import less_noise
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved
@@ -97,7 +97,7 @@ def test_moments_elsewhere(rate: float, sigma: float, steps: int, delta: float, 
 
 def test_lecuyer_fine_tuning_with_his_orders() -> None:
     """README, filters 3: 5.76 at delta = 1e-6 with the 38 orders and the classic conversion; the filter agrees."""
-    orders = published.LECUYER_ORDERS
+    orders = paper_figures.LECUYER_ORDERS
     assert len(orders) == 38
     curve = rdp.compose([(lambda at: rdp.sampled_gaussian(512 / 50000, 1.0, at), 4900)])
     found, order = rdp.epsilon(curve, 1e-6, rdp.classic, orders, refine=False)
@@ -105,14 +105,14 @@ def test_lecuyer_fine_tuning_with_his_orders() -> None:
     assert order in orders
     one = dict(zip(orders, curve(orders) / 4900, strict=True))
     spent = {order: 4899 * cost for order, cost in one.items()}
-    assert published.filter_admits(spent, one, published.filter_curve(5.765, 1e-6))
-    assert not published.filter_admits(spent, one, published.filter_curve(5.76, 1e-6))
+    assert paper_figures.filter_admits(spent, one, paper_figures.filter_curve(5.765, 1e-6))
+    assert not paper_figures.filter_admits(spent, one, paper_figures.filter_curve(5.76, 1e-6))
 
 
 @pytest.mark.parametrize(("epoch", "reading"), [(6, 4.40), (20, 4.84), (50, 6.91)])
 def test_lecuyer_odometer_formula(epoch: int, reading: float) -> None:
     """README, filters 2 and 3: spent -> the smallest f that covers it -> bound + penalty, best over 38 orders."""
-    orders = published.LECUYER_ORDERS
+    orders = paper_figures.LECUYER_ORDERS
     spent = 98 * epoch * rdp.sampled_gaussian(512 / 50000, 1.0, orders)
     log = math.log(2 * 38 / 1e-6)
     readings = []
@@ -141,15 +141,15 @@ def test_dropout_sigmas_need_passes_for_iterations() -> None:
     """README, DP dropout 2: 10.88 and 3.23 come out at T = 200 for some split of delta, and at 20,000 for none."""
 
     def advanced(passes: int, share: float) -> float:
-        return published.dropout_advanced_noise(0.5, passes, 0.01, 1e-4, share)
+        return paper_figures.dropout_advanced_noise(0.5, passes, 0.01, 1e-4, share)
 
     shares = [k / 100 for k in range(1, 100)]
     assert min(advanced(200, share) for share in shares) < 10.88 < advanced(200, 0.99999)
     assert min(advanced(20_000, share) for share in shares) > 70
-    assert published.dropout_advanced(advanced(200, 0.5), 200, 0.01, 1e-4, 0.5) == pytest.approx(0.5)
+    assert paper_figures.dropout_advanced(advanced(200, 0.5), 200, 0.01, 1e-4, 0.5) == pytest.approx(0.5)
 
     def by_zcdp(passes: int, delta: float, step_delta: float) -> float:
-        return published.dropout_zcdp_noise(0.5, passes, 0.01, delta, step_delta)
+        return paper_figures.dropout_zcdp_noise(0.5, passes, 0.01, delta, step_delta)
 
     assert by_zcdp(200, 1e-4, 1e-4) < 3.23 < by_zcdp(200, 1e-4, 1e-10)
     assert min(by_zcdp(20_000, 1e-4, step_delta) for step_delta in (1e-2, 1e-4, 1e-6, 1e-8)) > 10
@@ -206,7 +206,7 @@ def test_zcdp_rs_outside_its_range_is_an_error(rate: float, noise: float) -> Non
 
 def test_zcdp_rs_uses_its_last_order_where_delta_is_tiny() -> None:
     """Yu et al., Theorem 3, second case; the two meet where the best order is the last one."""
-    few = published.zcdp_rs([(0.01, 1.0, 1)], 1e-5)
+    few = paper_figures.zcdp_rs([(0.01, 1.0, 1)], 1e-5)
     top = 1 + math.log(100)
     assert few == pytest.approx(1e-4 * top + math.log(1e5) / (top - 1))
     assert few > zcdp.epsilon_loose(1e-4, 1e-5)

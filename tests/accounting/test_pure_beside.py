@@ -19,7 +19,7 @@ from discreet.accounting.answers.profile import delta_at, group_guarantee
 from discreet.accounting.answers.tradeoff import trade_off
 from discreet.accounting.theories import pure
 from discreet.core.adjacency import Adjacency
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.errors import NotProved
 from discreet.core.events import (
     Allocation,

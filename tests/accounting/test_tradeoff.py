@@ -24,7 +24,7 @@ from discreet.accounting.pld import delta_profile
 from discreet.accounting.pld.epsilon_interval import Release
 from discreet.accounting.theories import gdp
 from discreet.core.adjacency import Adjacency
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.errors import InputError, NotProved
 from discreet.core.events import Compose, Event, Gaussian, Laplace, Poisson, Repeat
 

@@ -10,6 +10,8 @@ import discreet
 SOURCE = Path(discreet.__file__).parent.parent
 FILES = sorted(path for package in ("discreet", "discreet_papers") for path in (SOURCE / package).rglob("*.py"))
 MOST = 16
+MIRRORS = ("cli", "verification", "recipes/sections")
+"""Rooms with a file of the same name for what they offer, check or read of another room."""
 
 
 def dotted(path: Path) -> str:
@@ -44,6 +46,12 @@ def test_no_file_needs_another_that_needs_it() -> None:
 def test_no_folder_is_crowded() -> None:
     count = Counter(str(path.parent.relative_to(SOURCE)) for path in FILES)
     assert {folder: files for folder, files in count.items() if files > MOST} == {}
+
+
+def test_a_file_name_occurs_once() -> None:
+    library = [path.relative_to(SOURCE / "discreet") for path in FILES if path.is_relative_to(SOURCE / "discreet")]
+    rooms = [path.name for path in library if not path.as_posix().startswith(MIRRORS)]
+    assert {name for name, files in Counter(rooms).items() if files > 1} == {"__init__.py", "base.py"}
 
 
 def test_the_papers_are_loaded_by_one_command_only() -> None:

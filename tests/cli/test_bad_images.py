@@ -21,7 +21,6 @@ from discreet.cli.options.image_or_text import WideOptions
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, private_table, public_table
 from discreet.data.tables.columns import Category
-from discreet.data.tables.images import reading
 from discreet.jobs.image_or_text_schema import schema_of_column, schema_of_folder
 
 BUDGET = ["--epsilon", "3", "--delta", "1e-3", "--population", "8", "--out", "model"]
@@ -238,5 +237,5 @@ def test_options(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     Path("t.csv").write_text("file,kind\nphotos/cat/0.png,cat\n")
     refused(capsys, "--classes A,B", "t.csv", "--image", "file", "--target", "kind", *BUDGET)
     refused(capsys, "--target COLUMN", "t.csv", "--image", "file", *BUDGET)
-    monkeypatch.setattr(reading, "MOST_BYTES", 10)
+    monkeypatch.setattr("discreet.data.tables.images.image_file.MOST_BYTES", 10)
     refused(capsys, "cat/0.png: has more than 0 MB", "photos", *BUDGET)

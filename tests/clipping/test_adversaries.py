@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Clip, weights
 from discreet.clipping.engines import bookkeeping
-from discreet.clipping.rules import base, linear, units
+from discreet.clipping.rules import base, linear, unit_rules
 
 NORMS = (1e-2, 1.0, 300.0)
 
@@ -148,10 +148,10 @@ def rounding_not_measured(patch: pytest.MonkeyPatch) -> None:
 def rows_of_units_added_up(patch: pytest.MonkeyPatch) -> None:
     """The sum is made of gradients of rows, and not of the means that were measured."""
 
-    def total(self: units.OfUnits, name: str, weights: Tensor) -> Tensor:
+    def total(self: unit_rules.OfUnits, name: str, weights: Tensor) -> Tensor:
         return self._inner.total(name, self._units.shared(weights))
 
-    patch.setattr(units.OfUnits, "total", total)
+    patch.setattr(unit_rules.OfUnits, "total", total)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

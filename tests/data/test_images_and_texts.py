@@ -16,7 +16,7 @@ from PIL import Image as Pillow
 from discreet.cli.options.image_or_text import WideOptions
 from discreet.data.hashing import hashed
 from discreet.data.tables import Category, Encoder, Schema, new_rows, private_table, public_table
-from discreet.data.tables.images.reading import pixels
+from discreet.data.tables.images.image_file import pixels
 from discreet.data.tables.wide import FreeText, Image
 from discreet.data.tables.words import numbered
 from discreet.jobs.image_or_text_schema import schema_of_folder

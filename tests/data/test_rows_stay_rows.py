@@ -14,7 +14,7 @@ from discreet.data.tables import Encoder, Schema, private_table
 from discreet.data.tables.draft import draft
 from discreet.data.tables.reading import blocks
 from discreet.recipes import Recipe
-from discreet.recipes.tables import table_recipe
+from discreet.recipes.table_recipe import table_recipe
 
 COLUMNS: dict[str, Any] = {
     "note": {"type": "ignore"},

@@ -16,10 +16,20 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from discreet.core.errors import InputError
-from discreet.data.tables import Bought, Encoder, Schema, blocks, new_rows, private_table, public_table, reading, store
+from discreet.data.tables import (
+    Bought,
+    Encoder,
+    Schema,
+    blocks,
+    new_rows,
+    private_table,
+    public_table,
+    reading,
+    row_store,
+)
 from discreet.data.tables.bought import _range
 from discreet.data.tables.draft import draft
-from discreet.data.tables.metrics import auroc, calibration_error, metrics_of
+from discreet.data.tables.public_metrics import auroc, calibration_error, metrics_of
 from discreet.plan.pydantic_base import validate
 from discreet.recipes.models.models import MODELS
 
@@ -88,18 +98,18 @@ def test_encoding_by_hand(csv: Path) -> None:
 
 def test_what_is_stored_is_what_was_encoded(csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "BLOCK", 64)  # a line or two
-    monkeypatch.setattr(store, "_RESIDENT", 0)  # every page is let go of at once
+    monkeypatch.setattr(row_store, "_RESIDENT", 0)  # every page is let go of at once
     encoder = Encoder(schema())
     assert sum(1 for _ in blocks(csv, encoder.schema, encoder.schema.read)) > 1
     opened: list[os.stat_result] = []
-    real = store.tempfile.TemporaryFile
+    real = row_store.tempfile.TemporaryFile
 
     def watched(*args: Any, **options: Any) -> Any:
         file = real(*args, **options)
         opened.append(os.fstat(file.fileno()))
         return file
 
-    monkeypatch.setattr(store.tempfile, "TemporaryFile", watched)
+    monkeypatch.setattr(row_store.tempfile, "TemporaryFile", watched)
     with private_table(csv, encoder, tmp_path) as table:
         assert stat.S_IMODE(opened[0].st_mode) == 0o600
         assert opened[0].st_nlink == 0

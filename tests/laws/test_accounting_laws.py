@@ -20,7 +20,7 @@ from drawn_events import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.accounting import table
+from discreet.accounting import theory_table
 from discreet.accounting.account import PROVING, Method, account, guarantee
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved
@@ -65,11 +65,11 @@ def test_everything_registered_is_here() -> None:
     unsampled = {Gaussian, Laplace, BoundedRange, NoisyMax, SparseHistogram, Selection}
     assert set(get_args(Event)) == {*unsampled, Repeat, Compose, *SAMPLERS}
     assert set(get_args(Sampled)) == set(SAMPLERS)
-    assert set(PROVING) == {Method(name) for name in table.PROVERS} == set(THEORIES)
-    kinds = [set(table.PROVERS), set(table.ESTIMATORS), set(table.REPEATERS)]
+    assert set(PROVING) == {Method(name) for name in theory_table.PROVERS} == set(THEORIES)
+    kinds = [set(theory_table.PROVERS), set(theory_table.ESTIMATORS), set(theory_table.REPEATERS)]
     assert sum(map(len, kinds)) == len(Method)
-    assert set().union(*kinds) == set(Method) == set(table.WHY)
-    assert set(table.SOURCES) == set(table.REPEATERS)
+    assert set().union(*kinds) == set(Method) == set(theory_table.WHY)
+    assert set(theory_table.SOURCES) == set(theory_table.REPEATERS)
 
 
 @over_methods

@@ -12,7 +12,7 @@ import pytest
 from pictures import pictures
 
 from discreet import InputError
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.methods import adadp_as_published as printed
 from discreet.methods.adadp_as_published import Printed, adadp_as_published
 

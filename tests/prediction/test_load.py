@@ -21,7 +21,7 @@ from discreet.certificate.canonical import digest
 from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.cli.app import run
 from discreet.jobs.train import Job
-from discreet.prediction.reading import read_rows
+from discreet.prediction.row_files import read_rows
 
 RECIPE = """
 data: npz

@@ -22,7 +22,7 @@ from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.event_json import to_json
 from discreet.plan import NoSampling, Plan
-from discreet.publication.pages import figures
+from discreet.publication.pages import svg_charts
 from discreet.publication.pages.formats import percent_up, rounded_down, rounded_up
 from discreet.publication.pages.report import attack_risk, attacks, epsilon_curve, released, report_page
 
@@ -244,9 +244,9 @@ def test_drawing_leaves_matplotlib_as_it_was() -> None:
 
     with mpl.rc_context({"font.size": 31, "axes.facecolor": "red"}):
         before = dict(mpl.rcParams)
-        drawing = figures.noise_chart([(1.0, 5)])
+        drawing = svg_charts.noise_chart([(1.0, 5)])
         assert dict(mpl.rcParams) == before
-    assert drawing == figures.noise_chart([(1.0, 5)])
+    assert drawing == svg_charts.noise_chart([(1.0, 5)])
 
 
 def test_importing_the_report_does_not_load_matplotlib() -> None:

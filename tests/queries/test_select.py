@@ -13,8 +13,8 @@ from discreet.core.events import Gaussian, NoisyMax, Selection
 from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, Trials
 from discreet.ledger import Budget, Ledger
 from discreet.queries import select
+from discreet.queries.best_trial import uniform_index
 from discreet.queries.draws import draw_trials, exponentials
-from discreet.queries.selection import uniform_index
 from discreet.randomness import Purpose, Stream, TestStream
 
 FALSE_ALARM = 1e-9
@@ -70,7 +70,7 @@ def response(candidate: int, stream: Stream) -> tuple[float, str]:
 def test_the_winner_has_the_law_that_is_enumerated(accounts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """P(the best says no) = E[(1/4)^K], here for the geometric law; 600 searches, two-sided, false alarm 1e-9."""
     from discreet.queries import Account
-    from discreet.queries.account import Payment
+    from discreet.queries.charging import Payment
 
     price = guarantee(Gaussian(1.0), 1e-6)
     account = accounts()

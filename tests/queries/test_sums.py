@@ -14,7 +14,7 @@ from scipy import stats
 from discreet.core.adjacency import Adjacency, sensitivity_ratio
 from discreet.core.errors import InputError
 from discreet.queries import Count, Covariance, Histogram, Mean, Sum, principal_components, release
-from discreet.queries.release import _with_noise
+from discreet.queries.answering import _with_noise
 from discreet.queries.rows import clipped_units, unit_gram, usable
 from discreet.queries.sums import NoisySum
 from discreet.randomness import NOISE_SAMPLERS, Purpose, RoundedSampler, TestStream

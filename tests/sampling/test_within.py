@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.core.arrays import IntArray
+from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.randomness import Purpose, Substream, TestStream
 from discreet.sampling import places_within

@@ -19,7 +19,7 @@ from discreet.data import as_private, flip, shift
 from discreet.plan import Metric
 from discreet.randomness import TestStream
 from discreet.recipes import load_recipe
-from discreet.training.views import views_of
+from discreet.training.augmented_views import views_of
 
 CLIP = Clip(0.1, 2.0**-30)
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from discreet.clipping import private_parameters
 from discreet.core.errors import InputError
 from discreet.data import PrivateData, as_private
-from discreet.training.control.line_search import UNITS, Candidates, objectives
+from discreet.training.control.step_size_search import UNITS, Candidates, objectives
 from discreet.training.private_metrics.unit_values import unit_values
 
 

@@ -13,7 +13,7 @@ from problems import linear, tiny_training
 from torch import Tensor, nn
 
 from discreet.core.errors import InputError, UnsupportedModel
-from discreet.training.control.line_search import difference
+from discreet.training.control.step_size_search import difference
 
 SMALL = agd(bound=0.5)
 """Less than any loss of a row at first, about log 3: what is cut to it is the same for all rows."""

@@ -22,7 +22,7 @@ from discreet.publication import publish, verify
 from discreet.randomness import TestStream
 from discreet.training import session as session_module
 from discreet.training.control import line_search as line_search_module
-from discreet.training.control.line_search import Search
+from discreet.training.control.step_size_search import Search
 
 
 def charged(folder: Path) -> tuple[list[Event], tuple[float, ...]]:

@@ -18,7 +18,7 @@ from discreet.core.release import Receipt
 from discreet.data import PrivateData, as_private, group
 from discreet.plan import Metric
 from discreet.randomness import NOISE_SAMPLERS, TestStream
-from discreet.training.control.line_search import UNITS, Candidates, evaluated_apart, objectives
+from discreet.training.control.step_size_search import UNITS, Candidates, evaluated_apart, objectives
 from discreet.training.private_metrics.counts import bought_count, check_countable
 from discreet.training.private_metrics.unit_values import unit_values
 

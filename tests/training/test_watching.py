@@ -16,7 +16,7 @@ from discreet import Augmented, Training, UnsupportedModel
 from discreet.clipping import ENGINES, Engine
 from discreet.clipping.engines.long_rows import LongAlone
 from discreet.clipping.separation import Function, Watched
-from discreet.training.views import transformed
+from discreet.training.augmented_views import transformed
 
 STEPS = 20  # of 60 rows: what comes after 1,000 rows comes in the last three
 

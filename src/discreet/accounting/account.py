@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from discreet.accounting import table
+from discreet.accounting import theory_table
 from discreet.accounting.interpret import releases
 from discreet.accounting.pld.epsilon_interval import default_tolerance
 from discreet.accounting.releases import Releases
@@ -47,16 +47,16 @@ class Method(StrEnum):
     @property
     def proves(self) -> bool:
         """Whether the answer is a `Guarantee`."""
-        return self.value in table.PROVERS
+        return self.value in theory_table.PROVERS
 
     @property
     def why(self) -> str:
         """One sentence: why the figure does or does not hold for a fixed plan of Poisson batches, or unsampled."""
-        return table.WHY[self.value]
+        return theory_table.WHY[self.value]
 
     def why_for(self, event: Event) -> str:
         """The same for the samplers that `event` names."""
-        return table.why(self.value, {type(part).__name__ for part in tally(event)})
+        return theory_table.why(self.value, {type(part).__name__ for part in tally(event)})
 
 
 PROVING = tuple(method for method in Method if method.proves)
@@ -113,7 +113,7 @@ def guarantee(
         return Guarantee(0.0, delta, adjacency, method.value, 0.0)
     try:
         with np.errstate(all="ignore"):  # a NaN or an overflow on the way ends as an infinite bound
-            proved = table.prove(method.value, releases(event, adjacency), delta, tolerance)
+            proved = theory_table.prove(method.value, releases(event, adjacency), delta, tolerance)
     except DiscreetError:
         raise
     except (ArithmeticError, ValueError):
@@ -141,11 +141,11 @@ def account(
     if method.proves:
         return guarantee(event, delta, adjacency, method, tolerance)
     delta = checks.open_unit("delta", delta)
-    figure = table.ESTIMATORS.get(method.value) or table.REPEATERS[method.value]
+    figure = theory_table.ESTIMATORS.get(method.value) or theory_table.REPEATERS[method.value]
     value = _figure(figure, event, delta, adjacency)
-    if method.value in table.ESTIMATORS:
+    if method.value in theory_table.ESTIMATORS:
         return Estimate(value, delta, adjacency, method.value, method.why_for(event))
-    return Published(value, delta, adjacency, method.value, table.SOURCES[method.value], method.why_for(event))
+    return Published(value, delta, adjacency, method.value, theory_table.SOURCES[method.value], method.why_for(event))
 
 
 def parse(kind: type[E], name: str, value: str) -> E:

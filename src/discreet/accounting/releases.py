@@ -16,7 +16,7 @@ from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.epsilon_interval import Release
 from discreet.accounting.theories import basic_and_advanced, gdp, pure, rdp, selection, without_replacement, zcdp
 from discreet.core.adjacency import Adjacency
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.errors import NotProved
 from discreet.core.events import BoundedRange, Laplace, NoisyMax
 from discreet.core.trials import Trials

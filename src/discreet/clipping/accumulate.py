@@ -10,7 +10,7 @@ from torch import Tensor
 
 from discreet.clipping.clip import BIT, Clip
 from discreet.clipping.engines.engine import Engine
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.errors import PrivacyViolation
 from discreet.core.release import ClippedSum
 from discreet.mechanism.grid import rounded

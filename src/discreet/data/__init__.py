@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from discreet.data.private.augmented import AUGMENTATIONS, Augmented, flip, shift
 from discreet.data.private.groups import Groups, group
-from discreet.data.private.holdout import Parts, hold_out
+from discreet.data.private.held_out import Parts, hold_out
 from discreet.data.private.named_columns import Columns
 from discreet.data.private.pairs import as_public
 from discreet.data.private.parts import Portion, in_parts

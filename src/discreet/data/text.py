@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from discreet.core.arrays import IntArray
+from discreet.core.array_types import IntArray
 from discreet.data.hashing import hashed
 
 Taken = Literal["words", "content", "stems", "any"]

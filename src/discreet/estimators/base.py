@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from torch import Tensor
 
 from discreet.certificate.canonical import digest
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.guarantee import Guarantee
 from discreet.data.private.overlap import refuse_own_rows
 from discreet.data.tables import Encoder
@@ -35,7 +35,7 @@ from discreet.publication import publish
 from discreet.publication.certificate import certificate
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Ready, Run, carry_out, training_on
-from discreet.recipes.tables import table_recipe
+from discreet.recipes.table_recipe import table_recipe
 
 _AT_ONCE = 4096
 
@@ -54,8 +54,8 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     | `bounds`     | the range of every column; what is outside is moved to its end |
 
     By default batch, steps, the model (`hidden` layers), `clip_norm` and `learning_rate` follow from these as they do
-    for tables (`recipes.tables`). `rows_per_unit`: rows of a person that a step uses at most. `seed`: of the initial
-    weights, public; the noise has none. `engine`, `noise`, `ledger`, `dataset_id`, `run_dir`: as in `Training`.
+    for tables (`recipes.table_recipe`). `rows_per_unit`: rows of a person that a step uses at most. `seed`: of the
+    initial weights, public; the noise has none. `engine`, `noise`, `ledger`, `dataset_id`, `run_dir`: as in `Training`.
 
     After `fit`: `guarantee_` and its `epsilon_`, `certificate_`, `trained_` (what `publish` takes), `plan_`.
     """

@@ -12,7 +12,7 @@ import torch
 from sklearn.base import RegressorMixin
 from torch import Tensor, nn
 
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.estimators.base import PrivateEstimator
 from discreet.estimators.declared import target_range
 from discreet.estimators.public_score import PublicScore

@@ -16,7 +16,7 @@ from discreet.features.hog import Hog
 from discreet.features.random_convolutions import RandomConvolutions
 from discreet.features.scattering import Scattering
 from discreet.features.strokes import Strokes
-from discreet.features.trained import convolutions
+from discreet.features.trained_convolutions import convolutions
 
 SIZE = 10.0
 """The L2 norm of every row of features."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from discreet.core.errors import InputError
 from discreet.jobs.table_facts import TableFacts
 from discreet.jobs.table_source import TableSource, check_apart, is_source, recipe_for
-from discreet.publication.folder import check_target
+from discreet.publication.publishing import check_target
 from discreet.recipes import Recipe, load_recipe
-from discreet.recipes.load import recipe_names
+from discreet.recipes.recipe_files import recipe_names
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,9 @@ from discreet.jobs.table_run import TableReady, of_table
 from discreet.plan import Plan
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Run
-from discreet.recipes.load import recipe_names, recipe_of
+from discreet.recipes.recipe_files import recipe_names, recipe_of
 from discreet.recipes.sections.fixed_features import seen_as
-from discreet.recipes.tables import table_recipe
+from discreet.recipes.table_recipe import table_recipe
 from discreet.training import answered_first
 
 _BOUGHT = "bought.json"

@@ -19,7 +19,7 @@ from discreet.jobs.table_source import TableSource, recalled, unbought
 from discreet.plan import Plan
 from discreet.plan.pydantic_base import validate
 from discreet.prediction import spec_of, spec_of_table
-from discreet.publication.folder import check_target, publish
+from discreet.publication.publishing import check_target, publish
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Run, assemble, carry_out, training_on
 from discreet.training import Trained, Training

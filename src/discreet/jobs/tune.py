@@ -16,7 +16,7 @@ from discreet.jobs.table_facts import NO_TABLE, TableFacts
 from discreet.jobs.table_source import TableSource
 from discreet.plan import PartsSearch, Plan, Search
 from discreet.prediction import spec_of, spec_of_table
-from discreet.publication.folder import publish
+from discreet.publication.publishing import publish
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Ready, engine_of, on_device, public_of, ready_of
 from discreet.recipes.sections.search import default_score, parse_grid, parts_search, search_plan, with_settings

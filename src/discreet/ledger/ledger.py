@@ -32,9 +32,9 @@ from discreet.ledger.budget import (
     spent_by,
 )
 from discreet.ledger.chain import Entry, check_chain, check_seal, next_entry
+from discreet.ledger.entries_table import entries
 from discreet.ledger.meter import Meter, Scope, share
 from discreet.ledger.names import checked_name, without_budget
-from discreet.ledger.schema import entries
 
 Admission = Callable[[int], Sequence[Event]]
 """Given how many steps are charged, the events to charge next; raises `BudgetExhausted` to refuse."""

@@ -16,8 +16,8 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from discreet.core.errors import LedgerError
 from discreet.ledger.chain import Entry, check_seal
+from discreet.ledger.entries_table import entries, metadata
 from discreet.ledger.names import compared
-from discreet.ledger.schema import entries, metadata
 
 _PATIENCE_SECONDS = 120
 """How long a writer waits for its turn before it gives up."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.errors import PrivacyViolation
 from discreet.core.events import Event, Gaussian
 from discreet.core.release import ClippedSum, Receipt, Release

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.core import checks
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.errors import InputError
 
 Gradients = Callable[[Array], Array]

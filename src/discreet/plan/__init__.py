@@ -1,7 +1,7 @@
 """The plan: every public fact that privacy depends on, in one frozen value; policies for what is chosen on the way."""
 
 from discreet.plan.adaptive.adaptive_plan import AdaptivePlan, Counts
-from discreet.plan.adaptive.agd import agd_plan
+from discreet.plan.adaptive.agd_budget import agd_plan
 from discreet.plan.adaptive.history import History, Knobs, Phase
 from discreet.plan.adaptive.line_search import LineSearch
 from discreet.plan.adaptive.policies import BatchByProgress, Constant, Custom, NoiseByProgress, ValidationDecay

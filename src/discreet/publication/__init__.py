@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from discreet.publication.folder import publish
     from discreet.publication.pages.again import verify
+    from discreet.publication.publishing import publish
 
 __all__ = ["publish", "verify"]
 
-_HOMES = {"publish": "folder", "verify": "pages.again"}
+_HOMES = {"publish": "publishing", "verify": "pages.again"}
 
 
 def __getattr__(name: str) -> Any:

@@ -7,11 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from discreet.core.trials import NegativeBinomialTrials, PoissonTrials
-from discreet.queries.account import Account
+from discreet.queries.answering import Answers, joint_event, release
+from discreet.queries.best_trial import Selected, select
+from discreet.queries.charging import Account
 from discreet.queries.choices import Choice, Quantile
 from discreet.queries.pca import Components, principal_components
-from discreet.queries.release import Answers, joint_event, release
-from discreet.queries.selection import Selected, select
 from discreet.queries.sums import Count, Covariance, Histogram, Mean, Sum
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ import numpy as np
 
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Query
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.events import BoundedRange, NoisyMax
 from discreet.queries.draws import exponentials, gumbels, laplaces

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from discreet.core import assumptions
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, Trials, fewest, first_mass, next_ratio
 from discreet.randomness import Substream

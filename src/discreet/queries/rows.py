@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from discreet.core.arrays import Array, IntArray
+from discreet.core.array_types import Array, IntArray
 from discreet.core.errors import InputError
 
 _ROUNDOFF = 2.0**-52

@@ -21,7 +21,7 @@ import numpy as np
 
 from discreet.core import checks
 from discreet.core.adjacency import Query
-from discreet.core.arrays import Array, IntArray
+from discreet.core.array_types import Array, IntArray
 from discreet.core.errors import InputError
 from discreet.core.events import Gaussian
 from discreet.queries.rows import GRAM_BITS, columns_of, unit_gram, unit_sum

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.errors import InputError
-from discreet.queries.account import Account
+from discreet.queries.answering import Answers, release
+from discreet.queries.charging import Account
 from discreet.queries.pca import principal_components
-from discreet.queries.release import Answers, release
 from discreet.queries.rows import private_rows
 from discreet.queries.sums import Count, Covariance, Sum
 

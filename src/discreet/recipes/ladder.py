@@ -32,8 +32,8 @@ from discreet.randomness import TestStream
 from discreet.recipes.assemble import Run, assemble, carry_out, criterion_for
 from discreet.recipes.recipe import Recipe
 from discreet.training import Trained
+from discreet.training.augmented_views import transformed
 from discreet.training.public.evaluation import evaluate
-from discreet.training.views import transformed
 
 RUNGS = ("plain", "clipped", "noisy")
 

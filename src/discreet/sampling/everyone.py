@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from discreet.core import checks
-from discreet.core.arrays import IntArray
+from discreet.core.array_types import IntArray
 from discreet.core.events import Event
 from discreet.randomness import Purpose, Stream
 

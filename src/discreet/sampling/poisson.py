@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from discreet.core import checks
-from discreet.core.arrays import IntArray
+from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.core.events import Event, Poisson, TruncatedPoisson
 from discreet.randomness import Purpose, Stream, Substream

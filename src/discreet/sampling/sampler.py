@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from discreet.core.arrays import IntArray
+from discreet.core.array_types import IntArray
 from discreet.core.events import Event
 from discreet.randomness import Stream
 

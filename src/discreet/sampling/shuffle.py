@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.core.arrays import IntArray
+from discreet.core.array_types import IntArray
 from discreet.core.events import Epoch, Event
 from discreet.randomness import Purpose, Stream
 from discreet.sampling.fixed_size import check_population, check_sizes

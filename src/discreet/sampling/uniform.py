@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet.core.arrays import IntArray
+from discreet.core.array_types import IntArray
 from discreet.randomness import Substream
 
 _WORD_VALUES = 1 << 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from discreet.core import checks
-from discreet.core.arrays import IntArray
+from discreet.core.array_types import IntArray
 from discreet.randomness import Substream
 from discreet.sampling.uniform import subsets
 

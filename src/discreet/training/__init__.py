@@ -8,7 +8,7 @@ from discreet.training.callbacks.tensorboard_logger import TensorBoardLogger
 from discreet.training.preflight.engine_options import EngineOptions
 from discreet.training.public.early_stopping import EarlyStopping
 from discreet.training.public.extra_rows import PublicBatches
-from discreet.training.run.pre_queries import answered_first
+from discreet.training.run.answered_queries import answered_first
 from discreet.training.run.trained import Evaluation, Mechanism, Trained
 from discreet.training.session import Session
 from discreet.training.step import Step

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.release import Release
 from discreet.training.public.extra_rows import PublicGradient
 

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Engine, Units, private_parameters
-from discreet.core.arrays import IntArray
+from discreet.core.array_types import IntArray
 from discreet.core.errors import BudgetExhausted
 from discreet.core.events import BoundedRange
+from discreet.core.freed_memory import keep_freed_memory
 from discreet.core.guarantee import ExPost
-from discreet.core.memory import keep_freed_memory
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
 from discreet.ledger import Admission
@@ -28,11 +28,11 @@ from discreet.sampling import places_within
 from discreet.training.apply import apply
 from discreet.training.clip_state import Clipping
 from discreet.training.control.controller import Control, Metrics, Progress
-from discreet.training.control.line_search import Search
 from discreet.training.control.odometer_monitor import Dial
+from discreet.training.control.step_size_search import Search
 from discreet.training.guard import Guard, model_randomness
 from discreet.training.private_metrics.counts import bought_count
-from discreet.training.private_metrics.metrics import Purchases
+from discreet.training.private_metrics.noisy_metrics import Purchases
 from discreet.training.public.extra_rows import PublicSource
 from discreet.training.run.charges import Books
 from discreet.training.step import Context, Piece, Step

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Accumulator, Clip, Criterion, Engine, Units
-from discreet.core.arrays import IntArray
+from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.core.release import ClippedSum
 from discreet.data import PrivateData
+from discreet.training.augmented_views import views_of
 from discreet.training.unit_failures import Trial, add_chunk
-from discreet.training.views import views_of
 
 Chunk = tuple[Tensor, Tensor]
 

@@ -24,7 +24,7 @@ from discreet.training.callbacks.base import Callback, telling
 from discreet.training.callbacks.progress_bar import progress_bar
 from discreet.training.clip_state import Clipping
 from discreet.training.control.controller import Progress
-from discreet.training.control.line_search import check_search, search_of
+from discreet.training.control.step_size_search import check_search, search_of
 from discreet.training.guard import Guard
 from discreet.training.preflight.data_check import check_public, try_every_row
 from discreet.training.preflight.engine_check import rehearse
@@ -33,15 +33,15 @@ from discreet.training.preflight.model_check import admit
 from discreet.training.preflight.noise_check import noise_named, with_noise
 from discreet.training.preflight.plan_check import check_optimizer, check_plan, parted
 from discreet.training.preflight.watching import with_rows_apart
-from discreet.training.private_metrics.metrics import Purchases
+from discreet.training.private_metrics.noisy_metrics import Purchases
 from discreet.training.public.early_stopping import EarlyStopping
 from discreet.training.public.extra_rows import PublicBatches, PublicSource, check_beside, check_declared, keep_declared
 from discreet.training.public.monitor import Watch, every_so_often
 from discreet.training.public.public_copy import PublicCopy, copied
+from discreet.training.run.answered_queries import check_answered
 from discreet.training.run.charges import Books
 from discreet.training.run.checkpoint import Checkpoint, save_checkpoint
 from discreet.training.run.opening import Opened, check_place, record_of, resumed, started, with_slack_of
-from discreet.training.run.pre_queries import check_answered
 from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.signals import stop_requests, stopped
 from discreet.training.run.trained import Evaluation, Mechanism, Trained, randomness_of

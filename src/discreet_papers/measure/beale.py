@@ -14,7 +14,7 @@ from torch import nn
 
 from discreet.clipping.clip import Clip
 from discreet.clipping.factor import clipped_sum
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.events import Gaussian
 from discreet.core.release import Receipt, Release
 from discreet.methods import ADADP, TrainingMethod, adadp

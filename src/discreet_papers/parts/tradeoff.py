@@ -11,8 +11,8 @@ from pydantic import Field
 
 from discreet.accounting.account import Method, account
 from discreet.accounting.answers.tradeoff import TradeOff, from_mu, from_pairs, trade_off
-from discreet.accounting.theories import gdp, published, rdp
-from discreet.core.arrays import Array
+from discreet.accounting.theories import gdp, paper_figures, rdp
+from discreet.core.array_types import Array
 from discreet.plan.pydantic_base import Frozen
 from discreet_papers.measure.course import Course, course_of
 from discreet_papers.pages import tables
@@ -148,7 +148,7 @@ def _curves(course: Course, names: Sequence[str]) -> dict[str, TradeOff]:
             case "moments":
                 curve = rdp.compose([(partial(rdp.sampled_gaussian, course.share, noise), steps)])
                 deltas = np.logspace(-12, -0.01, 120)
-                epsilons = [max(0.0, published.moments(curve, float(delta))) for delta in deltas]
+                epsilons = [max(0.0, paper_figures.moments(curve, float(delta))) for delta in deltas]
                 found[name] = from_pairs(np.array(epsilons), deltas)
             case _:
                 epsilon = account(course.event(), course.delta, course.adjacency, Method.MOMENTS).epsilon

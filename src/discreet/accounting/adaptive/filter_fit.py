@@ -25,7 +25,7 @@ from discreet.accounting.interpret import releases
 from discreet.accounting.theories import gdp, rdp, zcdp
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.errors import InputError
 from discreet.core.events import Event, tally
 

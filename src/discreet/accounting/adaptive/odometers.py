@@ -32,7 +32,7 @@ from scipy.special import log_ndtr
 from discreet.accounting.account import parse
 from discreet.accounting.adaptive import codec, costs
 from discreet.accounting.adaptive.costs import Amounts
-from discreet.accounting.theories.published import LECUYER_ORDERS
+from discreet.accounting.theories.paper_figures import LECUYER_ORDERS
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError

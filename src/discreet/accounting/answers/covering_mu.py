@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 
 from discreet.accounting.answers.tradeoff import GaussianTradeOff, TradeOff, lower_hull
 from discreet.core import checks
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 
 _UP = 1 + 1e-9
 

@@ -24,7 +24,7 @@ from discreet.accounting.pld.delta_profile import FOCUS, chord, whole_profile
 from discreet.accounting.theories import gdp
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.errors import DiscreetError, InputError
 from discreet.core.events import Event, tally
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from discreet.accounting.pld.discretise import LossPmf
 from discreet.accounting.pld.poisson_pair import UNIT_ROUNDOFF
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 
 _PLANNING_BINS = 200
 

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from discreet.accounting.pld.poisson_pair import UNIT_ROUNDOFF, Direction
-from discreet.core.arrays import Array, ComplexArray, IndexArray
+from discreet.core.array_types import Array, ComplexArray, IndexArray
 
 _ANGLES = np.geomspace(0.05, 2.0, 30)
 _LEVELS = np.exp2(-np.arange(10.0))

@@ -23,7 +23,7 @@ from discreet.accounting.pld.discretise import LossPmf
 from discreet.accounting.pld.poisson_pair import UNIT_ROUNDOFF
 from discreet.accounting.pld.spectrum import Factor, convolve
 from discreet.accounting.pld.window import Window
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from discreet.accounting.pld.fixed_size_pair import SymmetricPair
 from discreet.accounting.pld.poisson_pair import LEAST_NOISE, Direction, Pair
 from discreet.accounting.pld.query import least_tests, upper_profile
 from discreet.accounting.pld.window import Window, plan_window
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 
 FOCUS = 0.1
 """The delta near which masses are most exact, unless another is asked for."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.accounting.pld.poisson_pair import UNIT_ROUNDOFF, Bins, Pair
-from discreet.core.arrays import Array, BoolArray
+from discreet.core.array_types import Array, BoolArray
 
 _PHASES = tuple(i / 16 for i in range(16))
 _TRIAL_BINS = 256

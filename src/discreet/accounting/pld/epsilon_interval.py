@@ -27,7 +27,7 @@ from discreet.accounting.pld.fixed_size_pair import SymmetricPair
 from discreet.accounting.pld.poisson_pair import LEAST_NOISE, Direction, Pair
 from discreet.accounting.pld.query import epsilon_lower, epsilon_upper
 from discreet.accounting.pld.window import Window, plan_window
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 
 MAX_POINTS = 2**22
 """No transform or discretised loss is longer than this: at most a few hundred megabytes."""

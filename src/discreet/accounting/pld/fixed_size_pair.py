@@ -24,7 +24,7 @@ import numpy as np
 from scipy.special import erf
 
 from discreet.accounting.pld.poisson_pair import UNIT_ROUNDOFF, Bins, Pair, gaussian_masses, outcome
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 
 
 @dataclass(frozen=True, slots=True)

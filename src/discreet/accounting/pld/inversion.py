@@ -23,7 +23,7 @@ import numpy as np
 from discreet.accounting.pld.characteristic import Decay, Parts, estimate, node_count, rules, spectrum
 from discreet.accounting.pld.poisson_pair import UNIT_ROUNDOFF, Direction
 from discreet.accounting.pld.window import alike, minimise
-from discreet.core.arrays import Array, ComplexArray
+from discreet.core.array_types import Array, ComplexArray
 
 MAX_WORK = 2.0**27
 """Nodes times frequencies, added up over the parts: a few hundred milliseconds."""

@@ -20,7 +20,7 @@ from enum import Enum
 import numpy as np
 from scipy.special import ndtr, ndtri_exp
 
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 
 UNIT_ROUNDOFF = 2.0**-53
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from discreet.accounting.pld.compose import Composition
 from discreet.accounting.pld.poisson_pair import UNIT_ROUNDOFF
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 
 _SPAN = 100.0
 """Losses this far apart are related by an exponential that neither overflows nor makes any mass that counts vanish."""

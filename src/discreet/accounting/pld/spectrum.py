@@ -15,7 +15,7 @@ import numpy as np
 from scipy import fft
 
 from discreet.accounting.pld.poisson_pair import UNIT_ROUNDOFF
-from discreet.core.arrays import Array, ComplexArray
+from discreet.core.array_types import Array, ComplexArray
 
 _WITNESSES = 64
 _NEGLIGIBLE = 1e-15

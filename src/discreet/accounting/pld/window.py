@@ -15,7 +15,7 @@ from scipy import fft
 
 from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.poisson_pair import Pair
-from discreet.core.arrays import Array, IndexArray
+from discreet.core.array_types import Array, IndexArray
 
 _NEGLIGIBLE = 1e-11
 _MAX_ORDER = 1e9

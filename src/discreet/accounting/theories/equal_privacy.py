@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from discreet.accounting.answers.calibrate import calibrate_noise
-from discreet.accounting.theories import gdp, published, rdp
+from discreet.accounting.theories import gdp, paper_figures, rdp
 from discreet.core import checks
 from discreet.core.events import Event, Gaussian, Poisson, Repeat
 from discreet.core.guarantee import Guarantee
@@ -34,7 +34,7 @@ def less_noise(rate: float, noise: float, steps: int, delta: float) -> LessNoise
     steps = checks.count("steps", steps)
     delta = checks.open_unit("delta", delta)
     curve = rdp.compose([(partial(rdp.sampled_gaussian, rate, noise), steps)])
-    epsilon = published.moments(curve, delta)
+    epsilon = paper_figures.moments(curve, delta)
 
     def plan(multiplier: float) -> Event:
         return Repeat(Poisson(rate, Gaussian(multiplier)), steps)

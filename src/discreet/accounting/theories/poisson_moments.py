@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import gammaln
 
-from discreet.core.arrays import Array, IntArray
+from discreet.core.array_types import Array, IntArray
 
 MAX_POINTS = 400_000
 """A quadrature that needs more points fails (the order is then infinite, and another is better)."""

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 
 _OUTWARD = 1 + 1e-10
 _DOWN = 1 - 2.0**-36

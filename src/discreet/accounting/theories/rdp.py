@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from discreet.accounting.theories import poisson_moments
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 
 Curve = Callable[[Sequence[float]], Array]
 """RDP at each of the given orders (> 1), rounded up, of everything that was released."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from discreet.accounting.theories import rdp
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.trials import NegativeBinomialTrials, Trials
 
 Profile = Callable[[float], float]

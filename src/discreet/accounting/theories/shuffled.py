@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import betainc, log_ndtr
 
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 
 _LEVELS = 500
 _COUNTS = 200

@@ -23,7 +23,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 
 LARGEST = 256
 """The largest order for which the sum is taken."""

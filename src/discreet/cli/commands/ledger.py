@@ -12,7 +12,7 @@ import typer
 
 from discreet.cli.options.accounting import AdjacencyOption, JsonOption, NoiseOption, StepsOption
 from discreet.cli.options.sampling import RateOption
-from discreet.cli.show.figures import rounded_up
+from discreet.cli.show.digits import rounded_up
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError, LedgerError, VerificationFailed
 from discreet.core.events import Event, Gaussian, Poisson, Repeat

@@ -21,7 +21,7 @@ from discreet.cli.options.run import (
 from discreet.cli.options.shared import with_options
 from discreet.cli.options.table import NO_TABLE, TableOptions
 from discreet.cli.show import prices, public_rows, wall_time
-from discreet.cli.show.figures import rounded_up
+from discreet.cli.show.digits import rounded_up
 
 if TYPE_CHECKING:
     from discreet.plan import AdaptivePlan, Plan

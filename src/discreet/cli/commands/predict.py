@@ -18,7 +18,7 @@ from discreet.core.errors import InputError, plain
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from discreet.core.arrays import Array
+    from discreet.core.array_types import Array
     from discreet.data.tables import Encoder
     from discreet.prediction import Predictor
 
@@ -34,7 +34,7 @@ def predict(
 ) -> None:
     """Predict new rows with a published model, once its files are found to be the certified ones."""
     from discreet.prediction import load
-    from discreet.prediction.reading import read_rows
+    from discreet.prediction.row_files import read_rows
 
     predictor = load(folder)
     if predictor.spec.table is not None:

@@ -27,7 +27,7 @@ from discreet.cli.options.run import (
 from discreet.cli.options.shared import with_options
 from discreet.cli.options.table import NO_TABLE, TableOptions
 from discreet.cli.show import prices, public_rows
-from discreet.cli.show.figures import rounded_up
+from discreet.cli.show.digits import rounded_up
 from discreet.cli.show.messages import spoken
 
 if TYPE_CHECKING:

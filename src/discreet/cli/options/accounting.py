@@ -13,7 +13,7 @@ import typer
 from discreet.accounting import schedules
 from discreet.accounting.account import Method
 from discreet.cli.options.sampling import Draws
-from discreet.cli.show.figures import rounded_down, rounded_up
+from discreet.cli.show.digits import rounded_down, rounded_up
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError

@@ -7,7 +7,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discreet.cli.show.figures import rounded_up
+from discreet.cli.show.digits import rounded_up
 from discreet.core.errors import InputError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ A rule for a further module type is one small file: a class with `@rule(TheModul
 
 from discreet.clipping.rules import attention, bilinear, conv, embedding, linear, norm, recurrent
 from discreet.clipping.rules.base import RULES, Formed, Rule, rule
-from discreet.clipping.rules.units import OfUnits
+from discreet.clipping.rules.unit_rules import OfUnits
 from discreet.clipping.rules.vectorised import Vectorised
 
 __all__ = ["RULES", "Formed", "OfUnits", "Rule", "Vectorised", "rule"]

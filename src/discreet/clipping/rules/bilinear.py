@@ -8,9 +8,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from discreet.clipping.rules.base import rule
+from discreet.clipping.rules.inner_linear import LinearParts, Part
 from discreet.clipping.rules.linear import LinearRule
 from discreet.clipping.rules.numbers import wide
-from discreet.clipping.rules.parts import LinearParts, Part
 
 
 @rule(nn.Bilinear)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from discreet.clipping.rules.base import Rule, refuse, rule
 from discreet.clipping.rules.numbers import blank, norms_of, squared_norms, wide, with_rounding
-from discreet.clipping.rules.tables import alike, checked_tokens, token_squares, token_table
+from discreet.clipping.rules.token_sums import alike, checked_tokens, token_squares, token_table
 from discreet.clipping.rules.tokens import EqualTokens
 from discreet.clipping.units import Units
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from discreet.clipping.rules.numbers import LARGEST
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 
 _SAFE = 1e7
 """Squares of numbers up to here, and of what is this much smaller than 1, are well within single precision."""

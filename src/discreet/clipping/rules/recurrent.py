@@ -17,9 +17,9 @@ from torch.utils._pytree import tree_leaves
 
 from discreet.clipping.rules import base
 from discreet.clipping.rules.base import refuse, rule
+from discreet.clipping.rules.inner_linear import LinearParts, Part, examples_first
 from discreet.clipping.rules.linear import LinearRule
 from discreet.clipping.rules.numbers import wide
-from discreet.clipping.rules.parts import LinearParts, Part, examples_first
 
 _KEPT_PER_GATE = 6
 """Numbers that a step keeps until its backward pass, for each that goes into a gate (more than were counted)."""

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from discreet.core import checks
-from discreet.core.arrays import IntArray
+from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.data.sets.adult_columns import COLUMNS, NAMES
-from discreet.data.sets.files import find, folder_of, malformed, text_of
+from discreet.data.sets.set_files import find, folder_of, malformed, text_of
 from discreet.data.sets.splits import Split
 
 _USED = tuple(name for name in COLUMNS if name != "education_num")

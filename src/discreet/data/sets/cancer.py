@@ -9,7 +9,7 @@ import torch
 
 from discreet.core import checks
 from discreet.core.errors import InputError
-from discreet.data.sets.files import find, folder_of, malformed, text_of
+from discreet.data.sets.set_files import find, folder_of, malformed, text_of
 from discreet.data.sets.splits import Split
 
 SPLITS = 10

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from discreet.core.errors import InputError
 from discreet.data.sets.arrays import npz
-from discreet.data.sets.files import folder_of, read
 from discreet.data.sets.plain_pickle import plain_pickle
+from discreet.data.sets.set_files import folder_of, read
 from discreet.data.sets.splits import Part, Split, divided
 
 _NEEDS = "data_batch_1 to data_batch_5 and test_batch of CIFAR-10 (or the same as .bin), or cifar10_subset.npz"

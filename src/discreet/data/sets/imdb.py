@@ -14,7 +14,7 @@ from torch import Tensor
 
 from discreet.core import checks
 from discreet.core.errors import InputError
-from discreet.data.sets.files import folder_of, malformed, present, text_of
+from discreet.data.sets.set_files import folder_of, malformed, present, text_of
 from discreet.data.sets.splits import Split
 from discreet.data.text import Taken, bags, tokens
 

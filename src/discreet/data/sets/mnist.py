@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from discreet.core.errors import InputError
-from discreet.data.sets.files import find, folder_of, read
+from discreet.data.sets.set_files import find, folder_of, read
 from discreet.data.sets.splits import Split, divided
 
 _FILES = {

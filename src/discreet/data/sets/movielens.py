@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from discreet.core.arrays import IntArray
+from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.data.hashing import hashed
-from discreet.data.sets.files import folder_of, malformed, present, text_of
+from discreet.data.sets.set_files import folder_of, malformed, present, text_of
 from discreet.data.sets.splits import Split
 
 RATINGS = (1.0, 2.0, 3.0, 4.0, 5.0)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.events import Event
 from discreet.data.tables import frequent
 from discreet.data.tables.columns import Bought, Category, Number

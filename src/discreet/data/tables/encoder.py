@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from discreet.core.arrays import Array, BoolArray, IntArray
+from discreet.core.array_types import Array, BoolArray, IntArray
 from discreet.core.errors import InputError
 from discreet.data.tables.columns import Boolean, Category, Date, Number
 from discreet.data.tables.schema import Schema

@@ -22,7 +22,7 @@ from discreet.data.tables.reading import blocks
 from discreet.data.tables.schema import Schema
 from discreet.data.tables.values import BadValue, Marks, occurring
 from discreet.queries import Account
-from discreet.queries.sparse import frequent, sparse_histogram
+from discreet.queries.sparse_histogram import frequent, sparse_histogram
 
 Counts = Mapping[str, Mapping[str, int]]
 """By column, how many rows have each value."""

@@ -13,11 +13,11 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from discreet.core.arrays import BoolArray, IntArray
+from discreet.core.array_types import BoolArray, IntArray
 from discreet.core.errors import InputError
 from discreet.data.tables.encoder import Encoded, Encoder
 from discreet.data.tables.images import Once, opened, sources
-from discreet.data.tables.store import StoredRows, private_store
+from discreet.data.tables.row_store import StoredRows, private_store
 from discreet.data.tables.values import BadValue, Marks, identifiers
 
 Seen = Callable[[Tensor], Tensor]

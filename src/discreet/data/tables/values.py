@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from discreet.core.arrays import Array, IntArray
+from discreet.core.array_types import Array, IntArray
 from discreet.data.tables.columns import Boolean, Category, Date, Number
 
 MISSING, UNSEEN = -1, -2

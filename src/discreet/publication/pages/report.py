@@ -27,7 +27,7 @@ from discreet.core.errors import InputError, NotProved
 from discreet.core.event_json import from_json, to_json
 from discreet.core.events import BoundedRange, Event, Gaussian, SparseHistogram, flatten, steps_of, tally
 from discreet.plan import AdaptivePlan, PartsSearch, Plan
-from discreet.publication.pages import figures
+from discreet.publication.pages import svg_charts
 from discreet.publication.pages.adaptive_course import course
 from discreet.publication.pages.card import (
     THEOREMS,
@@ -40,10 +40,10 @@ from discreet.publication.pages.card import (
 )
 from discreet.publication.pages.clipping_words import how_clipped
 from discreet.publication.pages.contents import contents, use_in_python, use_on_command_line
-from discreet.publication.pages.figures import Prefix
 from discreet.publication.pages.formats import FILTERS, percent_up, rounded_up
 from discreet.publication.pages.reporting import answers, tier
 from discreet.publication.pages.sampling_words import how_drawn, who_took_part
+from discreet.publication.pages.svg_charts import Prefix
 from discreet.publication.pages.unit_words import ROW, Words, words_for
 from discreet.verification.checks.tuning import described, one_run
 
@@ -182,10 +182,10 @@ def charts(facts: dict[str, Any], plan: Plan) -> dict[str, Any]:
         "multipliers": [phase.multiplier for phase in plan.noise],
         "curve": curve,
         "epsilon_figure": Markup(
-            figures.epsilon_chart(curve, rounded_up(claim["epsilon"]), charged if charged < plan.charges else None)
+            svg_charts.epsilon_chart(curve, rounded_up(claim["epsilon"]), charged if charged < plan.charges else None)
         ),
-        "noise_figure": Markup(figures.noise_chart([(p.multiplier, p.steps) for p in plan.noise])),
-        "batch_figure": Markup(figures.batch_chart(plan.batches)) if plan.rates else None,
+        "noise_figure": Markup(svg_charts.noise_chart([(p.multiplier, p.steps) for p in plan.noise])),
+        "batch_figure": Markup(svg_charts.batch_chart(plan.batches)) if plan.rates else None,
     }
 
 
@@ -198,9 +198,9 @@ def chosen_charts(facts: dict[str, Any]) -> dict[str, Any]:
         "batches": found.batches,
         "multipliers": [noise for noise, _ in found.phases],
         "curve": [],
-        "epsilon_figure": Markup(figures.spent_chart(found.spent)),
-        "noise_figure": Markup(figures.noise_chart(found.phases)),
-        "batch_figure": Markup(figures.batch_chart(batches)) if len(set(found.batches)) > 1 else None,
+        "epsilon_figure": Markup(svg_charts.spent_chart(found.spent)),
+        "noise_figure": Markup(svg_charts.noise_chart(found.phases)),
+        "batch_figure": Markup(svg_charts.batch_chart(batches)) if len(set(found.batches)) > 1 else None,
     }
 
 
@@ -209,7 +209,7 @@ def accuracy_figure(facts: dict[str, Any]) -> Markup | None:
     measured = [entry for entry in facts["public_evaluations"] if "accuracy" in entry]
     if not len(measured) > 1:
         return None
-    return Markup(figures.accuracy_chart([e["step"] for e in measured], [e["accuracy"] for e in measured]))
+    return Markup(svg_charts.accuracy_chart([e["step"] for e in measured], [e["accuracy"] for e in measured]))
 
 
 def attacks(risk: SideBySide) -> list[dict[str, float]]:
@@ -234,7 +234,7 @@ def _tradeoff_chart(risk: SideBySide) -> str:
     about = f"At 1% false positives at most {at_one} true positives; guessing has 1%."
     if risk.curve is not None:
         about += f" Epsilon and delta alone leave {loose} possible."
-    return figures.tradeoff_chart(shares.tolist(), best, budget if risk.curve is not None else None, about)
+    return svg_charts.tradeoff_chart(shares.tolist(), best, budget if risk.curve is not None else None, about)
 
 
 def released(events: dict[str, Any], words: Words = ROW, before: int = 0) -> list[dict[str, Any]]:

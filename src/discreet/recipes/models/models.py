@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from discreet.features.initial_weights import drawn
 from discreet.features.strokes import Strokes, double_angle
-from discreet.features.weights import drawn
 from discreet.recipes.models.networks import biases, collaborative_filtering, mean_embedding, mnist_cnn, word_scores
 from discreet.recipes.models.residual import resnet9, resnet18
 from discreet.recipes.models.tabular import tabular

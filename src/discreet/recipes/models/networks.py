@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from discreet.features.weights import drawn
+from discreet.features.initial_weights import drawn
 
 
 def _short(vectors: nn.Embedding) -> None:

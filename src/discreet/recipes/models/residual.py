@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from discreet.core.errors import InputError
-from discreet.features.weights import drawn, load_weights
+from discreet.features.initial_weights import drawn, load_weights
 
 
 class Residual(nn.Module):

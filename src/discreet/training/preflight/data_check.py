@@ -13,8 +13,8 @@ from discreet.clipping import Criterion, evaluation_mode, private_parameters
 from discreet.core.errors import InputError
 from discreet.data import PrivateData, as_private, check_rows
 from discreet.data.private.overlap import refuse_own_rows
+from discreet.training.augmented_views import transformed
 from discreet.training.public.public_copy import PublicCopy
-from discreet.training.views import transformed
 
 _AT_ONCE = 512
 

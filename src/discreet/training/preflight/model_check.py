@@ -23,8 +23,8 @@ from discreet.clipping import (
 from discreet.clipping.admission.example_axes import is_whole
 from discreet.core.errors import InputError, UnsupportedModel
 from discreet.data import PrivateData
+from discreet.training.augmented_views import transformed
 from discreet.training.preflight.random_rows import random_rows
-from discreet.training.views import transformed
 
 _TRIED = 4
 """Random examples whose influence on each other is looked for."""

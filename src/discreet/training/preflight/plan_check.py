@@ -19,7 +19,7 @@ from discreet.plan import AdaptivePlan, AutomaticClipping, FlatClipping, Plan, S
 from discreet.sampling import ROOM
 from discreet.training.preflight.data_check import try_every_row
 from discreet.training.private_metrics.counts import check_countable
-from discreet.training.private_metrics.metrics import check_losses
+from discreet.training.private_metrics.noisy_metrics import check_losses
 
 
 def check_plan(

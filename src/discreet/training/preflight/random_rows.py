@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import Units, private_parameters
 from discreet.data import PrivateData
-from discreet.training.views import transformed
+from discreet.training.augmented_views import transformed
 
 UNITS = 12
 

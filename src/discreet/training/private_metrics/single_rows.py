@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from discreet.clipping import Criterion, evaluation_mode
 from discreet.clipping.replay import Generators
 from discreet.clipping.separation import Memory
-from discreet.core.arrays import IntArray
+from discreet.core.array_types import IntArray
 from discreet.data import PrivateData
 from discreet.training.preflight.random_rows import random_rows
 from discreet.training.private_metrics.read_only import unwritten

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Criterion
-from discreet.core.arrays import IntArray
+from discreet.core.array_types import IntArray
 from discreet.data import PrivateData
 from discreet.training.private_metrics.single_rows import Value, values_of_rows, values_of_units
 

@@ -14,7 +14,7 @@ from discreet.core.errors import InputError
 from discreet.plan import AdaptivePlan, Plan
 from discreet.queries import Covariance, release
 from discreet.queries.pca import principal_components
-from discreet.training.run.pre_queries import answered_first
+from discreet.training.run.answered_queries import answered_first
 from discreet.training.run.run_folder import RunFolder
 
 NAME = "components"

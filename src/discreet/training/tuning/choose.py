@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import nn
 
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.data import as_private, hold_out

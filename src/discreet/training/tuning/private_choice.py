@@ -24,7 +24,7 @@ from discreet.queries.choices import noisy_argmax
 from discreet.randomness import Substream
 from discreet.training.preflight.data_check import try_every_row
 from discreet.training.private_metrics.counts import check_countable
-from discreet.training.private_metrics.metrics import check_losses
+from discreet.training.private_metrics.noisy_metrics import check_losses
 from discreet.training.private_metrics.unit_values import unit_values
 
 UNITS = 2**30

@@ -19,8 +19,8 @@ from discreet.ledger import Entry, Ledger
 from discreet.methods import Averaging
 from discreet.plan import PartsSearch, Plan, Search
 from discreet.plan.tuning.kinds import AnySearch
+from discreet.queries.best_trial import uniform_index
 from discreet.queries.draws import check_drawable, draw_trials
-from discreet.queries.selection import uniform_index
 from discreet.randomness import Purpose, Stream, Substream, SystemStream, new_run_key
 from discreet.training.guard import generators_put_back
 from discreet.training.preflight.data_check import check_public

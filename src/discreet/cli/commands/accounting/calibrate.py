@@ -19,7 +19,7 @@ from discreet.cli.options.sampling import Draws, Sampling
 from discreet.cli.options.schedule_limits import Spending, picture
 from discreet.cli.options.schedule_limits import solve as solve_schedule
 from discreet.cli.show.compare_plot import check_target
-from discreet.cli.show.figures import rounded_up
+from discreet.cli.show.digits import rounded_up
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved

@@ -10,7 +10,7 @@ import typer
 from discreet.accounting.answers.compare import Counterpart, Row, compare, counterpart, curves
 from discreet.cli.options import accounting as options
 from discreet.cli.options.plan import PlanOptions, with_plan
-from discreet.cli.show.figures import rounded_down, rounded_up
+from discreet.cli.show.digits import rounded_down, rounded_up
 from discreet.core.guarantee import Guarantee
 
 

@@ -9,7 +9,7 @@ import typer
 from discreet.accounting.account import Method, account
 from discreet.cli.options import accounting as options
 from discreet.cli.options.plan import PlanOptions, with_plan
-from discreet.cli.show.figures import rounded_down, rounded_up
+from discreet.cli.show.digits import rounded_down, rounded_up
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from discreet.core.errors import InputError
-from discreet.data.tables.images.reading import ENDINGS
+from discreet.data.tables.images.image_file import ENDINGS
 
 _LEFT_OUT = {"thumbs.db", "desktop.ini", "__macosx"}
 _DEEPEST = 32

@@ -9,7 +9,7 @@ import torch
 
 from discreet.data.tables.wide import Image
 from discreet.recipes.sections.fixed_features import Features, build_front_end
-from discreet.recipes.wide import features_for
+from discreet.recipes.wide_recipe import features_for
 
 SIDES = [6, 7, 8, 15, 16, 31, 48, 49, 64, 100]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from discreet.core.arrays import IntArray
+from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.data.private.groups import group, identifiers_of
 from discreet.data.private.private import PrivateData

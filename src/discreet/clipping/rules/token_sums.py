@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from discreet.core.arrays import Array, IntArray
+from discreet.core.array_types import Array, IntArray
 
 
 def token_squares(tokens: Tensor, values: Tensor, size: int) -> Tensor:

@@ -18,12 +18,12 @@ import numpy.typing as npt
 
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.errors import InputError
 from discreet.core.events import Compose, Event, Poisson
 from discreet.core.guarantee import Guarantee
 from discreet.core.release import Receipt
-from discreet.queries.account import Account, Payment
+from discreet.queries.charging import Account, Payment
 from discreet.queries.choices import Choice, Quantile
 from discreet.queries.draws import CHOICE_ASSUMPTION
 from discreet.queries.rows import private_rows, usable

@@ -16,7 +16,7 @@ from discreet.core.events import Event, flatten
 from discreet.ledger import QUERIES, Entry
 from discreet.plan import AdaptivePlan, Plan
 from discreet.plan.timeline import UNANSWERED
-from discreet.queries.account import Account, Payment
+from discreet.queries.charging import Account, Payment
 from discreet.randomness import SystemStream
 from discreet.training.run.opening import started
 from discreet.training.run.run_folder import RunFolder

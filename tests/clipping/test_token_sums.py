@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from discreet.clipping.rules.tables import alike, checked_tokens, token_squares, token_table
+from discreet.clipping.rules.token_sums import alike, checked_tokens, token_squares, token_table
 from discreet.clipping.rules.tokens import EqualTokens
 
 SIZE = 7

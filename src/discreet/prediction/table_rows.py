@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, new_rows
 from discreet.prediction.load import Predictor

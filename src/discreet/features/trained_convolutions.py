@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from discreet.core import checks
 from discreet.core.errors import InputError
+from discreet.features.initial_weights import load_weights
 from discreet.features.random_convolutions import public_normals
-from discreet.features.weights import load_weights
 
 _VGG16 = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0)
 """Channels of the convolutions of Simonyan and Zisserman 2014, configuration D; 0 is a pooling."""

@@ -15,8 +15,8 @@ from discreet.accounting.theories.sparse import escape
 from discreet.core.errors import InputError
 from discreet.core.events import SparseHistogram
 from discreet.ledger import Ledger
-from discreet.queries import Account, sparse
-from discreet.queries.sparse import frequent
+from discreet.queries import Account, sparse_histogram
+from discreet.queries.sparse_histogram import frequent
 from discreet.randomness import TestStream
 
 Accounts = Callable[..., Account]
@@ -39,9 +39,9 @@ def test_a_threshold_that_is_not_kept_is_found(accounts: Accounts, monkeypatch: 
     """The same with no threshold but the count itself, and with one that is a tenth of a deviation too low."""
     event = SparseHistogram(1.7, 1 + 1.7 * 1.6448536)
     alone = {f"v{i}": 1 for i in range(ROWS)}
-    real = sparse.limit
+    real = sparse_histogram.limit
     for broken in (lambda _e, one, _s: one, lambda e, one, s: real(e, one, s) - round(0.1 * s)):
-        monkeypatch.setattr(sparse, "limit", broken)
+        monkeypatch.setattr(sparse_histogram, "limit", broken)
         assert len(frequent(alone, event, accounts(delta=0.5))) > binom.isf(1e-6, ROWS, escape(event))
 
 
@@ -88,7 +88,7 @@ def test_the_limit_is_never_below_the_threshold() -> None:
     deviations of what is drawn."""
     for noise, threshold in ((10.0, 62.0), (0.1, 1.7), (3.3, 1.0000001), (1e9, 7e9)):
         for one, scale in ((1, 10), (2**27, 2**31 + 1), (1, 2**50)):
-            above = sparse.limit(SparseHistogram(noise, threshold), one, scale) - one
+            above = sparse_histogram.limit(SparseHistogram(noise, threshold), one, scale) - one
             assert above >= (threshold - 1) / noise * scale * (1 - 1e-12)
             assert above <= math.ceil((threshold - 1) / noise * scale * (1 + 1e-11)) + 1 + scale * 2.0**-39
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from discreet.core.errors import InputError
 from discreet.data.tables.columns import Category
-from discreet.data.tables.images.folder import image_in, images_under, labelled
-from discreet.data.tables.images.reading import pixels
+from discreet.data.tables.images.image_file import pixels
+from discreet.data.tables.images.image_folder import image_in, images_under, labelled
 from discreet.data.tables.reading import blocks
 from discreet.data.tables.schema import Schema
 from discreet.data.tables.wide import Image

@@ -15,7 +15,7 @@ from discreet.accounting.theories.sparse import threshold_for
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
 from discreet.core.events import SparseHistogram
-from discreet.queries.account import Account
+from discreet.queries.charging import Account
 from discreet.queries.sums import counted
 from discreet.randomness import Purpose
 from discreet.randomness.exact import LARGEST_SCALE

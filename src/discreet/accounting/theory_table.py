@@ -15,7 +15,7 @@ from discreet.accounting.releases import Releases
 from discreet.accounting.theories import (
     basic_and_advanced,
     gdp,
-    published,
+    paper_figures,
     pure,
     rdp,
     selection,
@@ -159,27 +159,27 @@ def _clt(parts: Releases, delta: float) -> float:
 def _zcdp_rs(parts: Releases, delta: float) -> float:
     if not parts.sampled or parts.fixed_size or parts.dominated:
         raise NotProved("method zcdp-rs is about Poisson batches only; use method pld, zcdp or gdp")
-    return published.zcdp_rs(_triples(parts, "zcdp-rs"), delta)
+    return paper_figures.zcdp_rs(_triples(parts, "zcdp-rs"), delta)
 
 
 def _moments(parts: Releases, delta: float) -> float:
-    return published.moments(parts.rdp_curve(as_stated=True), delta)
+    return paper_figures.moments(parts.rdp_curve(as_stated=True), delta)
 
 
 def _zcdp_rf(parts: Releases, delta: float) -> float:
-    return published.zcdp_rf(_triples(parts, "zcdp-rf"), delta)
+    return paper_figures.zcdp_rf(_triples(parts, "zcdp-rf"), delta)
 
 
 def _adadp(parts: Releases, delta: float) -> float:
-    return published.adadp(_triples(parts, "adadp"), delta)
+    return paper_figures.adadp(_triples(parts, "adadp"), delta)
 
 
 def _dropout_ac(parts: Releases, delta: float) -> float:
-    return published.dropout_ac(_as_theirs(parts, "dropout-ac"), delta)
+    return paper_figures.dropout_ac(_as_theirs(parts, "dropout-ac"), delta)
 
 
 def _dropout_zcdp(parts: Releases, delta: float) -> float:
-    return published.dropout_zcdp(_as_theirs(parts, "dropout-zcdp"), delta)
+    return paper_figures.dropout_zcdp(_as_theirs(parts, "dropout-zcdp"), delta)
 
 
 def _as_theirs(parts: Releases, theory: str) -> list[tuple[float, float, int]]:
@@ -189,7 +189,7 @@ def _as_theirs(parts: Releases, theory: str) -> list[tuple[float, float, int]]:
 
 
 def _strong(parts: Releases, delta: float) -> float:
-    return published.strong(_triples(parts, "strong"), delta)
+    return paper_figures.strong(_triples(parts, "strong"), delta)
 
 
 def _triples(parts: Releases, theory: str) -> list[tuple[float, float, int]]:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import Criterion, Engine, evaluation_mode, private_parameters
 from discreet.clipping.separation import Mixes, Proofs, proved, recorder
-from discreet.core.arrays import IntArray
+from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.release import Receipt
 from discreet.data import PrivateData

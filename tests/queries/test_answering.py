@@ -25,7 +25,7 @@ from discreet.queries import (
     joint_event,
     release,
 )
-from discreet.queries.account import Payment
+from discreet.queries.charging import Payment
 from discreet.randomness import Purpose, SystemStream, TestStream
 
 ROWS = np.random.default_rng(1).normal(size=(300, 4))

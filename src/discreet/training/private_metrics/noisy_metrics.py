@@ -9,7 +9,7 @@ import numpy as np
 from torch import nn
 
 from discreet.clipping import Criterion
-from discreet.core.arrays import IntArray
+from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.core.release import ClippedSum, Receipt
 from discreet.data import Parts, PrivateData

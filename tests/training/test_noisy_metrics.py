@@ -28,7 +28,7 @@ from discreet.plan import (
 )
 from discreet.randomness import NOISE_SAMPLERS, TestStream
 from discreet.training.private_metrics import metrics as purchases
-from discreet.training.private_metrics.metrics import Purchases
+from discreet.training.private_metrics.noisy_metrics import Purchases
 from discreet.training.run.trained import Bought
 
 ACCURACY = Metric(noise=1e-3)

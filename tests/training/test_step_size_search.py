@@ -24,7 +24,7 @@ from discreet.data import PrivateData, as_private
 from discreet.methods import AGD
 from discreet.randomness import TestStream
 from discreet.training.control import line_search as line_search_module
-from discreet.training.control.line_search import UNITS, Candidates, Search, clipped_losses, objectives
+from discreet.training.control.step_size_search import UNITS, Candidates, Search, clipped_losses, objectives
 
 FALSE_ALARM = 1e-9
 SIZES = (0.0, 0.5, 1.0, 40.0)

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from discreet.core.arrays import Array, BoolArray
+from discreet.core.array_types import Array, BoolArray
 from discreet.core.errors import InputError
 from discreet.data.tables.encoder import Encoder
 

@@ -14,7 +14,7 @@ from scipy.special import gammaln, logsumexp
 
 from discreet.accounting.theories import basic_and_advanced, rdp, zcdp
 from discreet.core import checks
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.errors import InputError, NotProved
 
 LECUYER_ORDERS: tuple[float, ...] = (*(1.25 + 0.25 * k for k in range(36)), 16, 32)

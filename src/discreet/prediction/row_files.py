@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from discreet.core.arrays import Array
+from discreet.core.array_types import Array
 from discreet.core.errors import InputError
 from discreet.data.sets.mnist import read_idx
 

@@ -13,7 +13,7 @@ from discreet.core.events import Event, Selection
 from discreet.core.guarantee import Guarantee
 from discreet.core.release import Receipt
 from discreet.core.trials import Trials
-from discreet.queries.account import Account
+from discreet.queries.charging import Account
 from discreet.queries.draws import check_drawable, draw_trials
 from discreet.randomness import Purpose, Stream, Substream
 

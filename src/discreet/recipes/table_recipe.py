@@ -24,7 +24,7 @@ from discreet.data.tables import Encoder, Schema, columns_bought, provisional, w
 from discreet.data.tables.wide import Image
 from discreet.plan import Plan
 from discreet.plan.suggest import suggest
-from discreet.recipes.wide import wide_recipe
+from discreet.recipes.wide_recipe import wide_recipe
 
 _SIGNAL = 10_000
 _HIDDEN = [64]
