@@ -16,7 +16,8 @@ import numpy as np
 from dp_accounting import dp_event, mechanism_calibration
 from dp_accounting.pld import pld_privacy_accountant
 
-from discreet import Compose, Gaussian, Poisson, Repeat, calibrate_noise, guarantee
+from discreet import Gaussian, Poisson, Repeat, calibrate_noise, guarantee
+from discreet.accounting import Compose
 
 DELTA = 1e-5
 RATE, NOISE, STEPS = 256 / 60000, 1.1, 14062

@@ -28,7 +28,7 @@ from discreet.core.events import Compose, Event
 from discreet.core.guarantee import Guarantee
 from discreet.ledger import Ledger
 from discreet.plan.odometer_rule import Reading
-from discreet.training.control.odometer_monitor import Dial
+from discreet.training.control.odometer_monitor import OdometerMonitor
 
 STEP_MICROSECONDS = 5000.0
 BLOCK = 50
@@ -92,7 +92,7 @@ def odometer_rows(steps: int) -> None:
 
 def in_a_run(odometer: odometers.Odometer, event: Callable[[float], Event], steps: int) -> float:
     """Microseconds a step where a run is to end at a reading: the block is counted, read, and counted as charged."""
-    dial = Dial(Reading(odometer=odometer, most=1e6), Compose(()))
+    dial = OdometerMonitor(Reading(odometer=odometer, most=1e6), Compose(()))
     began = time.process_time()
     for number in range(steps // BLOCK):
         dial.charge(dial.fitting((event(1.0 + 1e-6 * number),) * BLOCK))

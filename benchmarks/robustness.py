@@ -25,7 +25,8 @@ from scipy import fft
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from discreet import Compose, Gaussian, InputError, Poisson, Repeat, guarantee
+from discreet import Gaussian, InputError, Poisson, Repeat, guarantee
+from discreet.accounting import Compose
 from discreet.accounting.account import Method
 from discreet.accounting.theories import gdp
 

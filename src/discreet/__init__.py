@@ -5,46 +5,42 @@ Names are loaded on first use (PEP 562), so that accounting never waits for torc
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 if TYPE_CHECKING:
-    from discreet.accounting.account import Method, account, guarantee
-    from discreet.accounting.answers.calibrate import calibrate_noise
-    from discreet.accounting.answers.profile import delta_at, group_guarantee
-    from discreet.accounting.answers.tradeoff import trade_off
-    from discreet.certificate import ModelSpec
-    from discreet.clipping import replace_batch_norm
-    from discreet.core.adjacency import Adjacency, Unit
-    from discreet.core.errors import (
-        BudgetExhausted,
-        DiscreetError,
-        InputError,
-        LedgerError,
-        NotProved,
-        PrivacyViolation,
-        RandomnessReuse,
-        UnsupportedModel,
-        VerificationFailed,
-    )
-    from discreet.core.events import (
-        Allocation,
-        Compose,
-        Epoch,
-        Event,
-        FixedSize,
-        Gaussian,
-        Laplace,
-        Poisson,
-        Repeat,
-        TruncatedPoisson,
-    )
-    from discreet.core.guarantee import Estimate, ExPost, Guarantee, Published
-    from discreet.data import Augmented, Columns
-    from discreet.estimators import PrivateClassifier, PrivateRegressor
-    from discreet.plan import AdaptivePlan, Counts, History, Knobs, PartsSearch, Plan, Search
-    from discreet.prediction import Predictor, export_onnx, load
-    from discreet.publication import publish, verify
-    from discreet.training import EarlyStopping, EngineOptions, Setup, Trained, Training, Tuning
-    from discreet.verification import Verification
+    from discreet.accounting.account import guarantee as guarantee
+    from discreet.accounting.answers.calibrate import calibrate_noise as calibrate_noise
+    from discreet.accounting.answers.tradeoff import trade_off as trade_off
+    from discreet.certificate import ModelSpec as ModelSpec
+    from discreet.clipping import replace_batch_norm as replace_batch_norm
+    from discreet.core.adjacency import Adjacency as Adjacency
+    from discreet.core.adjacency import Unit as Unit
+    from discreet.core.errors import BudgetExhausted as BudgetExhausted
+    from discreet.core.errors import DiscreetError as DiscreetError
+    from discreet.core.errors import InputError as InputError
+    from discreet.core.errors import NotProved as NotProved
+    from discreet.core.errors import PrivacyViolation as PrivacyViolation
+    from discreet.core.errors import UnsupportedModel as UnsupportedModel
+    from discreet.core.errors import VerificationFailed as VerificationFailed
+    from discreet.core.events import Gaussian as Gaussian
+    from discreet.core.events import Poisson as Poisson
+    from discreet.core.events import Repeat as Repeat
+    from discreet.core.guarantee import Estimate as Estimate
+    from discreet.core.guarantee import Guarantee as Guarantee
+    from discreet.data import Augmented as Augmented
+    from discreet.data import Columns as Columns
+    from discreet.estimators import PrivateClassifier as PrivateClassifier
+    from discreet.estimators import PrivateRegressor as PrivateRegressor
+    from discreet.plan import AdaptivePlan as AdaptivePlan
+    from discreet.plan import Plan as Plan
+    from discreet.prediction import load as load
+    from discreet.publication import publish as publish
+    from discreet.publication import verify as verify
+    from discreet.training import EarlyStopping as EarlyStopping
+    from discreet.training import EngineOptions as EngineOptions
+    from discreet.training import Setup as Setup
+    from discreet.training import Training as Training
+    from discreet.training import Tuning as Tuning
 
 _HOMES = {
     "AdaptivePlan": "plan",
@@ -52,52 +48,28 @@ _HOMES = {
     "Augmented": "data",
     "BudgetExhausted": "core.errors",
     "Columns": "data",
-    "Compose": "core.events",
-    "Counts": "plan",
     "DiscreetError": "core.errors",
     "EarlyStopping": "training",
     "EngineOptions": "training",
     "Estimate": "core.guarantee",
-    "Event": "core.events",
-    "ExPost": "core.guarantee",
     "Gaussian": "core.events",
     "Guarantee": "core.guarantee",
-    "History": "plan",
     "InputError": "core.errors",
-    "Knobs": "plan",
-    "Laplace": "core.events",
-    "LedgerError": "core.errors",
-    "Method": "accounting.account",
     "ModelSpec": "certificate",
     "NotProved": "core.errors",
-    "PartsSearch": "plan",
     "Plan": "plan",
     "Poisson": "core.events",
-    "TruncatedPoisson": "core.events",
-    "FixedSize": "core.events",
-    "Epoch": "core.events",
-    "Allocation": "core.events",
-    "Predictor": "prediction",
     "PrivacyViolation": "core.errors",
     "PrivateClassifier": "estimators",
     "PrivateRegressor": "estimators",
-    "Published": "core.guarantee",
-    "RandomnessReuse": "core.errors",
     "Repeat": "core.events",
-    "Search": "plan",
     "Setup": "training",
-    "Trained": "training",
     "Training": "training",
     "Tuning": "training",
     "Unit": "core.adjacency",
     "UnsupportedModel": "core.errors",
-    "Verification": "verification",
     "VerificationFailed": "core.errors",
-    "account": "accounting.account",
     "calibrate_noise": "accounting.answers.calibrate",
-    "delta_at": "accounting.answers.profile",
-    "export_onnx": "prediction",
-    "group_guarantee": "accounting.answers.profile",
     "guarantee": "accounting.account",
     "load": "prediction",
     "publish": "publication",
@@ -106,69 +78,43 @@ _HOMES = {
     "verify": "publication",
 }
 
-__all__ = [
-    "AdaptivePlan",
-    "Adjacency",
-    "Allocation",
-    "Augmented",
-    "BudgetExhausted",
-    "Columns",
-    "Compose",
-    "Counts",
-    "DiscreetError",
-    "EarlyStopping",
-    "EngineOptions",
-    "Epoch",
-    "Estimate",
-    "Event",
-    "ExPost",
-    "FixedSize",
-    "Gaussian",
-    "Guarantee",
-    "History",
-    "InputError",
-    "Knobs",
-    "Laplace",
-    "LedgerError",
-    "Method",
-    "ModelSpec",
-    "NotProved",
-    "PartsSearch",
-    "Plan",
-    "Poisson",
-    "Predictor",
-    "PrivacyViolation",
-    "PrivateClassifier",
-    "PrivateRegressor",
-    "Published",
-    "RandomnessReuse",
-    "Repeat",
-    "Search",
-    "Setup",
-    "Trained",
-    "Training",
-    "TruncatedPoisson",
-    "Tuning",
-    "Unit",
-    "UnsupportedModel",
-    "Verification",
-    "VerificationFailed",
-    "account",
-    "calibrate_noise",
-    "delta_at",
-    "export_onnx",
-    "group_guarantee",
-    "guarantee",
-    "load",
-    "publish",
-    "replace_batch_norm",
-    "trade_off",
-    "verify",
-]
+_MOVED = {
+    "Allocation": "accounting",
+    "Compose": "accounting",
+    "Counts": "plan",
+    "Epoch": "accounting",
+    "Event": "accounting",
+    "ExPost": "accounting",
+    "FixedSize": "accounting",
+    "History": "plan",
+    "Knobs": "plan",
+    "Laplace": "accounting",
+    "LedgerError": "core.errors",
+    "Method": "accounting",
+    "PartsSearch": "plan",
+    "Predictor": "prediction",
+    "Published": "accounting",
+    "RandomnessReuse": "core.errors",
+    "Search": "plan",
+    "Trained": "training",
+    "TruncatedPoisson": "accounting",
+    "Verification": "verification",
+    "account": "accounting.account",
+    "delta_at": "accounting",
+    "export_onnx": "prediction",
+    "group_guarantee": "accounting",
+}
+"""Names of version 0.1 that are imported from their rooms now."""
+
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
     """The public name, from its home."""
+    if name in _MOVED:
+        room, now = f"discreet.{_MOVED[name]}", "Controls" if name == "Knobs" else name
+        warn(f"discreet.{name} is {room}.{now} now", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(room), now)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"discreet.{_HOMES[name]}"), name)

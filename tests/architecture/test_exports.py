@@ -3,6 +3,7 @@ tests imported would show up as attributes."""
 
 import subprocess
 import sys
+from pathlib import Path
 
 CHECK = """
 import types
@@ -27,7 +28,30 @@ else:
     raise AssertionError("an unknown name must be an AttributeError")
 """
 
+MOVED = """
+import warnings
+import discreet
 
-def test_public_names() -> None:
-    done = subprocess.run([sys.executable, "-c", CHECK], capture_output=True, text=True, timeout=120, check=False)
+for name in discreet._MOVED:
+    with warnings.catch_warnings(record=True, action="always") as noted:
+        found = getattr(discreet, name)
+    (told,) = noted
+    assert told.category is DeprecationWarning and told.filename == __file__, told
+    now = str(told.message).removesuffix(" now").split()[-1]
+    room, _, name = now.rpartition(".")
+    assert getattr(__import__(room, fromlist=["x"]), name) is found, now
+"""
+
+
+def ended_well(path: Path, program: str) -> None:
+    path.write_text(program)
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_public_names(tmp_path: Path) -> None:
+    ended_well(tmp_path / "names.py", CHECK)
+
+
+def test_a_name_that_moved_says_where_it_is_now(tmp_path: Path) -> None:
+    ended_well(tmp_path / "moved.py", MOVED)

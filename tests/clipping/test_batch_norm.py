@@ -119,7 +119,7 @@ def test_training_never_switches_a_frozen_norm_on(tmp_path: Path, engine: str) -
     seen: set[tuple[bool, bool]] = set()
     model[1].register_forward_hook(lambda module, *_: seen.add((module.training, model.training)))
     training = tiny_training(tmp_path, model=model, engine=engine, public_test=blobs(6, 9))
-    assert "norm '1' stays in evaluation mode" in training.rehearsal.line
+    assert "norm '1' stays in evaluation mode" in training.preflight.line
     training.run(evaluate_every=2)
     assert seen == {(False, True)}  # it is a copy of the model that is evaluated
     assert all(torch.equal(*pair) for pair in zip(statistics, model.buffers(), strict=True))

@@ -27,7 +27,7 @@ def test_no_unit_moves_the_sum_of_a_random_module_by_more_than_the_sensitivity(p
 
 
 def test_it_finds_a_clip_norm_that_is_five_percent_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rehearsal would refuse such an engine, so what counts is that one is asked."""
+    """A preflight would refuse such an engine, so what counts is that one is asked."""
     real = bookkeeping.decide
     monkeypatch.setattr(bookkeeping, "decide", lambda clip, *rest: real(replace(clip, norm=1.05 * clip.norm), *rest))
     assert sum(bool(judged(case(number), ["bookkeeping"]).rehearsed) for number in range(16)) >= 3

@@ -78,7 +78,7 @@ def _quickly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         monkeypatch.setattr(module, name, remembered)
 
     once(pricing, "calibrated", lambda plan, epsilon: f"{plan!r} {epsilon}")
-    once(training, "rehearse", lambda _, model, loss, *rest: f"{model} {loss} {rest[1]}")
+    once(training, "try_engines", lambda _, model, loss, *rest: f"{model} {loss} {rest[1]}")
     monkeypatch.chdir(tmp_path)
     logging.getLogger("discreet").setLevel(logging.ERROR)
     yield

@@ -1,4 +1,4 @@
-"""An engine, a step and a rehearsal leave the model and torch's settings as they found them, also when they fail.
+"""An engine, a step and a preflight leave the model and torch's settings as they found them, also when they fail.
 
 Failures are put in the middle of the forward pass, the loss, the backward pass and the clipping.
 """
@@ -25,7 +25,7 @@ from discreet.clipping.engines import engine as engines
 from discreet.clipping.rules import linear
 from discreet.core.errors import InputError
 from discreet.training import Session
-from discreet.training.preflight.engine_check import rehearse
+from discreet.training.preflight.engine_check import try_engines
 
 CLIP = Clip(0.3, 2.0**-30)
 PLACES = ("nowhere", "forward", "loss", "backward", "clipping", "rule", "vectorised")
@@ -220,10 +220,10 @@ def test_a_rehearsal_leaves_everything_as_it_was(tmp_path: Path, engine: str) ->
     model = mixed()
     training = tiny_training(tmp_path, model=model)
     before = seen_but_versions(model)
-    rehearse(engine, model, loss, training.data, CLASSES)
+    try_engines(engine, model, loss, training.data, CLASSES)
     assert seen_but_versions(model) == before
     with failing(model, "backward"), pytest.raises(Stop):
-        rehearse(engine if engine != "reference" else "auto", model, loss, training.data, CLASSES)
+        try_engines(engine if engine != "reference" else "auto", model, loss, training.data, CLASSES)
     assert seen_but_versions(model) == before
 
 

@@ -154,7 +154,7 @@ FAULTS: list[tuple[Plant, Check, bool]] = [  # the last: also of the engine `exa
 @pytest.fixture(autouse=True)
 def _no_noise_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check before a run would find some of the faults, and not let the step show them."""
-    monkeypatch.setattr(training_module, "with_noise", lambda rehearsal, *_: rehearsal)
+    monkeypatch.setattr(training_module, "with_noise", lambda preflight, *_: preflight)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

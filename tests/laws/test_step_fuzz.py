@@ -273,7 +273,7 @@ def test_a_planted_fault_is_found(
     setup: Setup,
 ) -> None:
     check(setup)
-    monkeypatch.setattr(training_module, "with_noise", lambda rehearsal, *_: rehearsal)
+    monkeypatch.setattr(training_module, "with_noise", lambda preflight, *_: preflight)
     plant(monkeypatch)
     with pytest.raises(AssertionError):
         check(setup)

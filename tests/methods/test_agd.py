@@ -15,7 +15,7 @@ from torch import Tensor
 from discreet.core.errors import InputError
 from discreet.methods import AGD, tell_noise
 from discreet.methods.agd import moved
-from discreet.plan import History, Knobs, LineSearch, Phase
+from discreet.plan import Controls, History, LineSearch, Phase
 
 FALSE_ALARM = 1e-9
 COORDINATES = 40_000
@@ -47,22 +47,22 @@ def has_the_law(held: Tensor, mean: Tensor, precision: float) -> bool:
 def course(sizes: list[float], make: Callable[..., AGD] = AGD) -> list[bool]:
     """Gradients with the noise that the policy says, moves as given; whether each average has the law of one release
     with the whole budget at this place."""
-    search, start = LineSearch(bound=1.0, epsilon=1.0, growth=GROWTH), Knobs(2.0, 1.0)
+    search, start = LineSearch(bound=1.0, epsilon=1.0, growth=GROWTH), Controls(2.0, 1.0)
     parameter = torch.nn.Parameter(torch.zeros(COORDINATES, dtype=torch.float64))
     optimizer, generator = make([parameter]), np.random.default_rng(5)
     phases: list[Phase] = []
     found = []
     for size in [*sizes, 0.0]:
-        knobs = search(len(phases), History(tuple(phases), start, lambda _: 1.0))
-        assert knobs is not None
-        drawn(optimizer, parameter, knobs.noise_multiplier, generator)
+        controls = search(len(phases), History(tuple(phases), start, lambda _: 1.0))
+        assert controls is not None
+        drawn(optimizer, parameter, controls.noise_multiplier, generator)
         stays = sum(phase.step_size == 0 for phase in phases)
         planned = (1 + GROWTH) ** stays / start.noise_multiplier**2
         held = optimizer.state[parameter]["gradient"]
         found.append(has_the_law(held, gradient_at(parameter), planned))
         assert make is not AGD or not found[-1] or optimizer.precision == pytest.approx(planned, rel=1e-12)
         optimizer.move(size)
-        phases.append(Phase(len(phases), knobs, step_size=size))
+        phases.append(Phase(len(phases), controls, step_size=size))
     return found
 
 
@@ -100,7 +100,7 @@ def test_growth_charged_after_a_move_is_found_out(monkeypatch: pytest.MonkeyPatc
     """A policy that asks for the difference only, although the model moved and there is nothing to add it to."""
     real = LineSearch.__call__
 
-    def cheap(self: LineSearch, phase: int, history: History) -> Knobs | None:
+    def cheap(self: LineSearch, phase: int, history: History) -> Controls | None:
         if not history.phases:
             return real(self, phase, history)
         stayed = Phase(0, history.start, step_size=0.0)

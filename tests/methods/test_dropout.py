@@ -12,19 +12,9 @@ import torch
 from problems import blobs, linear, tiny_plan, tiny_training
 from torch import nn
 
-from discreet import (
-    Adjacency,
-    Compose,
-    Gaussian,
-    InputError,
-    Method,
-    NotProved,
-    Poisson,
-    Published,
-    Repeat,
-    account,
-    guarantee,
-)
+from discreet import Adjacency, Gaussian, InputError, NotProved, Poisson, Repeat, guarantee
+from discreet.accounting import Compose, Method, Published
+from discreet.accounting.account import account
 from discreet.accounting.answers.compare import compare
 from discreet.accounting.theories import paper_figures
 from discreet.core.events import FixedSize

@@ -13,9 +13,9 @@ from discreet.core.events import Compose, Epoch, Gaussian, Poisson, Repeat, Trun
 from discreet.plan import (
     AdaptivePlan,
     Constant,
+    Controls,
     Counts,
     FixedSizeSampling,
-    Knobs,
     NoiseByProgress,
     NoSampling,
     PoissonSampling,
@@ -71,14 +71,14 @@ def test_plans_survive_json_and_have_fingerprints() -> None:
 
 def test_what_a_block_charges_is_what_the_knobs_say() -> None:
     plan = adaptive(block=50, every=10.0)
-    knobs = Knobs(1.5, 200.0)
+    controls = Controls(1.5, 200.0)
     event = Poisson(0.2, Gaussian(1.5))
-    assert plan.event(knobs) == event
-    assert plan.phase_steps(knobs) == 50
+    assert plan.event(controls) == event
+    assert plan.phase_steps(controls) == 50
     assert plan.phase_steps(plan.start) == 100
-    assert plan.block_of(knobs, 0, 20) == (event,) * 20
-    assert plan.block_of(knobs, 490, 50) == (event,) * 10
-    assert plan.block_of(knobs, 500, 50) == ()
+    assert plan.block_of(controls, 0, 20) == (event,) * 20
+    assert plan.block_of(controls, 490, 50) == (event,) * 10
+    assert plan.block_of(controls, 500, 50) == ()
     draw = plan.draw_of(event)
     assert (draw.divisor, draw.sampler.event(Gaussian(1.5))) == (200.0, event)
     assert draw.largest_batch > plan.draw_of(plan.event(plan.start)).largest_batch
@@ -93,16 +93,16 @@ def test_epochs_of_disjoint_batches_are_charged_whole() -> None:
     assert plan.block_of(plan.start, 20, 10) == ()
     assert plan.filter.cost(event)[0] == pytest.approx((2 / 20.0) ** 2)
     with pytest.raises(InputError, match="keeps its batches"):
-        plan.checked(Knobs(20.0, 50.0))
+        plan.checked(Controls(20.0, 50.0))
 
 
 @pytest.mark.parametrize(
     ("decided", "message"),
     [
-        (math.nan, "returns Knobs"),
-        ((1.0, 100.0), "returns Knobs"),
-        (Knobs(2.0, 1000.1), "more than the population"),
-        (Knobs(2.0, 1e-30), "rate must be"),
+        (math.nan, "returns Controls"),
+        ((1.0, 100.0), "returns Controls"),
+        (Controls(2.0, 1000.1), "more than the population"),
+        (Controls(2.0, 1e-30), "rate must be"),
     ],
 )
 def test_knobs_that_cannot_be_are_refused(decided: Any, message: str) -> None:
@@ -113,9 +113,9 @@ def test_knobs_that_cannot_be_are_refused(decided: Any, message: str) -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 0.0, True, "2"])
 def test_knobs_are_finite_and_positive(value: Any) -> None:
     with pytest.raises(InputError, match="noise_multiplier"):
-        Knobs(value, 10.0)
+        Controls(value, 10.0)
     with pytest.raises(InputError, match="expected_batch"):
-        Knobs(1.0, value)
+        Controls(1.0, value)
 
 
 @pytest.mark.parametrize(

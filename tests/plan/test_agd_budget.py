@@ -19,9 +19,9 @@ from discreet.plan import (
     AdaptiveClipping,
     AdaptivePlan,
     Constant,
+    Controls,
     Counts,
     History,
-    Knobs,
     LineSearch,
     NoSampling,
     Phase,
@@ -30,7 +30,7 @@ from discreet.plan import (
 )
 from discreet.verification.recompute import filters as independent
 
-START = Knobs(8.0, 100.0)
+START = Controls(8.0, 100.0)
 
 
 def plan(**changes: Any) -> AdaptivePlan:
@@ -43,10 +43,10 @@ def history(*sizes: float | None) -> History:
 
 
 def noise_after(search: LineSearch, *sizes: float | None) -> float:
-    knobs = search(len(sizes), history(*sizes))
-    assert knobs is not None
-    assert knobs.expected_batch == START.expected_batch
-    return knobs.noise_multiplier
+    controls = search(len(sizes), history(*sizes))
+    assert controls is not None
+    assert controls.expected_batch == START.expected_batch
+    return controls.noise_multiplier
 
 
 def test_a_choice_of_0_raises_the_budget_and_costs_the_difference() -> None:
@@ -109,15 +109,15 @@ def run(made: AdaptivePlan, sizes: list[float]) -> list[Event]:
     spent, charged, phases = start(made.filter), [], []
     while True:
         seen = History(tuple(phases), made.start, lambda _: 1.0)
-        knobs = made.checked(made.policy(len(phases), seen))
-        block = made.block_of(knobs, len(charged), 1)
+        controls = made.checked(made.policy(len(phases), seen))
+        block = made.block_of(controls, len(charged), 1)
         decision = propose(made.filter, spent, Compose(block))
         if not block or not decision.admitted:
             assert block, "the most steps of the plan are too few for its budget"
             return charged
         spent = decision.spent
         charged += block
-        phases.append(Phase(len(charged), knobs, step_size=sizes[len(phases) % len(sizes)]))
+        phases.append(Phase(len(charged), controls, step_size=sizes[len(phases) % len(sizes)]))
 
 
 @settings(max_examples=15, deadline=None)

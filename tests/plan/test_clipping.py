@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet import Compose, Gaussian, InputError, Plan, Poisson, Repeat, guarantee
+from discreet import Gaussian, InputError, Plan, Poisson, Repeat, guarantee
+from discreet.accounting import Compose
 from discreet.accounting.schedules import parse
 from discreet.core.adjacency import Query
 from discreet.plan import (
@@ -17,10 +18,10 @@ from discreet.plan import (
     AdaptivePlan,
     AutomaticClipping,
     BoxClipping,
+    Controls,
     EllipsoidClipping,
     FlatClipping,
     GroupClipping,
-    Knobs,
     PerLayerClipping,
     ScheduledClipping,
 )
@@ -166,13 +167,13 @@ def test_an_adaptive_plan_checks_what_a_policy_returns() -> None:
         epsilon=3.0,
         delta=1e-5,
         clipping=AdaptiveClipping(initial=1.0, bit_multiplier=5.0),
-        policy=lambda phase, history: history.knobs,
+        policy=lambda phase, history: history.controls,
         noise_multiplier=2.0,
         most_steps=50,
     )
-    assert plan.checked(Knobs(4.9, 100.0)) == Knobs(4.9, 100.0)
+    assert plan.checked(Controls(4.9, 100.0)) == Controls(4.9, 100.0)
     with pytest.raises(InputError, match="must be above the noise multiplier"):
-        plan.checked(Knobs(5.0, 100.0))
+        plan.checked(Controls(5.0, 100.0))
 
 
 def test_the_norm_follows_the_quantile_within_its_bounds() -> None:

@@ -9,7 +9,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet import Adjacency, BudgetExhausted, Compose, InputError, Plan, guarantee
+from discreet import Adjacency, BudgetExhausted, InputError, Plan, guarantee
+from discreet.accounting import Compose
 from discreet.accounting.adaptive.odometers import RenyiOdometer
 from discreet.core.adjacency import Unit
 from discreet.core.events import Event, Gaussian, Poisson, flatten, tally

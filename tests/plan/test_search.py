@@ -9,7 +9,7 @@ import yaml
 from problems import tiny_plan
 from scipy import stats
 
-from discreet import Adjacency, InputError, PartsSearch, Plan, Search, guarantee, trade_off
+from discreet import Adjacency, InputError, Plan, guarantee, trade_off
 from discreet.core.events import BoundedRange, Compose, Selection
 from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, first_mass, most, next_ratio, with_mean
 from discreet.plan import (
@@ -18,6 +18,8 @@ from discreet.plan import (
     GroupClipping,
     Metric,
     NoSampling,
+    PartsSearch,
+    Search,
     ShuffleSampling,
 )
 from discreet.plan.pricing import CONFIRMABLE

@@ -15,13 +15,13 @@ from problems import blobs, certified_run
 from discreet import publish, verify
 from discreet.core.errors import InputError
 from discreet.core.events import Gaussian, Poisson, Repeat
-from discreet.plan import AdaptivePlan, Counts, History, Knobs, PoissonSampling
+from discreet.plan import AdaptivePlan, Controls, Counts, History, PoissonSampling
 from discreet.publication.pages.report import report_page
 
 
-def falling(phase: int, history: History) -> Knobs | None:
+def falling(phase: int, history: History) -> Controls | None:
     """Less noise and smaller batches in every phase."""
-    return Knobs(3.0 - 0.5 * phase, 12.0 - 2 * phase)
+    return Controls(3.0 - 0.5 * phase, 12.0 - 2 * phase)
 
 
 def plan(**changes: Any) -> AdaptivePlan:

@@ -18,7 +18,7 @@ ROWS = 5
 """The last of them is the adversary's."""
 
 FLOAT_BITS = 16
-"""The float slack of the fast engines here, as a rehearsal finds it for models in which terms cancel a little."""
+"""The float slack of the fast engines here, as a preflight finds it for models in which terms cancel a little."""
 
 CHECKED = {
     name: engine if engine.float_bits is None else replace(engine, float_bits=FLOAT_BITS)

@@ -16,10 +16,10 @@ from discreet.ledger import Ledger
 from discreet.plan import (
     AdaptivePlan,
     AllocationSampling,
+    Controls,
     Counts,
     FixedSizeSampling,
     History,
-    Knobs,
     NoSampling,
     Plan,
     PoissonSampling,
@@ -65,8 +65,8 @@ def plan(phases: Any = PHASES, block: int = BLOCK, delta: float = 1e-5, sampling
 def adaptive_plan() -> AdaptivePlan:
     """The same problem, decided on the way: other noise and batches in every phase, and counts bought in between."""
 
-    def policy(phase: int, history: History) -> Knobs | None:
-        return Knobs(2.0 + phase, 12.0 - phase) if phase < 3 else None
+    def policy(phase: int, history: History) -> Controls | None:
+        return Controls(2.0 + phase, 12.0 - phase) if phase < 3 else None
 
     return AdaptivePlan.make(
         PoissonSampling(rate=0.5),

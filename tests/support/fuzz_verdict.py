@@ -20,7 +20,7 @@ from discreet.clipping.engines.long_rows import LongAlone
 from discreet.core.assumptions import MOST_BITS
 from discreet.core.errors import UnsupportedModel
 from discreet.data import as_private
-from discreet.training.preflight.engine_check import rehearse
+from discreet.training.preflight.engine_check import try_engines
 from discreet.training.preflight.float_slack import SIZES
 
 TOGETHER, ALONE = ("bookkeeping", "ghost", "vmap"), ("reference", "exact")
@@ -46,7 +46,7 @@ EXACTLY = 1e-9
 class Verdict:
     """By engine. `moved`: the most that a unit that left moved the sum, over the sensitivity. `allowed`: 1 and the
     declared slack. `apart`: from the plain sum, over units and the clip norm. `refused`: why an engine does not admit
-    the model. `rehearsed`: engines that were run as a rehearsal on random rows has them. `wrong`: what is."""
+    the model. `rehearsed`: engines that were run as a preflight on random rows has them. `wrong`: what is."""
 
     moved: dict[str, float] = field(default_factory=dict)
     allowed: dict[str, float] = field(default_factory=dict)
@@ -94,7 +94,7 @@ def distance(case: Case, one: dict[str, Tensor], other: dict[str, Tensor]) -> fl
 
 
 def _together(case: Case, name: str, plain: _Plain, found: Verdict) -> None:
-    """An engine that takes rows together: first with the least slack that there is; if that does not do, as a rehearsal
+    """An engine that takes rows together: first with the least slack that there is; if that does not do, as a preflight
     on random rows says, as in every run."""
     engine = LongAlone(ENGINES[name].clipped_sum, ENGINES["reference"].clipped_sum, SIZES[-1])
     _note(case, name, engine, 2.0**-MOST_BITS, plain, found)
@@ -104,7 +104,7 @@ def _together(case: Case, name: str, plain: _Plain, found: Verdict) -> None:
     classes = None if case.targets.is_floating_point() else WIDTH
     try:
         rows = as_private((case.inputs, case.targets))
-        admitted = rehearse(name, case.model, case.criterion, rows, classes, case.most, (case.clip,)).engine
+        admitted = try_engines(name, case.model, case.criterion, rows, classes, case.most, (case.clip,)).engine
     except UnsupportedModel as error:
         found.refused[name] = str(error)
         for values in (found.moved, found.allowed, found.apart):

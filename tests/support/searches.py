@@ -12,8 +12,9 @@ import torch
 from problems import WithPublicTensors, blobs, tiny_plan
 from torch import nn
 
-from discreet import PartsSearch, Search, Setup, Tuning
+from discreet import Setup, Tuning
 from discreet.core.trials import NegativeBinomialTrials
+from discreet.plan import PartsSearch, Search
 from discreet.training.tuning import tuning as module
 
 GRID: dict[str, Any] = {"optimizer.lr": [0.001, 1.0], "clip_norm": [0.5, 1.0, 2.0]}

@@ -21,9 +21,9 @@ from discreet.ledger import Ledger
 from discreet.plan import (
     BatchByProgress,
     Constant,
+    Controls,
     Counts,
     History,
-    Knobs,
     NoiseByProgress,
     NoSampling,
     ShuffleSampling,
@@ -80,23 +80,23 @@ def test_every_policy_trains_and_what_is_charged_is_what_its_history_says(tmp_pa
     assert amounts == plan.filter.cost(Compose(tuple(events)))
     assert all(amount <= limit for amount, limit in zip(amounts, plan.filter.limits, strict=True))
     phases = training._progress.phases
-    assert set(events) >= {plan.event(phase.knobs) for phase in phases}
+    assert set(events) >= {plan.event(phase.controls) for phase in phases}
     if counts is not None:
         bought = [event for event in events if event == counts.event]
         assert len(bought) == len([phase for phase in phases if phase.count is not None]) > 2
     if name in ("noise", "batch", "validation", "shuffled", "unsampled"):
-        assert len({phase.knobs for phase in phases}) > 1
+        assert len({phase.controls for phase in phases}) > 1
 
 
 def test_policies_see_released_and_public_values_only(tmp_path: Path) -> None:
-    spy = Spy(Knobs(2.0, 12.0), Knobs(3.0, 6.0), Knobs(4.0, 12.0))
+    spy = Spy(Controls(2.0, 12.0), Controls(3.0, 6.0), Controls(4.0, 12.0))
     plan = adaptive(spy, counts=Counts(noise=50.0))
     training = tiny_training(tmp_path, plan=plan, public_validation=VALIDATION)
     training.run()
     assert [phase for phase, _ in spy.seen] == [0, 1, 2, 3]
     assert spy.seen[0][1].phases == ()
     last = spy.seen[-1][1]
-    assert [phase.knobs for phase in last.phases] == spy.decisions
+    assert [phase.controls for phase in last.phases] == spy.decisions
     assert [phase.end for phase in last.phases] == [5, 14, 19]  # 4, 8 and 4 steps, and a count each
     for phase in last.phases:
         assert phase.metrics.keys() == {"loss", "accuracy"}
@@ -105,7 +105,7 @@ def test_policies_see_released_and_public_values_only(tmp_path: Path) -> None:
         assert abs(phase.count) < 24 + 7 * 50
     assert last.start == plan.start
     assert last.count_noise == 50.0
-    assert 0 < last.epochs_left(Knobs(3.0, 12.0)) <= 2.5  # 24 less 19 steps, of half an epoch
+    assert 0 < last.epochs_left(Controls(3.0, 12.0)) <= 2.5  # 24 less 19 steps, of half an epoch
     assert session_ended(training) == "the policy ended the run"
 
 
@@ -125,7 +125,7 @@ def test_the_sampler_and_the_divisor_are_those_of_the_charged_event(
         real(release, parameters, optimizer, divisor)
 
     monkeypatch.setattr(session_module, "apply", spy)
-    plan = adaptive(Spy(Knobs(3.0, 12.0), Knobs(3.0, 3.0)))
+    plan = adaptive(Spy(Controls(3.0, 12.0), Controls(3.0, 3.0)))
     tiny_training(tmp_path, plan=plan).run()
     assert used == [(0.5, 12.0)] * 4 + [(0.125, 3.0)] * 16
 
@@ -161,7 +161,7 @@ def test_a_resumed_run_goes_on_with_its_history_and_pays_for_what_was_lost(tmp_p
     class Stop(Exception):
         pass
 
-    spy = Spy(*[Knobs(3.0 + phase, 12.0) for phase in range(9)])
+    spy = Spy(*[Controls(3.0 + phase, 12.0) for phase in range(9)])
     plan = adaptive(spy, counts=Counts(noise=5.0), every=3.0)  # six steps a phase, in two blocks
     training = tiny_training(tmp_path, plan=plan)
 
@@ -183,7 +183,7 @@ def test_a_resumed_run_goes_on_with_its_history_and_pays_for_what_was_lost(tmp_p
     trained = again.run()
     assert trained.charged_steps == 24
     phases = again._progress.phases
-    assert [phase.knobs.noise_multiplier for phase in phases[:3]] == [3.0, 4.0, 5.0]
+    assert [phase.controls.noise_multiplier for phase in phases[:3]] == [3.0, 4.0, 5.0]
     assert phases[0].end == 7  # six steps and a count: from the checkpoint
     assert phases[1].end == 17  # the block that was lost is charged, and another one is in its place
     assert spy.seen[shown][0] == 2
@@ -195,7 +195,7 @@ def test_a_resumed_run_goes_on_with_its_history_and_pays_for_what_was_lost(tmp_p
 
 def test_counts_are_right_up_to_their_noise(tmp_path: Path) -> None:
     """With noise 2^-10 the count is the number of correct predictions; a row more changes it by at most one."""
-    from discreet.training.private_metrics.counts import bought_count
+    from discreet.training.private_metrics.counts import noisy_count
 
     model, stream = linear(), TestStream(3)
     inputs, targets = blobs(40)
@@ -207,7 +207,7 @@ def test_counts_are_right_up_to_their_noise(tmp_path: Path) -> None:
     found = []
     for position, rows in enumerate([40, 39, 17, 0]):
         receipt = Receipt("run", 0, position, Gaussian(2.0**-10, "count"))  # type: ignore[arg-type]
-        found.append(bought_count(model, data, np.arange(rows), receipt, stream, noise))
+        found.append(noisy_count(model, data, np.arange(rows), receipt, stream, noise))
     right = (model(inputs).argmax(1) == targets).cumsum(0)
     wanted = [int(right[39]), int(right[38]), int(right[16]), 0]
     assert [round(value) for value in found] == wanted

@@ -15,7 +15,7 @@ from discreet.data import as_private
 from discreet.plan import Metric
 from discreet.plan.adaptive.adaptive_plan import Counts
 from discreet.randomness import NOISE_SAMPLERS, TestStream
-from discreet.training.private_metrics.counts import bought_count
+from discreet.training.private_metrics.counts import noisy_count
 
 COARSEST = float(np.nextafter(2.0**31, 0))
 FINEST = 31 * 2.0**-21 * (1 + 2.0**-40)
@@ -45,7 +45,7 @@ def test_no_count_ends_a_run_with_what_is_admitted(tmp_path: Path, noise: float)
     data = as_private((inputs, model(inputs).argmax(1)))  # all of them right, so that counts are those of rows
     receipt = Receipt("run", 0, 0, Gaussian(noise, Query.COUNT))
     for rows in range(31):
-        found = bought_count(model, data, np.arange(rows), receipt, TestStream(rows), NOISE_SAMPLERS["exact"])
+        found = noisy_count(model, data, np.arange(rows), receipt, TestStream(rows), NOISE_SAMPLERS["exact"])
         assert abs(found - rows) < 8 * noise  # false alarms: below 1e-14 each
 
 
@@ -59,7 +59,7 @@ def test_the_same_counts_ended_a_run_or_not_beyond_that() -> None:
         targets[right:] = (targets[right:] + 1) % 3
         rows = as_private((data.fetch(np.arange(3))[0], targets))
         try:
-            bought_count(model, rows, np.arange(3), receipt, TestStream(right), NOISE_SAMPLERS["exact"])
+            noisy_count(model, rows, np.arange(3), receipt, TestStream(right), NOISE_SAMPLERS["exact"])
         except PrivacyViolation:
             ended.append(right)
     assert ended == [1]

@@ -90,8 +90,8 @@ def test_auto_is_the_fastest_engine(
     timed(monkeypatch, **times)
     training = tiny_training(tmp_path)
     assert training.engine.name == name
-    assert f"engine {name}: within" in training.rehearsal.line
-    assert "microseconds per row: bookkeeping 1e+06" in training.rehearsal.line
+    assert f"engine {name}: within" in training.preflight.line
+    assert "microseconds per row: bookkeeping 1e+06" in training.preflight.line
     training.run()
 
 
@@ -133,8 +133,8 @@ def test_an_engine_with_less_memory_is_taken_for_chunks_that_need_it(
     assert tiny_training(tmp_path / "a", model=deep()).engine.name == "bookkeeping"
     training = tiny_training(tmp_path / "b", model=deep(), physical_batch=20)
     assert training.engine.name == "ghost"
-    assert training.rehearsal.chunk == 20
-    assert "without memory for 20 rows: bookkeeping" in training.rehearsal.line
+    assert training.preflight.chunk == 20
+    assert "without memory for 20 rows: bookkeeping" in training.preflight.line
 
 
 def test_a_footprint_counts_what_is_held() -> None:
@@ -191,7 +191,7 @@ def test_random_numbers_that_are_not_drawn_again_are_noticed(tmp_path: Path, mon
     with pytest.raises(UnsupportedModel, match="draws from a generator of its own"):
         tiny_training(tmp_path, model=OwnNoise(), engine="bookkeeping")
     monkeypatch.setattr("discreet.training.preflight.engine_comparison.proved", lambda *_: [])
-    assert "not compared" in tiny_training(tmp_path, model=OwnNoise(), engine="bookkeeping").rehearsal.line
+    assert "not compared" in tiny_training(tmp_path, model=OwnNoise(), engine="bookkeeping").preflight.line
 
 
 def test_dropout_is_on_while_the_two_passes_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +223,7 @@ def test_a_run_under_autocast_says_so_and_computes_in_it(tmp_path: Path) -> None
     model = nn.Sequential(linear())
     model.register_forward_hook(lambda module, args, output: seen.add(output.dtype))
     training = tiny_training(tmp_path, model=model, engine=AUTOCAST)
-    assert "under autocast to torch.bfloat16" in training.rehearsal.line
+    assert "under autocast to torch.bfloat16" in training.preflight.line
     assert training.engine.name == "bookkeeping"
     seen.clear()
     training.run()
@@ -320,7 +320,7 @@ def test_what_is_chosen_does_not_depend_on_the_values_of_the_data(
 ) -> None:
     timed(monkeypatch, bookkeeping=1.0, ghost=3.0, vmap=5.0)
     inputs, targets = blobs()
-    one = tiny_training(tmp_path / "a", data=(inputs, targets)).rehearsal
-    other = tiny_training(tmp_path / "b", data=(inputs * -7 + 1, targets.flip(0))).rehearsal
+    one = tiny_training(tmp_path / "a", data=(inputs, targets)).preflight
+    other = tiny_training(tmp_path / "b", data=(inputs * -7 + 1, targets.flip(0))).preflight
     names = ("chunk", "engine.name", "engine.float_bits")
     assert [operator.attrgetter(name)(one) for name in names] == [operator.attrgetter(name)(other) for name in names]

@@ -16,7 +16,7 @@ from discreet.accounting.adaptive.odometers import (
 from discreet.core.errors import BudgetExhausted
 from discreet.core.events import Compose, Event, Gaussian, Poisson
 from discreet.plan.odometer_rule import Reading
-from discreet.training.control.odometer_monitor import Dial
+from discreet.training.control.odometer_monitor import OdometerMonitor
 
 SAMPLED: list[Event] = [Poisson(0.02, Gaussian(noise)) for noise in (0.9, 1.1, 4.0)]
 PLAIN: list[Event] = [Gaussian(noise) for noise in (9.0, 17.0, 40.0)]
@@ -38,7 +38,7 @@ def test_blocks_are_counted_to_the_last_bit_and_end_where_single_steps_would(
     ended = 0
     for most in limits:
         rule = Reading(odometer=odometer, most=most)
-        dial, spent = Dial(rule, Compose(())), rule.start()
+        dial, spent = OdometerMonitor(rule, Compose(())), rule.start()
         while True:
             block = [chance.choice(events) for _ in range(chance.randint(1, 12))]
             expected, ahead = 0, spent

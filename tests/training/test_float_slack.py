@@ -65,7 +65,7 @@ def test_long_rows_of_whole_and_complex_numbers_are_taken_alone(tmp_path: Path, 
     if kind == "the least of a type":
         rows = torch.where(drawn[..., 0] > 0, torch.iinfo(torch.int64).min, rows << 32)
     training = made(tmp_path, model, rows, engine=engine)
-    assert math.isfinite(training.rehearsal.reach)
+    assert math.isfinite(training.preflight.reach)
     assert most_moved(training.engine, model, rows) <= 1 + 1e-6
 
 
@@ -90,18 +90,18 @@ def test_tokens_have_no_reach(tmp_path: Path, how: str, kind: torch.dtype) -> No
     rows = torch.randint(0, 5000, (COUNT, 8), generator=torch.Generator().manual_seed(6))
     model = Stamps() if kind == torch.bool else Tokens(how)
     rows = (rows[:, :1].expand(-1, FEATURES) > 2500) if kind == torch.bool else rows
-    assert made(tmp_path, model, rows).rehearsal.reach == math.inf
+    assert made(tmp_path, model, rows).preflight.reach == math.inf
 
 
 def test_tokens_that_are_computed_with_have_one(tmp_path: Path) -> None:
     rows = torch.randint(0, 5000, (COUNT, 8), generator=torch.Generator().manual_seed(6))
-    assert made(tmp_path, Tokens("numbers too"), rows, engine="bookkeeping").rehearsal.reach <= 4096
+    assert made(tmp_path, Tokens("numbers too"), rows, engine="bookkeeping").preflight.reach <= 4096
 
 
 def test_all_bytes_are_within_reach(tmp_path: Path) -> None:
     rows = torch.randint(0, 256, (COUNT, FEATURES), generator=torch.Generator().manual_seed(7)).to(torch.uint8)
     model = nn.Sequential(Levels(), nn.Linear(FEATURES, CLASSES))
-    assert made(tmp_path, model, rows, engine="bookkeeping").rehearsal.reach == math.inf
+    assert made(tmp_path, model, rows, engine="bookkeeping").preflight.reach == math.inf
 
 
 class Levels(nn.Module):
@@ -164,7 +164,7 @@ def test_a_model_that_rounding_decides_for_constant_rows_is_trained_by_exact(
         training = made(tmp_path, Direction(), rows)
     assert training.engine.name == "exact"
     assert "engine 'exact' is used, which is slow" in caplog.text
-    assert "rounding moves" in training.rehearsal.line
+    assert "rounding moves" in training.preflight.line
 
 
 def test_the_line_says_which_rows_are_taken_alone_and_many_of_them_are_worth_a_word(
@@ -175,5 +175,5 @@ def test_the_line_says_which_rows_are_taken_alone_and_many_of_them_are_worth_a_w
         training = made(tmp_path / "a", nn.Linear(FEATURES, CLASSES), rows)
         assert caplog.text == ""
         made(tmp_path / "b", nn.Linear(FEATURES, CLASSES), 1e5 * rows)
-    assert f"rows with a number beyond {training.rehearsal.reach:g} are taken one at a time" in training.rehearsal.line
+    assert f"rows with a number beyond {training.preflight.reach:g} are taken one at a time" in training.preflight.line
     assert "100 % of the rows have a number beyond" in caplog.text

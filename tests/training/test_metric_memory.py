@@ -19,7 +19,7 @@ from discreet.data import PrivateData, as_private, group
 from discreet.plan import Metric
 from discreet.randomness import NOISE_SAMPLERS, TestStream
 from discreet.training.control.step_size_search import UNITS, Candidates, evaluated_apart, objectives
-from discreet.training.private_metrics.counts import bought_count, check_countable
+from discreet.training.private_metrics.counts import check_countable, noisy_count
 from discreet.training.private_metrics.unit_values import unit_values
 
 LATE = 40
@@ -98,7 +98,7 @@ def test_a_count_moves_by_one_when_a_row_leaves(model: nn.Module) -> None:
     data, noise = right_of(model), NOISE_SAMPLERS["exact"]
     receipt = Receipt("run", 0, 0, Gaussian(2.0**-10, Query.COUNT))
     whole, part = (
-        round(bought_count(model, data, np.arange(first, 100), receipt, TestStream(0), noise)) for first in (0, 1)
+        round(noisy_count(model, data, np.arange(first, 100), receipt, TestStream(0), noise)) for first in (0, 1)
     )
     assert abs(whole - part) <= 1
     assert whole >= 98  # marked rows are turned about themselves

@@ -18,7 +18,7 @@ from discreet.core.event_json import from_json
 from discreet.core.events import Event, Gaussian, Poisson, flatten
 from discreet.ledger import Ledger
 from discreet.plan import (
-    Knobs,
+    Controls,
     Metric,
     ValidationDecay,
 )
@@ -145,9 +145,9 @@ def test_a_rule_on_a_metric_that_is_not_bought_is_refused(tmp_path: Path) -> Non
 def test_an_adaptive_run_buys_after_each_phase_and_its_policy_may_look(tmp_path: Path) -> None:
     seen: list[dict[str, float]] = []
 
-    def policy(phase: int, history: Any) -> Knobs | None:
+    def policy(phase: int, history: Any) -> Controls | None:
         seen.extend(dict(each.metrics) for each in history.phases[-1:])
-        return None if phase == 3 else history.knobs
+        return None if phase == 3 else history.controls
 
     metrics = [Metric(noise=9.0), Metric(kind="loss", noise=9.0, bound=3.0)]
     plan = adaptive(policy, metrics=metrics)
@@ -164,7 +164,7 @@ def test_a_decay_by_held_out_accuracy(tmp_path: Path) -> None:
     plan = adaptive(policy, metrics=[Metric(noise=9.0, rows="holdout")], holdout=0.4, epsilon=60.0)
     training = tiny_training(tmp_path, plan=plan, ids=range(24), data=blobs())
     training.run()
-    noises = [phase.knobs.noise_multiplier for phase in training._progress.phases]
+    noises = [phase.controls.noise_multiplier for phase in training._progress.phases]
     assert noises[:3] == [3.0, 1.5, 0.75]
     with pytest.raises(InputError, match="not bought"):
         adaptive(policy)

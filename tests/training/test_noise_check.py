@@ -29,7 +29,7 @@ def test_the_line_says_what_was_checked_and_is_logged_when_the_session_opens(
 ) -> None:
     with caplog.at_level(logging.INFO, logger="discreet"):
         training = tiny_training(tmp_path, engine=engine, noise=noise)
-        line = training.rehearsal.line
+        line = training.preflight.line
         assert line.startswith(f"engine {engine}: ")
         assert ("of the clip norm from reference, on " in line) == (engine != "reference")
         assert ("on 12 random examples" in line) == (engine != "reference")

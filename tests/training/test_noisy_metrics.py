@@ -28,17 +28,21 @@ from discreet.plan import (
 )
 from discreet.randomness import NOISE_SAMPLERS, TestStream
 from discreet.training.private_metrics import metrics as purchases
-from discreet.training.private_metrics.noisy_metrics import Purchases
+from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
 from discreet.training.run.trained import Bought
 
 ACCURACY = Metric(noise=1e-3)
 CLIPPED = Metric(kind="loss", noise=1e-3, bound=0.75)
 
 
-def shop(data: PrivateData, plan: Plan | None = None, model: nn.Module | None = None) -> tuple[Purchases, list[Bought]]:
-    """Purchases on `data`, and the list that they are noted in."""
+def shop(
+    data: PrivateData, plan: Plan | None = None, model: nn.Module | None = None
+) -> tuple[PrivateMetrics, list[Bought]]:
+    """PrivateMetrics on `data`, and the list that they are noted in."""
     noted: list[Bought] = []
-    made = Purchases(plan or tiny_plan(), model or linear(), LOSS, Parts(data), NOISE_SAMPLERS["exact"], noted.append)
+    made = PrivateMetrics(
+        plan or tiny_plan(), model or linear(), LOSS, Parts(data), NOISE_SAMPLERS["exact"], noted.append
+    )
     return made, noted
 
 

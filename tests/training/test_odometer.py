@@ -19,8 +19,8 @@ from discreet.core.guarantee import ExPost
 from discreet.ledger import Ledger
 from discreet.plan import (
     AdaptivePlan,
+    Controls,
     FixedSizeSampling,
-    Knobs,
     Metric,
     Plan,
     PoissonSampling,
@@ -100,7 +100,7 @@ def test_it_ends_an_adaptive_run_wherever_its_policy_took_it(tmp_path: Path) -> 
         delta=1e-5,
         population=24,
         clip_norm=1.0,
-        policy=lambda phase, history: Knobs(3.0 - 0.5 * min(phase, 4), 12.0),
+        policy=lambda phase, history: Controls(3.0 - 0.5 * min(phase, 4), 12.0),
         noise_multiplier=3.0,
         most_steps=60,
         odometer="renyi",
@@ -115,7 +115,7 @@ def test_it_ends_an_adaptive_run_wherever_its_policy_took_it(tmp_path: Path) -> 
     assert rule is not None
     spent = rule.after(rule.start(), Compose(tuple(events)))
     assert 10 < rule.read(spent).epsilon <= 15.0
-    assert rule.read(rule.after(spent, plan.event(Knobs(1.0, 12.0)))).epsilon > 15.0
+    assert rule.read(rule.after(spent, plan.event(Controls(1.0, 12.0)))).epsilon > 15.0
 
 
 def test_a_data_sets_filter_ends_a_fixed_plan_cleanly(tmp_path: Path) -> None:

@@ -19,9 +19,10 @@ from searches import PARTS_GRID, ROWS, build, parts_tuning
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from discreet import Augmented, InputError, PartsSearch, PrivacyViolation, Setup
+from discreet import Augmented, InputError, PrivacyViolation, Setup
 from discreet.core.adjacency import Unit
 from discreet.data import Portion, PrivateData, as_private, in_parts
+from discreet.plan import PartsSearch
 from discreet.randomness import Purpose, TestStream
 from discreet.training.tuning.private_choice import UNITS, Judge
 

@@ -18,7 +18,7 @@ from discreet.accounting.adaptive.filters import as_dict
 from discreet.core.errors import InputError
 from discreet.core.event_json import to_json
 from discreet.ledger import Ledger
-from discreet.plan import AdaptivePlan, Counts, History, Knobs, NoSampling, PoissonSampling
+from discreet.plan import AdaptivePlan, Controls, Counts, History, NoSampling, PoissonSampling
 from discreet.plan.adaptive.policies import as_policy
 from discreet.training.control.controller import Control, Progress
 from discreet.verification.recompute import filters as independent
@@ -35,16 +35,16 @@ IMPOSSIBLE: dict[str, Callable[[], Any]] = {
     "a number": lambda: -1.0,
     "text": lambda: "more",
     "a pair": lambda: (1.0, 12.0),
-    "noise nan": lambda: Knobs(math.nan, 12.0),
-    "noise negative": lambda: Knobs(-2.0, 12.0),
-    "noise zero": lambda: Knobs(0.0, 12.0),
-    "noise infinite": lambda: Knobs(math.inf, 12.0),
-    "noise true": lambda: Knobs(True, 12.0),
-    "batch nan": lambda: Knobs(2.0, math.nan),
-    "batch negative": lambda: Knobs(2.0, -12.0),
-    "batch beyond the population": lambda: Knobs(2.0, 24.000001),
-    "batch next to nothing": lambda: Knobs(2.0, 1e-30),
-    "noise next to nothing": lambda: Knobs(1e-200, 12.0),
+    "noise nan": lambda: Controls(math.nan, 12.0),
+    "noise negative": lambda: Controls(-2.0, 12.0),
+    "noise zero": lambda: Controls(0.0, 12.0),
+    "noise infinite": lambda: Controls(math.inf, 12.0),
+    "noise true": lambda: Controls(True, 12.0),
+    "batch nan": lambda: Controls(2.0, math.nan),
+    "batch negative": lambda: Controls(2.0, -12.0),
+    "batch beyond the population": lambda: Controls(2.0, 24.000001),
+    "batch next to nothing": lambda: Controls(2.0, 1e-30),
+    "noise next to nothing": lambda: Controls(1e-200, 12.0),
 }
 
 
@@ -89,7 +89,7 @@ def test_no_policy_overspends_and_ledger_and_filter_agree_to_the_last_bit(
         if phase >= 2 * len(decisions):
             return None if broken is None else IMPOSSIBLE[broken]()
         noise, rate = decisions[phase % len(decisions)]
-        return Knobs(noise, 100 * rate if which < 2 else 100.0)
+        return Controls(noise, 100 * rate if which < 2 else 100.0)
 
     counts = None if count is None else Counts(noise=count)
     changes = {"policy": as_policy(policy), "block": block, "counts": counts, "every": 1.0}
@@ -123,7 +123,7 @@ def test_what_cannot_be_is_an_error_before_data_is_read(tmp_path: Path, name: st
 
     def policy(number: int, history: History) -> Any:
         if number < phase:
-            return history.knobs
+            return history.controls
         data.reads.clear()
         return IMPOSSIBLE[name]()
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from discreet.clipping.digests import state_digests
 from discreet.clipping.engines import bookkeeping, ghost
 from discreet.core.errors import UnsupportedModel
-from discreet.training.preflight.engine_check import rehearse
+from discreet.training.preflight.engine_check import try_engines
 
 
 class Shifting(nn.Module):
@@ -75,15 +75,15 @@ class Hooked(nn.Module):
 def test_an_ordinary_model_is_trained_by_book_keeping_and_one_line_says_so(tmp_path: Path) -> None:
     training = tiny_training(tmp_path)
     assert training.engine.name == "bookkeeping"
-    assert "reference" in training.rehearsal.line
-    assert "\n" not in training.rehearsal.line
+    assert "reference" in training.preflight.line
+    assert "\n" not in training.preflight.line
 
 
 def test_dropout_is_switched_off_for_the_comparison_only(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Dropout(0.5), linear()).train()
     training = tiny_training(tmp_path, model=model)
     assert training.engine.name == "bookkeeping"
-    assert "within" in training.rehearsal.line
+    assert "within" in training.preflight.line
     assert all(module.training for module in model.modules())
 
 
@@ -99,7 +99,7 @@ def test_what_book_keeping_cannot_do_goes_to_vmap_and_is_said(
     assert training.engine.name == "vmap"
     with pytest.raises(UnsupportedModel, match=words):
         tiny_training(tmp_path, model=model, engine="bookkeeping")
-    assert "not bookkeeping" in training.rehearsal.line
+    assert "not bookkeeping" in training.preflight.line
     assert len(caplog.records) == 1
 
 
@@ -131,7 +131,7 @@ def test_the_model_and_the_generator_are_left_as_they_were(tmp_path: Path) -> No
     training = tiny_training(tmp_path, model=nn.Sequential(nn.Dropout(0.5), linear()))
     model = training.model.eval()
     digests, generator = state_digests(model), torch.get_rng_state()
-    rehearse("auto", model, training.criterion, training.data, CLASSES)
+    try_engines("auto", model, training.criterion, training.data, CLASSES)
     assert state_digests(model) == digests
     assert torch.equal(torch.get_rng_state(), generator)
     assert not any(module.training for module in model.modules())
@@ -139,5 +139,5 @@ def test_the_model_and_the_generator_are_left_as_they_were(tmp_path: Path) -> No
 
 def test_a_chunk_is_small_where_an_example_is_large(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(FEATURES, 200_000), nn.ReLU(), nn.Linear(200_000, CLASSES))
-    assert tiny_training(tmp_path / "a", model=model, engine="bookkeeping").rehearsal.chunk < 1024
-    assert tiny_training(tmp_path / "b", engine="bookkeeping").rehearsal.chunk == 1024
+    assert tiny_training(tmp_path / "a", model=model, engine="bookkeeping").preflight.chunk < 1024
+    assert tiny_training(tmp_path / "b", engine="bookkeeping").preflight.chunk == 1024

@@ -13,7 +13,7 @@ from discreet.methods import Averaging
 from discreet.plan import Metric
 from discreet.queries import Account
 from discreet.training import choose_model
-from discreet.training.private_metrics.read_only import unwritten
+from discreet.training.private_metrics.read_only import read_only
 from discreet.training.public.public_copy import copied
 
 ROWS = blobs()
@@ -65,7 +65,7 @@ def test_what_shares_the_memory_is_as_it_was(replaces: bool) -> None:
     model = Writes(replaces=replaces).eval()
     twin, _ = copied(model, nn.CrossEntropyLoss())
     before = state_digests(model)
-    with pytest.raises(PrivacyViolation), unwritten(twin):
+    with pytest.raises(PrivacyViolation), read_only(twin):
         twin(ROWS[0][ROWS[0].abs().amax(1).argmax()].unsqueeze(0))
     assert state_digests(model) == state_digests(twin) == before
     assert twin.inner.weight.data_ptr() == model.inner.weight.data_ptr()
@@ -75,7 +75,7 @@ def test_numbers_that_are_none_are_no_change() -> None:
     model = nn.Linear(FEATURES, 2)
     with torch.no_grad():
         model.weight.fill_(torch.nan)
-    with unwritten(model):
+    with read_only(model):
         model(ROWS[0])
 
 
@@ -83,15 +83,15 @@ def test_numbers_that_are_none_are_no_change() -> None:
 def test_buffers_of_every_type_are_compared(dtype: torch.dtype) -> None:
     model = nn.Identity()
     model.register_buffer("table", torch.zeros(3, dtype=dtype))
-    with unwritten(model):
+    with read_only(model):
         model(ROWS[0])
-    with pytest.raises(PrivacyViolation, match="table"), unwritten(model):
+    with pytest.raises(PrivacyViolation, match="table"), read_only(model):
         model.get_buffer("table").data[1] = 1
     assert not model.get_buffer("table").any()
 
 
 def test_a_buffer_counts_too() -> None:
     model = nn.BatchNorm1d(FEATURES)
-    with pytest.raises(PrivacyViolation, match="running_mean"), unwritten(model):
+    with pytest.raises(PrivacyViolation, match="running_mean"), read_only(model):
         model(ROWS[0])
     assert bool((model.running_mean == 0).all())

@@ -167,7 +167,7 @@ def test_the_engine_is_rehearsed_on_units_of_several_rows(tmp_path: Path, monkey
     training = user_training(tmp_path, engine="vmap")
     assert {units.sizes for units in seen if units is not None} >= {(1, 2, 3) * 4}
     assert training.engine.float_bits in (13, 14)
-    assert "random units" in training.rehearsal.line
+    assert "random units" in training.preflight.line
 
 
 def test_chunks_hold_whole_users_and_their_number_is_public(tmp_path: Path) -> None:

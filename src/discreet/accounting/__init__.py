@@ -1,1 +1,45 @@
 """What releases cost: theories of composition, one file each, and the dispatch from an event to a guarantee."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from discreet.accounting.account import Method as Method
+    from discreet.accounting.account import guarantee as guarantee
+    from discreet.accounting.answers.calibrate import calibrate_noise as calibrate_noise
+    from discreet.accounting.answers.profile import delta_at as delta_at
+    from discreet.accounting.answers.profile import group_guarantee as group_guarantee
+    from discreet.accounting.answers.tradeoff import trade_off as trade_off
+    from discreet.core.events import Allocation as Allocation
+    from discreet.core.events import Compose as Compose
+    from discreet.core.events import Epoch as Epoch
+    from discreet.core.events import Event as Event
+    from discreet.core.events import FixedSize as FixedSize
+    from discreet.core.events import Gaussian as Gaussian
+    from discreet.core.events import Laplace as Laplace
+    from discreet.core.events import Poisson as Poisson
+    from discreet.core.events import Repeat as Repeat
+    from discreet.core.events import TruncatedPoisson as TruncatedPoisson
+    from discreet.core.guarantee import Estimate as Estimate
+    from discreet.core.guarantee import ExPost as ExPost
+    from discreet.core.guarantee import Guarantee as Guarantee
+    from discreet.core.guarantee import Published as Published
+
+_HOMES = {
+    **dict.fromkeys(("Method", "guarantee"), "accounting.account"),
+    "calibrate_noise": "accounting.answers.calibrate",
+    **dict.fromkeys(("delta_at", "group_guarantee"), "accounting.answers.profile"),
+    "trade_off": "accounting.answers.tradeoff",
+    **dict.fromkeys(("Allocation", "Compose", "Epoch", "Event", "FixedSize", "Gaussian"), "core.events"),
+    **dict.fromkeys(("Laplace", "Poisson", "Repeat", "TruncatedPoisson"), "core.events"),
+    **dict.fromkeys(("Estimate", "ExPost", "Guarantee", "Published"), "core.guarantee"),
+}
+
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    """The public name, from its file, on first use: the files of this room import one another."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"discreet.{_HOMES[name]}"), name)

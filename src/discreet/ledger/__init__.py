@@ -3,16 +3,16 @@
 from discreet.accounting.adaptive.filters import BasicFilter as Budget
 from discreet.ledger.budget import Spent
 from discreet.ledger.chain import Entry, public_record, record_digest
-from discreet.ledger.ledger import QUERIES, Admission, Head, Ledger
+from discreet.ledger.ledger import QUERIES, Head, Ledger, NextEvents
 from discreet.ledger.names import checked_name, without_budget
 
 __all__ = [
     "QUERIES",
-    "Admission",
     "Budget",
     "Entry",
     "Head",
     "Ledger",
+    "NextEvents",
     "Spent",
     "checked_name",
     "public_record",

@@ -36,7 +36,7 @@ from discreet.ledger.entries_table import entries
 from discreet.ledger.meter import Meter, Scope, share
 from discreet.ledger.names import checked_name, without_budget
 
-Admission = Callable[[int], Sequence[Event]]
+NextEvents = Callable[[int], Sequence[Event]]
 """Given how many steps are charged, the events to charge next; raises `BudgetExhausted` to refuse."""
 
 QUERIES = "queries"
@@ -168,18 +168,18 @@ class Ledger:
             store.append(connection, next_entry(store.last(connection), "attempt", body, run=run, attempt=number))
         return number
 
-    def reserve(self, run: str, attempt: int, admission: Admission) -> tuple[Receipt, ...]:
+    def reserve(self, run: str, attempt: int, next_events: NextEvents) -> tuple[Receipt, ...]:
         """Charge the next block of steps and return one receipt per step.
 
         An event that covers several steps (an epoch) is charged whole and gives as many receipts.
-        `admission` is called inside the write transaction with the number of steps charged so far, so no two
+        `next_events` is called inside the write transaction with the number of steps charged so far, so no two
         processes can be granted the same steps. What it grants is put to the filters over steps, of the run and of
         its data set. If any of them refuses, nothing is written.
         """
         with self._store.transaction() as connection:
             opened = _opened(connection, run, self.shown)
             position = _charged(connection, run)
-            block = tuple(admission(position))
+            block = tuple(next_events(position))
             if not block:
                 raise LedgerError("the admission granted no step and refused none; nothing was charged")
             event = in_order(block)

@@ -2,7 +2,7 @@
 
 from discreet.plan.adaptive.adaptive_plan import AdaptivePlan, Counts
 from discreet.plan.adaptive.agd_budget import agd_plan
-from discreet.plan.adaptive.history import History, Knobs, Phase
+from discreet.plan.adaptive.history import Controls, History, Phase
 from discreet.plan.adaptive.line_search import LineSearch
 from discreet.plan.adaptive.policies import BatchByProgress, Constant, Custom, NoiseByProgress, ValidationDecay
 from discreet.plan.clipping import (
@@ -42,6 +42,7 @@ __all__ = [
     "BatchByProgress",
     "BoxClipping",
     "Constant",
+    "Controls",
     "Counts",
     "Custom",
     "EllipsoidClipping",
@@ -50,7 +51,6 @@ __all__ = [
     "GroupClipping",
     "History",
     "Holdout",
-    "Knobs",
     "LineSearch",
     "Metric",
     "NoSampling",

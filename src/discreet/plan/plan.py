@@ -104,7 +104,7 @@ class Plan(Frozen):
         check_rates(self.rates, self.sampling, self.steps)
         check_metrics(self.metrics, holdout=self.holdout is not None, period=period)
         check_before(self.before, self.unit, self.clipping)
-        check_reading(self.odometer, self.adjacency, self.unit, [stretch.event for stretch in timeline.order(self)])
+        check_reading(self.odometer, self.adjacency, self.unit, [segment.event for segment in timeline.order(self)])
         self.clipping.check(self.steps, [phase.multiplier for phase in self.noise])
         if self.search is not None:
             self.search.check(self)
@@ -190,7 +190,7 @@ class Plan(Frozen):
     @property
     def charges(self) -> int:
         """How many steps are charged in all: those of training, and one for each metric and each query before."""
-        return sum(stretch.length for stretch in timeline.order(self))
+        return sum(segment.length for segment in timeline.order(self))
 
     @property
     def sampler(self) -> Sampler:

@@ -22,7 +22,7 @@ UNANSWERED = "the plan has queries before its first step that the run has not an
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Segment:
     """`count` equal events in a row, each of `places` charged steps; `metric` if it is one that is bought.
 
     `before`: it is a query that is answered before the first step.
@@ -46,9 +46,9 @@ class Stretch:
 
 
 @lru_cache(maxsize=32)
-def order(plan: FixedPlan) -> tuple[Stretch, ...]:
+def order(plan: FixedPlan) -> tuple[Segment, ...]:
     """The whole plan, in order."""
-    first = (Stretch(event, 1, 1, before=True) for event in plan.before)
+    first = (Segment(event, 1, 1, before=True) for event in plan.before)
     return (*first, *_with_metrics(plan))
 
 
@@ -61,23 +61,23 @@ def first_steps(
     """
     found: list[Event] = []
     left = count
-    for stretch in order(plan):
+    for segment in order(plan):
         if left <= 0:
             break
-        taken = min(stretch.count, math.ceil(left / stretch.places))
-        left -= taken * stretch.places
-        part: Part = "training" if stretch.metric is None else stretch.metric.rows
-        if stretch.before or (part in parts and (steps or stretch.metric is not None)):
-            found.append(Repeat(stretch.event, taken))
+        taken = min(segment.count, math.ceil(left / segment.places))
+        left -= taken * segment.places
+        part: Part = "training" if segment.metric is None else segment.metric.rows
+        if segment.before or (part in parts and (steps or segment.metric is not None)):
+            found.append(Repeat(segment.event, taken))
     return Compose(tuple(found))
 
 
 def steps_among(plan: FixedPlan, count: int) -> int:
     """How many of the first `count` charged steps are steps of training."""
     found, left = 0, count
-    for stretch in order(plan):
-        taken = min(stretch.length, left)
-        found, left = found + min(taken, stretch.steps), left - taken
+    for segment in order(plan):
+        taken = min(segment.length, left)
+        found, left = found + min(taken, segment.steps), left - taken
     return found
 
 
@@ -91,17 +91,17 @@ def next_block(plan: FixedPlan, position: int) -> tuple[Event, ...]:
         raise PrivacyViolation(UNANSWERED)
     events: list[Event] = []
     room, begin = max(1, plan.block // plan.sampler.period), 0
-    for stretch in order(plan):
-        done, inside = divmod(min(max(0, position - begin), stretch.length), stretch.places)
+    for segment in order(plan):
+        done, inside = divmod(min(max(0, position - begin), segment.length), segment.places)
         if inside:
             raise LedgerError(f"{position} steps are charged, which is no whole number of periods of the sampler")
-        begin += stretch.length
+        begin += segment.length
         if begin <= position:
             continue
-        left = stretch.count - done
-        taken = left if stretch.metric is not None else min(left, room)
-        events.extend([stretch.event] * taken)
-        if stretch.metric is None:
+        left = segment.count - done
+        taken = left if segment.metric is not None else min(left, room)
+        events.extend([segment.event] * taken)
+        if segment.metric is None:
             room -= taken
         if taken < left:
             break
@@ -115,10 +115,10 @@ def metric_at(plan: FixedPlan, position: int) -> Metric | None:
     if not plan.metrics:
         return None
     end = 0
-    for stretch in order(plan):
-        end += stretch.length
+    for segment in order(plan):
+        end += segment.length
         if position < end:
-            return stretch.metric
+            return segment.metric
     return None
 
 
@@ -127,9 +127,9 @@ def step_at(plan: FixedPlan, position: int) -> int:
     if not plan.metrics:
         return max(0, position - len(plan.before))
     steps = end = 0
-    for stretch in order(plan):
-        steps += min(stretch.steps, max(0, position - end))
-        end += stretch.length
+    for segment in order(plan):
+        steps += min(segment.steps, max(0, position - end))
+        end += segment.length
     return steps
 
 
@@ -143,18 +143,18 @@ def sizes_first(metrics: Iterable[Metric]) -> list[Metric]:
     return sorted(metrics, key=lambda metric: metric.kind != "size")
 
 
-def _with_metrics(plan: FixedPlan) -> Iterator[Stretch]:
+def _with_metrics(plan: FixedPlan) -> Iterator[Segment]:
     period, steps, metrics = plan.sampler.period, 0, sizes_first(plan.metrics)
     for event, count in _periods(plan):
         left = count
         while left > 0:
             due = min([plan.steps, *(_next_due(metric, plan, steps) for metric in metrics)])
             taken = min(left, (due - steps) // period)
-            yield Stretch(event, taken, period)
+            yield Segment(event, taken, period)
             left, steps = left - taken, steps + taken * period
             for metric in metrics:
                 if steps == _next_due(metric, plan, steps - 1):
-                    yield Stretch(metric.event, 1, 1, metric)
+                    yield Segment(metric.event, 1, 1, metric)
 
 
 def _next_due(metric: Metric, plan: FixedPlan, steps: int) -> int:

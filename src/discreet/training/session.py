@@ -19,7 +19,7 @@ from discreet.core.freed_memory import keep_freed_memory
 from discreet.core.guarantee import ExPost
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
-from discreet.ledger import Admission
+from discreet.ledger import NextEvents
 from discreet.mechanism import gaussian_release, noise_multiplier
 from discreet.methods import tell_noise
 from discreet.plan import AdaptivePlan, Metric, Plan
@@ -28,15 +28,15 @@ from discreet.sampling import places_within
 from discreet.training.apply import apply
 from discreet.training.clip_state import Clipping
 from discreet.training.control.controller import Control, Metrics, Progress
-from discreet.training.control.odometer_monitor import Dial
+from discreet.training.control.odometer_monitor import OdometerMonitor
 from discreet.training.control.step_size_search import Search
 from discreet.training.guard import Guard, model_randomness
-from discreet.training.private_metrics.counts import bought_count
-from discreet.training.private_metrics.noisy_metrics import Purchases
+from discreet.training.private_metrics.counts import noisy_count
+from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
 from discreet.training.public.extra_rows import PublicSource
-from discreet.training.run.charges import Books
+from discreet.training.run.charges import Charges
 from discreet.training.step import Context, Piece, Step
-from discreet.training.unit_failures import Trial
+from discreet.training.unit_failures import FailureProbe
 
 
 class Session:
@@ -54,7 +54,7 @@ class Session:
         *,
         engine: Engine,
         noise: RoundedSampler,
-        ledger: Books,
+        ledger: Charges,
         run: str,
         attempt: int,
         stream: Stream,
@@ -62,13 +62,13 @@ class Session:
         guard: Guard,
         clipping: Clipping,
         pristine: nn.Module,
-        purchases: Purchases,
+        private_metrics: PrivateMetrics,
         progress: Progress | None = None,
         metrics: Metrics = dict,
         released: Callable[[int], None] = lambda position: None,
         search: Search | None = None,
         public: PublicSource | None = None,
-        trial: Trial,
+        trial: FailureProbe,
     ) -> None:
         keep_freed_memory()
         self.plan, self.model, self.optimizer, self.data = plan, model, optimizer, data
@@ -78,12 +78,12 @@ class Session:
         self.position = ledger.charged_steps(run)
         self._attempt, self._physical_batch, self._guard = attempt, physical_batch, guard
         self._pristine = pristine  # has seen no private row; its parameters are those of the model
-        self._purchases, self._search, self._public = purchases, search, public
+        self._private_metrics, self._search, self._public = private_metrics, search, public
         self._released, self.trial = released, trial
         self._receipts: deque[Receipt] = deque()
         self._batches: deque[IntArray] = deque()
         self.ended: str | None = None
-        self._dial = None if plan.odometer is None else Dial(plan.odometer, ledger.spent(run))
+        self._odometer = None if plan.odometer is None else OdometerMonitor(plan.odometer, ledger.spent(run))
         self.control: Control | None = None
         if isinstance(plan, AdaptivePlan):
             self.control = Control(
@@ -102,7 +102,7 @@ class Session:
     @property
     def reading(self) -> ExPost | None:
         """What the odometer of the plan reads of all that is charged, if it has one: ex post, and no guarantee."""
-        return None if self._dial is None else self._dial.reading
+        return None if self._odometer is None else self._odometer.reading
 
     @property
     def between_blocks(self) -> bool:
@@ -222,13 +222,13 @@ class Session:
             self.ended = str(refusal)
             return ()
 
-    def _charge(self, admission: Admission) -> tuple[Receipt, ...]:
-        """Reserve what `admission` grants, as far as the odometer goes along."""
-        dial = self._dial
-        if dial is None:
-            return self.ledger.reserve(self.run, self._attempt, admission)
-        receipts = self.ledger.reserve(self.run, self._attempt, lambda charged: dial.fitting(admission(charged)))
-        dial.charge(receipt.event for receipt in receipts if receipt.index == 0)
+    def _charge(self, next_events: NextEvents) -> tuple[Receipt, ...]:
+        """Reserve what `next_events` grants, as far as the odometer goes along."""
+        odometer = self._odometer
+        if odometer is None:
+            return self.ledger.reserve(self.run, self._attempt, next_events)
+        receipts = self.ledger.reserve(self.run, self._attempt, lambda charged: odometer.fitting(next_events(charged)))
+        odometer.charge(receipt.event for receipt in receipts if receipt.index == 0)
         return receipts
 
     def _buy_what_is_due(self) -> None:
@@ -250,7 +250,7 @@ class Session:
         self._guard.check()
         self.position = receipt.position + 1
         with model_randomness(self.stream, receipt.position):
-            value = self._count(receipt) if metric is None else self._purchases.buy(metric, receipt, self.stream)
+            value = self._count(receipt) if metric is None else self._private_metrics.buy(metric, receipt, self.stream)
         self._guard.check()
         return value
 
@@ -258,7 +258,7 @@ class Session:
         assert isinstance(self.plan, AdaptivePlan)
         assert self.plan.counts is not None
         (rows,) = self.plan.counts.sampler.batches(receipt.position, len(self.data), self.stream)
-        return bought_count(self._pristine, self.data, rows, receipt, self.stream, self.noise)
+        return noisy_count(self._pristine, self.data, rows, receipt, self.stream, self.noise)
 
     def _next_batch(self, receipt: Receipt) -> IntArray:
         """Who takes part in the step; the batches of an epoch are drawn together, at its first step."""

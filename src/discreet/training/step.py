@@ -15,7 +15,7 @@ from discreet.core.errors import InputError
 from discreet.core.release import ClippedSum
 from discreet.data import PrivateData
 from discreet.training.augmented_views import views_of
-from discreet.training.unit_failures import Trial, add_chunk
+from discreet.training.unit_failures import FailureProbe, add_chunk
 
 Chunk = tuple[Tensor, Tensor]
 
@@ -33,7 +33,7 @@ class Context(NamedTuple):
     data: PrivateData
     device: torch.device
     engine: Engine
-    trial: Trial
+    trial: FailureProbe
     check_values: Callable[[], None]
 
 

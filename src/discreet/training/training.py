@@ -27,26 +27,26 @@ from discreet.training.control.controller import Progress
 from discreet.training.control.step_size_search import check_search, search_of
 from discreet.training.guard import Guard
 from discreet.training.preflight.data_check import check_public, try_every_row
-from discreet.training.preflight.engine_check import rehearse
+from discreet.training.preflight.engine_check import try_engines
 from discreet.training.preflight.engine_options import AUTO, EngineOptions, as_started
 from discreet.training.preflight.model_check import admit
 from discreet.training.preflight.noise_check import noise_named, with_noise
 from discreet.training.preflight.plan_check import check_optimizer, check_plan, parted
 from discreet.training.preflight.watching import with_rows_apart
-from discreet.training.private_metrics.noisy_metrics import Purchases
+from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
 from discreet.training.public.early_stopping import EarlyStopping
 from discreet.training.public.extra_rows import PublicBatches, PublicSource, check_beside, check_declared, keep_declared
 from discreet.training.public.monitor import Watch, every_so_often
 from discreet.training.public.public_copy import PublicCopy, copied
 from discreet.training.run.answered_queries import check_answered
-from discreet.training.run.charges import Books
+from discreet.training.run.charges import Charges
 from discreet.training.run.checkpoint import Checkpoint, save_checkpoint
 from discreet.training.run.opening import Opened, check_place, record_of, resumed, started, with_slack_of
 from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.signals import stop_requests, stopped
 from discreet.training.run.trained import Evaluation, Mechanism, Trained, randomness_of
 from discreet.training.session import Session
-from discreet.training.unit_failures import Trial, random_unit
+from discreet.training.unit_failures import FailureProbe, random_unit
 
 
 class Training:
@@ -67,7 +67,7 @@ class Training:
       name in it; if it has a budget there, the run must fit. By default the run has a ledger of its own.
     - `geometry`: what gives the scales of a plan that clips in an ellipsoid or a box (`clipping.geometry`). Public.
     - `engine`: "auto", the fastest of "bookkeeping", "ghost" and "vmap" that works; "exact", slower, whose sums need no
-      assumption on rounding; "reference" for debugging. `rehearsal.line` says which, and how it and the noise were
+      assumption on rounding; "reference" for debugging. `preflight.line` says which, and how it and the noise were
       checked; it is logged (logger "discreet", INFO) when a session is opened.
     - `noise`: "fast", or "exact", slower, which assumes nothing but random bits.
     - `physical_batch`: examples per chunk, for memory only; a user's rows in a step are not parted.
@@ -122,14 +122,14 @@ class Training:
         self._refuse_changed_model(seen, "changed when it was called; initialise it on public input first")
         engine = as_started(engine, run_dir) if resume else engine
         given = classes, plan.rows_per_unit, self.clipping.rehearsed(), physical_batch
-        self.rehearsal = rehearse(engine, self.copy.model, self.copy.criterion, self.data, *given)
-        self.engine = self.rehearsal.engine
+        self.preflight = try_engines(engine, self.copy.model, self.copy.criterion, self.data, *given)
+        self.engine = self.preflight.engine
         check_public({"public_test": public_test, "public_validation": public_validation}, classes, data, self.copy)
         check_beside(self._beside, plan, optimizer, classes, data)
         check_plan(plan, model, criterion, self._parts, public_validation is not None)
         check_search(plan, optimizer, model, criterion, self.data, classes, self.engine)
         check_optimizer(optimizer, plan, scheduler)
-        self.rehearsal = with_noise(self.rehearsal, plan, model, self.clipping, self.noise)
+        self.preflight = with_noise(self.preflight, plan, model, self.clipping, self.noise)
         self.plan = plan.with_initial_state(combined_digest(self.initial))
         self._stream, self._unit = stream, random_unit(self.copy.model, self.data, classes, plan.rows_per_unit)
         self.folder = RunFolder(Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}"))
@@ -160,11 +160,11 @@ class Training:
         with self._opened() as opened:
             run, ledger = opened.run, opened.ledger
             attempt = ledger.start_attempt(run, self.plan.fingerprint(), self.mechanism.as_dict())
-            self.rehearsal.report()
+            self.preflight.report()
             yield self.over(ledger, run, attempt, self._stream or SystemStream.start(opened.key, attempt))
 
-    def over(self, books: Books, run: str, attempt: int, stream: Stream) -> Session:
-        """A session whose charges are in `books`; `session` opens one for a run of its own."""
+    def over(self, charges: Charges, run: str, attempt: int, stream: Stream) -> Session:
+        """A session whose charges are in `charges`; `session` opens one for a run of its own."""
         watch, asked = self.watch, (self.watch.asked, self.copy.criterion)
         given = self.plan, self.model, self.optimizer, self.data
         training_mode(self.model)
@@ -172,23 +172,23 @@ class Training:
             *given,
             engine=self.engine,
             noise=self.noise,
-            ledger=books,
+            ledger=charges,
             run=run,
             attempt=attempt,
             stream=stream,
-            physical_batch=self.rehearsal.chunk,
+            physical_batch=self.preflight.chunk,
             guard=Guard(self.model, self.initial, self._hidden),
             clipping=self.clipping,
             pristine=self.copy.model,
-            purchases=Purchases(self.plan, *asked, self._parts, self.noise, watch.note, watch.bought),
+            private_metrics=PrivateMetrics(self.plan, *asked, self._parts, self.noise, watch.note, watch.bought),
             progress=self._progress,
             metrics=watch.validated,
             released=watch.released,
             public=self._beside,
-            trial=Trial(self.engine, self.model, self.criterion, self._unit),
+            trial=FailureProbe(self.engine, self.model, self.criterion, self._unit),
             search=search_of(
                 *(self.plan, self.model, self.criterion, self.optimizer, self.data),
-                *(self.engine, self.rehearsal.chunk, self.copy),
+                *(self.engine, self.preflight.chunk, self.copy),
             ),
         )
 

@@ -33,7 +33,7 @@ def random_unit(model: nn.Module, data: PrivateData, classes: int | None, rows_p
         return None
 
 
-class Trial:
+class FailureProbe:
     """A `unit` of random rows, on which an engine, a model and a loss must not fail; none, if they do so at first."""
 
     def __init__(self, engine: Engine, model: nn.Module, criterion: Criterion, unit: Examples | None) -> None:

@@ -18,7 +18,7 @@ from discreet.core.adjacency import Adjacency, Query, Unit
 from discreet.core.errors import InputError
 from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
 from discreet.core.guarantee import Guarantee
-from discreet.plan.adaptive.history import Knobs
+from discreet.plan.adaptive.history import Controls
 from discreet.plan.adaptive.line_search import LineSearch
 from discreet.plan.adaptive.line_search_check import check_search, usual_filter
 from discreet.plan.adaptive.policies import Policy, as_policy
@@ -171,7 +171,7 @@ class AdaptivePlan(Frozen):
         population = population if held is None else held.training_units(population)
         kind = filter_kind or usual_filter(sampling, policy)
         reserve = reserve_for(checks.open_unit("delta", delta), sampling.OVERFLOWS)
-        start = _event(sampling, population, Knobs(noise_multiplier, sampling.expected_batch(population)))
+        start = _event(sampling, population, Controls(noise_multiplier, sampling.expected_batch(population)))
         expected = Repeat(start, checks.count("most_steps", most_steps)) if course is None else course
         first = as_before(before)
         made = for_budget(kind, Compose((*first, expected)), checks.positive("epsilon", epsilon), delta - reserve, near)
@@ -205,9 +205,9 @@ class AdaptivePlan(Frozen):
         return cls.make(PoissonSampling(rate=rate), population=population, holdout=held, **rest)
 
     @property
-    def start(self) -> Knobs:
+    def start(self) -> Controls:
         """What the policy starts from."""
-        return Knobs(self.noise, self.sampling.expected_batch(self.population))
+        return Controls(self.noise, self.sampling.expected_batch(self.population))
 
     @property
     def line_search(self) -> LineSearch | None:
@@ -251,36 +251,36 @@ class AdaptivePlan(Frozen):
         """The declared number of units that a metric is about, and their share of all units."""
         return units_of(metric, self.population, self.holdout)
 
-    def price(self, knobs: Knobs) -> Amounts:
-        """What one step, or epoch of disjoint batches, with these knobs costs; infinite if it is far over the filter.
+    def price(self, controls: Controls) -> Amounts:
+        """What one step, or epoch of disjoint batches, with these controls costs; infinite if far over the filter.
 
-        With the choice of its size, if there is a line search. Refuses knobs that cannot be.
+        With the choice of its size, if there is a line search. Refuses controls that cannot be.
         """
-        event = self.event(knobs)
+        event = self.event(controls)
         return self.filter.cost(event if self.line_search is None else Compose((event, self.line_search.event)))
 
-    def event(self, knobs: Knobs) -> Event:
-        """What one period of the sampler (a step, or an epoch of disjoint batches) releases with these knobs."""
-        return _event(self.sampling, self.population, knobs)
+    def event(self, controls: Controls) -> Event:
+        """What one period of the sampler (a step, or an epoch of disjoint batches) releases with these controls."""
+        return _event(self.sampling, self.population, controls)
 
-    def checked(self, decided: object) -> Knobs:
+    def checked(self, decided: object) -> Controls:
         """What a policy returned, if it can be: `InputError` otherwise, before any data is read for it."""
-        if not isinstance(decided, Knobs):
-            raise InputError(f"a policy returns Knobs, or None to end the run; got {decided!r:.80}")
+        if not isinstance(decided, Controls):
+            raise InputError(f"a policy returns Controls, or None to end the run; got {decided!r:.80}")
         self.price(decided)
         self.clipping.check(self.most_steps, [decided.noise_multiplier])
         return decided
 
-    def phase_steps(self, knobs: Knobs) -> int:
-        """How many steps a phase with these knobs has."""
-        period = self.draw_of(self.event(knobs)).sampler.period
+    def phase_steps(self, controls: Controls) -> int:
+        """How many steps a phase with these controls has."""
+        period = self.draw_of(self.event(controls)).sampler.period
         if period > 1:
             return period * round(self.every)
-        return max(1, round(self.every * self.population / knobs.expected_batch))
+        return max(1, round(self.every * self.population / controls.expected_batch))
 
-    def block_of(self, knobs: Knobs, position: int, left: int) -> tuple[Event, ...]:
+    def block_of(self, controls: Controls, position: int, left: int) -> tuple[Event, ...]:
         """The events of the next block when `position` is charged and the phase has `left` steps; () at the end."""
-        event = self.event(knobs)
+        event = self.event(controls)
         if self.line_search is not None:  # a gradient is paid for together with the choice that needs it
             return (event, self.line_search.event) if position + 2 <= self.most_steps else ()
         period = self.draw_of(event).sampler.period
@@ -306,15 +306,15 @@ class AdaptivePlan(Frozen):
         return fingerprint(self)
 
 
-def _event(sampling: PoissonSampling | ShuffleSampling | NoSampling, population: float, knobs: Knobs) -> Event:
-    noise = Gaussian(knobs.noise_multiplier)
+def _event(sampling: PoissonSampling | ShuffleSampling | NoSampling, population: float, controls: Controls) -> Event:
+    noise = Gaussian(controls.noise_multiplier)
     if isinstance(sampling, PoissonSampling):
-        if not knobs.expected_batch <= population:
+        if not controls.expected_batch <= population:
             raise InputError(
-                f"an expected batch of {knobs.expected_batch:g} is more than the population of {population:g}"
+                f"an expected batch of {controls.expected_batch:g} is more than the population of {population:g}"
             )
-        return PoissonSampler(knobs.expected_batch / population).event(noise)
-    if knobs.expected_batch != sampling.expected_batch(population):
+        return PoissonSampler(controls.expected_batch / population).event(noise)
+    if controls.expected_batch != sampling.expected_batch(population):
         raise InputError(f"{sampling.kind} sampling keeps its batches; a policy may change the noise only")
     sampler = sampling.sampler(population)
     return sampler.event(noise if sampler.period == 1 else Compose((Repeat(noise, sampler.period),)))

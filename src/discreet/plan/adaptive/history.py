@@ -1,7 +1,7 @@
 """What a policy may look at: public settings of the phases that are over, and what was released or public after each.
 
-A phase is a stretch of steps with the same knobs. Everything here was released, bought or declared public, so whatever
-is computed from it is post-processing.
+A phase is a segment of steps with the same controls. Everything here was released, bought or declared public, so
+whatever is computed from it is post-processing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from discreet.core import checks
 
 
 @dataclass(frozen=True, slots=True)
-class Knobs:
+class Controls:
     """What a policy decides: the noise multiplier and the expected batch of the steps to come. Public scalars."""
 
     noise_multiplier: float
@@ -35,7 +35,7 @@ class Phase:
     """
 
     end: int
-    knobs: Knobs
+    controls: Controls
     metrics: Mapping[str, float] = field(default_factory=dict)
     count: float | None = None
     step_size: float | None = None
@@ -46,14 +46,14 @@ class Phase:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values; `from_dict` is the inverse."""
-        knobs = [self.knobs.noise_multiplier, self.knobs.expected_batch]
+        controls = [self.controls.noise_multiplier, self.controls.expected_batch]
         seen = {"metrics": dict(self.metrics), "count": self.count, "step_size": self.step_size}
-        return {"end": self.end, "knobs": knobs, **seen}
+        return {"end": self.end, "knobs": controls, **seen}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Phase:
         """Decode what `as_dict` made."""
-        return cls(data["end"], Knobs(*data["knobs"]), dict(data["metrics"]), data["count"], data.get("step_size"))
+        return cls(data["end"], Controls(*data["knobs"]), dict(data["metrics"]), data["count"], data.get("step_size"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +61,16 @@ class History:
     """All phases that are over, oldest first, and how long the budget would last.
 
     `start` is what the plan starts from, `count_noise` the standard deviation of the noise of bought counts.
-    `epochs_left(knobs)`: how many epochs with these knobs the filter of the run still has room for, capped by the most
-    steps of the plan. It depends on what was charged only, which is public.
+    `epochs_left(controls)`: how many epochs with these controls the filter of the run still has room for, capped by the
+    most steps of the plan. It depends on what was charged only, which is public.
     """
 
     phases: tuple[Phase, ...]
-    start: Knobs
-    epochs_left: Callable[[Knobs], float]
+    start: Controls
+    epochs_left: Callable[[Controls], float]
     count_noise: float = 0.0
 
     @property
-    def knobs(self) -> Knobs:
+    def controls(self) -> Controls:
         """Those of the last phase, or those that the plan starts from."""
-        return self.phases[-1].knobs if self.phases else self.start
+        return self.phases[-1].controls if self.phases else self.start

@@ -16,7 +16,7 @@ from pydantic import Field
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
 from discreet.core.events import BoundedRange
-from discreet.plan.adaptive.history import History, Knobs, Phase
+from discreet.plan.adaptive.history import Controls, History, Phase
 from discreet.plan.pydantic_base import Frozen
 
 Positive = Annotated[float, Field(gt=0)]
@@ -58,7 +58,7 @@ class LineSearch(Frozen):
         """What one choice releases."""
         return BoundedRange(self.epsilon, Query.LOSS)
 
-    def __call__(self, phase: int, history: History) -> Knobs | None:
+    def __call__(self, phase: int, history: History) -> Controls | None:
         """The noise of the next gradient, which is averaged with those before it where the model did not move.
 
         The gradient's budget is rho (1 + growth)^k after k choices of 0. After a move a new gradient is drawn with all

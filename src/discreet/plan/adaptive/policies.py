@@ -1,4 +1,4 @@
-"""Policies: (number of the phase, public history) -> the knobs of its steps, or None to end the run.
+"""Policies: (number of the phase, public history) -> the controls of its steps, or None to end the run.
 
 A policy is evaluated when a phase begins and at no other time. What it returns is checked and priced before any data
 is read for it, and a filter decides whether it may happen. So a policy may be any function, and no guarantee depends
@@ -6,7 +6,7 @@ on it:
 
     def policy(phase, history):
         better = phase > 0 and history.phases[-1].metrics["accuracy"] > 0.9
-        return None if better else history.knobs
+        return None if better else history.controls
 
 Those here are pure functions of the history, so that a resumed run goes on as the policy would have.
 """
@@ -20,11 +20,11 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from discreet.core.errors import InputError
-from discreet.plan.adaptive.history import History, Knobs, Phase
+from discreet.plan.adaptive.history import Controls, History, Phase
 from discreet.plan.adaptive.line_search import LineSearch
 from discreet.plan.pydantic_base import Frozen
 
-Function = Callable[[int, History], Knobs | None]
+Function = Callable[[int, History], Controls | None]
 
 Seen = Literal["accuracy", "count", "training_accuracy", "holdout_accuracy"]
 """What a policy may look at: the accuracy on public data, bought counts, or a metric that is bought."""
@@ -34,12 +34,12 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Constant(Frozen):
-    """The knobs that the plan starts from, until the budget is spent."""
+    """The controls that the plan starts from, until the budget is spent."""
 
     kind: Literal["constant"] = "constant"
 
-    def __call__(self, phase: int, history: History) -> Knobs | None:
-        return history.knobs
+    def __call__(self, phase: int, history: History) -> Controls | None:
+        return history.controls
 
     @property
     def metric(self) -> str | None:
@@ -70,15 +70,15 @@ class ValidationDecay(Frozen):
             raise ValueError(f"period must be at least average ({self.average}), got {self.period}")
         return self
 
-    def __call__(self, phase: int, history: History) -> Knobs | None:
-        knobs = history.knobs
+    def __call__(self, phase: int, history: History) -> Controls | None:
+        controls = history.controls
         if phase == 0 or phase % self.period:
-            return knobs
+            return controls
         before = 0.0 if phase == self.period else self._mean(history.phases[: phase - self.period])
         if self._mean(history.phases[:phase]) - before > self.threshold:
-            return knobs
-        lower = max(self.floor, knobs.noise_multiplier * self.factor)
-        return replace(knobs, noise_multiplier=min(lower, knobs.noise_multiplier))
+            return controls
+        lower = max(self.floor, controls.noise_multiplier * self.factor)
+        return replace(controls, noise_multiplier=min(lower, controls.noise_multiplier))
 
     def _mean(self, phases: Sequence[Phase]) -> float:
         values = [_observed(phase, self.metric) for phase in phases[-self.average :]]
@@ -110,7 +110,7 @@ class _Progress(Frozen):
 
     def may_save(self, history: History) -> bool:
         """Whether the budget would last long enough to make it last longer."""
-        return history.epochs_left(history.knobs) > self.epochs
+        return history.epochs_left(history.controls) > self.epochs
 
 
 class NoiseByProgress(_Progress):
@@ -125,15 +125,15 @@ class NoiseByProgress(_Progress):
     least: Positive | None = None
     save: bool = True
 
-    def __call__(self, phase: int, history: History) -> Knobs | None:
-        knobs = history.knobs
+    def __call__(self, phase: int, history: History) -> Controls | None:
+        controls = history.controls
         if phase == 0:
-            return knobs
+            return controls
         if self.rose(history):
             up = self.step if self.save and self.may_save(history) else 0.0
-            return replace(knobs, noise_multiplier=round(knobs.noise_multiplier + up, 9))
-        least = min(history.start.noise_multiplier if self.least is None else self.least, knobs.noise_multiplier)
-        return replace(knobs, noise_multiplier=max(least, round(knobs.noise_multiplier - self.step, 9)))
+            return replace(controls, noise_multiplier=round(controls.noise_multiplier + up, 9))
+        least = min(history.start.noise_multiplier if self.least is None else self.least, controls.noise_multiplier)
+        return replace(controls, noise_multiplier=max(least, round(controls.noise_multiplier - self.step, 9)))
 
 
 class BatchByProgress(_Progress):
@@ -143,15 +143,15 @@ class BatchByProgress(_Progress):
     step: Positive = 128.0
     least: Positive = 256.0
 
-    def __call__(self, phase: int, history: History) -> Knobs | None:
-        knobs, most = history.knobs, history.start.expected_batch
+    def __call__(self, phase: int, history: History) -> Controls | None:
+        controls, most = history.controls, history.start.expected_batch
         if phase == 0:
-            return knobs
+            return controls
         if self.rose(history):
             down = self.step if self.may_save(history) else 0.0
-            least = min(self.least, knobs.expected_batch)
-            return replace(knobs, expected_batch=max(least, knobs.expected_batch - down))
-        return replace(knobs, expected_batch=min(most, knobs.expected_batch + self.step))
+            least = min(self.least, controls.expected_batch)
+            return replace(controls, expected_batch=max(least, controls.expected_batch - down))
+        return replace(controls, expected_batch=min(most, controls.expected_batch + self.step))
 
 
 class Custom(Frozen):
@@ -162,7 +162,7 @@ class Custom(Frozen):
     metric: Seen | None = None
     function: Function | None = Field(default=None, exclude=True, repr=False)
 
-    def __call__(self, phase: int, history: History) -> Knobs | None:
+    def __call__(self, phase: int, history: History) -> Controls | None:
         if self.function is None:
             raise InputError(f"the plan names the policy {self.name!r} but does not hold it; make the plan with it")
         return self.function(phase, history)

@@ -25,7 +25,7 @@ POLICIES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Segment:
     """Neighbouring steps with the same noise and expected batch; counts that were bought are not among them."""
 
     steps: int
@@ -35,12 +35,12 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """`stretches` in order (queries before them left out); `counts`, `metrics` and `choices` bought.
+    """`segments` in order (queries before them left out); `counts`, `metrics` and `choices` bought.
 
     `spent`: (charged, part of a limit) at each change.
     """
 
-    stretches: tuple[Stretch, ...]
+    segments: tuple[Segment, ...]
     counts: int
     metrics: int
     spent: tuple[tuple[int, float], ...]
@@ -50,12 +50,12 @@ class Course:
     @property
     def phases(self) -> list[tuple[float, int]]:
         """(multiplier, steps) in order."""
-        return [(stretch.noise, stretch.steps) for stretch in self.stretches]
+        return [(segment.noise, segment.steps) for segment in self.segments]
 
     @property
     def batches(self) -> list[float]:
         """Expected batches, in order."""
-        return [stretch.batch for stretch in self.stretches]
+        return [segment.batch for segment in self.segments]
 
 
 def course(facts: Mapping[str, Any]) -> Course:
@@ -63,7 +63,7 @@ def course(facts: Mapping[str, Any]) -> Course:
     plan = facts["plan"]
     budget = filters.from_dict(plan["filter"])
     bought = None if plan["counts"] is None else Counts.model_validate(plan["counts"])
-    stretches: list[Stretch] = []
+    segments: list[Segment] = []
     counts, metrics, choices, spent, at, before = 0, 0, 0, start(budget), 0, len(plan.get("before", []))
     shares = [(0, 0.0)]
     for event, count in flatten(from_json(facts["events"])):
@@ -86,13 +86,13 @@ def course(facts: Mapping[str, Any]) -> Course:
             metrics += count
             continue
         batch = _batch(event, plan)
-        if stretches and (stretches[-1].noise, stretches[-1].batch) == (first.noise_multiplier, batch):
-            stretches[-1] = Stretch(stretches[-1].steps + count * len(steps), first.noise_multiplier, batch)
+        if segments and (segments[-1].noise, segments[-1].batch) == (first.noise_multiplier, batch):
+            segments[-1] = Segment(segments[-1].steps + count * len(steps), first.noise_multiplier, batch)
         else:
-            stretches.append(Stretch(count * len(steps), first.noise_multiplier, batch))
+            segments.append(Segment(count * len(steps), first.noise_multiplier, batch))
     named = plan["policy"]
     policy = POLICIES.get(named["kind"], f"A function called {named.get('name', '')!s:.100} decided.")
-    return Course(tuple(stretches), counts, metrics, tuple(shares), policy, choices)
+    return Course(tuple(segments), counts, metrics, tuple(shares), policy, choices)
 
 
 def _batch(event: Event, plan: Mapping[str, Any]) -> float:

@@ -192,7 +192,7 @@ def charts(facts: dict[str, Any], plan: Plan) -> dict[str, Any]:
 def chosen_charts(facts: dict[str, Any]) -> dict[str, Any]:
     """The figures of an adaptive run."""
     found = course(facts)
-    batches = [(stretch.batch, stretch.steps) for stretch in found.stretches]
+    batches = [(segment.batch, segment.steps) for segment in found.segments]
     return {
         "course": found,
         "batches": found.batches,
@@ -238,7 +238,7 @@ def _tradeoff_chart(risk: SideBySide) -> str:
 
 
 def released(events: dict[str, Any], words: Words = ROW, before: int = 0) -> list[dict[str, Any]]:
-    """The stated events in order, one row for each stretch of equal steps; the first `before` are queries."""
+    """The stated events in order, one row for each segment of equal steps; the first `before` are queries."""
     rows, begin = [], 1
     for event, run in groupby(flatten(from_json(events)), key=lambda part: part[0]):
         length = sum(count for _, count in run) * len(steps_of(event))

@@ -70,18 +70,18 @@ def telling(callbacks: Sequence[Callback], plan: Plan | AdaptivePlan, watch: Wat
             opening = Opening(plan.model_dump(mode="json"), plan.guarantee())
             for callback in callbacks:
                 callback.begin(opening)
-        evaluations, purchases, last = len(watch.evaluations), len(watch.bought), 0
+        evaluations, private_metrics, last = len(watch.evaluations), len(watch.bought), 0
 
         def tell(step: int) -> None:
-            nonlocal evaluations, purchases, last
+            nonlocal evaluations, private_metrics, last
             metrics: dict[str, float] = {}
             for evaluation in watch.evaluations[evaluations:]:
                 metrics |= {f"public/{name}": value for name, value in evaluation.metrics.items()}
-            for one in watch.bought[purchases:]:
+            for one in watch.bought[private_metrics:]:
                 metrics |= {f"bought/{one.metric}": one.value, f"bought/{one.metric}_deviation": one.deviation}
             if step == last and not metrics:
                 return
-            evaluations, purchases, last = len(watch.evaluations), len(watch.bought), step
+            evaluations, private_metrics, last = len(watch.evaluations), len(watch.bought), step
             for callback in callbacks:
                 callback.tell(Told(step, plan.charges, metrics))
 

@@ -16,12 +16,12 @@ from typing import Any
 from discreet.core.errors import BudgetExhausted
 from discreet.core.events import Event, steps_of
 from discreet.core.release import Receipt
-from discreet.ledger import Admission
-from discreet.plan import AdaptivePlan, History, Knobs, Metric, Phase
+from discreet.ledger import NextEvents
+from discreet.plan import AdaptivePlan, Controls, History, Metric, Phase
 from discreet.plan.timeline import sizes_first
 from discreet.training.preflight.plan_check import check_grid
 
-Reserve = Callable[[Admission], tuple[Receipt, ...]]
+Reserve = Callable[[NextEvents], tuple[Receipt, ...]]
 
 Metrics = Callable[[], Mapping[str, float]]
 """Metrics of the model on data declared public."""
@@ -31,27 +31,27 @@ Metrics = Callable[[], Mapping[str, float]]
 class Progress:
     """Where an adaptive run is; public values only. It is kept in the checkpoint, and `ended` is found out again.
 
-    `left` steps of the phase with `knobs` are still to be reserved. `step_size` is what a line search chose for it.
+    `left` steps of the phase with `controls` are still to be reserved. `step_size` is what a line search chose for it.
     """
 
     phases: list[Phase]
-    knobs: Knobs | None = None
+    controls: Controls | None = None
     left: int = 0
     step_size: float | None = None
     ended: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values; `from_dict` is the inverse."""
-        knobs = None if self.knobs is None else [self.knobs.noise_multiplier, self.knobs.expected_batch]
+        controls = None if self.controls is None else [self.controls.noise_multiplier, self.controls.expected_batch]
         phases = [phase.as_dict() for phase in self.phases]
-        return {"phases": phases, "knobs": knobs, "left": self.left, "step_size": self.step_size}
+        return {"phases": phases, "knobs": controls, "left": self.left, "step_size": self.step_size}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Progress:
         """Decode what `as_dict` made."""
-        knobs = None if data["knobs"] is None else Knobs(*data["knobs"])
+        controls = None if data["knobs"] is None else Controls(*data["knobs"])
         phases = [Phase.from_dict(phase) for phase in data["phases"]]
-        return cls(phases, knobs, data["left"], data.get("step_size"))
+        return cls(phases, controls, data["left"], data.get("step_size"))
 
 
 class Control:
@@ -81,25 +81,25 @@ class Control:
         progress = self.progress
         try:
             if progress.left == 0:
-                if progress.knobs is not None:
-                    position = self._close(progress.knobs, reserve, position)
+                if progress.controls is not None:
+                    position = self._close(progress.controls, reserve, position)
                 if not self._decide(position):
                     return ()
-            knobs = progress.knobs
-            assert knobs is not None
-            left = min(progress.left, max(1, self._steps_left(knobs)))  # the last block is what still fits
-            receipts = reserve(lambda charged: self._block(knobs, charged, left))
+            controls = progress.controls
+            assert controls is not None
+            left = min(progress.left, max(1, self._steps_left(controls)))  # the last block is what still fits
+            receipts = reserve(lambda charged: self._block(controls, charged, left))
         except BudgetExhausted as refusal:
             progress.ended = str(refusal)
             return ()
         progress.left = max(0, progress.left - len(receipts))  # a choice of a step size is no step of its own
         return receipts
 
-    def _close(self, knobs: Knobs, reserve: Reserve, position: int) -> int:
+    def _close(self, controls: Controls, reserve: Reserve, position: int) -> int:
         """Note what is public of the phase that is over, and buy what is private; return what is charged then."""
         if self.plan.line_search is not None:  # which looks at nothing but its own choices
-            self.progress.phases.append(Phase(position, knobs, step_size=self.progress.step_size))
-            self.progress.knobs = self.progress.step_size = None
+            self.progress.phases.append(Phase(position, controls, step_size=self.progress.step_size))
+            self.progress.controls = self.progress.step_size = None
             return position
         metrics, count, counts = dict(self._metrics()), None, self.plan.counts
         known = {name for phase in self.progress.phases for name in phase.metrics}
@@ -111,32 +111,32 @@ class Control:
         if counts is not None:
             (receipt,) = reserve(partial(self._one, counts.event))
             count, position = self._buy(receipt, None), receipt.position + 1
-        self.progress.phases.append(Phase(position, knobs, metrics, count))
-        self.progress.knobs = None
+        self.progress.phases.append(Phase(position, controls, metrics, count))
+        self.progress.controls = None
         return position
 
     def _decide(self, position: int) -> bool:
-        """Ask the policy for the knobs of the next phase; False if it ends the run."""
+        """Ask the policy for the controls of the next phase; False if it ends the run."""
         plan, progress = self.plan, self.progress
         history = History(
             tuple(progress.phases),
             plan.start,
-            lambda knobs: self._epochs_left(knobs, position),
+            lambda controls: self._epochs_left(controls, position),
             0.0 if plan.counts is None else plan.counts.noise,
         )
         decided = plan.policy(len(progress.phases), history)
         if decided is None:
             progress.ended = "the policy ended the run"
             return False
-        knobs = plan.checked(decided)
-        draw = plan.draw_of(plan.event(knobs))
-        check_grid(steps_of(plan.event(knobs))[0], draw.largest_batch)
-        progress.knobs, progress.left = knobs, plan.phase_steps(knobs)
+        controls = plan.checked(decided)
+        draw = plan.draw_of(plan.event(controls))
+        check_grid(steps_of(plan.event(controls))[0], draw.largest_batch)
+        progress.controls, progress.left = controls, plan.phase_steps(controls)
         return True
 
-    def _block(self, knobs: Knobs, charged: int, left: int) -> tuple[Event, ...]:
-        period = self.plan.draw_of(self.plan.event(knobs)).sampler.period
-        block = self.plan.block_of(knobs, charged, max(left, period))
+    def _block(self, controls: Controls, charged: int, left: int) -> tuple[Event, ...]:
+        period = self.plan.draw_of(self.plan.event(controls)).sampler.period
+        block = self.plan.block_of(controls, charged, max(left, period))
         if not block:
             raise BudgetExhausted(f"the most steps of the plan ({self.plan.most_steps}) are charged")
         return block
@@ -146,13 +146,13 @@ class Control:
             raise BudgetExhausted(f"the most steps of the plan ({self.plan.most_steps}) are charged")
         return (event,)
 
-    def _steps_left(self, knobs: Knobs) -> int:
-        """How many steps with these knobs the filter has room for, in whole epochs of disjoint batches."""
-        limits, cost = self.plan.filter.limits, self.plan.price(knobs)
+    def _steps_left(self, controls: Controls) -> int:
+        """How many steps with these controls the filter has room for, in whole epochs of disjoint batches."""
+        limits, cost = self.plan.filter.limits, self.plan.price(controls)
         room = min((most - used) / price for most, used, price in zip(limits, self._spent(), cost, strict=True))
-        return math.floor(room) * self.plan.draw_of(self.plan.event(knobs)).sampler.period
+        return math.floor(room) * self.plan.draw_of(self.plan.event(controls)).sampler.period
 
-    def _epochs_left(self, knobs: Knobs, position: int) -> float:
+    def _epochs_left(self, controls: Controls, position: int) -> float:
         """The same in epochs, capped by the most steps of the plan."""
-        steps = min(self._steps_left(self.plan.checked(knobs)), self.plan.most_steps - position)
-        return steps * knobs.expected_batch / self.plan.population
+        steps = min(self._steps_left(self.plan.checked(controls)), self.plan.most_steps - position)
+        return steps * controls.expected_batch / self.plan.population

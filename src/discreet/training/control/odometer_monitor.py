@@ -11,7 +11,7 @@ from discreet.core.guarantee import ExPost
 from discreet.plan.odometer_rule import Reading
 
 
-class Dial:
+class OdometerMonitor:
     """Counts what is charged. It depends on that alone, so a resumed run finds the same figures in the ledger."""
 
     def __init__(self, rule: Reading, charged: Event) -> None:

@@ -53,7 +53,7 @@ _log = logging.getLogger("discreet")
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsal:
+class Preflight:
     """The engine to train with, how many examples it takes at a time, and one line on how it was checked and chosen.
 
     `proved`: what the model does with a batch, where the engine runs batches as batches. `reach`: the largest number
@@ -71,7 +71,7 @@ class Rehearsal:
         _log.info("%s", self.line)
 
 
-def rehearse(
+def try_engines(
     engine: str | EngineOptions,
     model: nn.Module,
     criterion: Criterion,
@@ -80,7 +80,7 @@ def rehearse(
     rows_per_unit: int = 1,
     clips: tuple[Clip, ...] = (Clip(1.0, 2.0**-30),),
     physical_batch: int | None = None,
-) -> Rehearsal:
+) -> Preflight:
     """Choose an engine, after a comparison with `reference` on random data.
 
     `classes`: the number of classes, if targets are class indices. `rows_per_unit`: with more than one, the random
@@ -108,7 +108,7 @@ def rehearse(
     if math.isfinite(found.reach):
         line += f"; rows with a number beyond {found.reach:g} are taken one at a time"
         _warn_of_long_rows(data, found.reach)
-    return Rehearsal(taken, chunk, line, found.reach, found.proved)
+    return Preflight(taken, chunk, line, found.reach, found.proved)
 
 
 def _rehearsed(
@@ -120,14 +120,14 @@ def _rehearsed(
     rows_per_unit: int,
     clips: tuple[Clip, ...],
     chunk: int | None,
-) -> Rehearsal:
+) -> Preflight:
     name = options.name
     with _as_it_was(model):
         examples = random_rows(model, data, classes, rows_per_unit)
         refuse_memory(model, criterion, examples)
     if name == "reference":
         line = "engine reference: one backward pass per example"
-        return Rehearsal(options.engine(name), _gradient_chunk(model), line)
+        return Preflight(options.engine(name), _gradient_chunk(model), line)
     with _as_it_was(model):
         try:
             stage = Comparison(options, model, criterion, examples, clips)
@@ -136,7 +136,7 @@ def _rehearsed(
         return _chosen(stage, chunk) if name == AUTO else _checked(stage, name)
 
 
-def _checked(stage: Comparison, name: str) -> Rehearsal:
+def _checked(stage: Comparison, name: str) -> Preflight:
     """The engine, if it agrees with the reference however the examples are cut into chunks."""
     known: tuple[Template, ...] = ()
     if name in BATCHED and stage.mixing is not None:
@@ -149,7 +149,7 @@ def _checked(stage: Comparison, name: str) -> Rehearsal:
         known = stage.proved()
     if not stage.fixed:
         line = f"engine {name}: runs on random data; not compared with reference, as the model draws random numbers"
-        return Rehearsal(stage.options.engine(name), chunk, line, _reach(name, lambda: unmeasured_reach(stage)), known)
+        return Preflight(stage.options.engine(name), chunk, line, _reach(name, lambda: unmeasured_reach(stage)), known)
     worst = stage.farthest(sums, stage.wanted)
     tolerance = stage.tolerance + (stage.cut_to_grid if name == "exact" else 0.0)
     if not worst <= tolerance:
@@ -160,13 +160,13 @@ def _checked(stage: Comparison, name: str) -> Rehearsal:
     engine, what = stage.options.engine(name), "examples" if stage.examples.units is None else "units"
     line = f"engine {name}: within {worst:.1e} of the clip norm from reference"
     if engine.float_bits is None:
-        return Rehearsal(engine, chunk, f"{line}, on {UNITS} random {what}", proved=known)
+        return Preflight(engine, chunk, f"{line}, on {UNITS} random {what}", proved=known)
     slack = float_slack(stage, name, distance(stage, name, sums))
     how = (
         f", and {slack.distance:.1e} from one at a time" if stage.reduced else f", on natural rows {slack.distance:.1e}"
     )
     line += f"{how}, on {UNITS} random {what} of each kind; the noise covers 2^-{slack.bits} for each"
-    return Rehearsal(replace(engine, float_bits=slack.bits), chunk, line, _reach(name, lambda: slack.reach), known)
+    return Preflight(replace(engine, float_bits=slack.bits), chunk, line, _reach(name, lambda: slack.reach), known)
 
 
 def _reach(name: str, found: Callable[[], float]) -> float:
@@ -189,12 +189,12 @@ def _check_drawing(stage: Comparison, name: str) -> None:
         )
 
 
-def _chosen(stage: Comparison, chunk: int | None) -> Rehearsal:
+def _chosen(stage: Comparison, chunk: int | None) -> Preflight:
     """The fastest of the engines that work.
 
     One that is clearly slower on a few rows than one before it, which has memory for the chunk, is not looked at.
     """
-    found: dict[str, Rehearsal] = {}
+    found: dict[str, Preflight] = {}
     faults: dict[str, UnsupportedModel] = {}
     few: dict[str, Candidate] = {}
     for name in _CANDIDATES:
@@ -236,7 +236,7 @@ def _timed(stage: Comparison, names: list[str], chunk: int | None, most: int) ->
     return {name: Candidate(name, taken / len(parts[name].inputs), room[name]) for name, taken in times}
 
 
-def _exact(stage: Comparison, faults: dict[str, UnsupportedModel]) -> Rehearsal:
+def _exact(stage: Comparison, faults: dict[str, UnsupportedModel]) -> Preflight:
     """The engine without rounding, where others round too much; the fault of `vmap`, where that is not the reason."""
     rounding = next((fault for fault in faults.values() if isinstance(fault, TooMuchRounding)), None)
     if rounding is None:
@@ -246,7 +246,7 @@ def _exact(stage: Comparison, faults: dict[str, UnsupportedModel]) -> Rehearsal:
     return replace(found, line=f"{found.line}; not a faster one: {rounding}")
 
 
-def _unchecked(options: EngineOptions, model: nn.Module, error: Exception) -> Rehearsal:
+def _unchecked(options: EngineOptions, model: nn.Module, error: Exception) -> Preflight:
     reason = (str(error).splitlines() or [type(error).__name__])[0]
     if options.name in BATCHED:
         raise UnsupportedModel(
@@ -255,7 +255,7 @@ def _unchecked(options: EngineOptions, model: nn.Module, error: Exception) -> Re
         ) from error
     name = "exact" if options.name == "exact" else "vmap"
     line = f"engine {name}: not checked on random data ({reason})"
-    return Rehearsal(options.engine(name), _gradient_chunk(model), line, math.inf if name == "exact" else SIZES[0])
+    return Preflight(options.engine(name), _gradient_chunk(model), line, math.inf if name == "exact" else SIZES[0])
 
 
 def _warn_of_long_rows(data: PrivateData, reach: float) -> None:

@@ -17,7 +17,7 @@ from discreet.mechanism import gaussian_release, noise_multiplier
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import NOISE_SAMPLERS, RoundedSampler, SystemStream, new_run_key
 from discreet.training.clip_state import Clipping
-from discreet.training.preflight.engine_check import Rehearsal
+from discreet.training.preflight.engine_check import Preflight
 
 VALUES = 4096
 FALSE_ALARM = 1e-9
@@ -33,16 +33,16 @@ def noise_named(name: str) -> RoundedSampler:
 
 
 def with_noise(
-    rehearsal: Rehearsal, plan: Plan | AdaptivePlan, model: nn.Module, clipping: Clipping, noise: RoundedSampler
-) -> Rehearsal:
-    """The rehearsal with a word on the noise of the plan's first step, which was tried out; `PrivacyViolation` if its
+    preflight: Preflight, plan: Plan | AdaptivePlan, model: nn.Module, clipping: Clipping, noise: RoundedSampler
+) -> Preflight:
+    """The preflight with a word on the noise of the plan's first step, which was tried out; `PrivacyViolation` if its
     scale is not multiplier x sensitivity, where the sensitivity is at least that of the first step's clipping."""
     event = plan.next_block(len(plan.before))[0] if isinstance(plan, Plan) else plan.event(plan.start)
-    release = Receipt("rehearsal", 0, 0, event).release
+    release = Receipt("preflight", 0, 0, event).release
     clip = clipping.at(0, release)
-    total = _zeros(model, rehearsal.engine, clip, plan.draw_of(event).largest_batch)
+    total = _zeros(model, preflight.engine, clip, plan.draw_of(event).largest_batch)
     paid = noise_multiplier(release) * max(total.sensitivity, clip.sensitivity)
-    receipt = Receipt("rehearsal", 0, 0, release)
+    receipt = Receipt("preflight", 0, 0, release)
     stream = SystemStream.start(new_run_key(), 0)  # of its own, so that no noise of the run is seen beforehand
     found = gaussian_release(total, receipt, stream, noise).tensors["noise"]
     low, high = _limits()
@@ -51,7 +51,7 @@ def with_noise(
             f"{VALUES} values of noise are {float(found.std()):.3g} in size, but {paid:.3g} is paid for; nothing was "
             f"charged. A sound run looks like this once in {1 / FALSE_ALARM:.0e}: try again, and report it"
         )
-    return replace(rehearsal, line=f"{rehearsal.line}; noise {noise.name}: {VALUES} values have the scale paid for")
+    return replace(preflight, line=f"{preflight.line}; noise {noise.name}: {VALUES} values have the scale paid for")
 
 
 def _zeros(model: nn.Module, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:

@@ -17,7 +17,7 @@ from discreet.training.private_metrics.unit_values import right_alone
 _NAME = "correct"
 
 
-def bought_count(
+def noisy_count(
     model: nn.Module, data: PrivateData, rows: IntArray, receipt: Receipt, stream: Stream, noise: RoundedSampler
 ) -> float:
     """The noisy number of `rows` whose class the model predicts, as `receipt` paid for it.

@@ -25,7 +25,7 @@ from discreet.training.run.trained import Bought
 _NAME = "metric"
 
 
-class Purchases:
+class PrivateMetrics:
     """Takes the metrics that a plan buys, as receipts pay for them; each goes to `note`.
 
     `model` and `criterion` have seen no private row, and see none here: copies of them do.

@@ -13,7 +13,7 @@ from discreet.training.guard import same_values
 
 
 @contextmanager
-def unwritten(model: nn.Module) -> Iterator[None]:
+def read_only(model: nn.Module) -> Iterator[None]:
     """Inside, private rows are run through `model`, in evaluation mode; afterwards its tensors are what they were.
 
     `PrivacyViolation` if one was written to, also through `.data`, which torch does not count: then what was computed

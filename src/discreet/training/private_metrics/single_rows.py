@@ -14,7 +14,7 @@ from discreet.clipping.separation import Memory
 from discreet.core.array_types import IntArray
 from discreet.data import PrivateData
 from discreet.training.preflight.random_rows import random_rows
-from discreet.training.private_metrics.read_only import unwritten
+from discreet.training.private_metrics.read_only import read_only
 from discreet.training.public.public_copy import copied
 
 _AT_ONCE = 1024
@@ -89,14 +89,14 @@ def _values(
     start = Generators(model.parameters())
     twin, loss = copied(model, criterion)
     try:
-        with unwritten(twin), evaluation_mode(twin):
+        with read_only(twin), evaluation_mode(twin):
             _warm(value, twin, loss, data)
             before = Memory(twin, loss)
             return [_kept(before, twin, loss, [value(twin, loss, *row) for row in unit]) for unit in units()]
     except _Remembered:
         start.rewind()
     found = []
-    with unwritten(model):  # whose parameters are those of the copies
+    with read_only(model):  # whose parameters are those of the copies
         for unit in units():
             twin, loss = copied(model, criterion)
             with evaluation_mode(twin):

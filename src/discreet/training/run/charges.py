@@ -8,23 +8,23 @@ from discreet.accounting.adaptive.costs import Amounts
 from discreet.core.errors import LedgerError
 from discreet.core.events import Compose, Event, steps_of
 from discreet.core.release import Receipt
-from discreet.ledger import Admission
+from discreet.ledger import NextEvents
 
 
-class Books(Protocol):
+class Charges(Protocol):
     """What a session asks of a ledger."""
 
     @property
     def where(self) -> str: ...
     def charged_steps(self, run: str) -> int: ...
-    def reserve(self, run: str, attempt: int, admission: Admission) -> tuple[Receipt, ...]: ...
+    def reserve(self, run: str, attempt: int, next_events: NextEvents) -> tuple[Receipt, ...]: ...
     def commit(self, receipt: Receipt) -> None: ...
     def spent(self, run: str) -> Event: ...
     def amounts(self, run: str) -> Amounts: ...
 
 
 class SealedBooks:
-    """The books of one trial of a search. The search is in the ledger already, so nothing is written here.
+    """The charges of one trial of a search. The search is in the ledger already, so nothing is written here.
 
     Receipts are for the trial alone: which steps of its plan were granted, in order.
     """
@@ -39,9 +39,9 @@ class SealedBooks:
         """How many steps of the trial were granted."""
         return self._steps
 
-    def reserve(self, run: str, attempt: int, admission: Admission) -> tuple[Receipt, ...]:
+    def reserve(self, run: str, attempt: int, next_events: NextEvents) -> tuple[Receipt, ...]:
         """The next block of the trial."""
-        block = tuple(admission(self._steps))
+        block = tuple(next_events(self._steps))
         if not block:
             raise LedgerError("the admission granted no step and refused none")
         places = [(drawn, index) for drawn in block for index in range(len(steps_of(drawn)))]

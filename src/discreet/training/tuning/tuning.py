@@ -231,7 +231,7 @@ class Tuning:
                 self._judge.check(setup.model, setup.criterion)
             if number == 0:
                 self._setup(settings)  # refused now if it is the same again
-                training.rehearsal.report()
+                training.preflight.report()
                 if isinstance(search, Search):
                     _check_score(search.score, setup, self._given["public_validation"])
                 self._options = replace(self._options, name=training.engine.name)
