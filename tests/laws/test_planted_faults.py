@@ -42,7 +42,7 @@ from discreet.core.events import Event
 from discreet.core.release import ClippedSum, Receipt, Release
 from discreet.ledger import Ledger
 from discreet.mechanism import gaussian
-from discreet.publication import folder as folder_module
+from discreet.publication import publishing as folder_module
 from discreet.randomness import NOISE_SAMPLERS, Purpose, RoundedSampler, Stream, normals
 from discreet.sampling import PoissonSampler
 from discreet.training import guard as guard_module

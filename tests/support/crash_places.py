@@ -89,7 +89,7 @@ def instrument(fault: Fault) -> None:
     from sqlalchemy import Engine, event
 
     from discreet.ledger import Ledger
-    from discreet.publication import folder as publication
+    from discreet.publication import publishing as publication
     from discreet.sampling import AllocationSampler, PoissonSampler, ShuffleSampler
     from discreet.training import session
     from discreet.training.run import run_folder

@@ -21,7 +21,7 @@ from discreet.plan import Phase
 from discreet.publication import publish, verify
 from discreet.randomness import TestStream
 from discreet.training import session as session_module
-from discreet.training.control import line_search as line_search_module
+from discreet.training.control import step_size_search as search_module
 from discreet.training.control.step_size_search import Search
 
 
@@ -190,13 +190,13 @@ def test_plan_and_optimizer_belong_together(tmp_path: Path) -> None:
 
 
 def test_losses_that_depend_on_the_chunk_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = line_search_module.losses_at
+    real = search_module.losses_at
 
     def rough(*args: Any) -> Any:
         found = real(*args)
         return found + 2**-16 * BOUND if len(found) > 1 else found
 
-    monkeypatch.setattr(line_search_module, "losses_at", rough)
+    monkeypatch.setattr(search_module, "losses_at", rough)
     with pytest.raises(InputError, match="rounding moves the losses of this model by"):
         agd_training(tmp_path)
     agd_training(tmp_path, engine="exact")

@@ -27,7 +27,7 @@ from discreet.plan import (
     Plan,
 )
 from discreet.randomness import NOISE_SAMPLERS, TestStream
-from discreet.training.private_metrics import metrics as purchases
+from discreet.training.private_metrics import noisy_metrics as metrics_module
 from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
 from discreet.training.run.trained import Bought
 
@@ -117,13 +117,13 @@ TARGETS = torch.tensor([0, 0, 1, 0, 1, 0, 1, 1])
 def test_no_row_moves_the_sum_by_more_than_is_paid_for(metric: Metric, monkeypatch: pytest.MonkeyPatch) -> None:
     """Removed: half the range. Replaced: all of it. In rational arithmetic, NaN and infinity included."""
     sums: list[ClippedSum] = []
-    real = purchases.gaussian_release
+    real = metrics_module.gaussian_release
 
     def keep(total: ClippedSum, *rest: Any) -> Any:
         sums.append(total)
         return real(total, *rest)
 
-    monkeypatch.setattr(purchases, "gaussian_release", keep)
+    monkeypatch.setattr(metrics_module, "gaussian_release", keep)
 
     def total(rows: list[int]) -> Fraction:
         buy(metric, as_private((ROWS[rows], TARGETS[rows])), model=Odd())

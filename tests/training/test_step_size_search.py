@@ -23,7 +23,7 @@ from discreet.core.release import Receipt
 from discreet.data import PrivateData, as_private
 from discreet.methods import AGD
 from discreet.randomness import TestStream
-from discreet.training.control import line_search as line_search_module
+from discreet.training.control import step_size_search as search_module
 from discreet.training.control.step_size_search import UNITS, Candidates, Search, clipped_losses, objectives
 
 FALSE_ALARM = 1e-9
@@ -63,7 +63,7 @@ def test_without_clipping_a_row_would_move_them_by_more(monkeypatch: pytest.Monk
     hard = torch.cat([inputs, torch.full((1, FEATURES), 1e4)]), torch.cat([targets, torch.tensor([2])])
     assert scores(hard).max() - scores((inputs, targets)).max() <= UNITS
     monkeypatch.setattr(
-        line_search_module,
+        search_module,
         "clipped_losses",
         lambda losses, bound: (losses.double() * (UNITS / bound)).round().to(torch.int64),
     )
@@ -147,7 +147,7 @@ def searching(plan: Any, engine: str, data: Any = None) -> Search:
 
 
 def drawn(search: Search, plan: Any, draws: int, cached: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(line_search_module, "objectives", lambda *_args, **_named: cached)
+    monkeypatch.setattr(search_module, "objectives", lambda *_args, **_named: cached)
     stream, sizes = TestStream(11), plan.line_search.step_sizes(())
     found = [search.choose((), Receipt("r", 0, i, plan.line_search.event), stream) for i in range(draws)]
     return np.bincount([sizes.index(size) for size in found], minlength=len(sizes))
@@ -177,7 +177,7 @@ def test_scores_are_scaled_by_what_one_row_and_rounding_can_move(
 ) -> None:
     """30 rows at most, of which each may be off by 2^-20 of the bound, before and after, up and down."""
     plan, seen = agd(), []
-    monkeypatch.setattr(line_search_module, "noisy_argmax", lambda scaled, *_rest: seen.append(scaled) or 0)
+    monkeypatch.setattr(search_module, "noisy_argmax", lambda scaled, *_rest: seen.append(scaled) or 0)
     search = searching(plan, engine)
     assert search.choose((), Receipt("r", 0, 0, plan.line_search.event), TestStream(1)) == 0.0  # type: ignore[union-attr]
     line = Candidates(search._model, search._candidates(()).directions, plan.line_search.step_sizes(()))  # type: ignore[union-attr]
