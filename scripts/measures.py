@@ -40,7 +40,7 @@ def main() -> None:
     rooms = [path for path in LIBRARY if not path.relative_to(SOURCE / "discreet").as_posix().startswith(mirrors)]
     names = Counter(path.name for path in rooms if path.name != "__init__.py")
     repeated = sum(count > 1 for count in names.values())
-    step = SOURCE / "discreet" / "training" / "session.py"
+    step = SOURCE / "discreet" / "training" / "step.py"
     figures = {
         "lines, papers apart": sum(len(path.read_text().splitlines()) for path in LIBRARY),
         "lines of the papers": sum(len(path.read_text().splitlines()) for path in PAPERS),

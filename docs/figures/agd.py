@@ -67,7 +67,7 @@ def run() -> tuple[Course, float]:
         with training.session() as session:
             control: Any = session.control
             while session.ready():
-                event = session._receipts[0].event
+                event = session._charged._receipts[0].event
                 assert isinstance(event, Gaussian)
                 largest = plan.line_search.step_sizes(control.progress.phases)[-1]
                 with session.step() as step:

@@ -82,7 +82,7 @@ def test_a_step_draws_people_and_takes_at_most_so_many_rows_of_each() -> None:
     drawn, visits, loss = Counter[int](), Counter[int](), nn.CrossEntropyLoss()
     table = write("t.csv", heavy=50)
     with training(table, plan(PoissonSampling(rate=RATE), STEPS)) as made, made.session() as session:
-        assert len(session.data) == PEOPLE
+        assert len(made.data) == PEOPLE
         while not session.finished:
             with session.step() as step:
                 for chunk in step.chunks:

@@ -21,7 +21,7 @@ from discreet.core.errors import Interrupted
 from discreet.core.release import Release
 from discreet.methods import SGLD, DPDropout, LangevinSteps, NoiseAware
 from discreet.randomness import TestStream
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 
 STEPS = LangevinSteps(first=0.02, decay=1.0)
 
@@ -46,7 +46,7 @@ Seen = list[tuple[dict[str, Tensor], float]]
 def noted(fail_after: int | None = None) -> Iterator[Seen]:
     """Inside, the noisy mean of every step and the noise that its optimizer was told; it may die before a step."""
     found: Seen = []
-    real = session_module.apply
+    real = step_module.apply
 
     def spy(release: Release, parameters: Any, optimizer: Any, divisor: float) -> None:
         if len(found) == fail_after:
@@ -56,7 +56,7 @@ def noted(fail_after: int | None = None) -> Iterator[Seen]:
         real(release, parameters, optimizer, divisor)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session_module, "apply", spy)
+        patch.setattr(step_module, "apply", spy)
         yield found
 
 

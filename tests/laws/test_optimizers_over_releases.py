@@ -17,7 +17,7 @@ from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop, lr_schedu
 
 from discreet.core.release import Release
 from discreet.methods import Several
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 
 Means = list[dict[str, Tensor]]
 
@@ -73,13 +73,13 @@ SCHEDULERS: dict[str, Callable[[Optimizer], lr_scheduler.LRScheduler] | None] = 
 def means(monkeypatch: pytest.MonkeyPatch) -> Means:
     """The noisy mean of every step from now on."""
     found: Means = []
-    real = session_module.apply
+    real = step_module.apply
 
     def spy(release: Release, parameters: Any, optimizer: Any, divisor: float, *rest: Any) -> None:
         found.append({name: torch.as_tensor(tensor / divisor) for name, tensor in release.tensors.items()})
         real(release, parameters, optimizer, divisor, *rest)
 
-    monkeypatch.setattr(session_module, "apply", spy)
+    monkeypatch.setattr(step_module, "apply", spy)
     return found
 
 

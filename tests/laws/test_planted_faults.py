@@ -46,8 +46,9 @@ from discreet.publication import publishing as folder_module
 from discreet.randomness import NOISE_SAMPLERS, Purpose, RoundedSampler, Stream, normals
 from discreet.sampling import PoissonSampler
 from discreet.training import guard as guard_module
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 from discreet.training import training as training_module
+from discreet.training.charged import Charged
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 Check = Callable[[Path], None]
@@ -99,7 +100,7 @@ def every_chunk_rounded(patch: pytest.MonkeyPatch) -> None:
 
 
 def noise_off_the_grid(patch: pytest.MonkeyPatch) -> None:
-    real = session_module.gaussian_release
+    real = step_module.gaussian_release
 
     def floating(total: ClippedSum, receipt: Receipt, stream: Stream, sampler: RoundedSampler) -> Release:
         release = real(total, receipt, stream, sampler)
@@ -110,7 +111,7 @@ def noise_off_the_grid(patch: pytest.MonkeyPatch) -> None:
         }
         return dataclasses.replace(release, tensors=tensors)
 
-    patch.setattr(session_module, "gaussian_release", floating)
+    patch.setattr(step_module, "gaussian_release", floating)
 
 
 def noise_too_small(patch: pytest.MonkeyPatch) -> None:
@@ -125,18 +126,18 @@ def noise_too_small_in_the_sampler(patch: pytest.MonkeyPatch) -> None:
 
 
 def noise_too_small_in_the_step(patch: pytest.MonkeyPatch) -> None:
-    real = session_module.gaussian_release
+    real = step_module.gaussian_release
 
     def weaker(total: ClippedSum, receipt: Receipt, stream: Stream, sampler: RoundedSampler) -> Release:
         release = real(total, receipt, stream, sampler)
         tensors = {name: total.tensors[name] + 0.9 * (t - total.tensors[name]) for name, t in release.tensors.items()}
         return dataclasses.replace(release, tensors=tensors)
 
-    patch.setattr(session_module, "gaussian_release", weaker)
+    patch.setattr(step_module, "gaussian_release", weaker)
 
 
 def divided_by_the_realised_batch(patch: pytest.MonkeyPatch) -> None:
-    real_draw, real_apply = PoissonSampler.batches, session_module.apply
+    real_draw, real_apply = PoissonSampler.batches, step_module.apply
     drawn: list[int] = []
 
     def batches(self: PoissonSampler, step: int, size: int, stream: Stream) -> Any:
@@ -148,7 +149,7 @@ def divided_by_the_realised_batch(patch: pytest.MonkeyPatch) -> None:
         real_apply(release, parameters, optimizer, max(1, drawn[-1]))
 
     patch.setattr(PoissonSampler, "batches", batches)
-    patch.setattr(session_module, "apply", apply)
+    patch.setattr(step_module, "apply", apply)
 
 
 def rate_from_the_length(patch: pytest.MonkeyPatch) -> None:
@@ -161,7 +162,7 @@ def rate_from_the_length(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_step_not_charged(patch: pytest.MonkeyPatch) -> None:
-    real = session_module.Session._next_receipt
+    real = Charged.next
 
     def next_receipt(self: Any) -> Receipt:
         if self.position == 3:
@@ -172,7 +173,7 @@ def one_step_not_charged(patch: pytest.MonkeyPatch) -> None:
             return paid
         return real(self)
 
-    patch.setattr(session_module.Session, "_next_receipt", next_receipt)
+    patch.setattr(Charged, "next", next_receipt)
 
 
 def partial_block_not_charged(patch: pytest.MonkeyPatch) -> None:
@@ -201,7 +202,7 @@ def the_same_epoch_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def empty_batch_skipped(patch: pytest.MonkeyPatch) -> None:
-    real_release, real_apply = session_module.gaussian_release, session_module.apply
+    real_release, real_apply = step_module.gaussian_release, step_module.apply
     empty: list[bool] = []
 
     def release(total: ClippedSum, receipt: Receipt, stream: Stream, sampler: RoundedSampler) -> Release:
@@ -212,8 +213,8 @@ def empty_batch_skipped(patch: pytest.MonkeyPatch) -> None:
         if not empty[-1]:
             real_apply(release, parameters, optimizer, divisor)
 
-    patch.setattr(session_module, "gaussian_release", release)
-    patch.setattr(session_module, "apply", apply)
+    patch.setattr(step_module, "gaussian_release", release)
+    patch.setattr(step_module, "apply", apply)
 
 
 FAULTS: list[tuple[Plant, Check]] = [

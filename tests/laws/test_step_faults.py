@@ -31,7 +31,7 @@ from discreet.clipping import ENGINES, Accumulator, Clip, Engine
 from discreet.core.release import ClippedSum, Receipt, Release
 from discreet.randomness import RoundedSampler, Stream, SystemStream
 from discreet.randomness import stream as stream_module
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 from discreet.training import training as training_module
 
 FOUND = "the noise is not|the optimizer read|got no release|a gradient was left|noise came twice"
@@ -91,7 +91,7 @@ def _apply(give: Callable[[str, Tensor | None, Tensor], Tensor | None], clear: b
         for parameter in parameters.values():
             parameter.grad = None if clear else parameter.grad
 
-    return lambda patch: patch.setattr(session_module, "apply", apply)
+    return lambda patch: patch.setattr(step_module, "apply", apply)
 
 
 def stale_gradient_of_one_parameter(patch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def second_group_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def gradients_not_cleared(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(session_module.Guard, "check", lambda self: None)
+    patch.setattr(step_module.Guard, "check", lambda self: None)
     _apply(lambda name, found, mean: mean, clear=False)(patch)
 
 
@@ -116,7 +116,7 @@ def same_noise_in_every_step(patch: pytest.MonkeyPatch) -> None:
 
 
 def same_noise_for_every_parameter(patch: pytest.MonkeyPatch) -> None:
-    real = session_module.gaussian_release
+    real = step_module.gaussian_release
 
     def release(total: ClippedSum, receipt: Receipt, stream: Stream, sampler: RoundedSampler) -> Release:
         found = real(total, receipt, stream, sampler)
@@ -124,7 +124,7 @@ def same_noise_for_every_parameter(patch: pytest.MonkeyPatch) -> None:
         alike = {name: first if part.shape == first.shape else part for name, part in found.tensors.items()}
         return dataclasses.replace(found, tensors=alike)
 
-    patch.setattr(session_module, "gaussian_release", release)
+    patch.setattr(step_module, "gaussian_release", release)
 
 
 def same_noise_in_every_run(patch: pytest.MonkeyPatch) -> None:

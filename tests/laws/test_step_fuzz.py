@@ -39,8 +39,9 @@ from discreet.plan import (
 )
 from discreet.randomness import NOISE_SAMPLERS, RoundedSampler, Stream, TestStream
 from discreet.training import Training
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 from discreet.training import training as training_module
+from discreet.training.drawing import Draws
 
 ROWS, USERS = 24, 6
 WHOSE = np.arange(ROWS) % USERS
@@ -235,26 +236,29 @@ def noise_at_four_fifths(patch: pytest.MonkeyPatch) -> None:
 
 
 def noise_left_out_for_nobody(patch: pytest.MonkeyPatch) -> None:
-    real = session_module.gaussian_release
+    real = step_module.gaussian_release
 
     def release(total: ClippedSum, receipt: Receipt, stream: Stream, sampler: RoundedSampler) -> Release:
         found = real(total, receipt, stream, sampler)
         empty = not any(part.any() for part in total.tensors.values())
         return dataclasses.replace(found, tensors={k: v * (not empty) for k, v in found.tensors.items()})
 
-    patch.setattr(session_module, "gaussian_release", release)
+    patch.setattr(step_module, "gaussian_release", release)
 
 
 def a_unit_counted_twice(patch: pytest.MonkeyPatch) -> None:
-    real = session_module.Session._next_batch
-    patch.setattr(
-        session_module.Session, "_next_batch", lambda self, receipt: np.sort(np.append(b := real(self, receipt), b[:1]))
-    )
+    real = Draws.next
+
+    def twice(self: Any, receipt: Receipt, sampler: Any) -> Any:
+        first, *rest = real(self, receipt, sampler) or [(np.zeros(0, np.int64), None)]
+        return [(np.sort(np.append(first[0], first[0][:1])), None), *rest]
+
+    patch.setattr(Draws, "next", twice)
 
 
 def another_divisor(patch: pytest.MonkeyPatch) -> None:
-    real = session_module.apply
-    patch.setattr(session_module, "apply", lambda release, p, o, divisor: real(release, p, o, 1.1 * divisor))
+    real = step_module.apply
+    patch.setattr(step_module, "apply", lambda release, p, o, divisor: real(release, p, o, 1.1 * divisor))
 
 
 @pytest.mark.parametrize(

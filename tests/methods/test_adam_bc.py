@@ -18,7 +18,7 @@ from discreet import InputError
 from discreet.methods import DPAdamBC, NoiseAware, Several, tell_noise
 from discreet.plan import mean_noise
 from discreet.randomness import TestStream
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 
 
 def direct(w: float, gradients: list[float], noises: list[float], lr: float, floor: float, decay: float) -> float:
@@ -91,7 +91,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         seen.append(std)
         real(optimizer, std, scales)
 
-    monkeypatch.setattr(session_module, "tell_noise", spy)
+    monkeypatch.setattr(step_module, "tell_noise", spy)
     return seen
 
 

@@ -18,7 +18,7 @@ import discreet
 from discreet import EarlyStopping, InputError
 from discreet.methods import Averaging, RunningAverage
 from discreet.randomness import TestStream
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 
 
 def expected(iterates: list[float], rule: Averaging) -> float:
@@ -82,13 +82,13 @@ def iterates(folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> t
     """The weights after every step, and the training, which has run."""
     seen: list[Tensor] = []
     training = tiny_training(folder, **changes)
-    real = session_module.apply
+    real = step_module.apply
 
     def spy(*args: Any) -> None:
         real(*args)
         seen.append(training.model.weight.detach().clone().double())
 
-    monkeypatch.setattr(session_module, "apply", spy)
+    monkeypatch.setattr(step_module, "apply", spy)
     return seen, training
 
 

@@ -20,19 +20,19 @@ from discreet.accounting.theories import paper_figures
 from discreet.core.events import FixedSize
 from discreet.core.release import Release
 from discreet.methods import DPDropout
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 
 
 def test_a_run_is_the_formula_over_its_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Algorithm 1 with the prior's gradient: theta - eta_t/2 (w theta + g), eta_t = lr / t^decay."""
     model, means = linear().double(), []
-    real = session_module.apply
+    real = step_module.apply
 
     def spy(release: Release, parameters: Any, optimizer: Any, divisor: float, *rest: Any) -> None:
         means.append({name: np.array(tensor) / divisor for name, tensor in release.tensors.items()})
         real(release, parameters, optimizer, divisor, *rest)
 
-    monkeypatch.setattr(session_module, "apply", spy)
+    monkeypatch.setattr(step_module, "apply", spy)
     theta = {name: parameter.detach().numpy().copy() for name, parameter in model.named_parameters()}
     inputs, targets = blobs()
     optimizer = DPDropout(model.parameters(), lr=0.8, decay=0.6, weight_decay=0.1)

@@ -20,7 +20,7 @@ from discreet.accounting.theories import gdp
 from discreet.core.release import Release
 from discreet.methods import SGLD, LangevinSteps, Several
 from discreet.plan import NoSampling, Plan, mean_noise, mean_noises
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 
 STEPS = LangevinSteps(first=0.02, decay=0.6)
 RATE, POPULATION = 0.5, 24
@@ -97,13 +97,13 @@ def test_a_run_is_the_formula_over_its_releases(tmp_path: Path, monkeypatch: pyt
     """theta - eta/2 (precision theta + N g) with the released means and the noise that was told, and no noise of its
     own; a group has its own prior."""
     model, seen = wide(3), []
-    real = session_module.apply
+    real = step_module.apply
 
     def spy(release: Release, parameters: Any, optimizer: Any, divisor: float, *rest: Any) -> None:
         seen.append(({n: np.array(t) / divisor for n, t in release.tensors.items()}, optimizer._told[0]))
         real(release, parameters, optimizer, divisor, *rest)
 
-    monkeypatch.setattr(session_module, "apply", spy)
+    monkeypatch.setattr(step_module, "apply", spy)
     theta = {name: parameter.detach().numpy().copy() for name, parameter in model.named_parameters()}
     optimizer = SGLD([{"params": [model.weight], "precision": 5.0}, {"params": [model.bias]}], POPULATION, steps=STEPS)
     tiny_training(tmp_path, plan=langevin_plan(), model=model, optimizer=optimizer, data=double_blobs()).run()
@@ -126,13 +126,13 @@ def test_what_arrives_is_the_noise_that_langevin_needs(
     plan = langevin_plan(temperature=temperature)
     optimizer = SGLD(model.parameters(), POPULATION, precision=0.0, temperature=temperature, steps=STEPS)
     before, total, count = [torch.cat([p.detach().flatten() for p in model.parameters()])], 0.0, 0
-    real = session_module.apply
+    real = step_module.apply
 
     def spy(*args: Any) -> None:
         real(*args)
         before.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
 
-    monkeypatch.setattr(session_module, "apply", spy)
+    monkeypatch.setattr(step_module, "apply", spy)
     tiny_training(
         tmp_path,
         plan=plan,

@@ -18,7 +18,7 @@ from discreet import InputError, Plan, Training
 from discreet.data import DATASETS
 from discreet.methods import Posterior, Several, calibration_error, log_loss
 from discreet.randomness import TestStream
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 
 
 def counting(posterior: Posterior, model: nn.Module, steps: int) -> None:
@@ -101,13 +101,13 @@ def test_it_follows_a_run_and_changes_nothing_of_it(tmp_path: Path, monkeypatch:
             assert posterior.follow(optimizer) is posterior
         seen: list[Tensor] = []
         with monkeypatch.context() as patch:
-            real = session_module.apply
+            real = step_module.apply
 
             def spy(*args: Any, model: nn.Module = model, seen: list[Tensor] = seen, real: Any = real) -> None:
                 real(*args)
                 seen.append(torch.cat([model.weight.detach().flatten(), model.bias.detach()]))
 
-            patch.setattr(session_module, "apply", spy)
+            patch.setattr(step_module, "apply", spy)
             trained = tiny_training(tmp_path / str(followed), model=model, optimizer=optimizer).run()
         weights[followed] = seen[-1]
         kept = [torch.cat([one["weight"].flatten(), one["bias"]]) for _, one in posterior._kept]

@@ -19,7 +19,7 @@ from torch import nn
 from discreet import InputError, UnsupportedModel
 from discreet.core.release import Release
 from discreet.methods import Several
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 
 Array = np.ndarray
 Weights = dict[str, Array]
@@ -35,13 +35,13 @@ def recorded(
 ) -> tuple[Weights, list[Weights], Weights]:
     """First weights, the noisy mean of every step, and the weights that training ended with."""
     model, means = two_layers(), []
-    real = session_module.apply
+    real = step_module.apply
 
     def spy(release: Release, parameters: Any, optimizer: Any, divisor: float, *rest: Any) -> None:
         means.append({name: np.array(tensor) / divisor for name, tensor in release.tensors.items()})
         real(release, parameters, optimizer, divisor, *rest)
 
-    monkeypatch.setattr(session_module, "apply", spy)
+    monkeypatch.setattr(step_module, "apply", spy)
     first = {name: parameter.detach().numpy().copy() for name, parameter in model.named_parameters()}
     inputs, targets = blobs()
     training = tiny_training(folder, model=model, optimizer=build(model), data=(inputs.double(), targets), **changes)
@@ -131,13 +131,13 @@ def test_a_scheduler_steps_after_every_release(tmp_path: Path, monkeypatch: pyte
     optimizer = torch.optim.SGD(model.parameters(), lr=0.4)
     first = {name: parameter.detach().numpy().copy() for name, parameter in model.named_parameters()}
     means: list[Weights] = []
-    real = session_module.apply
+    real = step_module.apply
 
     def spy(release: Release, parameters: Any, optimizer: Any, divisor: float, *rest: Any) -> None:
         means.append({name: np.array(tensor) / divisor for name, tensor in release.tensors.items()})
         real(release, parameters, optimizer, divisor, *rest)
 
-    monkeypatch.setattr(session_module, "apply", spy)
+    monkeypatch.setattr(step_module, "apply", spy)
     inputs, targets = blobs()
     tiny_training(
         tmp_path, model=model, optimizer=optimizer, scheduler=halving(optimizer), data=(inputs.double(), targets)

@@ -19,7 +19,7 @@ from discreet.core.errors import InputError
 from discreet.core.events import Event, Gaussian, Poisson, flatten
 from discreet.plan import Metric, NoSampling, Plan
 from discreet.plan.batches import noise_phases, overlaid, rate_phases
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 
 BASE: dict[str, Any] = {"population": 1000, "batch": 50, "clip_norm": 1.0, "delta": 1e-5}
 
@@ -100,13 +100,13 @@ def test_batches_by_step() -> None:
 
 def test_draws_and_divisors_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[tuple[float, float]] = []
-    real = session_module.apply
+    real = step_module.apply
 
     def spy(release: Any, parameters: Any, optimizer: Any, divisor: float) -> None:
         used.append((release.event.rate, divisor))
         real(release, parameters, optimizer, divisor)
 
-    monkeypatch.setattr(session_module, "apply", spy)
+    monkeypatch.setattr(step_module, "apply", spy)
     plan = Plan.poisson(
         population=24,
         batch=6,

@@ -56,10 +56,10 @@ class _Tap:
 
 def record(path: Path) -> None:
     """Note each release as soon as its noise is drawn, before anyone can have seen it."""
-    from discreet.training import session
+    from discreet.training import step
     from discreet.training.private_metrics import counts
 
-    original = session.gaussian_release
+    original = step.gaussian_release
 
     def recorded(total: Any, receipt: Any, stream: Any, sampler: Any) -> Any:
         hit("noise: before")
@@ -79,7 +79,7 @@ def record(path: Path) -> None:
         hit("noise: after")
         return release
 
-    session.gaussian_release = recorded
+    step.gaussian_release = recorded
     counts.gaussian_release = recorded
 
 
@@ -91,7 +91,7 @@ def instrument(fault: Fault) -> None:
     from discreet.ledger import Ledger
     from discreet.publication import publishing as publication
     from discreet.sampling import AllocationSampler, PoissonSampler, ShuffleSampler
-    from discreet.training import session
+    from discreet.training import batch, step
     from discreet.training.run import run_folder
 
     _HIT[0] = fault.hit
@@ -101,8 +101,8 @@ def instrument(fault: Fault) -> None:
     event.listen(Engine, "commit", lambda _connection: hit(f"{doing[0]}: before commit"))
     for sampler in (PoissonSampler, ShuffleSampler, AllocationSampler):
         _around(sampler, "batches", "draw")
-    _around(session.Step, "_add", "chunk")
-    _around(session, "apply", "optimizer")
+    _around(batch.Batch, "_add", "chunk")
+    _around(step, "apply", "optimizer")
     _around(run_folder.RunFolder, "create", "folder")
     _around(publication, "_write_together", "publish")
     _around(publication, "_destroy", "destroy", lambda secret: secret.name)

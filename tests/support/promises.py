@@ -23,7 +23,7 @@ from discreet.ledger import Ledger
 from discreet.mechanism import gaussian_release, grid_for
 from discreet.randomness import NOISE_SAMPLERS, TestStream
 from discreet.sampling import PoissonSampler, largest_batch
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 
 LOSS = nn.CrossEntropyLoss()
 
@@ -127,14 +127,14 @@ def releases_are_on_the_grid(folder: Path) -> None:
     for engine in ENGINES:
         for noise in NOISE_SAMPLERS:
             releases: list[Any] = []
-            real = session_module.apply
+            real = step_module.apply
 
             def keep(release: Any, *rest: Any, real: Any = real, releases: list[Any] = releases) -> None:
                 releases.append(release)
                 real(release, *rest)
 
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(session_module, "apply", keep)
+                patch.setattr(step_module, "apply", keep)
                 tiny_training(folder / engine / noise, plan=plan, engine=engine, noise=noise).run()
             assert len(releases) == 7
             for release in releases:

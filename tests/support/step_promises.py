@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from discreet.core.release import Release
 from discreet.mechanism import grid_for
 from discreet.training import Training
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 
 FALSE_ALARM = 1e-9
 """Of every statistical check here, were its seed not fixed."""
@@ -48,14 +48,14 @@ def silent(output: Tensor, _target: Tensor) -> Tensor:
 def releases_kept() -> Iterator[list[Release]]:
     """Inside, every release that reaches an optimizer is noted."""
     kept: list[Release] = []
-    real = session_module.apply
+    real = step_module.apply
 
     def keep(release: Release, *rest: Any) -> None:
         kept.append(release)
         real(release, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session_module, "apply", keep)
+        patch.setattr(step_module, "apply", keep)
         yield kept
 
 

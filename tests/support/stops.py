@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from discreet.core.errors import Interrupted
-from discreet.training import session
+from discreet.training import step
 
 
 @contextmanager
 def dying(after: int) -> Iterator[None]:
     """Inside, a run takes so many steps and must die in the next one, before its optimizer has seen the release."""
-    real, taken = session.apply, itertools.count()
+    real, taken = step.apply, itertools.count()
 
     def failing(*args: Any) -> None:
         if next(taken) == after:
@@ -22,6 +22,6 @@ def dying(after: int) -> Iterator[None]:
         real(*args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "apply", failing)
+        patch.setattr(step, "apply", failing)
         with pytest.raises(Interrupted):
             yield

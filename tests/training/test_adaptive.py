@@ -30,7 +30,7 @@ from discreet.plan import (
     ValidationDecay,
 )
 from discreet.randomness import TestStream
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 
 
 def charged(folder: Path, run: str) -> tuple[list[Any], tuple[float, ...]]:
@@ -118,13 +118,13 @@ def test_the_sampler_and_the_divisor_are_those_of_the_charged_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used: list[tuple[float, float]] = []
-    real = session_module.apply
+    real = step_module.apply
 
     def spy(release: Any, parameters: Any, optimizer: Any, divisor: float) -> None:
         used.append((release.event.rate, divisor))
         real(release, parameters, optimizer, divisor)
 
-    monkeypatch.setattr(session_module, "apply", spy)
+    monkeypatch.setattr(step_module, "apply", spy)
     plan = adaptive(Spy(Controls(3.0, 12.0), Controls(3.0, 3.0)))
     tiny_training(tmp_path, plan=plan).run()
     assert used == [(0.5, 12.0)] * 4 + [(0.125, 3.0)] * 16

@@ -11,7 +11,7 @@ from discreet.core.events import Event, Gaussian
 from discreet.core.release import ClippedSum, Receipt, Release
 from discreet.plan import Metric
 from discreet.randomness import RoundedSampler, Stream
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 
 STEPS = Gaussian(8.0)
 
@@ -25,13 +25,13 @@ def test_a_metric_never_pays_for_a_step(tmp_path: Path, monkeypatch: pytest.Monk
     """The metric is of rows that are held out, so its price, at a 13th of the noise, is not that of rows to train on.
     It was due after the broken step: the next step has to have the noise of a step."""
     paid: list[Event] = []
-    honest = session_module.gaussian_release
+    honest = step_module.gaussian_release
 
     def noted(total: ClippedSum, receipt: Receipt, stream: Stream, noise: RoundedSampler) -> Release:
         paid.append(receipt.release)
         return honest(total, receipt, stream, noise)
 
-    monkeypatch.setattr(session_module, "gaussian_release", noted)
+    monkeypatch.setattr(step_module, "gaussian_release", noted)
     cheap = Metric(noise=0.6, every=2, rows="holdout")
     plan = tiny_plan(steps=6, batch=8, block=10, noise_multiplier=8.0, holdout=0.3, metrics=[cheap])
     training, taken = tiny_training(tmp_path, plan=plan, ids=range(24), engine="reference"), 0

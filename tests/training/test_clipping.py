@@ -25,7 +25,7 @@ from discreet.core.events import Gaussian
 from discreet.core.release import Release
 from discreet.plan import Plan
 from discreet.training import Training
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 from discreet.training import training as training_module
 
 LOSS = nn.CrossEntropyLoss()
@@ -62,14 +62,14 @@ def training_with(folder: Path, way: str, **changes: Any) -> Training:
 def one_step(training: Training) -> tuple[Clip, Release]:
     """Take one step, and return its clip and release."""
     seen: list[Release] = []
-    real = session_module.apply
+    real = step_module.apply
 
     def keep(release: Release, *rest: Any) -> None:
         seen.append(release)
         real(release, *rest)
 
     with pytest.MonkeyPatch.context() as patch, training.session() as session:
-        patch.setattr(session_module, "apply", keep)
+        patch.setattr(step_module, "apply", keep)
         with session.step() as step:
             for chunk in step.chunks:
                 step.add(LOSS, chunk)
@@ -151,14 +151,14 @@ def test_noise_covers_gradient_and_bit_together(tmp_path: Path) -> None:
     """The noise of a release is z times what one unit moves, and the bit's own noise s times the bit or a bit more."""
     training = training_with(tmp_path, "adaptive", engine="exact")
     stds = []
-    real = session_module.gaussian_release
+    real = step_module.gaussian_release
 
     def seen(total: Any, *rest: Any) -> Release:
         stds.append(1.5 * total.sensitivity)
         return real(total, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session_module, "gaussian_release", seen)
+        patch.setattr(step_module, "gaussian_release", seen)
         clip, release = one_step(training)
     assert set(release.tensors) == {BIT, "weight", "bias"}
     assert stds[0] == pytest.approx(1.5 * math.hypot(1.0, clip.bit), rel=1e-12)

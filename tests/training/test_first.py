@@ -114,11 +114,11 @@ def test_a_run_may_stop_and_go_on_after_them(tmp_path: Path) -> None:
                 for chunk in step.chunks:
                     step.add(training.criterion, chunk)
         training.save(session)
-        before = [parameter.detach().clone() for parameter in session.model.parameters()]
+        before = [parameter.detach().clone() for parameter in training.model.parameters()]
     again = training_after(tmp_path, plan, pca)
     with again.session() as session:
         assert session.position == 4
-        assert all(map(torch.equal, before, session.model.parameters()))
+        assert all(map(torch.equal, before, again.model.parameters()))
     assert training_after(tmp_path, plan, pca).run().charged_steps == 8
 
 

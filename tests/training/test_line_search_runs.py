@@ -20,7 +20,7 @@ from discreet.methods import AGD
 from discreet.plan import Phase
 from discreet.publication import publish, verify
 from discreet.randomness import TestStream
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 from discreet.training.control import step_size_search as search_module
 from discreet.training.control.step_size_search import Search
 
@@ -40,7 +40,7 @@ def test_a_run_charges_each_gradient_with_its_choice_and_ends_within_its_budget(
 ) -> None:
     released: list[float] = []
     precisions: list[float] = []
-    real, choose = session_module.gaussian_release, Search.choose
+    real, choose = step_module.gaussian_release, Search.choose
 
     def spy(total: Any, receipt: Any, *rest: Any) -> Any:
         released.append(receipt.release.noise_multiplier)
@@ -50,7 +50,7 @@ def test_a_run_charges_each_gradient_with_its_choice_and_ends_within_its_budget(
         precisions.append(self._optimizer.precision)
         return choose(self, phases, receipt, stream)
 
-    monkeypatch.setattr(session_module, "gaussian_release", spy)
+    monkeypatch.setattr(step_module, "gaussian_release", spy)
     monkeypatch.setattr(Search, "choose", look)
     training = agd_training(tmp_path, plan=agd(epsilon=6.0))
     trained = training.run()
@@ -163,7 +163,7 @@ def test_a_resumed_run_keeps_the_gradient_and_the_history(tmp_path: Path) -> Non
         assert again.optimizer.precision == held  # type: ignore[attr-defined]
         assert all(torch.equal(weights[name], tensor) for name, tensor in again.model.state_dict().items())
         assert session.ready()
-        (receipt, _) = session._receipts
+        (receipt, _) = session._charged._receipts
         assert receipt.event.noise_multiplier > first.plan.noise  # type: ignore[union-attr]
         phases = again._progress.phases
         assert [phase.step_size for phase in phases][-1] == 0.0

@@ -20,7 +20,7 @@ from discreet.core.release import Release
 from discreet.data.private.overlap import share_rows
 from discreet.methods import DPAdamBC
 from discreet.training import PublicBatches
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 from discreet.verification.standalone import verify as reviewer
 
 PUBLIC = blobs(15, seed=9)
@@ -29,13 +29,13 @@ PUBLIC = blobs(15, seed=9)
 def first_step(folder: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Release, nn.Module]:
     """What the first step released, and the model after it."""
     seen: list[Release] = []
-    real = session_module.apply
+    real = step_module.apply
 
     def watched(release: Release, *rest: Any) -> None:
         seen.append(release)
         real(release, *rest)
 
-    monkeypatch.setattr(session_module, "apply", watched)
+    monkeypatch.setattr(step_module, "apply", watched)
     training = tiny_training(folder, **options)
     with training.session() as session:
         take(session)
@@ -154,7 +154,7 @@ def test_what_a_module_remembers_of_private_rows_is_not_in_the_public_gradient(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     public, moved = PublicBatches(*PUBLIC, weight=0.5), []
-    monkeypatch.setattr("discreet.training.session.apply", lambda *rest: moved.append(rest[-1].tensors))
+    monkeypatch.setattr("discreet.training.step.apply", lambda *rest: moved.append(rest[-1].tensors))
     for far in (0.0, 50.0):
         inputs, targets = blobs()
         training = tiny_training(

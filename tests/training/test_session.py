@@ -25,7 +25,7 @@ from discreet.clipping import ENGINES
 from discreet.core.events import tally
 from discreet.ledger import Ledger
 from discreet.randomness import NOISE_SAMPLERS, TestStream
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 
 
 def test_a_step_is_charged_before_its_data_is_read(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_the_divisor_is_the_public_expected_batch(tmp_path: Path, monkeypatch: p
     def spy(release: object, parameters: object, optimizer: object, divisor: float) -> None:
         divisors.append(divisor)
 
-    monkeypatch.setattr(session_module, "apply", spy)
+    monkeypatch.setattr(step_module, "apply", spy)
     training = tiny_training(tmp_path, plan=tiny_plan(population=1000, batch=400), data=blobs(10))
     training.run()
     assert divisors == [400.0] * 7

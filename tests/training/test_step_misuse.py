@@ -10,71 +10,71 @@ from sessions import LOSS, charged, released, take, weights
 from torch import Tensor
 
 from discreet import InputError, PrivacyViolation
-from discreet.training import Step
+from discreet.training import Batch
 
 
-def added_twice(step: Step) -> None:
+def added_twice(step: Batch) -> None:
     for chunk in step.chunks:
         step.add(LOSS, chunk)
         step.add(LOSS, chunk)
 
 
-def an_earlier_chunk_again(step: Step) -> None:
+def an_earlier_chunk_again(step: Batch) -> None:
     first = None
     for chunk in step.chunks:
         first = first or chunk
         step.add(LOSS, first)
 
 
-def first_skipped(step: Step) -> None:
+def first_skipped(step: Batch) -> None:
     for number, chunk in enumerate(step.chunks):
         if number > 0:
             step.add(LOSS, chunk)
 
 
-def last_skipped(step: Step) -> None:
+def last_skipped(step: Batch) -> None:
     kept = iter(step.chunks)
     step.add(LOSS, next(kept))
 
 
-def taken_but_not_added(step: Step) -> None:
+def taken_but_not_added(step: Batch) -> None:
     for _ in step.chunks:
         pass
 
 
-def never_looked_at(step: Step) -> None:
+def never_looked_at(step: Batch) -> None:
     pass
 
 
-def truncated(step: Step) -> None:
+def truncated(step: Batch) -> None:
     for inputs, targets in step.chunks:
         step.add(LOSS, (inputs[1:], targets[1:]))
 
 
-def grown(step: Step) -> None:
+def grown(step: Batch) -> None:
     for inputs, targets in step.chunks:
         step.add(LOSS, (torch.cat([inputs, inputs]), torch.cat([targets, targets])))
 
 
-def exchanged(step: Step) -> None:
+def exchanged(step: Batch) -> None:
     for inputs, targets in step.chunks:
         step.add(LOSS, (torch.zeros_like(inputs), targets))
 
 
-def iterated_twice(step: Step) -> None:
+def iterated_twice(step: Batch) -> None:
     for chunk in step.chunks:
         step.add(LOSS, chunk)
     for chunk in step.chunks:
         step.add(LOSS, chunk)
 
 
-def added_after_the_end(step: Step) -> None:
+def added_after_the_end(step: Batch) -> None:
     for chunk in step.chunks:
         step.add(LOSS, chunk)
     step.add(LOSS, chunk)
 
 
-def swallowed(step: Step) -> None:
+def swallowed(step: Batch) -> None:
     def broken(_output: Tensor, _target: Tensor) -> Tensor:
         raise KeyError("a bug of the user")
 
@@ -85,19 +85,19 @@ def swallowed(step: Step) -> None:
             continue
 
 
-def changed_in_place(step: Step) -> None:
+def changed_in_place(step: Batch) -> None:
     for chunk in step.chunks:
         chunk[0].mul_(100)
         step.add(LOSS, chunk)
 
 
-def labels_changed_in_place(step: Step) -> None:
+def labels_changed_in_place(step: Batch) -> None:
     for chunk in step.chunks:
         chunk[1].zero_()
         step.add(LOSS, chunk)
 
 
-MISUSE: list[Callable[[Step], None]] = [
+MISUSE: list[Callable[[Batch], None]] = [
     added_twice,
     an_earlier_chunk_again,
     first_skipped,
@@ -117,7 +117,7 @@ MISUSE: list[Callable[[Step], None]] = [
 
 @pytest.mark.parametrize("misuse", MISUSE, ids=lambda misuse: misuse.__name__)
 def test_an_incomplete_or_repeated_batch_is_refused_and_not_released(
-    tmp_path: Path, misuse: Callable[[Step], None]
+    tmp_path: Path, misuse: Callable[[Batch], None]
 ) -> None:
     plan = tiny_plan(batch=24)  # everyone takes part, so there are four chunks of six
     training = tiny_training(tmp_path, plan=plan, physical_batch=6)

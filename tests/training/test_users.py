@@ -25,7 +25,7 @@ from discreet.ledger import Budget, Ledger
 from discreet.plan import AllocationSampling, FixedSizeSampling, ShuffleSampling
 from discreet.randomness import TestStream
 from discreet.training import Training
-from discreet.training import session as session_module
+from discreet.training import step as step_module
 
 LOSS = nn.CrossEntropyLoss()
 
@@ -124,9 +124,9 @@ def one_step(folder: Path, patch: pytest.MonkeyPatch, engine: str, data: tuple[T
     """The clipped sum of a first step on everybody, with at most four rows of each."""
     plan = user_plan(4, population=8, batch=8, steps=1, block=1, clip_norm=0.05)
     sums: list[Any] = []
-    real = session_module.gaussian_release
+    real = step_module.gaussian_release
     with patch.context() as inner:
-        inner.setattr(session_module, "gaussian_release", lambda total, *rest: sums.append(total) or real(total, *rest))
+        inner.setattr(step_module, "gaussian_release", lambda total, *rest: sums.append(total) or real(total, *rest))
         tiny_training(folder, plan=plan, engine=engine, data=data, units=units).run()
     return sums[0]
 
@@ -192,7 +192,7 @@ def test_a_run_that_crashed_goes_on_and_pays_for_every_step(tmp_path: Path) -> N
     options: dict[str, Any] = {"stream": None, "physical_batch": 5}
     crashing = user_training(tmp_path, model=WithPublicTensors(), **options)
     releases = 0
-    real = session_module.gaussian_release
+    real = step_module.gaussian_release
 
     def release(*args: Any) -> Any:
         nonlocal releases
@@ -202,7 +202,7 @@ def test_a_run_that_crashed_goes_on_and_pays_for_every_step(tmp_path: Path) -> N
         return real(*args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session_module, "gaussian_release", release)
+        patch.setattr(step_module, "gaussian_release", release)
         with pytest.raises(Crash):
             crashing.run()
     data = Recorded()

@@ -1,6 +1,7 @@
 """Training: the assembly of a plan, a model and data, the step, and the loop around it."""
 
 from discreet.data.private.overlap import refuse_own_rows
+from discreet.training.batch import Batch
 from discreet.training.callbacks.base import Callback, Opening, Told
 from discreet.training.callbacks.csv_logger import CSVLogger
 from discreet.training.callbacks.mlflow_logger import MLflowLogger
@@ -11,12 +12,12 @@ from discreet.training.public.extra_rows import PublicBatches
 from discreet.training.run.answered_queries import answered_first
 from discreet.training.run.trained import Evaluation, Mechanism, Trained
 from discreet.training.session import Session
-from discreet.training.step import Step
 from discreet.training.training import Training
 from discreet.training.tuning.choose import ChosenModel, choose_model
 from discreet.training.tuning.tuning import Setup, Tuning
 
 __all__ = [
+    "Batch",
     "CSVLogger",
     "Callback",
     "ChosenModel",
@@ -29,7 +30,6 @@ __all__ = [
     "PublicBatches",
     "Session",
     "Setup",
-    "Step",
     "TensorBoardLogger",
     "Told",
     "Trained",

@@ -65,6 +65,10 @@ class Clipping:
             return release
         return rescaled(release, {name: scale.cpu().numpy() for name, scale in clip.scales.items()})
 
+    def noise_scales(self, clip: Clip) -> dict[Tensor, Tensor] | None:
+        """By parameter, what the noise of a release with this clip was multiplied by; None if by nothing."""
+        return None if clip.scales is None else {self._parameters[name]: one for name, one in clip.scales.items()}
+
     def learn(self, release: Release, clip: Clip, noise: float, divisor: float) -> None:
         """Take the release of a step with this clip in; `noise` is the standard deviation on each coordinate."""
         if isinstance(self._spec, AdaptiveClipping):

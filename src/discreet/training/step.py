@@ -1,133 +1,74 @@
-"""One batch of a session, in physical chunks: what a loop adds up."""
+"""The step. One page, top to bottom: draw, clip, add, release, divide, update. It was charged before it begins."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from discreet.clipping import Accumulator, Clip, Criterion, Engine, Units
-from discreet.core.array_types import IntArray
-from discreet.core.errors import InputError
-from discreet.core.release import ClippedSum
+from discreet.clipping import Engine
+from discreet.core.release import Receipt
 from discreet.data import PrivateData
-from discreet.training.augmented_views import views_of
-from discreet.training.unit_failures import FailureProbe, add_chunk
+from discreet.mechanism import gaussian_release, noise_multiplier
+from discreet.methods import tell_noise
+from discreet.plan import AdaptivePlan, Plan
+from discreet.randomness import RoundedSampler, Stream
+from discreet.training.apply import apply
+from discreet.training.batch import Batch, Context
+from discreet.training.clip_state import Clipping
+from discreet.training.drawing import Draws
+from discreet.training.guard import Guard, model_randomness
+from discreet.training.public.extra_rows import PublicSource
+from discreet.training.unit_failures import FailureProbe
 
-Chunk = tuple[Tensor, Tensor]
 
-Piece = tuple[IntArray, Units | None]
-"""The rows of a chunk, and which belong together where a unit may have several."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """What the steps of a run work with; `public` are rows declared public that join every step."""
 
-_LEFT_OUT = "a chunk of the step was not added; call step.add for every chunk of step.chunks"
-
-
-class Context(NamedTuple):
-    """What a step needs of its run. `check_values`: refuses weights that no release made."""
-
+    plan: Plan | AdaptivePlan
     model: nn.Module
-    parameters: Mapping[str, nn.Parameter]
+    parameters: dict[str, nn.Parameter]
+    optimizer: torch.optim.Optimizer
     data: PrivateData
-    device: torch.device
+    draws: Draws
     engine: Engine
-    trial: FailureProbe
-    check_values: Callable[[], None]
+    clipping: Clipping
+    noise: RoundedSampler
+    stream: Stream
+    guard: Guard
+    probe: FailureProbe
+    public: PublicSource | None = None
+
+    @property
+    def context(self) -> Context:
+        """What a batch needs of it."""
+        return Context(self.model, self.parameters, self.data, self.engine, self.probe, self.guard.check_values)
 
 
-class Step:
-    """One batch, in physical chunks. Each chunk must be added exactly once before the step ends.
+@contextmanager
+def private_step(run: Run, receipt: Receipt) -> Iterator[Batch]:
+    """Take the step that `receipt` paid for; what is added inside is one clipped sum, which is released at the end.
 
-    What is added is a copy that was made before a chunk was handed out, so that a loop cannot change it. A chunk that
-    torch saw written to is refused, whatever was written; other writes (through `.data`, NumPy, storage) are in vain.
+    An exception inside ends the step without a release.
     """
+    law = run.plan.draw_of(receipt.event)  # the one that the charged event names
+    units = run.draws.next(receipt, law.sampler)
+    clip = run.clipping.at(run.plan.step_at(receipt.position), receipt.release)  # from what was released before
+    batch = Batch(run.context, units, clip)
+    with model_randomness(run.stream, receipt.position):
+        yield batch
+    batch.close()
+    run.guard.check()
 
-    def __init__(self, run: Context, batch: list[Piece], clip: Clip) -> None:
-        self._run = run
-        self._batch = batch
-        self._handed_out = 0
-        self._open: Chunk | None = None
-        self._kept: Chunk | None = None
-        self._units: Units | None = None
-        self._writes: list[int] = []
-        self._clip = clip
-        self._sum = Accumulator(run.parameters, clip.bit > 0)
-
-    @property
-    def clip(self) -> Clip:
-        """How the step clips; its scales are copies."""
-        scales = self._clip.scales
-        return self._clip if scales is None else replace(self._clip, scales={k: v.clone() for k, v in scales.items()})
-
-    @property
-    def chunks(self) -> Iterator[Chunk]:
-        """(inputs, targets) of the batch, chunk by chunk; none if nobody was drawn."""
-        for chunk in self._fetched():
-            self._kept = chunk[0].clone(), chunk[1].clone()  # a data set or a transform may keep what it returned
-            self._open, self._writes = chunk, _writes(chunk)
-            yield chunk
-
-    def add_all(self, criterion: Criterion) -> None:
-        """Add every chunk of the batch: `chunks` and `add` in one, for who does nothing else with them. They are not
-        handed out, so none is copied."""
-        self._run.trial.of(criterion)
-        for chunk in self._fetched():
-            self._add(criterion, chunk)
-
-    def _fetched(self) -> Iterator[Chunk]:
-        if self._handed_out:
-            raise InputError("step.chunks was already iterated; keep what you need from the first pass")
-        for rows, units in self._batch:
-            self._refuse_open_chunk()
-            inputs, targets = (part.to(self._run.device) for part in self._run.data.fetch(rows))
-            self._handed_out += 1
-            inputs, targets, self._units = views_of(self._run.data, inputs, targets, units)
-            yield inputs, targets
-
-    def add(self, criterion: Criterion, chunk: Chunk) -> None:
-        """Clip every unit's gradient of `criterion(model(input), target)` and add it to the batch's sum.
-
-        `criterion` sees one example at a time, so its reduction does not matter; of a user's examples the mean
-        counts. The engine runs the backward pass; calling `backward` yourself inside a step is refused. A unit on which
-        model or loss fails adds nothing (`training.unit_failures`). A loss that is neither that of the Training nor one
-        of torch.nn was not checked, and is refused.
-        """
-        if self._open is None or self._kept is None:
-            raise InputError("step.add needs the current chunk of step.chunks, once; this one was added already")
-        inputs, targets = chunk
-        if inputs is not self._open[0] or targets is not self._open[1]:
-            raise InputError("step.add needs the current chunk of step.chunks; add its tensors as they came")
-        if _writes(self._open) != self._writes:
-            raise InputError(
-                "a chunk of the step was changed in place; add it as it came, and transform rows in the data set, the "
-                "model or Augmented, each by itself"
-            )
-        self._run.check_values()  # they may have been changed since the step began, and put back before it ends
-        self._run.trial.of(criterion)
-        self._add(criterion, self._kept)
-        self._open = self._kept = None
-
-    def close(self) -> None:
-        """Refuse a step in which a chunk was left out."""
-        self._refuse_open_chunk()
-        if self._handed_out < len(self._batch):
-            raise InputError(_LEFT_OUT)
-
-    def total(self, largest_batch: int) -> ClippedSum:
-        """The sum of the batch, with its sensitivity; once, and then nothing can be added."""
-        return self._sum.total(self._run.engine, self._clip, largest_batch)
-
-    def _add(self, criterion: Criterion, chunk: Chunk) -> None:
-        engine, model = self._run.engine, self._run.model
-        add_chunk(self._sum, engine, model, criterion, chunk, self._clip, self._units)
-
-    def _refuse_open_chunk(self) -> None:
-        if self._open is not None:
-            raise InputError(_LEFT_OUT)
-
-
-def _writes(chunk: Chunk) -> list[int]:
-    """How often each tensor was written to, by torch's count; there is none in inference mode."""
-    return [0 if part.is_inference() else part._version for part in chunk]
+    total = batch.total(law.largest_batch)  # the clipped sum, and how far one unit may move it
+    release = gaussian_release(total, receipt, run.stream, run.noise)
+    std = noise_multiplier(receipt.release) * total.sensitivity
+    tell_noise(run.optimizer, std / law.divisor, run.clipping.noise_scales(clip))
+    beside = () if run.public is None else (run.public.at(receipt.position),)
+    apply(run.clipping.unscaled(release, clip), run.parameters, run.optimizer, law.divisor, *beside)
+    run.clipping.learn(release, clip, std, law.divisor)
+    run.guard.note()

@@ -25,6 +25,7 @@ from discreet.training.callbacks.progress_bar import progress_bar
 from discreet.training.clip_state import Clipping
 from discreet.training.control.controller import Progress
 from discreet.training.control.step_size_search import check_search, search_of
+from discreet.training.drawing import Draws
 from discreet.training.guard import Guard
 from discreet.training.preflight.data_check import check_public, try_every_row
 from discreet.training.preflight.engine_check import try_engines
@@ -46,6 +47,7 @@ from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.signals import stop_requests, stopped
 from discreet.training.run.trained import Evaluation, Mechanism, Trained, randomness_of
 from discreet.training.session import Session
+from discreet.training.step import Run
 from discreet.training.unit_failures import FailureProbe, random_unit
 
 
@@ -163,32 +165,39 @@ class Training:
             self.preflight.report()
             yield self.over(ledger, run, attempt, self._stream or SystemStream.start(opened.key, attempt))
 
-    def over(self, charges: Charges, run: str, attempt: int, stream: Stream) -> Session:
-        """A session whose charges are in `charges`; `session` opens one for a run of its own."""
-        watch, asked = self.watch, (self.watch.asked, self.copy.criterion)
-        given = self.plan, self.model, self.optimizer, self.data
+    def over(self, ledger: Charges, run: str, attempt: int, stream: Stream) -> Session:
+        """A session whose charges are in `ledger`; `session` opens one for a run of its own."""
+        watch, asked, parameters = self.watch, (self.watch.asked, self.copy.criterion), private_parameters(self.model)
+        chunk, noise = self.preflight.chunk, self.noise
         training_mode(self.model)
-        return Session(
-            *given,
+        working = Run(
+            plan=self.plan,
+            model=self.model,
+            parameters=parameters,
+            optimizer=self.optimizer,
+            data=self.data,
+            draws=Draws(self.data, stream, self.plan.rows_per_unit, chunk),
             engine=self.engine,
-            noise=self.noise,
-            ledger=charges,
-            run=run,
-            attempt=attempt,
-            stream=stream,
-            physical_batch=self.preflight.chunk,
-            guard=Guard(self.model, self.initial, self._hidden),
             clipping=self.clipping,
+            noise=noise,
+            stream=stream,
+            guard=Guard(self.model, self.initial, self._hidden),
+            probe=FailureProbe(self.engine, self.model, self.criterion, self._unit),
+            public=self._beside,
+        )
+        return Session(
+            working,
+            ledger,
+            run,
+            attempt,
+            private_metrics=PrivateMetrics(self.plan, *asked, self._parts, noise, watch.note, watch.bought),
             pristine=self.copy.model,
-            private_metrics=PrivateMetrics(self.plan, *asked, self._parts, self.noise, watch.note, watch.bought),
             progress=self._progress,
             metrics=watch.validated,
             released=watch.released,
-            public=self._beside,
-            trial=FailureProbe(self.engine, self.model, self.criterion, self._unit),
             search=search_of(
                 *(self.plan, self.model, self.criterion, self.optimizer, self.data),
-                *(self.engine, self.preflight.chunk, self.copy),
+                *(self.engine, chunk, self.copy),
             ),
         )
 
@@ -252,7 +261,7 @@ class Training:
         """Write a checkpoint of what was released so far; as `result` it refuses a model that was changed otherwise."""
         session.check()
         scheduler = None if self.scheduler is None else self.scheduler.state_dict()
-        progress = None if session.control is None else session.control.progress.as_dict()
+        progress = None if session.control.progress is None else session.control.progress.as_dict()
         states = self.model.state_dict(), self.optimizer.state_dict(), scheduler
         kept = {"progress": progress, "clipping": self.clipping.state_dict(), **self.watch.kept()}
         save_checkpoint(self.folder.checkpoint, Checkpoint(session.run, session.position, *states, **kept))

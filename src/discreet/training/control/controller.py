@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any
 
 from discreet.core.errors import BudgetExhausted
-from discreet.core.events import Event, steps_of
+from discreet.core.events import BoundedRange, Event, steps_of
 from discreet.core.release import Receipt
 from discreet.ledger import NextEvents
-from discreet.plan import AdaptivePlan, Controls, History, Metric, Phase
+from discreet.plan import AdaptivePlan, Controls, History, Metric, Phase, Plan
 from discreet.plan.timeline import sizes_first
 from discreet.training.preflight.plan_check import check_grid
 
@@ -54,7 +54,35 @@ class Progress:
         return cls(phases, controls, data["left"], data.get("step_size"))
 
 
-class Control:
+class FixedControl:
+    """Reads the blocks of a run off its plan, with the metrics that are bought between steps."""
+
+    progress = None
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.ended: str | None = None
+
+    def reserve(self, reserve: Reserve, position: int) -> tuple[Receipt, ...]:
+        """The receipts of the next block; () when the run is over (`ended`)."""
+        try:
+            return reserve(self.plan.next_block)
+        except BudgetExhausted as refusal:
+            if position == 0:  # nothing was released, so there is no run to end
+                raise
+            self.ended = str(refusal)
+            return ()
+
+    def metric_at(self, receipt: Receipt) -> Metric | None:
+        """The metric that a receipt pays for; None if it pays for a step."""
+        return self.plan.metric_at(receipt.position)
+
+    def pays_for_a_step(self, receipt: Receipt) -> bool:
+        """Whether a receipt pays for a step, and not for what is released between two."""
+        return self.metric_at(receipt) is None
+
+
+class AdaptiveControl:
     """Decides the blocks of an adaptive run.
 
     `spent()` is what the run's filter has counted, `metrics()` looks at public validation data. `buy(receipt, metric)`
@@ -72,6 +100,18 @@ class Control:
     ) -> None:
         self.plan, self.progress = plan, progress
         self._spent, self._metrics, self._buy = spent, metrics, buy
+
+    @property
+    def ended(self) -> str | None:
+        """Why the run is over; None while it goes on."""
+        return self.progress.ended
+
+    def metric_at(self, receipt: Receipt) -> None:
+        """None: metrics are bought between blocks."""
+
+    def pays_for_a_step(self, receipt: Receipt) -> bool:
+        """Whether a receipt pays for a step, and not for the choice of its size."""
+        return not isinstance(receipt.event, BoundedRange)
 
     def reserve(self, reserve: Reserve, position: int) -> tuple[Receipt, ...]:
         """The receipts of the next block, in which nothing was drawn yet; () when the run is over (`progress.ended`).
@@ -156,3 +196,20 @@ class Control:
         """The same in epochs, capped by the most steps of the plan."""
         steps = min(self._steps_left(self.plan.checked(controls)), self.plan.most_steps - position)
         return steps * controls.expected_batch / self.plan.population
+
+
+Control = FixedControl | AdaptiveControl
+
+
+def control_of(
+    plan: Plan | AdaptivePlan,
+    progress: Progress,
+    *,
+    spent: Callable[[], Sequence[float]],
+    metrics: Metrics,
+    buy: Callable[[Receipt, Metric | None], float],
+) -> Control:
+    """What decides the blocks of a run of `plan`; `progress` is where an adaptive one is."""
+    if isinstance(plan, Plan):
+        return FixedControl(plan)
+    return AdaptiveControl(plan, progress, spent=spent, metrics=metrics, buy=buy)

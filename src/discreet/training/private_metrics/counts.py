@@ -10,6 +10,7 @@ from discreet.core.errors import InputError
 from discreet.core.release import ClippedSum, Receipt
 from discreet.data import PrivateData
 from discreet.mechanism import gaussian_release, grid_for
+from discreet.plan import Counts
 from discreet.randomness import RoundedSampler, Stream
 from discreet.training.private_metrics.single_rows import predicted, values_of_rows
 from discreet.training.private_metrics.unit_values import right_alone
@@ -30,6 +31,14 @@ def noisy_count(
     total = {_NAME: np.array([sum(values_of_rows(right_alone, model, nn.CrossEntropyLoss(), data, rows))])}
     release = gaussian_release(ClippedSum(total, 1.0, grid_for(receipt.release, 1.0)), receipt, stream, noise)
     return float(release.tensors[_NAME][0])
+
+
+def planned_count(
+    counts: Counts, model: nn.Module, data: PrivateData, receipt: Receipt, stream: Stream, noise: RoundedSampler
+) -> float:
+    """The noisy count that an adaptive plan buys, of the rows that its draw takes."""
+    (rows,) = counts.sampler.batches(receipt.position, len(data), stream)
+    return noisy_count(model, data, rows, receipt, stream, noise)
 
 
 def check_countable(model: nn.Module, data: PrivateData) -> None:

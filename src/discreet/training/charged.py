@@ -1,0 +1,81 @@
+"""What is charged and not taken yet: steps, and the metrics and choices that are released between them."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from discreet.core.errors import BudgetExhausted
+from discreet.core.guarantee import ExPost
+from discreet.core.release import Receipt
+from discreet.ledger import NextEvents
+from discreet.plan import Metric
+from discreet.training.control.controller import Control
+from discreet.training.control.odometer_monitor import OdometerMonitor
+from discreet.training.run.charges import Charges
+
+
+class Charged:
+    """The receipts of a run, block by block, as its control decides, its odometer allows and its ledger grants.
+
+    `position` counts the charged releases of the plan that are over, taken or lost.
+    """
+
+    def __init__(
+        self, ledger: Charges, run: str, attempt: int, control: Control, odometer: OdometerMonitor | None
+    ) -> None:
+        self._ledger, self._run, self._attempt = ledger, run, attempt
+        self._control, self._odometer = control, odometer
+        self.position = ledger.charged_steps(run)
+        self._receipts: deque[Receipt] = deque()
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing that is charged is left to take."""
+        return not self._receipts
+
+    @property
+    def reading(self) -> ExPost | None:
+        """What the odometer of the plan reads of all that is charged, if it has one: ex post, and no guarantee."""
+        return None if self._odometer is None else self._odometer.reading
+
+    @property
+    def ended(self) -> str | None:
+        """Why the run was ended; None while it goes on."""
+        return self._control.ended
+
+    def reserve(self) -> None:
+        """Charge the next block, if there is one."""
+        if self.ended is None:
+            self._receipts.extend(self._control.reserve(self._charge, self.position))
+
+    def next(self) -> Receipt:
+        """The receipt of the next step, or of the choice of its size; `BudgetExhausted` if there is none."""
+        if self.empty:
+            raise BudgetExhausted(f"the run is over: {self.ended}; nothing more may be released")
+        return self.take(self._receipts.popleft())
+
+    def next_metric(self) -> tuple[Receipt, Metric] | None:
+        """A metric that is bought before the next step, and its receipt; None if there is none."""
+        metric = self._control.metric_at(self._receipts[0]) if self._receipts else None
+        return None if metric is None else (self.take(self._receipts.popleft()), metric)
+
+    def take(self, receipt: Receipt) -> Receipt:
+        """`receipt`, of which the release begins now; it is over, whatever comes of it."""
+        self.position = receipt.position + 1
+        return receipt
+
+    def leave_what_followed(self) -> None:
+        """Pass over metrics and choices that were charged with a step that was broken off: they pay for no other."""
+        while self._receipts and not self._control.pays_for_a_step(self._receipts[0]):
+            self.take(self._receipts.popleft())
+
+    def _charge(self, next_events: NextEvents) -> tuple[Receipt, ...]:
+        """Charge what `next_events` grants, as far as the odometer goes along."""
+        odometer = self._odometer
+        if odometer is None:
+            return self._ledger.reserve(self._run, self._attempt, next_events)
+        receipts = self._ledger.reserve(
+            self._run, self._attempt, lambda charged: odometer.fitting(next_events(charged))
+        )
+        odometer.charge(receipt.event for receipt in receipts if receipt.index == 0)
+        return receipts

@@ -1,0 +1,42 @@
+"""Who takes part in each step, in chunks of whole units."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+
+from discreet.clipping import Units
+from discreet.core.array_types import IntArray
+from discreet.core.release import Receipt
+from discreet.data import PrivateData
+from discreet.randomness import Purpose, Stream
+from discreet.sampling import Sampler, places_within
+from discreet.training.batch import Piece
+
+
+class Draws:
+    """Draws the batches of a run. `rows_per_unit`: rows of a unit in a step, at most; `chunk`: examples, for memory."""
+
+    def __init__(self, data: PrivateData, stream: Stream, rows_per_unit: int, chunk: int) -> None:
+        self._data, self._stream, self._most = data, stream, rows_per_unit
+        self._units = max(1, chunk // (rows_per_unit * data.views))
+        self._epoch: deque[IntArray] = deque()
+
+    def next(self, receipt: Receipt, sampler: Sampler) -> list[Piece]:
+        """The batch of the step that `receipt` paid for; those of an epoch are drawn together, at its first step."""
+        if receipt.index == 0:
+            self._epoch = deque(sampler.batches(receipt.position, len(self._data), self._stream))
+        return list(self._pieces(self._epoch.popleft(), receipt.position))
+
+    def _pieces(self, drawn: IntArray, position: int) -> Iterator[Piece]:
+        """The batch in chunks of whole units; how many units a chunk has is public."""
+        size, groups = self._units, self._data.groups
+        if groups is None:
+            yield from ((drawn[i : i + size], None) for i in range(0, len(drawn), size))
+            return
+        places = places_within(groups.counts(drawn), self._most, self._stream.substream(Purpose.ROWS, position))
+        rows = [groups.rows(int(unit), chosen) for unit, chosen in zip(drawn, places, strict=True)]
+        for i in range(0, len(rows), size):
+            yield np.concatenate(rows[i : i + size]), Units(tuple(map(len, rows[i : i + size])))
