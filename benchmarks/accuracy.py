@@ -17,7 +17,7 @@ from pathlib import Path
 
 from torch import nn
 
-from discreet import AdaptivePlan, Plan, Training
+from discreet import AdaptivePlan, EngineOptions, Plan, PublicData, Training
 from discreet.data import Split
 from discreet.recipes import Recipe, load_recipe
 
@@ -32,10 +32,9 @@ def accuracy(recipe: Recipe, split: Split, plan: Plan | AdaptivePlan) -> float:
             nn.CrossEntropyLoss(),
             recipe.build_optimizer(model),
             split.train,
-            public_test=split.test,
-            run_dir=Path(folder) / "run",
-            engine=recipe.engine,
-            noise=recipe.noise,
+            public=PublicData(test=split.test),
+            run=Path(folder) / "run",
+            engine=EngineOptions(recipe.engine, noise=recipe.noise),
             averaging=recipe.averaging,
         ).run(evaluate_every=plan.steps)
     return trained.evaluations[-1].metrics["accuracy"]

@@ -73,7 +73,7 @@ def steps_of(
         filter_kind=ZcdpFilter.kind,
     )
     with tempfile.TemporaryDirectory() as folder:
-        training = Training(plan, model, nn.CrossEntropyLoss(), optimizer, rows, run_dir=Path(folder) / "run")
+        training = Training(plan, model, nn.CrossEntropyLoss(), optimizer, rows, run=Path(folder) / "run")
         with training.session() as session:
 
             def step() -> None:

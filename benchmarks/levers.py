@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from discreet import Plan, Training
+from discreet import Plan, PublicData, Training
 from discreet.data import DATASETS
 from discreet.features import FRONT_ENDS, precompute
 from discreet.methods import Averaging, DPAdamBC, standardise_weights
@@ -106,8 +106,8 @@ def accuracy(arm: Arm, rate: float, train: Rows, test: Rows) -> float:
             nn.CrossEntropyLoss(),
             arm.optimizer(model, rate),
             train,
-            public_test=test,
-            run_dir=Path(folder) / "run",
+            public=PublicData(test=test),
+            run=Path(folder) / "run",
             averaging=arm.averaging,
         ).run(evaluate_every=STEPS)
     return trained.evaluations[-1].metrics["accuracy"]

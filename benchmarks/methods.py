@@ -76,7 +76,7 @@ def training(name: str, rows: int, engine: str, steps: int, folder: Path) -> Tra
         made.optimizer,
         data,
         engine=EngineOptions(engine),
-        run_dir=folder / name.replace(" ", "-"),
+        run=folder / name.replace(" ", "-"),
         **made.training,
     )
 

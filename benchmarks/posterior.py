@@ -93,7 +93,7 @@ def answers(method: Method, plan: Plan, setting: Mapping[str, float], train: Row
             nn.CrossEntropyLoss(),
             optimizer,
             train,
-            run_dir=Path(folder) / "run",
+            run=Path(folder) / "run",
             averaging=Averaging(start=STEPS // 2),
         ).run()
     with torch.no_grad():

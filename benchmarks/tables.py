@@ -77,7 +77,7 @@ def measured(folder: Path, steps: int, *, in_memory: bool) -> dict[str, float]:
             nn.CrossEntropyLoss(),
             optimizer,
             rows,
-            run_dir=Path(runs) / "run",
+            run=Path(runs) / "run",
             engine="bookkeeping",
         )
         start = time.process_time()

@@ -20,7 +20,7 @@ from discreet.jobs.tune import SearchJob, Wanted
 from discreet.recipes import load_recipe
 from discreet.recipes.assemble import ready_of
 from discreet.recipes.sections.search import with_settings
-from discreet.training import EngineOptions, Training
+from discreet.training import EngineOptions, PublicData, Training
 
 QUICK = ["engine=bookkeeping", "noise=fast"]
 
@@ -40,8 +40,8 @@ def accuracies(grid: str, epsilon: float, seeds: int) -> dict[float, list[float]
                     torch.nn.CrossEntropyLoss(),
                     candidate.build_optimizer(model),
                     split.train,
-                    public_test=split.test,
-                    run_dir=Path(folder) / "run",
+                    public=PublicData(test=split.test),
+                    run=Path(folder) / "run",
                     engine=EngineOptions(recipe.engine),
                 )
                 found[value].append(training.run(progress=False).evaluations[-1].metrics["accuracy"])

@@ -25,7 +25,7 @@ from discreet.data.sets.digits import digits
 from discreet.methods import ADADP, TrainingMethod, adadp
 from discreet.plan import Plan
 from discreet.randomness import TestStream
-from discreet.training import Training
+from discreet.training import RunOptions, Training
 
 HERE = Path(__file__).parent
 COLOURS = ("#0b5394", "#c0392b", "#7a6a00", "#38761d")
@@ -104,8 +104,7 @@ def at_work(make: Callable[[nn.Module], TrainingMethod], multiplier: float = 2.0
             method.optimizer,
             (inputs, targets),
             geometry=method.geometry,
-            run_dir=Path(folder) / "run",
-            stream=TestStream(0),
+            run=RunOptions(Path(folder) / "run", stream=TestStream(0)),
         )
         with training.session() as session:
             while not session.finished:

@@ -26,7 +26,7 @@ from discreet.data.sets.digits import digits
 from discreet.methods import AGD
 from discreet.plan import agd_plan
 from discreet.randomness import TestStream
-from discreet.training import Training
+from discreet.training import RunOptions, Training
 
 HERE = Path(__file__).parent
 BLUE, RED, GREEN, GREY = "#0b5394", "#c0392b", "#38761d", "#8a8f98"
@@ -61,8 +61,7 @@ def run() -> tuple[Course, float]:
             criterion,
             AGD(model.parameters()),
             (inputs, targets),
-            run_dir=Path(folder) / "run",
-            stream=TestStream(2),
+            run=RunOptions(Path(folder) / "run", stream=TestStream(2)),
         )
         with training.session() as session:
             control: Any = session.control

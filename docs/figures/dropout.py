@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from discreet import Plan, Training
+from discreet import Plan, RunOptions, Training
 from discreet.data import DATASETS
 from discreet.methods import DPDropout, Posterior, calibration_error
 from discreet.randomness import TestStream
@@ -46,8 +46,7 @@ def one_run(seed: int) -> tuple[dict[int, Tensor], Tensor, Tensor, Tensor]:
             nn.CrossEntropyLoss(),
             optimizer,
             (x, split.train[1]),
-            run_dir=Path(folder) / "run",
-            stream=TestStream(seed),
+            run=RunOptions(Path(folder) / "run", stream=TestStream(seed)),
         ).run()
     with torch.no_grad():
         last = torch.softmax(model(test), 1)

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from discreet.publication import verify as verify
     from discreet.training import EarlyStopping as EarlyStopping
     from discreet.training import EngineOptions as EngineOptions
+    from discreet.training import PublicData as PublicData
+    from discreet.training import RunOptions as RunOptions
     from discreet.training import Setup as Setup
     from discreet.training import Training as Training
     from discreet.training import Tuning as Tuning
@@ -62,7 +64,9 @@ _HOMES = {
     "PrivacyViolation": "core.errors",
     "PrivateClassifier": "estimators",
     "PrivateRegressor": "estimators",
+    "PublicData": "training",
     "Repeat": "core.events",
+    "RunOptions": "training",
     "Setup": "training",
     "Training": "training",
     "Tuning": "training",

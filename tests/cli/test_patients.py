@@ -19,7 +19,7 @@ from discreet.cli.options.table import TableOptions
 from discreet.jobs.table_source import TableSource, recipe_for
 from discreet.plan import NoSampling, Plan, PoissonSampling
 from discreet.randomness import TestStream
-from discreet.training import Training
+from discreet.training import RunOptions, Training
 
 PEOPLE, MOST, RATE, STEPS = 12, 3, 0.4, 80
 HEAVY = PEOPLE - 1
@@ -69,7 +69,7 @@ def training(path: Path, plan: Plan, unit: str = "patient") -> Iterator[Training
     with TableSource(path, None).opened(recipe, recipe.table, Path("run")) as ready:
         model = recipe.build_model()
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-        own = {"units": ready.units, "stream": TestStream(4), "engine": "bookkeeping"}
+        own = {"units": ready.units, "run": RunOptions(stream=TestStream(4)), "engine": "bookkeeping"}
         yield Training(plan, model, ready.criterion, optimizer, ready.data, **own)
 
 

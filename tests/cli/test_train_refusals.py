@@ -89,8 +89,8 @@ BAD_DATA: dict[str, tuple[dict[str, Any], list[str]]] = {
     "missing array": ({"y_train": None}, ["y_train", "x_train"]),
     "words": ({"x_train": np.full((30, 4), "a")}, ["x_train", "numbers"]),
     "objects": ({"x_train": np.full((30, 4), None)}, ["mine.npz", "plain arrays"]),
-    "public label too large": ({"y_test": np.full(6, 9)}, ["public_test", "label 9"]),
-    "public rows missing": ({"x_test": np.zeros((0, 4)), "y_test": np.zeros(0, int)}, ["public_test", "empty"]),
+    "public label too large": ({"y_test": np.full(6, 9)}, ["public test", "label 9"]),
+    "public rows missing": ({"x_test": np.zeros((0, 4)), "y_test": np.zeros(0, int)}, ["public test", "empty"]),
 }
 
 

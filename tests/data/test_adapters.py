@@ -76,14 +76,17 @@ def test_training_takes_it(kind: str, tmp_path: Path) -> None:
     plan = discreet.Plan.poisson(population=30, batch=10, steps=2, clip_norm=1.0, delta=1e-2).calibrate(epsilon=8)
     model = nn.Linear(3, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    given = KINDS[kind](), {"run_dir": tmp_path / "run", "engine": "bookkeeping", "public_test": (X + 1, Y)}
+    public = discreet.PublicData(test=(X + 1, Y))
+    given = KINDS[kind](), {"run": tmp_path / "run", "engine": "bookkeeping", "public": public}
     training = discreet.Training(plan, model, nn.CrossEntropyLoss(), optimizer, given[0], **given[1])
     assert training.run().evaluations[-1].metrics["accuracy"] >= 0
     if kind == "NumPy":
         same, model = given[0], nn.Linear(3, 2)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        with pytest.raises(InputError, match="public_test is the training data itself"):
-            discreet.Training(plan, model, nn.CrossEntropyLoss(), optimizer, same, public_test=same)
+        with pytest.raises(InputError, match="public test is the training data itself"):
+            discreet.Training(
+                plan, model, nn.CrossEntropyLoss(), optimizer, same, public=discreet.PublicData(test=same)
+            )
 
 
 def test_several_fields_stand_side_by_side() -> None:

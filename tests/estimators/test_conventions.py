@@ -19,7 +19,7 @@ from sklearn.utils import estimator_checks
 from discreet import PrivateClassifier, PrivateRegressor
 from discreet.estimators import NOT_KEPT
 from discreet.plan import pricing
-from discreet.training import training
+from discreet.training import checklist
 
 SETTINGS: dict[str, Any] = {
     "epsilon": 2000.0,  # so that the scores that the checks ask for are many standard deviations away
@@ -64,7 +64,7 @@ def declared(estimator: Any, name: str, value: Any, kind: Any, X: Any, y: Any) -
 
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Fits with one plan are calibrated once, and models of one shape are rehearsed once: the checks make many."""
+    """Fits with one plan are calibrated once, and models of one shape compared once: the checks make many."""
 
     def once(module: Any, name: str, key: Callable[..., object]) -> None:
         answers: dict[object, Any] = {}
@@ -78,7 +78,7 @@ def _quickly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         monkeypatch.setattr(module, name, remembered)
 
     once(pricing, "calibrated", lambda plan, epsilon: f"{plan!r} {epsilon}")
-    once(training, "try_engines", lambda _, model, loss, *rest: f"{model} {loss} {rest[1]}")
+    once(checklist, "try_engines", lambda _, model, loss, *rest: f"{model} {loss} {rest[1]}")
     monkeypatch.chdir(tmp_path)
     logging.getLogger("discreet").setLevel(logging.ERROR)
     yield

@@ -31,6 +31,7 @@ from discreet.clipping import ENGINES, Accumulator, Clip, Engine
 from discreet.core.release import ClippedSum, Receipt, Release
 from discreet.randomness import RoundedSampler, Stream, SystemStream
 from discreet.randomness import stream as stream_module
+from discreet.training import checklist
 from discreet.training import step as step_module
 from discreet.training import training as training_module
 
@@ -154,7 +155,7 @@ FAULTS: list[tuple[Plant, Check, bool]] = [  # the last: also of the engine `exa
 @pytest.fixture(autouse=True)
 def _no_noise_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check before a run would find some of the faults, and not let the step show them."""
-    monkeypatch.setattr(training_module, "with_noise", lambda preflight, *_: preflight)
+    monkeypatch.setattr(checklist, "with_noise", lambda preflight, *_: preflight)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -38,9 +38,8 @@ from discreet.plan import (
     TruncatedPoissonSampling,
 )
 from discreet.randomness import NOISE_SAMPLERS, RoundedSampler, Stream, TestStream
-from discreet.training import Training
+from discreet.training import Training, checklist
 from discreet.training import step as step_module
-from discreet.training import training as training_module
 from discreet.training.drawing import Draws
 
 ROWS, USERS = 24, 6
@@ -277,7 +276,7 @@ def test_a_planted_fault_is_found(
     setup: Setup,
 ) -> None:
     check(setup)
-    monkeypatch.setattr(training_module, "with_noise", lambda preflight, *_: preflight)
+    monkeypatch.setattr(checklist, "with_noise", lambda preflight, *_: preflight)
     plant(monkeypatch)
     with pytest.raises(AssertionError):
         check(setup)

@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss as sklearn_log_loss
 from stops import dying
 from torch import Tensor, nn
 
-from discreet import InputError, Plan, Training
+from discreet import InputError, Plan, RunOptions, Training
 from discreet.data import DATASETS
 from discreet.methods import Posterior, Several, calibration_error, log_loss
 from discreet.randomness import TestStream
@@ -182,8 +182,7 @@ def test_averaged_predictions_are_better_calibrated_where_iterates_are_noisy(tmp
         nn.CrossEntropyLoss(),
         optimizer,
         (x, labels),
-        run_dir=tmp_path / "run",
-        stream=TestStream(0),
+        run=RunOptions(tmp_path / "run", stream=TestStream(0)),
     ).run()
     with torch.no_grad():
         last = torch.softmax(model(test), 1)

@@ -172,7 +172,7 @@ def test_what_a_plan_takes_both_verifiers_recompute(tmp_path: Path) -> None:
                 tiny_plan(before=[event])
             continue
         folder, plan = tmp_path / kind.__name__, tiny_plan(before=[event])
-        with answered_first(plan, linear(), run_dir=folder / "run") as account:
+        with answered_first(plan, linear(), folder / "run") as account:
             account.pay(event)
         publish(training_after(folder, plan).run(progress=False), folder / "out")
         assert verify(folder / "out").accepted

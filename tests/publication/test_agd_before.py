@@ -28,7 +28,7 @@ CASES: dict[str, list[Event]] = {
 
 def published(folder: Path, before: list[Event]) -> Path:
     plan = agd(epsilon=6.0, splits=4, before=before)
-    with answered_first(plan, linear(), run_dir=folder / "run") as account:
+    with answered_first(plan, linear(), folder / "run") as account:
         for event in before:
             account.pay(event)
     publish(agd_training(folder, plan=plan, resume=True, stream=None).run(), folder / "out")

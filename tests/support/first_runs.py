@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from problems import FEATURES, blobs, linear, tiny_plan
+from problems import FEATURES, blobs, in_records, linear, tiny_plan
 from torch import nn
 
 from discreet import Training
@@ -39,11 +39,11 @@ def training_after(folder: Path, plan: Plan | AdaptivePlan, pca: PrivatePCA | No
     model = linear()
     sgd = torch.optim.SGD(model.parameters(), lr=0.1)
     given = {"run_dir": folder / "run", "resume": True} | options
-    return Training(plan, model, nn.CrossEntropyLoss(), sgd, (inputs, targets), **given)
+    return Training(plan, model, nn.CrossEntropyLoss(), sgd, (inputs, targets), **in_records(given))
 
 
 def first_run(folder: Path, plan: Plan | AdaptivePlan, **options: Any) -> Trained:
     """Components, and the steps on them, as one run."""
-    with answered_first(plan, linear(), run_dir=folder / "run") as account:
+    with answered_first(plan, linear(), folder / "run") as account:
         pca = components(account)
     return training_after(folder, plan, pca, **options).run()

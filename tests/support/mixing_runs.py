@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from mixing_modules import CLASSES, FEATURES
+from problems import in_records
 from torch import nn
 
 from discreet import Plan, Training
@@ -29,7 +30,7 @@ def training(kind: Callable[[], nn.Module], engine: str, folder: Path | str, **c
     plan = Plan.poisson(population=210, batch=60, steps=2, clip_norm=1.0, noise_multiplier=2.0, delta=1e-5)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     options: dict[str, Any] = {"data": data, "engine": engine, "run_dir": Path(folder) / "run"} | changes
-    return Training(plan, model, options.pop("criterion", nn.CrossEntropyLoss()), optimizer, **options)
+    return Training(plan, model, options.pop("criterion", nn.CrossEntropyLoss()), optimizer, **in_records(options))
 
 
 def moves(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from torch.utils.data import Dataset
 
 from discreet.plan import Plan
 from discreet.randomness import TestStream
-from discreet.training import Trained, Training
+from discreet.training import EngineOptions, PublicData, RunOptions, Trained, Training
 
 FEATURES, CLASSES = 4, 3
 
@@ -107,6 +109,26 @@ def tiny_plan(**changes: Any) -> Plan:
     return Plan.poisson(**(settings | changes)).model_copy(update={"block": block})
 
 
+RECORDS: dict[str, Any] = {
+    "run": (
+        RunOptions,
+        {"run_dir": "folder"} | {one: one for one in ("resume", "ledger", "dataset_id", "on_open", "stream")},
+    ),
+    "public": (PublicData, {"public_test": "test", "public_validation": "validation"}),
+    "engine": (EngineOptions, {"noise": "noise", "physical_batch": "physical_batch"}),
+}
+
+
+def in_records(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a training, with those that are fields of records put into them: run_dir, public_test, noise."""
+    found = dict(options)
+    for record, (kind, names) in RECORDS.items():
+        fields = {field: found.pop(name) for name, field in names.items() if name in found}
+        if fields:
+            found[record] = replace(kind.of(found.get(record, "auto" if record == "engine" else None)), **fields)
+    return found
+
+
 def tiny_training(folder: Path, **changes: Any) -> Training:
     """A training on blobs with a test stream; `changes` win, and stream=None takes the real one."""
     model = changes.pop("model", None) or linear()
@@ -117,7 +139,7 @@ def tiny_training(folder: Path, **changes: Any) -> Training:
     plan = options.pop("plan", None) or tiny_plan()
     data = options.pop("data", None)
     criterion = options.pop("criterion", None) or nn.CrossEntropyLoss()
-    return Training(plan, model, criterion, optimizer, blobs() if data is None else data, **options)
+    return Training(plan, model, criterion, optimizer, blobs() if data is None else data, **in_records(options))
 
 
 def certified_run(folder: Path, **changes: Any) -> Trained:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from problems import WithPublicTensors, blobs, tiny_plan
+from problems import WithPublicTensors, blobs, in_records, tiny_plan
 from torch import nn
 
 from discreet import Setup, Tuning
@@ -44,7 +44,7 @@ def parts_tuning(folder: Path, make: Callable[[Mapping[str, Any]], Setup] = buil
     search = PartsSearch.make(changes.pop("grid", PARTS_GRID), **changes.pop("score", {}))
     plan = search.over(tiny_plan(**({"population": ROWS * search.share} | changes.pop("plan", {}))))
     options: dict[str, Any] = {"run_dir": folder / "run", "data": blobs(ROWS), "ids": range(ROWS)} | changes
-    return Tuning(plan, make, options.pop("data"), **options)
+    return Tuning(plan, make, options.pop("data"), **in_records(options))
 
 
 def tuning(folder: Path, make: Callable[[Mapping[str, Any]], Setup] = build, **changes: Any) -> Tuning:
@@ -53,7 +53,7 @@ def tuning(folder: Path, make: Callable[[Mapping[str, Any]], Setup] = build, **c
     search = Search.make(changes.pop("grid", GRID), changes.pop("trials", LAW), score=score)
     plan = search.over(tiny_plan(**changes.pop("plan", {})))
     options: dict[str, Any] = {"run_dir": folder / "run", "public_validation": blobs(9, seed=1)} | changes
-    return Tuning(plan, make, options.pop("data", blobs()), **options)
+    return Tuning(plan, make, options.pop("data", blobs()), **in_records(options))
 
 
 def with_trials(monkeypatch: pytest.MonkeyPatch, number: int, order: tuple[int, ...] = (0, 1, 2, 3, 4, 5)) -> None:

@@ -223,5 +223,5 @@ def test_counts_need_classes(tmp_path: Path) -> None:
             data=(inputs, torch.zeros(24, 3)),
             criterion=torch.nn.MSELoss(),
         )
-    with pytest.raises(InputError, match="give public_validation"):
+    with pytest.raises(InputError, match=r"give PublicData\(validation=\.\.\.\)"):
         tiny_training(tmp_path, plan=adaptive(ValidationDecay()))

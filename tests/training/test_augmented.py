@@ -94,8 +94,8 @@ def recorder(seen: list[Tensor]) -> Callable[[Tensor], Tensor]:
 def test_views_are_drawn_from_the_secret_stream_of_the_run(tmp_path: Path) -> None:
     drawn: dict[str, list[Tensor]] = {}
     for name, key, seed in (("a", 7, 0), ("b", 7, 1), ("c", 8, 0)):
-        training = tiny_training(tmp_path / name, data=Augmented(blobs(), recorder(drawn.setdefault(name, []))))
-        training._stream = TestStream(key)
+        data = Augmented(blobs(), recorder(drawn.setdefault(name, [])))
+        training = tiny_training(tmp_path / name, data=data, stream=TestStream(key))
         drawn[name].clear()
         torch.manual_seed(seed)
         training.run()

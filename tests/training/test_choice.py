@@ -300,8 +300,9 @@ def test_engines_are_timed_in_turns() -> None:
 def test_recipes_have_the_same_options(tmp_path: Path) -> None:
     settings = ["engine=bookkeeping", "autocast=bfloat16", "fixed_rows=true"]
     job = Job.new("digits", None, tmp_path / "out", settings, {})
-    assert engine_of(job.recipe) == EngineOptions("bookkeeping", autocast=torch.bfloat16, fixed_rows=True)
-    assert engine_of(Job.new("digits", None, tmp_path / "out", [], {}).recipe) == EngineOptions("exact")
+    wanted = EngineOptions("bookkeeping", autocast=torch.bfloat16, fixed_rows=True, noise="exact")
+    assert engine_of(job.recipe) == wanted
+    assert engine_of(Job.new("digits", None, tmp_path / "out", [], {}).recipe) == EngineOptions("exact", noise="exact")
     with pytest.raises(InputError, match="autocast"):
         Job.new("digits", None, tmp_path / "out", ["autocast=float16"], {})
 

@@ -56,7 +56,7 @@ def test_evaluations_are_not_lost_to_bought_counts(tmp_path: Path) -> None:
 
 
 def test_early_stopping_needs_something_public(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="needs public_validation"):
+    with pytest.raises(InputError, match="needs PublicData"):
         tiny_training(tmp_path / "a").run(evaluate_every=1, early=EarlyStopping())
     with pytest.raises(InputError, match="looks at 'validation_accuracy'; known here: loss, accuracy"):
         tiny_training(tmp_path / "b", public_test=VALIDATION).run(evaluate_every=1, early=EarlyStopping())

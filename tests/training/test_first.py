@@ -16,7 +16,7 @@ from discreet.core.event_json import from_json
 from discreet.core.events import Compose, Gaussian
 from discreet.ledger import Budget, Ledger
 from discreet.queries import Count, Sum, release
-from discreet.training import answered_first
+from discreet.training import RunOptions, answered_first
 
 
 def test_components_and_steps_are_one_run(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_components_and_steps_are_one_run(tmp_path: Path) -> None:
 def test_its_noise_is_fresh_in_every_run(tmp_path: Path) -> None:
     found = []
     for name in ("one", "two"):
-        with answered_first(first_plan(), linear(), run_dir=tmp_path / name) as account:
+        with answered_first(first_plan(), linear(), tmp_path / name) as account:
             found.append(components(account).release_[0])
     assert not (found[0] == found[1]).any()
 
@@ -42,7 +42,7 @@ def test_its_noise_is_fresh_in_every_run(tmp_path: Path) -> None:
 def test_only_what_the_plan_says_is_answered_and_once(tmp_path: Path) -> None:
     rows, where = blobs()[0].numpy(), tmp_path / "ledger.sqlite"
     plan = first_plan(before=[Gaussian(9.0), Gaussian(9.0, Query.COUNT)])
-    with answered_first(plan, linear(), run_dir=tmp_path / "run", ledger=where) as account:
+    with answered_first(plan, linear(), RunOptions(tmp_path / "run", ledger=where)) as account:
         for wrong in ([Count()], [Sum(1.0)], [Sum(1.0), Count(), Count()]):
             with pytest.raises(PrivacyViolation, match="the plan says that Gaussian"):
                 release(rows, wrong, account, 8.0 if len(wrong) < 3 else 9.0)
@@ -60,13 +60,13 @@ def test_no_training_before_the_answers_and_none_without_its_own_run(tmp_path: P
     with pytest.raises(PrivacyViolation, match="answered_first"):
         tiny_training(tmp_path, plan=plan).run()
     assert not (tmp_path / "run").exists()
-    with answered_first(plan, linear(), run_dir=tmp_path / "run"):
+    with answered_first(plan, linear(), tmp_path / "run"):
         pass
     with pytest.raises(PrivacyViolation, match="answered_first"):
         training_after(tmp_path, plan).run()
     with (
         pytest.raises(InputError, match="no queries"),
-        answered_first(tiny_plan(), linear(), run_dir=tmp_path / "none"),
+        answered_first(tiny_plan(), linear(), tmp_path / "none"),
     ):
         pass
 
@@ -74,7 +74,7 @@ def test_no_training_before_the_answers_and_none_without_its_own_run(tmp_path: P
 def test_the_training_must_be_the_one_that_was_planned(tmp_path: Path) -> None:
     """Noise chosen after the answers were seen would need a filter: the plan is in the ledger before them."""
     plan = first_plan()
-    with answered_first(plan, linear(), run_dir=tmp_path / "run") as account:
+    with answered_first(plan, linear(), tmp_path / "run") as account:
         components(account)
     for other in (plan.scaled(0.5), tiny_plan()):
         with pytest.raises(InputError, match="differs from those"):
@@ -85,7 +85,7 @@ def test_the_training_must_be_the_one_that_was_planned(tmp_path: Path) -> None:
 
 
 def test_a_mistake_before_the_charge_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), answered_first(first_plan(), linear(), run_dir=tmp_path / "run"):
+    with pytest.raises(ZeroDivisionError), answered_first(first_plan(), linear(), tmp_path / "run"):
         raise ZeroDivisionError
     assert not (tmp_path / "run").exists()
 
@@ -94,7 +94,7 @@ def test_an_answer_that_was_lost_stays_charged(tmp_path: Path) -> None:
     """A crash after the charge: the folder stays, and the training may go on, on other features."""
 
     def crash() -> None:
-        with answered_first(first_plan(), linear(), run_dir=tmp_path / "run") as account:
+        with answered_first(first_plan(), linear(), tmp_path / "run") as account:
             components(account)
             raise ZeroDivisionError
 
@@ -105,7 +105,7 @@ def test_an_answer_that_was_lost_stays_charged(tmp_path: Path) -> None:
 
 def test_a_run_may_stop_and_go_on_after_them(tmp_path: Path) -> None:
     plan = first_plan()
-    with answered_first(plan, linear(), run_dir=tmp_path / "run") as account:
+    with answered_first(plan, linear(), tmp_path / "run") as account:
         pca = components(account)
     training = training_after(tmp_path, plan, pca)
     with training.session() as session:
@@ -128,7 +128,7 @@ def test_the_budget_of_a_data_set_pays_for_the_whole(tmp_path: Path) -> None:
     ledger.set_budget("patients", Budget(tiny_plan().guarantee().epsilon * 1.01, 1e-5))
     with (
         pytest.raises(BudgetExhausted),
-        answered_first(plan, linear(), run_dir=tmp_path / "run", ledger=where, dataset_id="patients"),
+        answered_first(plan, linear(), RunOptions(tmp_path / "run", ledger=where, dataset_id="patients")),
     ):
         pass
     assert not (tmp_path / "run").exists()
@@ -136,7 +136,7 @@ def test_the_budget_of_a_data_set_pays_for_the_whole(tmp_path: Path) -> None:
 
 def test_the_filter_of_an_adaptive_run_counts_them(tmp_path: Path) -> None:
     plan = adaptive(before=[COMPONENTS], most_steps=9, odometer="renyi")
-    with answered_first(plan, linear(), run_dir=tmp_path / "run") as account:
+    with answered_first(plan, linear(), tmp_path / "run") as account:
         pca = components(account)
     training = training_after(tmp_path, plan, pca)
     with training.session() as session:

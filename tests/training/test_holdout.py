@@ -59,7 +59,7 @@ def test_removing_a_row_moves_no_other(tmp_path: Path, gone: int) -> None:
     for rows in (list(range(24)), [i for i in range(24) if i != gone]):
         inputs, targets = blobs()
         training = tiny_training(tmp_path / str(len(rows)), plan=plan, data=(inputs[rows], targets[rows]), ids=rows)
-        parts = training._parts
+        parts = training._checked.parts
         assert parts.held_out is not None
         held, trained = ({tuple(x.tolist()) for x, _ in part.dataset} for part in (parts.held_out, parts.training))
         sides.append((held, trained))
@@ -73,7 +73,7 @@ def test_a_user_is_on_one_side_with_all_rows(tmp_path: Path) -> None:
         population=8, batch=4, unit="user", rows_per_unit=3, holdout=0.4, metrics=[Metric(noise=5.0, rows="holdout")]
     )
     training = tiny_training(tmp_path, plan=plan, units=owners)
-    parts = training._parts
+    parts = training._checked.parts
     assert parts.held_out is not None
     held = sum(plan.holdout.holds_out(name) for name in set(owners))  # type: ignore[union-attr]
     assert (len(parts.held_out), len(parts.training)) == (held, 8 - held)
@@ -87,4 +87,4 @@ def test_rows_without_names_are_refused_where_their_number_is_private(tmp_path: 
     with pytest.raises(InputError, match="ids"):
         tiny_training(tmp_path, plan=tiny_plan(holdout=0.3, metrics=metrics))
     training = tiny_training(tmp_path, plan=tiny_plan(holdout=0.3, metrics=metrics, adjacency="zero_out"))
-    assert training._parts.held_out is not None
+    assert training._checked.parts.held_out is not None

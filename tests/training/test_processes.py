@@ -83,7 +83,7 @@ def test_so_are_queries_and_whatever_opens_a_run(tmp_path: Path, monkeypatch: py
     plan = tiny_plan(before=(Gaussian(8.0, Query.COUNT),))
     with (
         pytest.raises(InputError, match="one process"),
-        answered_first(plan, nn.Linear(4, 3), run_dir=tmp_path / "run"),
+        answered_first(plan, nn.Linear(4, 3), tmp_path / "run"),
     ):
         pytest.fail("the run was opened")
     assert not (tmp_path / "run").exists()

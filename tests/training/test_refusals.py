@@ -98,9 +98,9 @@ def test_a_late_row_of_much_data_is_named_correctly(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("public", "words"),
     [
-        ((torch.zeros(0, FEATURES), torch.zeros(0, dtype=torch.int64)), "public_test: .*empty"),
-        ((torch.zeros(2, FEATURES), torch.tensor([0, 3])), "public_test: .*label 3"),
-        ((torch.full((2, FEATURES), math.nan), torch.tensor([0, 1])), "public_test: .*NaN"),
+        ((torch.zeros(0, FEATURES), torch.zeros(0, dtype=torch.int64)), "public test: .*empty"),
+        ((torch.zeros(2, FEATURES), torch.tensor([0, 3])), "public test: .*label 3"),
+        ((torch.full((2, FEATURES), math.nan), torch.tensor([0, 1])), "public test: .*NaN"),
     ],
 )
 def test_bad_public_data_is_refused_before_anything_is_charged(
@@ -116,7 +116,7 @@ def test_bad_public_data_is_refused_before_anything_is_charged(
     [
         ({"engine": "magic"}, "engine 'magic'; known: auto, bookkeeping, ghost, vmap, reference, exact"),
         ({"noise": "pink"}, "noise 'pink'; known: fast, exact"),
-        ({"resume": True, "run_dir": None}, "run_dir"),
+        ({"resume": True, "run_dir": None}, "name its folder"),
         ({"dataset_id": "patients"}, "--ledger"),
         ({"plan": tiny_plan(population=19)}, "24 rows, more than the 23 that the declared population allows"),
         ({"physical_batch": 0}, "physical_batch"),

@@ -40,7 +40,7 @@ def test_so_does_the_folder_of_a_search(tmp_path: Path, kind: str, monkeypatch: 
 
 def test_so_does_that_of_a_run_that_answers_queries_first(tmp_path: Path) -> None:
     plan = tiny_plan(before=(Gaussian(8.0, Query.COUNT),))
-    with answered_first(plan, nn.Linear(4, 3), run_dir=tmp_path / "run") as account:
+    with answered_first(plan, nn.Linear(4, 3), tmp_path / "run") as account:
         assert ignores_everything(tmp_path / "run")  # before anything is charged
         release(blobs()[0].numpy(), [Count()], account, 8.0)
 

@@ -19,7 +19,7 @@ from discreet.clipping import ENGINES
 from discreet.core.errors import Interrupted
 from discreet.ledger import Budget, Ledger
 from discreet.randomness import NOISE_SAMPLERS, TestStream
-from discreet.training import Trained, Training
+from discreet.training import RunOptions, Trained, Training
 from discreet.training import training as training_module
 from discreet.training.public import monitor as watch_module
 
@@ -158,7 +158,7 @@ def test_resuming_uses_other_noise(tmp_path: Path) -> None:
     """The same attempt number or the same key never gives the same stream twice."""
     deltas = []
     for name in ("a", "b"):
-        training = tiny_training(tmp_path / "run-of", stream=None, run_dir=tmp_path / "run", resume=name == "b")
+        training = tiny_training(tmp_path / "run-of", stream=None, run=tmp_path / "run", resume=name == "b")
         before = training.model.weight.detach().clone()
         with training.session() as session:
             assert session.position == (3 if name == "b" else 0)
@@ -242,7 +242,6 @@ def test_the_model_is_handed_over_in_evaluation_mode(tmp_path: Path) -> None:
         nn.CrossEntropyLoss(),
         torch.optim.SGD(model.parameters(), lr=0.1),
         blobs(),
-        run_dir=tmp_path / "run",
-        stream=TestStream(0),
+        run=RunOptions(tmp_path / "run", stream=TestStream(0)),
     )
     assert not training.run().model.training

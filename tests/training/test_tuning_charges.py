@@ -98,7 +98,7 @@ def test_no_trial_at_all_is_charged_and_releases_nothing(tmp_path: Path, monkeyp
     ("changes", "message"),
     [
         ({"score": "validation_f1"}, "validation_loss, validation_accuracy"),
-        ({"public_validation": None}, "none without public_validation"),
+        ({"public_validation": None}, "none without PublicData"),
         ({"dataset_id": "blobs"}, "give ledger"),
         ({"early": EarlyStopping("training_accuracy")}, "does not buy"),
         ({"trials": PoissonTrials(1e4)}, "at most 600"),

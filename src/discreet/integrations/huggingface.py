@@ -20,7 +20,7 @@ from torch.utils.data import Dataset
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
 from discreet.plan import AdaptivePlan, Plan
-from discreet.training import Callback, Trained, Training, refuse_own_rows
+from discreet.training import Callback, PublicData, Trained, Training, refuse_own_rows
 
 transformers = extra("transformers", "hf", "PrivateTrainer")
 
@@ -95,7 +95,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
 
     `train_dataset` is private, `eval_dataset` declared public. Of the arguments only the learning rate, the optimizer's
     settings and those of evaluation count; batches, epochs and clipping are those of the plan. After `train`, `trained`
-    is what `publish` takes. `options` go to `Training` (`run_dir`, `ledger`, `engine`, ...).
+    is what `publish` takes. `options` go to `Training` (`run`, `engine`, ...).
     """
 
     model: Any
@@ -118,7 +118,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
     def train(self, *rest: Any, **named: Any) -> Trained:
         """Take every step of the plan, privately. This is a charge."""
         if rest or any(value is not None for value in named.values()):
-            raise InputError("a private run is resumed with options={'run_dir': ..., 'resume': True}")
+            raise InputError("a private run is resumed with options={'run': RunOptions(FOLDER, resume=True)}")
         refuse_own_rows("eval_dataset", self.eval_dataset, self.train_dataset)
         model = Classifier(self.model, self._columns)
         private = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -131,8 +131,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
             nn.CrossEntropyLoss(),
             optimizer,
             Packed(self.train_dataset, self._columns),
-            public_test=public,
-            **self._options,
+            **{"public": PublicData(test=public)} | self._options,
         )
         published: Any = training.watch.published  # also if the run is broken off: the other one saw private rows
         self.model = self.model_wrapped = published.inner

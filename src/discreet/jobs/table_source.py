@@ -118,17 +118,9 @@ class TableSource:
         """Buy what the schema does not declare, in the `run` of `plan`, and return the whole schema."""
         assert recipe.table is not None
         counts = counts_bought(self.path, recipe.table)  # what is wrong with a column is said before the run is opened
-        with answered_first(
-            plan,
-            model,
-            run_dir=run.folder,
-            ledger=run.ledger,
-            dataset_id=run.dataset_id,
-            noise=recipe.noise,
-            on_open=run.on_open,
-        ) as account:
+        with answered_first(plan, model, run, noise=recipe.noise) as account:
             found = buy_columns(self.path, recipe.table, counts, account)
-        (run.folder / _BOUGHT).write_text(json.dumps(found) + "\n")
+        (run.path / _BOUGHT).write_text(json.dumps(found) + "\n")
         return with_bought(recipe.table, found)
 
 

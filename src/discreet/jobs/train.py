@@ -77,7 +77,7 @@ class Job:
         refuse_several_processes()  # this and the next before the data is read
         if not self.resume:
             RunFolder(self.folder).check_new()
-        run = Run(self.folder, self.resume, ledger, dataset_id, self._remember, device)
+        run = Run(self.folder, self.resume, ledger, dataset_id, self._remember, device=device)
         if self.table is not None:
             return self._run_on_table(self.table, run, finish=finish)
         split = self.recipe.load_data(self.data)

@@ -20,7 +20,7 @@ from discreet.publication.publishing import publish
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Ready, engine_of, on_device, public_of, ready_of
 from discreet.recipes.sections.search import default_score, parse_grid, parts_search, search_plan, with_settings
-from discreet.training import EarlyStopping, Setup, Trained, Tuning
+from discreet.training import EarlyStopping, PublicData, RunOptions, Setup, Trained, Tuning
 
 KINDS = ("random_stopping", "parts")
 
@@ -116,22 +116,18 @@ class SearchJob:
             optimizer = candidate.build_optimizer(model)
             return Setup(model, ready.criterion, optimizer, candidate.build_scheduler(optimizer), candidate.averaging)
 
+        beside = public_of(recipe, ready, self.plan, on_device(recipe.build_model(), self.device))
         return Tuning(
             self.plan,
             build,
             ready.data,
             units=ready.units,
             ids=ready.ids,
-            public_test=ready.test,
-            public_validation=ready.validation,
-            run_dir=self._folder,
-            ledger=ledger,
-            dataset_id=dataset_id,
+            public=PublicData(ready.test, ready.validation, beside),
+            run=RunOptions(self._folder, ledger=ledger, dataset_id=dataset_id),
             engine=engine_of(recipe),
-            noise=recipe.noise,
             early=None if recipe.patience is None else EarlyStopping(recipe.watch, recipe.patience),
             evaluate_every=recipe.evaluate_every,
-            public=public_of(recipe, ready, self.plan, on_device(recipe.build_model(), self.device)),
         )
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -15,27 +14,19 @@ from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.data import Split
 from discreet.plan import AdaptivePlan, Plan
-from discreet.randomness import Stream
 from discreet.recipes.recipe import Recipe
 from discreet.recipes.sections.components import RecipeComponents, on_components
-from discreet.training import EarlyStopping, EngineOptions, PublicBatches, Trained, Training
+from discreet.training import EarlyStopping, EngineOptions, PublicBatches, PublicData, RunOptions, Trained, Training
 from discreet.training.run.components import buy_components, kept_components, placeholder
 
 Public = tuple[Tensor, Tensor] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Where a run is and who pays for it; the fields are those of `Training`. `device`: where the model trains. With a
-    `stream` nothing is published."""
+class Run(RunOptions):
+    """Where a run is and who pays for it. `device`: where the model trains."""
 
-    folder: Path
-    resume: bool = False
-    ledger: str | None = None
-    dataset_id: str = ""
-    on_open: Callable[[], None] | None = None
     device: str = "cpu"
-    stream: Stream | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +51,7 @@ def assemble(recipe: Recipe, split: Split, run: Run) -> Training:
     """
     if recipe.components is None:
         return training_on(recipe, ready_of(recipe, split), recipe.build_model(), run)
-    vectors = kept_components(run.folder) if run.resume else _bought(recipe, recipe.components, split, run)
+    vectors = kept_components(run.path) if run.resume else _bought(recipe, recipe.components, split, run)
     ready = ready_of(recipe, on_components(split, vectors))
     return training_on(recipe, ready, recipe.build_model(), replace(run, resume=True))
 
@@ -74,11 +65,8 @@ def _bought(recipe: Recipe, components: RecipeComponents, split: Split, run: Run
         split.train[0],
         components.count,
         components.noise,
-        run_dir=run.folder,
-        ledger=run.ledger,
-        dataset_id=run.dataset_id,
-        noise=recipe.noise,
-        on_open=run.on_open,
+        run,
+        recipe.noise,
     )
 
 
@@ -101,20 +89,12 @@ def training_on(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Tra
         ready.data,
         units=ready.units,
         ids=ready.ids,
-        public_test=ready.test,
-        public_validation=ready.validation,
-        run_dir=run.folder,
-        resume=run.resume,
-        ledger=run.ledger,
-        dataset_id=run.dataset_id,
+        public=PublicData(ready.test, ready.validation, public_of(recipe, ready, plan, model)),
+        run=run,
         geometry=recipe.build_geometry(model),
         engine=engine_of(recipe),
-        noise=recipe.noise,
         scheduler=recipe.build_scheduler(optimizer),
         averaging=recipe.averaging,
-        on_open=run.on_open,
-        stream=run.stream,
-        public=public_of(recipe, ready, plan, model),
     )
 
 
@@ -143,7 +123,7 @@ def carry_out(recipe: Recipe, training: Training, *, progress: bool | None = Non
 def engine_of(recipe: Recipe) -> EngineOptions:
     """The engine with its options."""
     autocast = None if recipe.autocast is None else torch.bfloat16
-    return EngineOptions(recipe.engine, autocast=autocast, fixed_rows=recipe.fixed_rows)
+    return EngineOptions(recipe.engine, autocast=autocast, fixed_rows=recipe.fixed_rows, noise=recipe.noise)
 
 
 def criterion_for(regression: bool, values: Sequence[float] | None = None) -> Criterion:

@@ -9,7 +9,9 @@ from discreet.training.callbacks.tensorboard_logger import TensorBoardLogger
 from discreet.training.preflight.engine_options import EngineOptions
 from discreet.training.public.early_stopping import EarlyStopping
 from discreet.training.public.extra_rows import PublicBatches
+from discreet.training.public.public_data import PublicData
 from discreet.training.run.answered_queries import answered_first
+from discreet.training.run.run_options import RunOptions
 from discreet.training.run.trained import Evaluation, Mechanism, Trained
 from discreet.training.session import Session
 from discreet.training.training import Training
@@ -28,6 +30,8 @@ __all__ = [
     "Mechanism",
     "Opening",
     "PublicBatches",
+    "PublicData",
+    "RunOptions",
     "Session",
     "Setup",
     "TensorBoardLogger",

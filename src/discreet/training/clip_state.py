@@ -79,7 +79,7 @@ class Clipping:
             self._geometry.update(release, noise, divisor)
             self._scales = checked_scales(self._geometry.scales(), self._parameters)
 
-    def rehearsed(self) -> tuple[Clip, ...]:
+    def preflight_clips(self) -> tuple[Clip, ...]:
         """Clips to hold the engines against each other with: where much is clipped, rounding is felt most."""
         spec, half = self._spec, 0.5
         match spec:

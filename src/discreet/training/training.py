@@ -6,49 +6,47 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from warnings import warn
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from discreet.clipping import Criterion, private_parameters, training_mode
-from discreet.clipping.digests import check_unchanged, combined_digest, hidden_digests, state_digests
+from discreet.clipping.digests import check_unchanged, state_digests
 from discreet.clipping.geometry import Geometry
-from discreet.core.errors import InputError, Interrupted, PrivacyViolation
-from discreet.data import as_private, as_public
+from discreet.core.errors import Interrupted
 from discreet.ledger import Entry
 from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream, SystemStream
 from discreet.training.callbacks.base import Callback, telling
 from discreet.training.callbacks.progress_bar import progress_bar
-from discreet.training.clip_state import Clipping
+from discreet.training.checklist import checked, refuse_changed
 from discreet.training.control.controller import Progress
-from discreet.training.control.step_size_search import check_search, search_of
+from discreet.training.control.step_size_search import search_of
 from discreet.training.drawing import Draws
+from discreet.training.former import with_former
 from discreet.training.guard import Guard
-from discreet.training.preflight.data_check import check_public, try_every_row
-from discreet.training.preflight.engine_check import try_engines
+from discreet.training.preflight.engine_check import Preflight
 from discreet.training.preflight.engine_options import AUTO, EngineOptions, as_started
-from discreet.training.preflight.model_check import admit
-from discreet.training.preflight.noise_check import noise_named, with_noise
-from discreet.training.preflight.plan_check import check_optimizer, check_plan, parted
-from discreet.training.preflight.watching import with_rows_apart
 from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
 from discreet.training.public.early_stopping import EarlyStopping
-from discreet.training.public.extra_rows import PublicBatches, PublicSource, check_beside, check_declared, keep_declared
+from discreet.training.public.extra_rows import PublicBatches, check_declared, keep_declared
 from discreet.training.public.monitor import Watch, every_so_often
-from discreet.training.public.public_copy import PublicCopy, copied
+from discreet.training.public.public_data import PublicData
 from discreet.training.run.answered_queries import check_answered
 from discreet.training.run.charges import Charges
 from discreet.training.run.checkpoint import Checkpoint, save_checkpoint
-from discreet.training.run.opening import Opened, check_place, record_of, resumed, started, with_slack_of
+from discreet.training.run.opening import Opened, record_of, resumed, started, with_slack_of
 from discreet.training.run.run_folder import RunFolder
+from discreet.training.run.run_options import RunOptions
 from discreet.training.run.signals import stop_requests, stopped
 from discreet.training.run.trained import Evaluation, Mechanism, Trained, randomness_of
 from discreet.training.session import Session
 from discreet.training.step import Run
-from discreet.training.unit_failures import FailureProbe, random_unit
+from discreet.training.unit_failures import FailureProbe
 
 
 class Training:
@@ -60,24 +58,16 @@ class Training:
       set, or `Augmented` data. Private.
     - `units`: with a plan for unit="user", whose each row is: a tensor, an array or a list of whole numbers or text.
     - `ids`: with a plan that holds rows out, the name of each row: the same whatever other rows there are.
-    - `public_test`, `public_validation`: pairs of tensors or arrays declared public; metrics on them are shown and
-      published. The latter is what policies and early stopping look at.
-    - `run_dir`: a new folder for the key of the noise, checkpoints and the ledger; nothing in it is for publishing.
-    - `resume`: go on with the run in `run_dir`, in a new attempt with randomness of its own; also with one that has
-      answered the queries before its first step (`answered_first`).
-    - `ledger`, `dataset_id`: a ledger (path or postgresql://...) shared by all runs on a data set, and the data set's
-      name in it; if it has a budget there, the run must fit. By default the run has a ledger of its own.
-    - `geometry`: what gives the scales of a plan that clips in an ellipsoid or a box (`clipping.geometry`). Public.
+    - `public`: rows declared public: `PublicData`, or `PublicBatches` alone.
+    - `run`: the run's folder, or `RunOptions`: resuming, a shared ledger.
     - `engine`: "auto", the fastest of "bookkeeping", "ghost" and "vmap" that works; "exact", slower, whose sums need no
-      assumption on rounding; "reference" for debugging. `preflight.line` says which, and how it and the noise were
-      checked; it is logged (logger "discreet", INFO) when a session is opened.
-    - `noise`: "fast", or "exact", slower, which assumes nothing but random bits.
-    - `physical_batch`: examples per chunk, for memory only; a user's rows in a step are not parted.
+      assumption on rounding; "reference" for debugging; or `EngineOptions`. `preflight.line` says which, and how it and
+      the noise were checked; it is logged (logger "discreet", INFO) when a session is opened.
+    - `geometry`: what gives the scales of a plan that clips in an ellipsoid or a box (`clipping.geometry`). Public.
     - `scheduler`: stepped after every step. `averaging`: evaluate and publish the average of iterates, not the last.
-    - `public`: rows declared public whose exact mean gradient joins every step, with a weight (`PublicBatches`).
-    - `on_open`: called once the run folder of a new run is there, to put something beside the run.
 
-    Everything is checked here, so a mistake costs no privacy: nothing is charged before the first step.
+    Everything is checked here (`training.checklist`), so a mistake costs no privacy: nothing is charged before the
+    first step.
     """
 
     def __init__(
@@ -90,54 +80,34 @@ class Training:
         *,
         units: object = None,
         ids: object = None,
-        public_test: tuple[Tensor, Tensor] | None = None,
-        public_validation: tuple[Tensor, Tensor] | None = None,
-        run_dir: str | Path | None = None,
-        resume: bool = False,
-        ledger: str | Path | None = None,
-        dataset_id: str = "",
-        geometry: Geometry | None = None,
+        public: PublicData | PublicBatches | None = None,
+        run: RunOptions | str | Path | None = None,
         engine: str | EngineOptions = AUTO,
-        noise: str = "fast",
-        physical_batch: int | None = None,
+        geometry: Geometry | None = None,
         scheduler: LRScheduler | None = None,
         averaging: Averaging | None = None,
-        stream: Stream | None = None,
-        on_open: Callable[[], None] | None = None,
-        public: PublicBatches | None = None,
+        **former: Any,
     ) -> None:
-        if isinstance(plan, Plan) and plan.search is not None:
-            raise InputError("the plan searches for settings, in several runs; give it to Tuning (discreet tune)")
-        check_place(ledger, dataset_id, run_dir, resume=resume)
+        records = {"public": PublicData.of(public), "run": RunOptions.of(run), "engine": EngineOptions.of(engine)}
+        declared, where, how = with_former("Training", former, **records)
+        where.check()
+        if where.resume:
+            how = as_started(how, where.folder)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
-        self.noise, self._parts = noise_named(noise), parted(as_private(data), units, ids, plan)
-        self.data, self.given = self._parts.training, data
-        self.data.check_size(*plan.sampling.sizes(plan.population))
-        admit(model, optimizer, self.data)
-        self.data = with_rows_apart(self.data, model)
-        self.clipping = Clipping(plan.clipping, private_parameters(model), geometry)
-        self.initial, self._hidden = state_digests(model), hidden_digests(model)
-        self.copy = PublicCopy.made(model, criterion, (self.initial, self._hidden))  # before a private row is seen
-        self._beside = PublicSource.made(public, self.copy)
-        seen, loss = copied(model, criterion)  # what a model makes of its first rows does not stay
-        classes = try_every_row(seen, loss, self.data)
-        self._refuse_changed_model(seen, "changed when it was called; initialise it on public input first")
-        engine = as_started(engine, run_dir) if resume else engine
-        given = classes, plan.rows_per_unit, self.clipping.rehearsed(), physical_batch
-        self.preflight = try_engines(engine, self.copy.model, self.copy.criterion, self.data, *given)
-        self.engine = self.preflight.engine
-        check_public({"public_test": public_test, "public_validation": public_validation}, classes, data, self.copy)
-        check_beside(self._beside, plan, optimizer, classes, data)
-        check_plan(plan, model, criterion, self._parts, public_validation is not None)
-        check_search(plan, optimizer, model, criterion, self.data, classes, self.engine)
-        check_optimizer(optimizer, plan, scheduler)
-        self.preflight = with_noise(self.preflight, plan, model, self.clipping, self.noise)
-        self.plan = plan.with_initial_state(combined_digest(self.initial))
-        self._stream, self._unit = stream, random_unit(self.copy.model, self.data, classes, plan.rows_per_unit)
-        self.folder = RunFolder(Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}"))
-        self._resume, self._ledger, self._dataset_id, self._on_open = resume, ledger, dataset_id, on_open
-        self.watch = Watch(self.copy, as_public(public_test), as_public(public_validation), averaging)
+        self.given = data
+        found = checked(plan, model, criterion, optimizer, (data, units, ids), declared, how, geometry, scheduler)
+        self.plan, self.data, self.clipping, self.copy = found.plan, found.data, found.clipping, found.copy
+        self.preflight, self.engine, self.noise = found.preflight, found.preflight.engine, found.noise
+        self._checked, self._where = found, where
+        self.folder = RunFolder(Path(where.folder or f"discreet-runs/{secrets.token_hex(4)}"))
+        self.watch = Watch(found.copy, declared, averaging)
         self._progress = Progress([])
+
+    @property
+    def rehearsal(self) -> Preflight:
+        """The former name of `preflight`."""
+        warn("Training.rehearsal is Training.preflight now", DeprecationWarning, stacklevel=2)
+        return self.preflight
 
     @property
     def evaluations(self) -> list[Evaluation]:
@@ -158,12 +128,12 @@ class Training:
         Over an `AdaptivePlan` the condition is `session.ready()`, which asks the policy and reserves the next block.
         Call `training.save(session)` when `session.between_blocks` if the run shall survive a crash.
         """
-        self._refuse_changed_model(self.model, "was changed since this Training was made; make a new one")
+        refuse_changed(self.model, self._checked.declared, "was changed since this Training was made; make a new one")
         with self._opened() as opened:
             run, ledger = opened.run, opened.ledger
             attempt = ledger.start_attempt(run, self.plan.fingerprint(), self.mechanism.as_dict())
             self.preflight.report()
-            yield self.over(ledger, run, attempt, self._stream or SystemStream.start(opened.key, attempt))
+            yield self.over(ledger, run, attempt, self._where.stream or SystemStream.start(opened.key, attempt))
 
     def over(self, ledger: Charges, run: str, attempt: int, stream: Stream) -> Session:
         """A session whose charges are in `ledger`; `session` opens one for a run of its own."""
@@ -181,16 +151,16 @@ class Training:
             clipping=self.clipping,
             noise=noise,
             stream=stream,
-            guard=Guard(self.model, self.initial, self._hidden),
-            probe=FailureProbe(self.engine, self.model, self.criterion, self._unit),
-            public=self._beside,
+            guard=Guard(self.model, *self._checked.declared),
+            probe=FailureProbe(self.engine, self.model, self.criterion, self._checked.unit),
+            public=self._checked.beside,
         )
         return Session(
             working,
             ledger,
             run,
             attempt,
-            private_metrics=PrivateMetrics(self.plan, *asked, self._parts, noise, watch.note, watch.bought),
+            private_metrics=PrivateMetrics(self.plan, *asked, self._checked.parts, noise, watch.note, watch.bought),
             pristine=self.copy.model,
             progress=self._progress,
             metrics=watch.validated,
@@ -269,26 +239,27 @@ class Training:
     def result(self, session: Session) -> Trained:
         """What a session has trained, for `publish`, also before its last step; refused if changed by anything else."""
         session.check()
-        check_unchanged(self.model, self.initial, self._hidden)
+        check_unchanged(self.model, *self._checked.declared)
         entries = record_of(session.ledger.where, session.run, session.position)
         return self.trained(entries, ended=session.ended)
 
     def trained(self, entries: tuple[Entry, ...], ended: str | None = None) -> Trained:
         """What was trained, for which the ledger holds `entries`."""
         self.model.eval()
+        beside = self._checked.beside
         return Trained(
             model=self.watch.published.eval(),
             plan=self.plan,
             entries=entries,
             mechanism=self.mechanism,
-            initial=self.initial,
+            initial=self._checked.declared[0],
             final=state_digests(self.watch.published),
             secrets=(self.folder.key, self.folder.checkpoint),
             evaluations=tuple(self.evaluations),
             bought=tuple(self.watch.bought),
             ended=ended,
             released=self.folder.released(),
-            public=None if self._beside is None else self._beside.unchanged(),
+            public=None if beside is None else beside.unchanged(),
         )
 
     @property
@@ -296,26 +267,22 @@ class Training:
         """What carries the plan out."""
         engine, noise = self.engine, self.noise
         assumptions = (noise.assumption, engine.assumption)
-        return Mechanism(engine.name, engine.float_bits, noise.name, randomness_of(self._stream), assumptions)
-
-    def _refuse_changed_model(self, model: nn.Module, why: str) -> None:
-        """The state a run starts from is declared public, so it must be the one that was looked at first."""
-        if (state_digests(model), hidden_digests(model)) != (self.initial, self._hidden):
-            raise PrivacyViolation(f"the model {why}")
+        return Mechanism(engine.name, engine.float_bits, noise.name, randomness_of(self._where.stream), assumptions)
 
     @contextmanager
     def _opened(self) -> Iterator[Opened]:
         """The run, new or resumed, with everything as its last checkpoint has it."""
-        if not self._resume:
+        beside = self._checked.beside
+        if not self._where.resume:
             check_answered(self.plan, (), self.noise.name)
-            with started(self.folder, self.plan, self._ledger, self._dataset_id, self._on_open) as opened:
-                keep_declared(self.folder.path, self._beside)
+            with started(self.folder, self.plan, self._where) as opened:
+                keep_declared(self.folder.path, beside)
                 yield opened
             return
         with resumed(self.folder) as (opened, checkpoint):
             record = opened.ledger.entries(opened.run)
             check_answered(self.plan, record, self.noise.name)
-            check_declared(self.folder.path, self._beside, record)
+            check_declared(self.folder.path, beside, record)
             self.engine = with_slack_of(self.engine, record)
             if checkpoint is not None:
                 self._restore(checkpoint)

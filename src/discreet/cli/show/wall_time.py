@@ -35,8 +35,10 @@ def expected(recipe: Recipe, plan: Plan | AdaptivePlan, joining: Mapping[str, An
         model = recipe.build_model()
         return model, criterion, recipe.build_optimizer(model)
 
+    from discreet.recipes.assemble import engine_of
+
     try:
-        steps = seconds(plan, make, example, engine=recipe.engine, noise=recipe.noise, public=_rows(example, joining))
+        steps = seconds(plan, make, example, engine=engine_of(recipe), public=_rows(example, joining))
         every = recipe.evaluate_every or max(1, plan.charges // 20)
         rows = PUBLIC_ROWS.get(recipe.data.name, 0) * (plan.charges // every)
         return steps + (evaluation_seconds(make, example, rows) if rows else 0.0)

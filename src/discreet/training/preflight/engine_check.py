@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from discreet.clipping import Clip, Criterion, Engine, frozen_norms, modes_kept, private_parameters, training_mode
 from discreet.clipping.engines.long_rows import LongAlone, beyond
 from discreet.clipping.separation.program import Template
-from discreet.core import checks
 from discreet.core.errors import UnsupportedModel
 from discreet.data import PrivateData
 from discreet.training.preflight.engine_comparison import Comparison, apart
@@ -79,21 +78,18 @@ def try_engines(
     classes: int | None,
     rows_per_unit: int = 1,
     clips: tuple[Clip, ...] = (Clip(1.0, 2.0**-30),),
-    physical_batch: int | None = None,
 ) -> Preflight:
     """Choose an engine, after a comparison with `reference` on random data.
 
     `classes`: the number of classes, if targets are class indices. `rows_per_unit`: with more than one, the random
     examples are units of one, two and more rows. `clips`: the plan's way to clip, in one state or several; the largest
-    distance counts. `physical_batch`: rows per chunk, where they are given. `UnsupportedModel` if the engine that was
-    asked for by name does not work on this model, and, for `auto`, if none does.
+    distance counts. `UnsupportedModel` if the engine that was asked for by name does not work on this model, and, for
+    `auto`, if none does.
     """
     options = EngineOptions.of(engine)
-    if physical_batch is not None:
-        checks.count("physical_batch", physical_batch)
     frozen, rows = frozen_norms(model), rows_per_unit * data.views
-    found = _rehearsed(options, model, criterion, data, classes, rows, clips, physical_batch)
-    chunk, line = physical_batch or found.chunk, found.line
+    found = _rehearsed(options, model, criterion, data, classes, rows, clips, options.physical_batch)
+    chunk, line = options.physical_batch or found.chunk, found.line
     if options.autocast is not None:
         line += f"; under autocast to {options.autocast}"
     if frozen:

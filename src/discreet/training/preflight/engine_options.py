@@ -9,6 +9,7 @@ import torch
 
 from discreet.clipping import ENGINES, Engine
 from discreet.clipping.engines.chunk_shape import in_fixed_rows, under_autocast
+from discreet.core import checks
 from discreet.core.errors import DiscreetError, InputError
 from discreet.ledger import Ledger
 from discreet.training.run.run_folder import RunFolder
@@ -19,7 +20,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """The engine for a `Training`, where its name alone does not say enough.
+    """How a `Training` computes; the name of an engine may be given alone.
 
     - `name`: "auto", or the name of an engine.
     - `autocast`: run the model under `torch.autocast` to this type, which is `torch.bfloat16`. Norms and sums stay in
@@ -27,11 +28,15 @@ class EngineOptions:
       Metrics are computed without it.
     - `fixed_rows`: fill every chunk up to the same number of rows, for a compiler or a graphics card that would
       otherwise meet a new shape in every step. The rows that are added contribute nothing.
+    - `noise`: "fast", or "exact", slower, which assumes nothing but random bits.
+    - `physical_batch`: examples per chunk, for memory only; a user's rows in a step are not parted.
     """
 
     name: str = AUTO
     autocast: torch.dtype | None = None
     fixed_rows: bool = False
+    noise: str = "fast"
+    physical_batch: int | None = None
 
     def __post_init__(self) -> None:
         if self.name != AUTO and self.name not in ENGINES:
@@ -40,6 +45,8 @@ class EngineOptions:
             raise InputError(
                 f"autocast must be torch.bfloat16, got {self.autocast}; gradients in float16 vanish without scaling"
             )
+        if self.physical_batch is not None:
+            checks.count("physical_batch", self.physical_batch)
 
     @classmethod
     def of(cls, engine: str | EngineOptions) -> EngineOptions:

@@ -43,7 +43,7 @@ def check_plan(
             check_grid(release, plan.largest_batch)
         return
     if plan.policy.metric == "accuracy" and not validated:
-        raise InputError("the policy looks at the accuracy on public data; give public_validation")
+        raise InputError("the policy looks at the accuracy on public data; give PublicData(validation=...)")
     if plan.counts is not None:
         check_bought(plan.counts.event, plan.population, data)
         check_whole(steps_of(plan.counts.event)[0])

@@ -78,7 +78,7 @@ def _step(
     data = tuple(tensor.expand(2 * rows, *tensor.shape[1:]) for tensor in example)
     found: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        training = Training(small, model, criterion, optimizer, data, run_dir=Path(folder) / "run", **options)
+        training = Training(small, model, criterion, optimizer, data, run=Path(folder) / "run", **options)
         with training.session() as session:
             begin = time.perf_counter()
             while session.ready() and (len(found) < 2 or time.perf_counter() - begin < _PATIENCE_SECONDS):

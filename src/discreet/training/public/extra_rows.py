@@ -27,7 +27,6 @@ from discreet.core.errors import InputError, PrivacyViolation
 from discreet.ledger import QUERIES, Entry
 from discreet.methods import NoiseAware
 from discreet.plan import AdaptivePlan, Plan
-from discreet.training.preflight.data_check import check_public
 from discreet.training.public.public_copy import PublicCopy
 
 _log = logging.getLogger("discreet")
@@ -126,18 +125,10 @@ class PublicSource:
         return PublicGradient(self.batches.weight, total)
 
 
-def check_beside(
-    source: PublicSource | None,
-    plan: Plan | AdaptivePlan,
-    optimizer: torch.optim.Optimizer,
-    classes: int | None,
-    data: object,
-) -> None:
-    """Refuse public rows that cannot be evaluated or are the private ones, and methods that they do not go with."""
+def check_beside(source: PublicSource | None, plan: Plan | AdaptivePlan, optimizer: torch.optim.Optimizer) -> None:
+    """Refuse methods that public rows beside the private ones do not go with."""
     if source is None:
         return
-    public = source.batches
-    check_public({"public": (public.inputs, public.targets)}, classes, data, source.copy)
     if isinstance(optimizer, NoiseAware):
         raise InputError(
             f"{type(optimizer).__name__} works with the noise of a release alone; take another with public rows"

@@ -13,10 +13,9 @@ from discreet.methods import Averaging, RunningAverage
 from discreet.training.public.early_stopping import EarlyStopping, check_early, is_bought
 from discreet.training.public.evaluation import evaluate
 from discreet.training.public.public_copy import PublicCopy
+from discreet.training.public.public_data import PublicData
 from discreet.training.run.checkpoint import Checkpoint
 from discreet.training.run.trained import Bought, Evaluation
-
-Public = tuple[Tensor, Tensor] | None
 
 
 class Watch:
@@ -28,10 +27,10 @@ class Watch:
     released. No private row is run through it: metrics are bought with copies of it, `asked`.
     """
 
-    def __init__(self, copy: PublicCopy, test: Public, validation: Public, averaging: Averaging | None) -> None:
+    def __init__(self, copy: PublicCopy, public: PublicData, averaging: Averaging | None) -> None:
         self._average = None if averaging is None else RunningAverage(copy.model, averaging)
         self.asked = copy.model if self._average is None else self._average.model
-        self._copy, self._test, self._validation = copy, test, validation
+        self._copy, (self._test, self._validation) = copy, public.tensors
         self.evaluations: list[Evaluation] = []
         self.bought: list[Bought] = []
         self.best: dict[str, Any] | None = None
@@ -100,7 +99,7 @@ class Watch:
         if self.early is None or is_bought(self.early.metric):
             return
         if not metrics:
-            raise InputError("early stopping needs public_validation (or public_test) to look at, or a bought metric")
+            raise InputError("early stopping needs PublicData (validation or test) to look at, or a bought metric")
         self._keep_if_best()
 
     @property

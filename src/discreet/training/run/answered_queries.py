@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -18,8 +19,10 @@ from discreet.plan import AdaptivePlan, Plan
 from discreet.plan.timeline import UNANSWERED
 from discreet.queries.charging import Account, Payment
 from discreet.randomness import SystemStream
+from discreet.training.former import with_former
 from discreet.training.run.opening import started
 from discreet.training.run.run_folder import RunFolder
+from discreet.training.run.run_options import RunOptions
 from discreet.training.run.trained import randomness_of
 
 
@@ -53,35 +56,35 @@ class RunAccount(Account):
 def answered_first(
     plan: Plan | AdaptivePlan,
     model: nn.Module,
+    run: RunOptions | str | Path | None = None,
     *,
-    run_dir: str | Path,
-    ledger: str | Path | None = None,
-    dataset_id: str = "",
     noise: str = "fast",
-    on_open: Callable[[], None] | None = None,
+    **former: Any,
 ) -> Iterator[Account]:
     """Open the run of `plan` and yield the account that pays for the queries in `plan.before`, in order.
 
-        with answered_first(plan, model, run_dir="run") as account:
+        with answered_first(plan, model, "run") as account:
             pca = PrivatePCA(60, account=account, noise_multiplier=16).fit(rows)
-        trained = Training(plan, model, ..., (pca.transform(rows), targets), run_dir="run", resume=True).run()
+        rest = RunOptions("run", resume=True)
+        trained = Training(plan, model, ..., (pca.transform(rows), targets), run=rest).run()
 
     The plan is in the ledger before the first query is answered, so nothing of it can depend on an answer. `model`,
-    `ledger`, `dataset_id`, `noise` and `on_open` are those of the training. An answer that is lost in a crash stays
+    `run` (which names a folder) and `noise` are those of the training. An answer that is lost in a crash stays
     charged, and is not given again. Queries must be about the rows that the run trains on (and holds out); `Training`
     cannot see it.
     """
     if not plan.before:
         raise InputError("the plan has no queries before its first step; give their events with before when making it")
+    (options,) = with_former("answered_first", former, run=RunOptions.of(run))
     whole = plan.with_initial_state(combined_digest(state_digests(model)))
-    folder = RunFolder(Path(run_dir))
-    with started(folder, whole, ledger, dataset_id, on_open) as opened:
+    folder = RunFolder(options.path)
+    with started(folder, whole, options) as opened:
         mechanism = {"engine": QUERIES, "noise": noise, "randomness": randomness_of(None)}
         try:
             yield RunAccount(
                 opened.ledger,
                 plan.delta,
-                dataset_id,
+                options.dataset_id,
                 plan.adjacency,
                 noise,
                 start=lambda attempt: SystemStream.start(opened.key, attempt),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from discreet.queries import Covariance, release
 from discreet.queries.pca import principal_components
 from discreet.training.run.answered_queries import answered_first
 from discreet.training.run.run_folder import RunFolder
+from discreet.training.run.run_options import RunOptions
 
 NAME = "components"
 """What the tensor of components is called in the run folder and in the published one."""
@@ -35,36 +35,30 @@ def buy_components(
     rows: Tensor,
     count: int,
     multiplier: float,
-    *,
-    run_dir: Path,
-    ledger: str | Path | None = None,
-    dataset_id: str = "",
+    run: RunOptions,
     noise: str = "fast",
-    on_open: Callable[[], None] | None = None,
 ) -> Tensor:
     """Open the run of `plan` and answer its first query: the top `count` components of `rows`; (count, columns).
 
     `plan.before` is one covariance with this multiplier. Rows (n, ...) are scaled to norm 1 each, zero and non-finite
     ones count as zero. The vectors are written to the run folder before they are returned, so that the run can go on
-    with them; `kept_components` reads them. The other arguments are those of `answered_first` and `Training`.
+    with them; `kept_components` reads them. `run` and `noise` are those of `answered_first`.
     """
     flat = rows.flatten(1).double()
     flat = flat / flat.norm(dim=1, keepdim=True).clamp(min=1e-9)
-    with answered_first(plan, model, run_dir=run_dir, ledger=ledger, dataset_id=dataset_id, noise=noise) as account:
-        if on_open is not None:
-            on_open()
+    with answered_first(plan, model, run, noise=noise) as account:
         (covariance,) = release(flat.numpy(), [Covariance(1.0)], account, multiplier)
         vectors = torch.from_numpy(principal_components(covariance, count).vectors).float()
-        RunFolder(run_dir).keep_released({NAME: vectors})
+        RunFolder(run.path).keep_released({NAME: vectors})
     return vectors
 
 
-def kept_components(run_dir: Path) -> Tensor:
+def kept_components(folder: Path) -> Tensor:
     """The components that the run in this folder has bought. `InputError` if they were lost, or never there."""
-    released = RunFolder(run_dir).released()
+    released = RunFolder(folder).released()
     if NAME not in released:
         raise InputError(
-            f"{run_dir} has no components: the run was interrupted while it bought them. They stay charged and are not "
+            f"{folder} has no components: the run was interrupted while it bought them. They stay charged and are not "
             "given again; start a new run"
         )
     return released[NAME]

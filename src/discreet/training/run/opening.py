@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from discreet.accounting.adaptive.filters import BasicFilter
 from discreet.clipping import Engine
-from discreet.core.errors import InputError, LedgerError
+from discreet.core.errors import LedgerError
 from discreet.core.events import Event
 from discreet.core.processes import refuse_several_processes
-from discreet.ledger import Entry, Ledger, checked_name
+from discreet.ledger import Entry, Ledger
 from discreet.plan import AdaptivePlan, Plan
 from discreet.training.run.checkpoint import Checkpoint, load_checkpoint
 from discreet.training.run.run_folder import RunFolder
+from discreet.training.run.run_options import RunOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,35 +28,17 @@ class Opened:
     ledger: Ledger
 
 
-def check_place(
-    ledger: str | Path | None, dataset_id: str, run_dir: str | Path | None = None, *, resume: bool = False
-) -> None:
-    """Refuse a run that could not be opened, before anything is read for it."""
-    refuse_several_processes()
-    checked_name(dataset_id)
-    if resume and run_dir is None:
-        raise InputError("resume=True needs the run_dir of the run to go on with")
-    if dataset_id and ledger is None and not resume:
-        raise InputError("a data set's budget is kept in a ledger that its runs share; give ledger (--ledger)")
-
-
 @contextmanager
-def started(
-    folder: RunFolder,
-    plan: Plan | AdaptivePlan,
-    ledger: str | Path | None,
-    dataset_id: str,
-    on_open: Callable[[], None] | None,
-) -> Iterator[Opened]:
+def started(folder: RunFolder, plan: Plan | AdaptivePlan, options: RunOptions) -> Iterator[Opened]:
     """A new run: its folder, its key, its place in the ledger (by default one in the folder)."""
     key = folder.create()
     try:
-        if on_open is not None:
-            on_open()
-        charged = Ledger(ledger or folder.ledger)
+        if options.on_open is not None:
+            options.on_open()
+        charged = Ledger(options.ledger or folder.ledger)
         try:
-            _check_priced(charged, dataset_id, plan.before)
-            run = charged.open_run(plan.fingerprint(), plan.guarantee(), dataset_id, plan.own_filter)
+            _check_priced(charged, options.dataset_id, plan.before)
+            run = charged.open_run(plan.fingerprint(), plan.guarantee(), options.dataset_id, plan.own_filter)
         except BaseException:
             charged.close()
             raise

@@ -22,6 +22,7 @@ from discreet.plan.tuning.kinds import AnySearch
 from discreet.queries.best_trial import uniform_index
 from discreet.queries.draws import check_drawable, draw_trials
 from discreet.randomness import Purpose, Stream, Substream, SystemStream, new_run_key
+from discreet.training.former import with_former
 from discreet.training.guard import generators_put_back
 from discreet.training.preflight.data_check import check_public
 from discreet.training.preflight.engine_options import AUTO, EngineOptions
@@ -29,9 +30,10 @@ from discreet.training.public.early_stopping import EarlyStopping, check_early, 
 from discreet.training.public.evaluation import evaluate
 from discreet.training.public.extra_rows import PublicBatches, report
 from discreet.training.public.monitor import every_so_often
+from discreet.training.public.public_data import PublicData
 from discreet.training.run.charges import SealedBooks
-from discreet.training.run.opening import check_place
 from discreet.training.run.run_folder import make_private_folder
+from discreet.training.run.run_options import RunOptions
 from discreet.training.run.signals import stop_requests
 from discreet.training.run.trained import Trained, randomness_of
 from discreet.training.training import Training
@@ -60,10 +62,9 @@ class Tuning:
 
     - `build(settings)`: model, loss and optimizer for one candidate of the search. Its first model for a candidate is
       the public state that all trials with these settings start from. `clip_norm` is applied to the plan by itself.
-    - `data`, `units`, `public_test`, `public_validation`, `ledger`, `dataset_id`, `engine`, `noise`,
-      `physical_batch`, `public`: as for `Training`.
+    - `data`, `units`, `public`, `engine`: as for `Training`.
     - `ids`: the name of each row, the same whatever other rows there are; where rows are held out, or cut in parts.
-    - `run_dir`: a new folder for the ledger, where none is shared.
+    - `run`: a new folder for the ledger, or `RunOptions` with one that is shared. A search cannot be resumed.
     - `early`, `evaluate_every`: as for `Training.run`, in every trial.
     - `start`: for tests; randomness that is not the system's is refused when the result is published.
 
@@ -79,22 +80,21 @@ class Tuning:
         *,
         units: object = None,
         ids: object = None,
-        public_test: tuple[Tensor, Tensor] | None = None,
-        public_validation: tuple[Tensor, Tensor] | None = None,
-        run_dir: str | Path | None = None,
-        ledger: str | Path | None = None,
-        dataset_id: str = "",
+        public: PublicData | PublicBatches | None = None,
+        run: RunOptions | str | Path | None = None,
         engine: str | EngineOptions = AUTO,
-        noise: str = "fast",
-        physical_batch: int | None = None,
         early: EarlyStopping | None = None,
         evaluate_every: int | None = None,
         start: Start | None = None,
-        public: PublicBatches | None = None,
+        **former: Any,
     ) -> None:
         if not isinstance(plan, Plan) or plan.search is None:
             raise InputError("Tuning needs a fixed plan with a search: Search.make(...).over(plan)")
-        check_place(ledger, dataset_id)
+        records = {"public": PublicData.of(public), "run": RunOptions.of(run), "engine": EngineOptions.of(engine)}
+        self._public, self._where, self._options = with_former("Tuning", former, **records)
+        self._where.check()
+        if self._where.resume or self._where.on_open or self._where.stream:
+            raise InputError("a search cannot be resumed, and takes a folder, a ledger and a dataset_id only")
         if isinstance(plan.search, Search):
             check_drawable(plan.search.trials)
         check_early(early, {metric.name for metric in plan.metrics})
@@ -104,26 +104,15 @@ class Tuning:
         self._build, self._early = build, early
         self._seen, self._judge = seen_by(plan, data, units, ids)
         if self._judge is not None:
-            rows = None if public is None else (public.inputs, public.targets)
-            looked_at = {"public_test": public_test, "public_validation": public_validation, "public": rows}
-            check_public(looked_at, None, data)
+            check_public(self._public.named, None, data)
         self._every = every_so_often(plan.charges, evaluate_every)
-        self._given: dict[str, Any] = {
-            "public_test": public_test,
-            "public_validation": public_validation,
-            "noise": noise,
-            "physical_batch": physical_batch,
-            "public": public,
-        }
-        self._ledger, self._dataset_id = ledger, dataset_id
-        self.folder = Path(run_dir or f"discreet-runs/{secrets.token_hex(4)}")
+        self.folder = Path(self._where.folder or f"discreet-runs/{secrets.token_hex(4)}")
         self._start = start or _system_start()
-        self._options = EngineOptions.of(engine)
         self._states: list[dict[str, Tensor]] = []
         self._built = Built()
         self._bits: int | None = None
         self.plan, self._candidates = plan, plan.search.candidates
-        self._rehearse(plan.search)
+        self._check(plan.search)
 
     def run(self) -> Trained:
         """Charge the search, make its trials, and return the one that wins, ready for `publish`.
@@ -133,7 +122,7 @@ class Tuning:
         """
         search = self.plan.search
         assert search is not None
-        report(self._given["public"])
+        report(self._public.beside)
         randomness = self._start(0)
         run, entries = self._charge(randomness_of(randomness))
         choices = randomness.substream(Purpose.NOISE, 0)
@@ -172,11 +161,11 @@ class Tuning:
 
     def _charge(self, randomness: str) -> tuple[str, tuple[Entry, ...]]:
         """The name of the search in the ledger, and all that the ledger will ever hold of it."""
-        if self._ledger is None:
+        if self._where.ledger is None:
             self._make_folder()
-        ledger = Ledger(self._ledger or self.folder / "ledger.sqlite")
+        ledger = Ledger(self._where.ledger or self.folder / "ledger.sqlite")
         try:
-            run = ledger.open_run(self.plan.fingerprint(), self.guarantee, self._dataset_id)
+            run = ledger.open_run(self.plan.fingerprint(), self.guarantee, self._where.dataset_id)
             mechanism = replace(self._mechanism, randomness=randomness).as_dict()
             attempt = ledger.start_attempt(run, self.plan.fingerprint(), mechanism)
             ledger.reserve(run, attempt, lambda _charged: [self.plan.event()])
@@ -219,7 +208,7 @@ class Tuning:
         self._built.note(setup.model, setup.optimizer, setup.scheduler)
         return setup
 
-    def _rehearse(self, search: AnySearch) -> None:
+    def _check(self, search: AnySearch) -> None:
         """Check every candidate; all are then trained with one engine, at the largest float slack of any."""
         digests: list[str] = []
         bits: list[int] = []
@@ -233,7 +222,7 @@ class Tuning:
                 self._setup(settings)  # refused now if it is the same again
                 training.preflight.report()
                 if isinstance(search, Search):
-                    _check_score(search.score, setup, self._given["public_validation"])
+                    _check_score(search.score, setup, self._public.validation)
                 self._options = replace(self._options, name=training.engine.name)
             bits += [] if training.engine.float_bits is None else [training.engine.float_bits]
             digests.append(str(training.plan.initial_state))
@@ -254,11 +243,11 @@ class Tuning:
             seen.data,
             units=seen.units,
             ids=seen.ids,
+            public=self._public,
+            run=RunOptions(stream=stream),
             engine=self._options,
             scheduler=setup.scheduler,
             averaging=setup.averaging,
-            stream=stream,
-            **self._given,
         )
         if self._bits is not None:
             training.engine = replace(training.engine, float_bits=self._bits)
@@ -300,6 +289,6 @@ def _check_score(score: str, setup: Setup, validation: tuple[Tensor, Tensor] | N
     known = [f"validation_{name}" for name in found]
     if score not in known:
         raise InputError(
-            f"trials have no score {score!r}; known: {', '.join(known) or 'none without public_validation'}, and "
-            "metrics on private rows that the plan buys (holdout_accuracy)"
+            f"trials have no score {score!r}; known: {', '.join(known) or 'none without PublicData(validation=...)'}, "
+            "and metrics on private rows that the plan buys (holdout_accuracy)"
         )

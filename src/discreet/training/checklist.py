@@ -1,0 +1,106 @@
+"""Everything that is checked before a run, in order. No private row has been seen when the model is copied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import LRScheduler
+
+from discreet.clipping import Criterion, private_parameters
+from discreet.clipping.digests import combined_digest, hidden_digests, state_digests
+from discreet.clipping.geometry import Geometry
+from discreet.core.errors import InputError, PrivacyViolation
+from discreet.data import Parts, PrivateData, as_private
+from discreet.plan import AdaptivePlan, Plan
+from discreet.randomness import RoundedSampler
+from discreet.training.clip_state import Clipping
+from discreet.training.control.step_size_search import check_search
+from discreet.training.preflight.data_check import check_public, try_every_row
+from discreet.training.preflight.engine_check import Preflight, try_engines
+from discreet.training.preflight.engine_options import EngineOptions
+from discreet.training.preflight.model_check import admit
+from discreet.training.preflight.noise_check import noise_named, with_noise
+from discreet.training.preflight.plan_check import check_optimizer, check_plan, parted
+from discreet.training.preflight.random_rows import Examples
+from discreet.training.preflight.watching import with_rows_apart
+from discreet.training.public.extra_rows import PublicSource, check_beside
+from discreet.training.public.public_copy import PublicCopy, copied
+from discreet.training.public.public_data import PublicData
+from discreet.training.unit_failures import random_unit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checked:
+    """What a run starts from.
+
+    `plan` knows the digest of the model's state. `parts`: the rows that are trained on, and those held out. `declared`:
+    digests of what is published of the model, and of buffers that are not. `copy` has seen no private row. `unit`:
+    random rows of the shape of a private unit.
+    """
+
+    plan: Plan | AdaptivePlan
+    parts: Parts
+    data: PrivateData
+    clipping: Clipping
+    declared: tuple[dict[str, str], dict[str, str]]
+    copy: PublicCopy
+    beside: PublicSource | None
+    preflight: Preflight
+    noise: RoundedSampler
+    unit: Examples | None
+
+
+def checked(
+    plan: Plan | AdaptivePlan,
+    model: nn.Module,
+    criterion: Criterion,
+    optimizer: torch.optim.Optimizer,
+    rows: tuple[object, object, object],
+    public: PublicData,
+    engine: EngineOptions,
+    geometry: Geometry | None,
+    scheduler: LRScheduler | None,
+) -> Checked:
+    """Check everything, so that no mistake costs privacy; `rows` are data, units and names, as given.
+
+    Errors are those of `Training`. What runs here sees copies of the model, and its result depends on private rows by
+    whether there is an error at all.
+    """
+    if isinstance(plan, Plan) and plan.search is not None:
+        raise InputError("the plan searches for settings, in several runs; give it to Tuning (discreet tune)")
+    noise, (given, units, ids) = noise_named(engine.noise), rows
+    parts = parted(as_private(given), units, ids, plan)
+    parts.training.check_size(*plan.sampling.sizes(plan.population))
+    admit(model, optimizer, parts.training)
+    data = with_rows_apart(parts.training, model)
+    clipping = Clipping(plan.clipping, private_parameters(model), geometry)
+
+    declared = state_digests(model), hidden_digests(model)
+    copy = PublicCopy.made(model, criterion, declared)
+    beside = PublicSource.made(public.beside, copy)
+
+    seen, loss = copied(model, criterion)  # what a model makes of its first rows does not stay
+    classes = try_every_row(seen, loss, data)
+    refuse_changed(seen, declared, "changed when it was called; initialise it on public input first")
+    preflight = try_engines(
+        engine, copy.model, copy.criterion, data, classes, plan.rows_per_unit, clipping.preflight_clips()
+    )
+
+    check_public(public.named, classes, given, copy)
+    check_beside(beside, plan, optimizer)
+    check_plan(plan, model, criterion, parts, public.validation is not None)
+    check_search(plan, optimizer, model, criterion, data, classes, preflight.engine)
+    check_optimizer(optimizer, plan, scheduler)
+    preflight = with_noise(preflight, plan, model, clipping, noise)
+
+    plan = plan.with_initial_state(combined_digest(declared[0]))
+    unit = random_unit(copy.model, data, classes, plan.rows_per_unit)
+    return Checked(plan, parts, data, clipping, declared, copy, beside, preflight, noise, unit)
+
+
+def refuse_changed(model: nn.Module, declared: tuple[dict[str, str], dict[str, str]], why: str) -> None:
+    """The state a run starts from is declared public, so it must be the one that was looked at first."""
+    if (state_digests(model), hidden_digests(model)) != declared:
+        raise PrivacyViolation(f"the model {why}")

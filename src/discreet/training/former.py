@@ -1,0 +1,32 @@
+"""Keywords of version 0.1 that are fields of records now: accepted for one version, with a word on what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from warnings import warn
+
+_NOW = {
+    "run_dir": ("run", "RunOptions", "folder"),
+    "resume": ("run", "RunOptions", "resume"),
+    "ledger": ("run", "RunOptions", "ledger"),
+    "dataset_id": ("run", "RunOptions", "dataset_id"),
+    "on_open": ("run", "RunOptions", "on_open"),
+    "stream": ("run", "RunOptions", "stream"),
+    "public_test": ("public", "PublicData", "test"),
+    "public_validation": ("public", "PublicData", "validation"),
+    "noise": ("engine", "EngineOptions", "noise"),
+    "physical_batch": ("engine", "EngineOptions", "physical_batch"),
+}
+
+
+def with_former(what: str, former: Mapping[str, Any], **records: Any) -> tuple[Any, ...]:
+    """`records` in their order, with the fields that were given as keywords of `what` by their former names."""
+    for name, value in former.items():
+        if name not in _NOW or _NOW[name][0] not in records:
+            raise TypeError(f"{what}() got an unexpected keyword argument {name!r}")
+        record, kind, field = _NOW[name]
+        warn(f"{what}({name}=...) is {what}({record}={kind}({field}=...)) now", DeprecationWarning, stacklevel=3)
+        records[record] = replace(records[record], **{field: value})
+    return tuple(records.values())

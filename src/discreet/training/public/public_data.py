@@ -1,0 +1,44 @@
+"""Rows that are declared public: nothing of them is protected, and nothing is paid for what is computed from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from torch import Tensor
+
+from discreet.data import as_public
+from discreet.training.public.extra_rows import PublicBatches
+
+Rows = tuple[Tensor, Tensor]
+"""Inputs and targets: tensors or arrays."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublicData:
+    """Rows declared public.
+
+    - `test`, `validation`: metrics on them are shown and published; the latter is what policies and early stopping look
+      at.
+    - `beside`: rows whose exact mean gradient joins every step, with a weight. They may be given alone.
+    """
+
+    test: Rows | None = None
+    validation: Rows | None = None
+    beside: PublicBatches | None = None
+
+    @classmethod
+    def of(cls, public: Self | PublicBatches | None) -> Self:
+        """What is meant by rows beside the private ones alone, or by none."""
+        return cls(beside=public) if public is None or isinstance(public, PublicBatches) else public
+
+    @property
+    def named(self) -> dict[str, Rows | None]:
+        """All of them, as messages name them."""
+        beside = None if self.beside is None else (self.beside.inputs, self.beside.targets)
+        return {"public test": self.test, "public validation": self.validation, "public beside": beside}
+
+    @property
+    def tensors(self) -> tuple[Rows | None, Rows | None]:
+        """`test` and `validation` as tensors."""
+        return as_public(self.test), as_public(self.validation)
