@@ -16,7 +16,6 @@ from torch import nn
 
 from discreet import Plan, Training
 from discreet.clipping import Accumulator, Clip, Engine, private_parameters, training_mode
-from discreet.training.unit_failures import add_chunk
 
 ROWS, TIMES = 60, 50
 CLIP = Clip(1.0, 2.0**-30)
@@ -59,7 +58,7 @@ def moves(
             torch.manual_seed(step)
             total, chunk = Accumulator(private_parameters(run.model)), (inputs[rows], targets[rows])
             used = run.engine if look is None else look(run)
-            add_chunk(total, used, run.model, run.criterion, chunk, CLIP, None)
+            total.add(used.clipped_sum(run.model, run.criterion, *chunk, CLIP, None))
             sums.append(total.total(used, CLIP, ROWS).tensors)
         squares = (float(np.square(sums[0][name] - sums[1][name]).sum()) for name in sums[0])
         worst = max(worst, math.sqrt(sum(squares)))

@@ -117,7 +117,7 @@ def test_a_chunk_has_no_more_rows_than_without_views(tmp_path: Path, users: bool
     training.run(progress=False)
     assert sizes
     assert max(sizes) <= 9
-    assert all(size % 4 == 0 for size in sizes)
+    assert all(size % 4 == 0 for size in sizes if size > 1)  # one random row warms up the copy that sees the rows
 
 
 def mixup(inputs: Tensor) -> Tensor:

@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from discreet import PrivacyViolation
 from discreet.clipping.digests import state_digests
+from discreet.clipping.separation.copies import copied
 from discreet.methods import Averaging
 from discreet.plan import Metric
 from discreet.queries import Account
 from discreet.training import choose_model
 from discreet.training.private_metrics.read_only import read_only
-from discreet.training.public.public_copy import copied
 
 ROWS = blobs()
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from discreet import Augmented, Training, UnsupportedModel
 from discreet.clipping import ENGINES, Engine
 from discreet.clipping.engines.long_rows import LongAlone
-from discreet.clipping.separation import Function, Watched
+from discreet.clipping.separation import Function, Together
 from discreet.training.augmented_views import transformed
 
 STEPS = 20  # of 60 rows: what comes after 1,000 rows comes in the last three
@@ -101,7 +101,7 @@ def test_chunks_of_ordinary_models_are_not_done_again(tmp_path: Path) -> None:
     made.run(progress=False)
     assert isinstance(made.engine.clipped_sum, LongAlone)
     together = made.engine.clipped_sum.together
-    assert isinstance(together, Watched)
+    assert isinstance(together, Together)
     assert together.again == 0
 
 

@@ -7,6 +7,7 @@ element by element, and reduced over each example's own elements; the mean over 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -31,9 +32,13 @@ _ELEMENTWISE: dict[type[nn.Module], Callable[..., Tensor]] = {
 """Losses with one value per element of output and target, of the same shape."""
 
 
+after_each: ContextVar[Callable[[], None] | None] = ContextVar("after_each", default=None)
+"""What is to be called after each example, where a loss is called with one at a time."""
+
+
 def is_of_torch(criterion: object) -> bool:
     """Whether a loss is one of torch.nn, which keep no state, and no code was added to it."""
-    if type(criterion).__module__ != "torch.nn.modules.loss":
+    if type(criterion).__module__ != "torch.nn.modules.loss" or "forward" in vars(criterion):
         return False
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     return not any(vars(criterion).get(name) for name in hooks)
@@ -64,12 +69,16 @@ def _losses(criterion: Criterion, output: Any, targets: Tensor, *, each: bool) -
     def one(part: Any, target: Tensor) -> Tensor:
         return criterion(tree_map(lambda leaf: leaf.unsqueeze(0), part), target.unsqueeze(0)).sum()
 
+    def alone(i: int) -> Tensor:
+        found = one(tree_map(lambda leaf: leaf[i].clone(), output), targets[i].clone())
+        if (look := after_each.get()) is not None:
+            look()
+        return found
+
     try:
         losses: Tensor = vectorised_call(one, (0, 0), output, targets)
     except (RuntimeError, ValueError):  # not every function can be vectorised; every function can be called one by one
-        losses = torch.stack(
-            [one(tree_map(lambda leaf, i=i: leaf[i].clone(), output), targets[i].clone()) for i in range(len(targets))]
-        )
+        losses = torch.stack([alone(i) for i in range(len(targets))])
     return losses
 
 

@@ -14,7 +14,7 @@ from discreet.core.errors import InputError
 from discreet.core.release import ClippedSum
 from discreet.data import PrivateData
 from discreet.training.augmented_views import views_of
-from discreet.training.unit_failures import FailureProbe, add_chunk
+from discreet.training.unit_failures import FailureProbe
 
 Chunk = tuple[Tensor, Tensor]
 
@@ -119,8 +119,8 @@ class Batch:
         return self._sum.total(self._run.engine, self._clip, largest_batch)
 
     def _add(self, criterion: Criterion, chunk: Chunk) -> None:
-        engine, model = self._run.engine, self._run.model
-        add_chunk(self._sum, engine, model, criterion, chunk, self._clip, self._units)
+        sums = self._run.engine.clipped_sum(self._run.model, criterion, *chunk, self._clip, self._units)
+        self._sum.add(sums)
 
     def _refuse_open_chunk(self) -> None:
         if self._open is not None:

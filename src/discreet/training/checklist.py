@@ -11,6 +11,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from discreet.clipping import Criterion, private_parameters
 from discreet.clipping.digests import combined_digest, hidden_digests, state_digests
 from discreet.clipping.geometry import Geometry
+from discreet.clipping.separation.copies import copied
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.data import Parts, PrivateData, as_private
 from discreet.plan import AdaptivePlan, Plan
@@ -26,7 +27,7 @@ from discreet.training.preflight.plan_check import check_optimizer, check_plan, 
 from discreet.training.preflight.random_rows import Examples
 from discreet.training.preflight.watching import with_rows_apart
 from discreet.training.public.extra_rows import PublicSource, check_beside
-from discreet.training.public.public_copy import PublicCopy, copied
+from discreet.training.public.public_copy import PublicCopy
 from discreet.training.public.public_data import PublicData
 from discreet.training.unit_failures import random_unit
 

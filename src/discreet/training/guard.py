@@ -10,18 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping import private_parameters
+from discreet.clipping import frozen_norms, private_parameters
 from discreet.clipping.digests import check_unchanged
 from discreet.clipping.seeding import seed_torch
-from discreet.core.errors import PrivacyViolation
+from discreet.clipping.separation.memory import same_values
+from discreet.core.errors import PrivacyViolation, UnsupportedModel
 from discreet.randomness import Purpose, Stream
 
 Writes = dict[str, tuple[int, int]]
 """By name, which tensor it stands for, and how often that was written to."""
 
 _CHANGED = "a parameter was changed by something that is not a release, inside a step or between two"
-
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class Guard:
@@ -34,6 +33,7 @@ class Guard:
     def __init__(self, model: nn.Module, initial: Mapping[str, str], hidden: Mapping[str, str]) -> None:
         self._model, self._initial, self._hidden = model, initial, hidden
         self._private, self._other = self._writes()
+        self._frozen = frozen_norms(model)
         self._values = {name: one.detach().clone() for name, one in private_parameters(model).items()}
 
     def note(self) -> None:
@@ -53,6 +53,11 @@ class Guard:
                     f"parameter {name!r} got a gradient that was not released; "
                     "remove .backward() from the loop, step.add does it"
                 )
+        if switched_on := [name for name in self._frozen if self._model.get_submodule(name).training]:
+            raise UnsupportedModel(
+                f"norm {switched_on[0]!r} was switched to training mode, in which it has statistics of a batch; call "
+                "discreet.clipping.training_mode(model) in the place of model.train()"
+            )
         private, other = self._writes()
         if private != self._private:
             raise PrivacyViolation(_CHANGED)
@@ -88,38 +93,13 @@ def _kept(value: Tensor, kept: Tensor | None) -> Tensor:
     return kept.copy_(value)
 
 
-def same_values(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors are equal bit by bit, so that NaN is NaN."""
-    if (one.shape, one.dtype, one.device) != (other.shape, other.dtype, other.device):
-        return False
-    if one.is_complex():
-        one, other = torch.view_as_real(one.resolve_conj()), torch.view_as_real(other.resolve_conj())
-    bits = _BITS[one.element_size()]
-    one, other = one.view(bits), other.view(bits)
-    if one.device.type == "cpu":  # where NumPy takes a fifth of the time
-        return bool((one.numpy() == other.numpy()).all())
-    return torch.equal(one, other)
-
-
 @contextmanager
 def model_randomness(stream: Stream, position: int) -> Iterator[None]:
-    """Inside, torch's generator (dropout, augmentation) is seeded with secret bits of the step; outside, as it was.
-
-    Drawing from the generators of NumPy or of Python is refused: nobody knows who seeded them, and one more row would
-    shift what they give to all rows after it.
-    """
+    """Inside, torch's generator (dropout, augmentation) is seeded with secret bits of the step; outside, as it was."""
     word = int(stream.substream(Purpose.MODEL, position).words(1)[0])
-    numpy_before, python_before = np.random.get_state(), random.getstate()  # noqa: NPY002
     with torch.random.fork_rng():
         seed_torch(word >> 1)
         yield
-    numpy_after = np.random.get_state()  # noqa: NPY002
-    same = all(np.array_equal(a, b) for a, b in zip(numpy_before, numpy_after, strict=True))
-    if not same or random.getstate() != python_before:
-        raise PrivacyViolation(
-            "the data set or the model drew from the global generator of NumPy or Python inside a step; "
-            "use torch's generator, which is seeded with secret bits"
-        )
 
 
 @contextmanager

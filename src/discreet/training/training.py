@@ -152,7 +152,7 @@ class Training:
             noise=noise,
             stream=stream,
             guard=Guard(self.model, *self._checked.declared),
-            probe=FailureProbe(self.engine, self.model, self.criterion, self._checked.unit),
+            probe=FailureProbe(self.preflight.plain or self.engine, self.model, self.criterion, self._checked.unit),
             public=self._checked.beside,
         )
         return Session(

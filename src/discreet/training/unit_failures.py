@@ -8,19 +8,15 @@ and before every block.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from discreet.clipping import Accumulator, Clip, Criterion, Engine, Units
+from discreet.clipping import Clip, Criterion, Engine
 from discreet.clipping.losses import is_of_torch
-from discreet.core.errors import InputError, PrivacyViolation
+from discreet.clipping.separation.copies import copied
+from discreet.core.errors import InputError
 from discreet.data import PrivateData
 from discreet.training.preflight.random_rows import Examples, random_rows
-
-NOT_OF_A_ROW = (PrivacyViolation, MemoryError, torch.OutOfMemoryError)
-"""Errors that are not answered by going on without a row."""
 
 _CLIP = Clip(1.0, 2.0**-30)
 
@@ -34,7 +30,10 @@ def random_unit(model: nn.Module, data: PrivateData, classes: int | None, rows_p
 
 
 class FailureProbe:
-    """A `unit` of random rows, on which an engine, a model and a loss must not fail; none, if they do so at first."""
+    """A `unit` of random rows, on which an engine, a model and a loss must not fail; none, if they do so at first.
+
+    Copies of model and loss see it.
+    """
 
     def __init__(self, engine: Engine, model: nn.Module, criterion: Criterion, unit: Examples | None) -> None:
         self._engine, self._model, self._criterion, self._unit = engine, model, criterion, unit
@@ -67,40 +66,6 @@ class FailureProbe:
 
     def _try(self, criterion: Criterion) -> None:
         if (unit := self._unit) is not None:
+            model, loss = copied(self._model, criterion)
             with torch.random.fork_rng():
-                self._engine.clipped_sum(self._model, criterion, unit.inputs, unit.targets, _CLIP, unit.units)
-
-
-def add_chunk(
-    total: Accumulator,
-    engine: Engine,
-    model: nn.Module,
-    criterion: Criterion,
-    chunk: tuple[Tensor, Tensor],
-    clip: Clip,
-    units: Units | None,
-) -> None:
-    """Add the clipped sum of a chunk to `total`; if that fails, unit by unit, without those that fail."""
-    try:
-        total.add(engine.clipped_sum(model, criterion, *chunk, clip, units))
-        return
-    except NOT_OF_A_ROW:
-        raise
-    except Exception:
-        pass
-    for inputs, targets, unit in one_by_one(chunk, units):
-        try:
-            found = engine.clipped_sum(model, criterion, inputs, targets, clip, unit)
-        except NOT_OF_A_ROW:
-            raise
-        except Exception:
-            continue
-        total.add(found)
-
-
-def one_by_one(chunk: tuple[Tensor, Tensor], units: Units | None) -> Iterator[tuple[Tensor, Tensor, Units | None]]:
-    """(inputs, targets, units) of each unit of a chunk."""
-    inputs, targets = chunk
-    sizes = [1] * len(inputs) if units is None else list(units.sizes)
-    for x, y, size in zip(torch.split(inputs, sizes), torch.split(targets, sizes), sizes, strict=True):
-        yield x, y, None if units is None else Units((size,))
+                self._engine.clipped_sum(model, loss, unit.inputs.clone(), unit.targets.clone(), _CLIP, unit.units)

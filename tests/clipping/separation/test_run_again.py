@@ -63,17 +63,27 @@ def test_rows_that_are_put_there_late_move_no_sum(engine: str) -> None:
 
 
 class Own(nn.Module):
-    """A layer without a rule, which counts its calls and makes a table at the first one."""
+    """A layer without a rule, which makes a table at its first call and keeps what it returned last."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.weight, self.calls, self.table = nn.Parameter(torch.randn(HIDDEN, HIDDEN) / 4), 0, None
+        self.weight, self.last, self.table = nn.Parameter(torch.randn(HIDDEN, HIDDEN) / 4), torch.zeros(1), None
         self.register_buffer("mask", torch.ones(HIDDEN))
 
     def forward(self, h: Tensor, *, by: float = 1.0) -> Tensor:
-        self.calls += 1
         self.table = torch.linspace(0, by, HIDDEN) if self.table is None else self.table
-        return torch.tanh(h @ self.weight) * self.mask + self.table + torch.tensor(0.5)
+        self.last = torch.tanh(h @ self.weight) * self.mask + self.table + torch.tensor(0.5)
+        return self.last
+
+
+class Counting(Own):
+    """One that counts its calls: how many there are depends on how many rows there are."""
+
+    calls = 0
+
+    def forward(self, h: Tensor, *, by: float = 1.0) -> Tensor:
+        self.calls += 1
+        return super().forward(h, by=by)
 
 
 class Layers(Two):
@@ -92,6 +102,19 @@ class Layers(Two):
 @pytest.mark.parametrize("kind", [Layers, Filmed])
 def test_what_does_not_change_is_no_cause_for_alarm(kind: type[nn.Module]) -> None:
     proved(running(kind()))
+
+
+def test_a_layer_that_counts_its_calls_is_refused(tmp_path: Path) -> None:
+    class Counts(Two):
+        def __init__(self) -> None:
+            super().__init__()
+            self.own = Counting()
+
+        def between(self, h: Tensor) -> Tensor:
+            return self.own(h)  # type: ignore[no-any-return]
+
+    with pytest.raises(UnsupportedModel, match="module 'own' changes what it holds at each of its several calls"):
+        training(Counts, "bookkeeping", tmp_path)
 
 
 @pytest.mark.parametrize("precision", [None, torch.bfloat16])

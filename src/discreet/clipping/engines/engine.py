@@ -15,7 +15,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, grad
 
 from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.clip import Clip
@@ -24,6 +24,7 @@ from discreet.clipping.engines.ghost import ghost_sums
 from discreet.clipping.factor import clipped, clipped_sum
 from discreet.clipping.losses import Criterion
 from discreet.clipping.units import Units
+from discreet.clipping.vectorise import vectorised_call
 from discreet.core import assumptions
 from discreet.core.errors import UnsupportedModel
 
@@ -137,7 +138,7 @@ def vectorised(
         return criterion(output, target.unsqueeze(0)).sum()
 
     try:
-        gradients = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")(trainable, inputs, targets)
+        gradients = vectorised_call(grad(loss), (None, 0, 0), trainable, inputs, targets)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise UnsupportedModel(f"the engine 'vmap' cannot run this model ({reason}); use engine='reference'") from error

@@ -11,7 +11,10 @@ from discreet.clipping.separation.program import Ambiguous, Differs, Program, Te
 from discreet.clipping.separation.propagate import Mixes, prove
 from discreet.clipping.separation.recorder import Recorder
 
-_SIZES = (5, 7, 11, 13, 17, 19, 23, 29, 31)
+FEWEST = 5
+"""Rows of the smallest batch that a proof is about: a model may do something else with one alone."""
+
+_SIZES = (FEWEST, 7, 11, 13, 17, 19, 23, 29, 31)
 """Sizes of the batches that are looked at, until one is no divisor of a size that has nothing to do with it."""
 
 

@@ -10,14 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from discreet.clipping.separation.memory import same_values
 from discreet.clipping.separation.program import Argument, Op, Program, Ref, Seen
 from discreet.clipping.separation.spans import Span, refs_in
 
 _ITEM = torch.ops.aten._local_scalar_dense.default
 _FRESH = torch.ops.aten.lift_fresh.default
-
-_KEPT = 1 << 16
-"""Tensors from elsewhere with no more numbers are copied, in case they are written to."""
 
 _PLAIN = (Tensor, nn.Parameter, nn.Buffer)
 
@@ -66,6 +64,8 @@ class Pass:
         ref = self._refs.get(key) if key is not None else None
         if ref is None:
             ref = Ref("empty") if key is not None and tensor.numel() == 0 else self.keep(tensor)
+        elif ref.kind == "kept" and not same_values(tensor.detach(), self.program.kept[ref.at]):
+            self.fault("works with a tensor that was written to by other means than torch's operators")
         for span in self.spans:
             span.reads(tensor, ref)
         if type(tensor) not in _PLAIN:
@@ -76,7 +76,7 @@ class Pass:
         """Note a tensor from elsewhere."""
         kept = self.program.kept
         ref = Ref("kept", len(kept))
-        kept.append(tensor.detach().clone() if tensor.numel() <= _KEPT else tensor)
+        kept.append(tensor.detach().clone())  # in case it is written to
         self._note(tensor, ref)
         return ref
 

@@ -173,6 +173,8 @@ class Labels:
             value = given[arguments[place].name]
             for one in value if isinstance(value, tuple) else (value,):
                 if isinstance(one, Value):
+                    if one is value and part < len(given.shapes) and tuple(one.shape) != tuple(given.shapes[part]):
+                        raise Mixes(f"{name} writes to a tensor of another shape")
                     label = parts[min(part, len(parts) - 1)]
                     self._labels[Ref("made", number, -1 - part)] = label
                     self._aliases[Ref("made", number, -1 - part)] = number, one.ref, False

@@ -18,9 +18,13 @@ from torch.autograd.function import BackwardCFunction
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from discreet.clipping.separation.interception import Functions, Operators
+from discreet.clipping.separation.memory import Memory
 from discreet.clipping.separation.passes import Pass, State
 from discreet.clipping.separation.program import Argument, Held, Inside, Program
 from discreet.clipping.separation.spans import Span
+
+_RETURNED = (Tensor, nn.Parameter, type(None), bool, int, float, str)
+"""What a model may return, in tuples, lists and dictionaries, where somebody looks at what it does."""
 
 _active: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 
@@ -93,7 +97,10 @@ def returns(output: Any) -> None:
     one = _pass()
     if one is not None:
         with aside():
-            parts = [part for part in tree_leaves(output) if isinstance(part, Tensor)]
+            leaves = tree_leaves(output)
+            parts = [part for part in leaves if isinstance(part, Tensor)]
+            if not all(type(part) in _RETURNED and not getattr(part, "__dict__", None) for part in leaves):
+                one.fault("returns objects of a type of their own, or tensors with attributes")
             one.program.returned = [one.tensor(part) for part in parts]
             one.look_at_generator()
             if has_own_derivatives(parts):
@@ -128,10 +135,11 @@ def leaves(span: Span | None, module: str, given: Sequence[Tensor], returned: An
 
 def run_again(span: Span | None, module: str, run: Callable[..., Any], args: Any, kwargs: Any) -> None:
     """Run a module again on what it was given, and on one example of it, as rules do; note if it does something else,
-    or reads something else."""
+    or reads something else, or counts its calls."""
     one = _pass()
     if one is None or span is None:
         return
+    memory = Memory(run, tensors=False)
     with aside():
         alone = one.again(span)
         given = [alone.tensor(part).ref for part in tree_leaves((args, kwargs)) if isinstance(part, Tensor)]
@@ -146,6 +154,8 @@ def run_again(span: Span | None, module: str, run: Callable[..., Any], args: Any
     with Operators(alone), Functions(alone), contextlib.suppress(Exception):  # some take several only
         run(*first[0], **first[1])
     with aside():
+        if not memory.is_kept(run):
+            one.fault(f"module {module or 'model'!r} changes what it holds at each of its several calls")
         if not span.is_as(one.program, again.program, _arguments(again, returned)):
             one.fault(
                 f"module {module or 'model'!r} does something else when it is run again on what it was given, to clip "

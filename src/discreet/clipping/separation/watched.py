@@ -1,37 +1,43 @@
 """Engines that are looked at while they run.
 
-`Watched` is for engines that run a batch as a batch: what a model does with a chunk must be what was proved to keep
-rows apart; `Function` is the same for a function without parameters. `Forgetful` is for engines that run rows apart: a
-model must not remember them. A chunk for which it is not so is done again, one unit at a time, each by a model that has
-seen no other. So whatever a model does now and then, no row has to do with another, and nothing of a run tells whether
-it did.
+Private rows are run through twins of the model that is trained, which sees none (`copies`). `Apart` takes one unit at a
+time; a twin that a unit has changed is not used again, so every unit meets the same model. `Together` runs a batch as a
+batch: what a model does with a chunk must be what was proved to keep rows apart, or the chunk is done again by `Apart`.
+`Function` is the same for a function without parameters. So whatever a model does now and then, no row has to do with
+another, and nothing of a run tells whether it did.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping.clip import Clip
-from discreet.clipping.losses import Criterion, is_of_torch
+from discreet.clipping.admission.admission import private_parameters
+from discreet.clipping.clip import BIT, Clip
+from discreet.clipping.losses import Criterion, after_each, is_of_torch
 from discreet.clipping.replay import Generators
-from discreet.clipping.separation.examine import Mixes, Run, examined, proved, recorded
-from discreet.clipping.separation.memory import Kept, Memory
+from discreet.clipping.separation.copies import Twin, Twins
+from discreet.clipping.separation.examine import FEWEST, Mixes, Run, examined, proved, recorded
+from discreet.clipping.separation.memory import Memory
 from discreet.clipping.separation.program import Program, Template
 from discreet.clipping.separation.recorder import Recorder, forward, returns
 from discreet.clipping.units import Units
+from discreet.core.errors import PrivacyViolation
+from discreet.randomness.host_generators import HostGenerators
 
 _REMEMBERED = 64
 """Paths that are kept, of a model in which numbers that Python reads decide what runs."""
 
 Sums = Callable[[nn.Module, Criterion, Tensor, Tensor, Clip, "Units | None"], dict[str, Tensor]]
 
-Warm = Callable[[nn.Module, Criterion], None]
-"""Runs a model on random rows, so that it makes what it makes at its first call."""
+NOT_OF_A_ROW = (PrivacyViolation, MemoryError, torch.OutOfMemoryError)
+"""Errors that are not answered by going on without a row."""
 
 
 class Proofs:
@@ -57,18 +63,51 @@ class Proofs:
         return template.matches(ran)
 
 
-class Watched:
-    """`ClippedSums` of an engine that runs batches as batches, and of `apart` for chunks that are not as was proved.
+class Apart:
+    """`ClippedSums` of an engine that runs rows apart, one unit at a time.
 
-    `proved`: what the model does, as found before the run. `run`: runs a copy of the model that has seen no private
-    row on random ones, to find out what belongs to the numbers that Python reads from weights. `again`: how many chunks
-    were done again; all are, once a buffer of the model changes, or the memory of a loss that is none of torch.
+    A unit on which model or loss fails adds nothing, nor does one of which a gradient is missing, as a row may freeze a
+    parameter of the twin that it meets.
     """
 
-    def __init__(self, sums: Sums, apart: Sums, proved: list[Template], run: Run, warm: Warm) -> None:
-        self._sums, self._apart, self._proofs, self._warm = sums, apart, Proofs(proved, run), warm
-        self._kept: Kept | None = None
-        self._changed = False
+    def __init__(self, sums: Sums, twins: Twins) -> None:
+        self._sums, self._twins = sums, twins
+
+    def __call__(
+        self,
+        model: nn.Module,
+        criterion: Criterion,
+        inputs: Tensor,
+        targets: Tensor,
+        clip: Clip,
+        units: Units | None = None,
+    ) -> dict[str, Tensor]:
+        total, host = sums_of_none(model, clip), HostGenerators()
+        twin = self._twins.of(model, criterion)
+        for x, y, unit in one_by_one((inputs, targets), units):
+            found = attempted(self._sums, twin, x, y, clip, unit)
+            host.rewind()
+            if found is not None and found.keys() == total.keys():
+                for name, part in found.items():
+                    total[name] += part
+            if not self._twins.look(model):
+                twin = self._twins.of(model, criterion)
+        return total
+
+
+class Together:
+    """`ClippedSums` of an engine that runs a chunk at once.
+
+    A chunk that is not as was proved is done again, one unit at a time: alone, or in a batch with copies of itself, if
+    that is as was proved, or else by `apart`. So what a unit adds is the same whether the others are as was proved or
+    not, also where a model does something else with one row than with several.
+
+    `proofs`: what the model is proved to do with batches; None for an engine whose arithmetic keeps rows apart.
+    `again`: how many chunks were done again.
+    """
+
+    def __init__(self, sums: Sums, apart: Sums, twins: Twins, proofs: Proofs | None) -> None:
+        self._sums, self._apart, self._twins, self._proofs = sums, apart, twins, proofs
         self.again = 0
 
     def __call__(
@@ -80,24 +119,96 @@ class Watched:
         clip: Clip,
         units: Units | None = None,
     ) -> dict[str, Tensor]:
-        if len(inputs) == 0:
-            return self._sums(model, criterion, inputs, targets, clip, units)
-        if self._kept is None:
-            if not is_of_torch(criterion):
-                self._warm(model, criterion)
-            self._kept = Kept(model, criterion)
-        start = Generators([inputs, *model.parameters()])
-        if not self._changed:
-            recorder, given = Recorder(plain_loss=is_of_torch(criterion)), inputs.clone()  # which may be written to
-            with recorder.recording():
-                found = self._sums(model, criterion, given, targets, clip, units)
-            self._changed = not self._kept.is_kept(model, criterion)
-            if not self._changed and all(map(self._proofs.cover, recorder.programs)):
-                return found
-            del found, given
+        total, start = sums_of_none(model, clip), Generators([inputs, *model.parameters()])
+        found = self._as_proved(model, criterion, inputs, targets, clip, units)
+        if found is not None and found.keys() == total.keys():
+            return found
         self.again += 1
         start.rewind()
-        return self._apart(model, criterion, inputs, targets, clip, units)
+        for x, y, unit in one_by_one((inputs, targets), units):
+            for name, part in self._alone(model, criterion, x, y, clip, unit).items():
+                total[name] += part
+        return total
+
+    def _alone(
+        self, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, unit: Units | None
+    ) -> dict[str, Tensor]:
+        """What a unit adds: as proved, alone or among copies that add nothing; or else whatever it is."""
+        start, names = Generators([inputs, *model.parameters()]), sums_of_none(model, clip).keys()
+        for times in (1, FEWEST) if self._proofs is not None else ():
+            rows = [part.repeat(times, *[1] * (part.dim() - 1)) for part in (inputs, targets)]
+            filled = unit if times == 1 else Units((len(inputs),) * times, padding=times - 1)
+            found = self._as_proved(model, criterion, rows[0], rows[1], clip, filled)
+            if found is not None and found.keys() == names:
+                return found
+            start.rewind()
+        return self._apart(model, criterion, inputs, targets, clip, unit)
+
+    def _as_proved(
+        self, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None
+    ) -> dict[str, Tensor] | None:
+        """The sum, if the model did with these rows what it is proved to do, and remembers none of them."""
+        twin, host = self._twins.of(model, criterion), HostGenerators()
+        recorder = None if self._proofs is None else Recorder(plain_loss=is_of_torch(criterion))
+        with nullcontext() if recorder is None else recorder.recording(), _each_loss_looked_at(twin.criterion):
+            found = attempted(self._sums, twin, inputs.clone(), targets.clone(), clip, units)  # which may be written to
+        covered = recorder is None or self._proofs is None or all(map(self._proofs.cover, recorder.programs))
+        if host.rewind() or not covered or not self._twins.look(model):
+            self._twins.drop()
+            return None
+        return found
+
+
+def attempted(
+    sums: Sums, twin: Twin, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None
+) -> dict[str, Tensor] | None:
+    """What an engine makes of rows, by a twin; None if that fails, since an error would tell of a row."""
+    try:
+        return sums(twin.model, twin.criterion, inputs, targets, clip, units)
+    except NOT_OF_A_ROW:
+        raise
+    except (Exception, SystemExit):  # a module may raise whatever it likes
+        return None
+
+
+@contextmanager
+def _each_loss_looked_at(criterion: Criterion) -> Iterator[None]:
+    """Inside, a loss of one's own that is called row by row must not remember a row, not even to the next one."""
+    if is_of_torch(criterion):
+        yield
+        return
+    before = Memory(None, criterion)
+
+    def look() -> None:
+        if not before.is_kept(None, criterion):
+            raise _Remembered
+
+    token = after_each.set(look)
+    try:
+        yield
+    finally:
+        after_each.reset(token)
+
+
+class _Remembered(Exception):
+    """What is not kept apart is no sum."""
+
+
+def one_by_one(chunk: tuple[Tensor, Tensor], units: Units | None) -> Iterator[tuple[Tensor, Tensor, Units | None]]:
+    """(inputs, targets, units) of each unit of a chunk, each in memory of its own; those that fill it up left out."""
+    inputs, targets = chunk
+    sizes = [1] * len(inputs) if units is None else list(units.sizes)
+    count = len(sizes) - (0 if units is None else units.padding)
+    parts = zip(torch.split(inputs, sizes), torch.split(targets, sizes), sizes, strict=True)
+    for x, y, size in itertools.islice(parts, count):
+        yield x.clone(), y.clone(), None if units is None else Units((size,))
+
+
+def sums_of_none(model: nn.Module, clip: Clip) -> dict[str, Tensor]:
+    """The clipped sum of no unit: float64 zeros by parameter, and for the bit of the clip if it has one."""
+    parameters = private_parameters(model).items()
+    zeros = {name: torch.zeros(one.shape, dtype=torch.float64, device=one.device) for name, one in parameters}
+    return zeros | ({BIT: torch.zeros(1, dtype=torch.float64)} if clip.bit else {})
 
 
 class Function:
@@ -118,77 +229,23 @@ class Function:
     def __call__(self, inputs: Tensor) -> Tensor:
         if len(inputs) == 0:
             return self.function(inputs)
-        start = Generators([inputs])
+        start, host, parts = Generators([inputs]), HostGenerators(), []
         if self._proofs is not None:
             recorder, given = Recorder(), inputs.clone()  # which it may write to
             with recorder.recording(), torch.no_grad(), forward(None, given):
                 found = self.function(given)
                 returns(found)
-            if self._proofs.cover(recorder.programs[0]):
+            if not host.rewind() and self._proofs.cover(recorder.programs[0]):
                 return found
         self.again += 1
         start.rewind()
-        return torch.cat([copy.deepcopy(self._pristine)(inputs[i : i + 1].clone()) for i in range(len(inputs))])
+        for i in range(len(inputs)):
+            parts.append(copy.deepcopy(self._pristine)(inputs[i : i + 1].clone()))
+            host.rewind()
+        return torch.cat(parts)
 
     def _run(self, rows: int) -> None:
         times = -(-rows // len(self._rows))
         inputs = self._rows.repeat(times, *[1] * (self._rows.dim() - 1))[:rows].clone()
         with torch.no_grad(), forward(None, inputs):
             returns(copy.deepcopy(self._pristine)(inputs))
-
-
-class _Remembered(Exception):
-    """What is not kept apart is no sum."""
-
-
-class Forgetful:
-    """`ClippedSums` of an engine that runs rows apart, until the model or the loss changes by being called; of `apart`
-    for that chunk and from then on.
-
-    `singly`: the engine calls the model once for each row. Then they are looked at after each: one row may have left
-    something to the next, and the last row of the chunk have put it back.
-    """
-
-    def __init__(self, sums: Sums, apart: Sums, warm: Warm, *, singly: bool) -> None:
-        self._sums, self._apart, self._warm, self._singly = sums, apart, warm, singly
-        self._before: Memory | None = None
-        self._changed = False
-
-    def __call__(
-        self,
-        model: nn.Module,
-        criterion: Criterion,
-        inputs: Tensor,
-        targets: Tensor,
-        clip: Clip,
-        units: Units | None = None,
-    ) -> dict[str, Tensor]:
-        if len(inputs) == 0:
-            return self._sums(model, criterion, inputs, targets, clip, units)
-        if self._before is None:
-            self._warm(model, criterion)
-            self._before = Memory(model, criterion)
-        if not self._changed:
-            start = Generators([inputs, *model.parameters()])
-            try:
-                loss = self._looking(model, criterion) if self._singly else criterion
-                found = self._sums(model, loss, inputs, targets, clip, units)
-                self._look(model, criterion)
-                return found
-            except _Remembered:
-                start.rewind()
-                self._changed = True
-        return self._apart(model, criterion, inputs, targets, clip, units)
-
-    def _looking(self, model: nn.Module, criterion: Criterion) -> Criterion:
-        def loss(output: Tensor, target: Tensor) -> Tensor:
-            found = criterion(output, target)
-            self._look(model, criterion)
-            return found
-
-        return loss
-
-    def _look(self, model: nn.Module, criterion: Criterion) -> None:
-        assert self._before is not None
-        if not self._before.is_kept(model, criterion):
-            raise _Remembered

@@ -16,6 +16,7 @@ from discreet.core.errors import InputError
 from discreet.data.private.augmented import Augmented, Transform
 from discreet.data.private.groups import Groups
 from discreet.data.private.pairs import Frame, paired
+from discreet.randomness.host_generators import HostGenerators
 
 _CHECKED_AT_ONCE = 4096
 
@@ -56,15 +57,19 @@ class PrivateData:
         """The number of rows."""
         return len(cast(Sized, self.dataset))
 
-    def fetch(self, indices: IntArray) -> tuple[Tensor, Tensor]:
-        """Inputs and targets of the given rows, stacked along axis 0; there is at least one."""
+    def fetch(self, indices: IntArray, *, strict: bool = False) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of the given rows, stacked along axis 0; there is at least one.
+
+        Every row finds the global generators of NumPy and Python where the first did. `strict`: one that draws from
+        them is an `InputError`.
+        """
         if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
             places = torch.from_numpy(indices)
             inputs, targets = (tensor[places] for tensor in self.dataset.tensors)
         elif isinstance(self.dataset, Gathering):
             inputs, targets = self.dataset.gather(indices)
         else:
-            rows = [self.dataset[int(i)] for i in indices]
+            rows = self._one_by_one(indices, strict=strict)
             _refuse_mixed(rows, indices)
             pairs = default_collate(rows)
             if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
@@ -73,6 +78,17 @@ class PrivateData:
         if not isinstance(inputs, Tensor) or not isinstance(targets, Tensor):
             raise InputError("inputs and targets must be tensors (or numbers and arrays that become tensors)")
         return inputs, targets
+
+    def _one_by_one(self, indices: IntArray, *, strict: bool) -> list[Any]:
+        host, rows = HostGenerators(), []
+        for i in indices:
+            rows.append(self.dataset[int(i)])
+            if host.rewind() and strict:
+                raise InputError(
+                    f"row {i} of the data draws from the global generator of NumPy or Python, which would shift what "
+                    "all rows after it draw; use torch's generator, which is seeded with secret bits"
+                )
+        return rows
 
     def only(self, rows: IntArray) -> PrivateData:
         """These rows, each a unit by itself; inputs go through the same transform."""

@@ -13,10 +13,10 @@ from discreet.clipping import Criterion
 from discreet.clipping.losses import each_loss
 from discreet.clipping.replay import Generators
 from discreet.clipping.separation import Kept, Memory, Proofs, recorder
+from discreet.clipping.separation.copies import copied
+from discreet.clipping.separation.watched import NOT_OF_A_ROW
 from discreet.data import PrivateData
 from discreet.training.preflight.random_rows import random_rows
-from discreet.training.public.public_copy import copied
-from discreet.training.unit_failures import NOT_OF_A_ROW
 
 Place = dict[str, Tensor]
 """Parameters that are put in place of those of the model."""

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import Criterion, Engine, evaluation_mode, private_parameters
 from discreet.clipping.separation import Mixes, Proofs, proved, recorder
+from discreet.clipping.separation.copies import copied
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.release import Receipt
@@ -32,7 +33,7 @@ from discreet.randomness import Purpose, Stream
 from discreet.training.control.losses_apart import LossesApart, losses_at, singly
 from discreet.training.preflight.model_check import admit_evaluated
 from discreet.training.preflight.random_rows import Examples, random_rows
-from discreet.training.public.public_copy import PublicCopy, copied
+from discreet.training.public.public_copy import PublicCopy
 
 UNITS = 2**30
 """Into so many parts the bound of a loss is cut: the grid of the scores."""

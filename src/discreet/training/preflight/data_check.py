@@ -69,7 +69,7 @@ def _try_rows(
 ) -> int | None:
     where = f"rows {rows[0]} to {rows[-1]} of the data" if len(rows) > 1 else f"row {rows[0]} of the data"
     try:
-        inputs, targets = data.fetch(rows)
+        inputs, targets = data.fetch(rows, strict=True)
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         if isinstance(error, InputError):
             raise

@@ -17,10 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from discreet.clipping import Clip, Criterion, Engine, frozen_norms, modes_kept, private_parameters, training_mode
-from discreet.clipping.engines.long_rows import LongAlone, beyond
+from discreet.clipping.engines.long_rows import beyond
+from discreet.clipping.separation.copies import copied
 from discreet.clipping.separation.program import Template
 from discreet.core.errors import UnsupportedModel
 from discreet.data import PrivateData
+from discreet.randomness.host_generators import HostGenerators
 from discreet.training.preflight.engine_comparison import Comparison, apart
 from discreet.training.preflight.engine_options import AUTO, EngineOptions
 from discreet.training.preflight.engine_timing import (
@@ -36,8 +38,7 @@ from discreet.training.preflight.engine_timing import (
 from discreet.training.preflight.float_slack import SIZES, TooMuchRounding, distance, float_slack, unmeasured_reach
 from discreet.training.preflight.loss_memory import refuse_memory
 from discreet.training.preflight.random_rows import UNITS, random_rows
-from discreet.training.preflight.watching import BATCHED, Pristine, units_apart, watched
-from discreet.training.public.public_copy import copied
+from discreet.training.preflight.watching import BATCHED, Pristine, watched
 
 _CANDIDATES = ("bookkeeping", "ghost", "vmap")
 """What `auto` may come to, in the order of preference."""
@@ -56,7 +57,7 @@ class Preflight:
     """The engine to train with, how many examples it takes at a time, and one line on how it was checked and chosen.
 
     `proved`: what the model does with a batch, where the engine runs batches as batches. `reach`: the largest number
-    that a row may hold and be taken with others.
+    that a row may hold and be taken with others. `plain`: the engine, not looked at while it runs, for random rows.
     """
 
     engine: Engine
@@ -64,6 +65,7 @@ class Preflight:
     line: str = field(compare=False)
     reach: float = math.inf
     proved: tuple[Template, ...] = field(default=(), compare=False, repr=False)
+    plain: Engine | None = field(default=None, compare=False, repr=False)
 
     def report(self) -> None:
         """Say the line, as a message of the logger "discreet"."""
@@ -88,26 +90,29 @@ def try_engines(
     """
     options = EngineOptions.of(engine)
     frozen, rows = frozen_norms(model), rows_per_unit * data.views
-    found = _rehearsed(options, model, criterion, data, classes, rows, clips, options.physical_batch)
+    pristine = Pristine(*copied(model, criterion), random_rows(model, data, classes, rows))  # as it was before any row
+    host = HostGenerators()
+    found = _compared(options, model, criterion, data, classes, rows, clips)
+    if host.rewind():
+        raise UnsupportedModel(
+            "the model or the loss draws from the global generator of NumPy or Python; use torch's generator, which is "
+            "seeded with secret bits"
+        )
     chunk, line = options.physical_batch or found.chunk, found.line
     if options.autocast is not None:
         line += f"; under autocast to {options.autocast}"
     if frozen:
         kept = f"{frozen[0]!r}" + (f" and {len(frozen) - 1} more" if len(frozen) > 1 else "")
         line += f"; norm {kept} stays in evaluation mode, with the statistics that it has"
-    pristine = Pristine(*copied(model, criterion), random_rows(model, data, classes, rows))
-    used = watched(found.engine, options, pristine, [*found.proved])
-    taken = options.shaped(used, max(chunk, rows))
-    if taken.name in _CANDIDATES:
-        alone = units_apart(options.engine("reference").clipped_sum, pristine)
-        taken = replace(taken, clipped_sum=LongAlone(taken.clipped_sum, alone, found.reach))
+    most = max(chunk, rows)
+    taken = watched(found.engine, options, pristine, most, found.proved, found.reach)
     if math.isfinite(found.reach):
         line += f"; rows with a number beyond {found.reach:g} are taken one at a time"
         _warn_of_long_rows(data, found.reach)
-    return Preflight(taken, chunk, line, found.reach, found.proved)
+    return Preflight(taken, chunk, line, found.reach, found.proved, options.shaped(found.engine, most))
 
 
-def _rehearsed(
+def _compared(
     options: EngineOptions,
     model: nn.Module,
     criterion: Criterion,
@@ -115,9 +120,8 @@ def _rehearsed(
     classes: int | None,
     rows_per_unit: int,
     clips: tuple[Clip, ...],
-    chunk: int | None,
 ) -> Preflight:
-    name = options.name
+    name, chunk = options.name, options.physical_batch
     with _as_it_was(model):
         examples = random_rows(model, data, classes, rows_per_unit)
         refuse_memory(model, criterion, examples)

@@ -1,31 +1,34 @@
-"""The engine of a run, watched: rows that meet, or are remembered, are done again by models that saw no other row."""
+"""The engine of a run, watched: rows that meet, or are remembered, are done again, each by a model of its own."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from discreet.clipping import BIT, Clip, Criterion, Engine, Units, modes_kept, private_parameters, training_mode
+from discreet.clipping import Clip, Criterion, Engine, modes_kept, training_mode
 from discreet.clipping.engines.engine import ClippedSums
-from discreet.clipping.losses import is_of_torch
-from discreet.clipping.separation import Forgetful, Function, Mixes, Watched
+from discreet.clipping.engines.long_rows import LongAlone
+from discreet.clipping.separation import Apart, Function, Mixes, Proofs, Together, Twins
 from discreet.clipping.separation import proved as proved_of
+from discreet.clipping.separation.memory import holds_part_of
 from discreet.clipping.separation.program import Template
+from discreet.clipping.separation.watched import NOT_OF_A_ROW
 from discreet.core.errors import UnsupportedModel
 from discreet.data import PrivateData
 from discreet.training.preflight.engine_options import EngineOptions
 from discreet.training.preflight.random_rows import Examples, random_rows
-from discreet.training.public.public_copy import copied
-from discreet.training.unit_failures import NOT_OF_A_ROW, one_by_one
 
 _CLIP = Clip(1.0, 2.0**-30)
 
 BATCHED = ("bookkeeping", "ghost")
 """Engines that run a batch as a batch."""
+
+CHUNKED = (*BATCHED, "vmap")
+"""Engines that run a chunk at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,30 +56,18 @@ class Pristine:
                 sums(model, criterion, part.inputs.clone(), part.targets, _CLIP, part.units)
         except NOT_OF_A_ROW:
             raise
-        except Exception:  # a module may raise whatever it likes
+        except (Exception, SystemExit):  # a module may raise whatever it likes
             return
-
-    def fresh(self, live: nn.Module, criterion: Criterion) -> tuple[nn.Module, Criterion]:
-        """A copy that has seen no private row, with the parameters that the model has now."""
-        self.follow(live)
-        model, loss = copied(self.model, self.criterion)
-        for name, module in live.named_modules():
-            model.get_submodule(name).training = module.training
-        return model, copy.deepcopy(criterion) if is_of_torch(criterion) else loss
-
-    def follow(self, live: nn.Module) -> None:
-        """Take over the parameters of the model that is trained, and where it is."""
-        parameters = dict(live.named_parameters())
-        for name, parameter in self.model.named_parameters():
-            parameter.data = parameters[name].data
-        device = next(iter(parameters.values())).device
-        for buffer in self.model.buffers():
-            buffer.data = buffer.data.to(device)
 
 
 def proved(options: EngineOptions, pristine: Pristine) -> list[Template]:
     """What the model does with batches of rows. `UnsupportedModel` unless that is proved to keep rows apart."""
     sums = options.engine("bookkeeping").clipped_sum
+    if holds_part_of(pristine.model, pristine.criterion):
+        raise UnsupportedModel(
+            "the loss holds the model or a part of it, so it may take from a batch what is not the model's output; "
+            "engines that run a batch as a batch need a loss of outputs and targets alone"
+        )
     try:
         with torch.random.fork_rng():
             return [proved_of(lambda rows: pristine.run(sums, rows))]
@@ -87,23 +78,23 @@ def proved(options: EngineOptions, pristine: Pristine) -> list[Template]:
         ) from None
 
 
-def watched(engine: Engine, options: EngineOptions, pristine: Pristine, found: list[Template]) -> Engine:
-    """The engine, with chunks done again one unit at a time where rows meet or are remembered.
+def watched(
+    engine: Engine, options: EngineOptions, pristine: Pristine, rows: int, found: Sequence[Template], reach: float
+) -> Engine:
+    """The engine on twins of the model, with chunks done again one unit at a time where rows meet or are remembered.
 
-    `found`: what `proved` found, for an engine that runs a batch as a batch.
+    `rows`: to fill up chunks to, if that is asked for. `found`: what `proved` found. `reach`: as in `LongAlone`.
     """
-    sums = engine.clipped_sum
-
-    def warm(model: nn.Module, criterion: Criterion) -> None:
-        pristine.warm(sums, model, criterion)
-
-    def run(rows: int) -> None:
-        pristine.run(options.engine("bookkeeping").clipped_sum, rows)
-
-    apart = units_apart(options.engine("exact" if engine.name == "exact" else "reference").clipped_sum, pristine)
-    if engine.name in BATCHED:
-        return replace(engine, clipped_sum=Watched(sums, apart, found, run, warm))
-    return replace(engine, clipped_sum=Forgetful(sums, apart, warm, singly=engine.name != "vmap"))
+    sums, batched = engine.clipped_sum, engine.name in BATCHED
+    shaped = options.shaped(engine, rows).clipped_sum
+    twins = Twins(partial(pristine.warm, shaped), followed=batched)
+    if engine.name not in CHUNKED:
+        return options.shaped(replace(engine, clipped_sum=Apart(sums, twins)), rows)
+    alone = options.engine("reference").clipped_sum
+    apart = Apart(alone, Twins(partial(pristine.warm, alone)))
+    proofs = Proofs(found, partial(pristine.run, options.engine("bookkeeping").clipped_sum)) if batched else None
+    together = options.shaped(replace(engine, clipped_sum=Together(sums, apart, twins, proofs)), rows)
+    return replace(together, clipped_sum=LongAlone(together.clipped_sum, apart, reach))
 
 
 def with_rows_apart(data: PrivateData, model: nn.Module) -> PrivateData:
@@ -112,38 +103,3 @@ def with_rows_apart(data: PrivateData, model: nn.Module) -> PrivateData:
         return data
     rows = random_rows(model, data, None, raw=True).inputs
     return replace(data, transform=Function(data.transform, rows))
-
-
-def units_apart(sums: ClippedSums, pristine: Pristine) -> ClippedSums:
-    """The same, one unit at a time, each by a copy that has seen no private row. A unit on which the model fails adds
-    nothing."""
-
-    def wrapped(
-        model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
-    ) -> dict[str, Tensor]:
-        total = sums_of_none(model, clip)
-        for x, y, unit in _counted((inputs, targets), units):
-            try:
-                twin, loss = pristine.fresh(model, criterion)
-                found = sums(twin, loss, x, y, clip, unit)
-            except NOT_OF_A_ROW:
-                raise
-            except Exception:  # a module may raise whatever it likes
-                continue
-            for name, part in found.items():
-                total[name] += part
-        return total
-
-    return wrapped
-
-
-def _counted(chunk: tuple[Tensor, Tensor], units: Units | None) -> Iterator[tuple[Tensor, Tensor, Units | None]]:
-    parts = list(one_by_one(chunk, units))
-    yield from parts[: len(parts) - (0 if units is None else units.padding)]
-
-
-def sums_of_none(model: nn.Module, clip: Clip) -> dict[str, Tensor]:
-    """The clipped sum of no unit: float64 zeros by parameter, and for the bit of the clip if it has one."""
-    parameters = private_parameters(model).items()
-    zeros = {name: torch.zeros(one.shape, dtype=torch.float64, device=one.device) for name, one in parameters}
-    return zeros | ({BIT: torch.zeros(1, dtype=torch.float64)} if clip.bit else {})

@@ -9,6 +9,7 @@ import numpy as np
 from torch import nn
 
 from discreet.clipping import Criterion
+from discreet.clipping.separation.copies import copied
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.core.release import ClippedSum, Receipt
@@ -19,7 +20,6 @@ from discreet.plan.metrics import size_for
 from discreet.randomness import RoundedSampler, Stream
 from discreet.training.private_metrics.single_rows import predicted
 from discreet.training.private_metrics.unit_values import unit_values
-from discreet.training.public.public_copy import copied
 from discreet.training.run.trained import Bought
 
 _NAME = "metric"

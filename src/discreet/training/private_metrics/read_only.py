@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from discreet.clipping.separation.memory import same_values
 from discreet.core.errors import PrivacyViolation
-from discreet.training.guard import same_values
 
 
 @contextmanager

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from discreet.clipping import Criterion, evaluation_mode
 from discreet.clipping.replay import Generators
 from discreet.clipping.separation import Memory
+from discreet.clipping.separation.copies import copied
 from discreet.core.array_types import IntArray
 from discreet.data import PrivateData
 from discreet.training.preflight.random_rows import random_rows
 from discreet.training.private_metrics.read_only import read_only
-from discreet.training.public.public_copy import copied
 
 _AT_ONCE = 1024
 

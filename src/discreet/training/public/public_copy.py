@@ -7,7 +7,6 @@ their parameters in common, which releases alone change, and nothing else.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,12 +14,10 @@ from torch import nn
 
 from discreet.clipping import Criterion
 from discreet.clipping.digests import check_unchanged
-from discreet.core.errors import InputError
+from discreet.clipping.separation.copies import copied
 
 Declared = tuple[Mapping[str, str], Mapping[str, str]]
 """Digests by name of what is published, and of buffers that are not."""
-
-_HOW = "the model and its loss are copied before the run, for all that is published, and"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,24 +55,3 @@ class PublicCopy:
         for buffer in self.model.buffers():
             buffer.data = buffer.data.to(device)
         return self.model
-
-
-def copied(model: nn.Module, criterion: Criterion) -> tuple[nn.Module, Criterion]:
-    """Deep copies whose parameters have the memory of those of the model. `InputError` for what cannot be copied."""
-    shared = {id(one): nn.Parameter(one.detach(), one.requires_grad) for one in model.parameters()}
-    try:
-        twin, loss = copy.deepcopy((model, criterion), shared)
-    except Exception as error:  # a module may raise whatever it likes
-        why = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{_HOW} copy.deepcopy fails: {why}") from None
-    if _modules(model, criterion) & _modules(twin, loss) or _names(model) != _names(twin):
-        raise InputError(f"{_HOW} copy.deepcopy returns a part of the model itself, or another model")
-    return twin, loss
-
-
-def _modules(*parts: object) -> set[nn.Module]:
-    return {module for part in parts if isinstance(part, nn.Module) for module in part.modules()}
-
-
-def _names(model: nn.Module) -> list[str]:
-    return [name for name, _ in model.named_parameters()]

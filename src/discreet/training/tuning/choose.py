@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import nn
 
+from discreet.clipping.separation.copies import copied
 from discreet.core.array_types import Array
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
@@ -17,7 +18,6 @@ from discreet.queries import Account, Choice, release
 from discreet.training.private_metrics.counts import check_countable
 from discreet.training.private_metrics.single_rows import one_by_one
 from discreet.training.private_metrics.unit_values import unit_values
-from discreet.training.public.public_copy import copied
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,8 +118,8 @@ def mkldnn_rnn_layer(given: Given) -> list[Label]:
     one, state = given["input"], (given["hx_"], given["cx_"])
     weights = [given[f"weight{i}"] for i in range(4)]
     label = as_rows(one.label, one.shape, given.batch)
-    known = all(part.label in (UNIFORM, Rows(0), SHARED) for part in state)
-    if label != Rows(1) or not known or not given.all_shared(*weights):
+    known = all(part.label in (UNIFORM, Rows(0), SHARED) and len(part.shape) == 2 for part in state)
+    if label != Rows(1) or len(one.shape) != 3 or not known or not given.all_shared(*weights):
         return [MIXED] * len(given.shapes)
     return [Rows(1), Rows(0), Rows(0), MIXED]
 
@@ -130,7 +130,12 @@ def cudnn_rnn(given: Given) -> list[Label]:
     one, states = given["input"], [part for part in (given["hx"], given["cx"]) if part is not None]
     label, wanted = as_rows(one.label, one.shape, given.batch), Rows(0 if given["batch_first"] else 1)
     shared = given.all_shared(*(given["weight"] or ()), given["weight_buf"])
-    if label != wanted or not shared or any(part.label not in (UNIFORM, Rows(1)) for part in states):
+    if (
+        label != wanted
+        or len(one.shape) != 3
+        or not shared
+        or any(part.label not in (UNIFORM, Rows(1)) for part in states)
+    ):
         return [MIXED] * len(given.shapes)
     return [wanted, Rows(1), Rows(1), *[MIXED] * (len(given.shapes) - 3)]
 

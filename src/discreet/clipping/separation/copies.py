@@ -1,0 +1,129 @@
+"""Copies of a model and its loss, which private rows are run through: what is trained and published sees none."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+from torch import nn
+
+from discreet.clipping.losses import Criterion, is_of_torch
+from discreet.clipping.separation.memory import Memory, same_values
+from discreet.core.errors import InputError
+
+Warm = Callable[[nn.Module, Criterion], None]
+"""Runs a model on random rows, so that it makes what it makes at its first call."""
+
+_HOW = "the model and its loss are copied before the run, for all that is published, and"
+
+
+def copied(model: nn.Module, criterion: Criterion, *, own: bool = False) -> tuple[nn.Module, Criterion]:
+    """Deep copies whose parameters have the memory of those of the model, or their own. `InputError` for what cannot
+    be copied."""
+    memo: dict[int, object] = {}
+    try:
+        for one in model.parameters():
+            memo[id(one)] = made = nn.Parameter(one.detach().clone() if own else one.detach(), one.requires_grad)
+            vars(made).update(copy.deepcopy(vars(one), memo))
+        twin, loss = copy.deepcopy((model, criterion), memo)
+    except Exception as error:  # a module may raise whatever it likes
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{_HOW} copy.deepcopy fails: {why}") from None
+    if _modules(model, criterion) & _modules(twin, loss) or _names(model) != _names(twin):
+        raise InputError(f"{_HOW} copy.deepcopy returns a part of the model itself, or another model")
+    return twin, loss
+
+
+class Twin:
+    """A copy of a model and a loss, with parameters of its own; `followed`: somebody follows what the model uses, so of
+    the model only buffers and modes are looked at here, and the loss is copied by itself, with nothing of the model."""
+
+    def __init__(self, model: nn.Module, criterion: Criterion, *, followed: bool = False) -> None:
+        self.model, joint = copied(model, criterion, own=True)
+        alone = is_of_torch(criterion)
+        self.criterion = criterion if alone else copy.deepcopy(criterion) if followed else joint
+        self._followed = followed
+        self._memory = Memory(*self._held())
+
+    def _held(self) -> tuple[object, ...]:
+        if not self._followed:
+            return self.model, self.criterion
+        modes = [one.training for one in self.model.modules()]
+        trained = [one.requires_grad for one in self.model.parameters()]
+        return None, dict(self.model.named_buffers()), modes, trained, self.criterion
+
+    def follow(self, model: nn.Module) -> None:
+        """Take over the values of a model's parameters, and where they are."""
+        theirs = dict(model.named_parameters())
+        for name, mine in self.model.named_parameters():
+            other = theirs[name].data
+            if (mine.shape, mine.dtype, mine.device) == (other.shape, other.dtype, other.device):
+                mine.data.copy_(other)
+            else:
+                mine.data = other.clone()
+        device = next(iter(theirs.values())).device
+        for buffer in self.model.buffers():
+            buffer.data = buffer.data.to(device)
+
+    def is_as_it_was(self, model: nn.Module) -> bool:
+        """Whether it holds what it held, and has the parameters of `model` bit by bit."""
+        theirs, mine = dict(model.named_parameters()), dict(self.model.named_parameters())
+        if mine.keys() != theirs.keys() or not all(same_values(one, theirs[name]) for name, one in mine.items()):
+            return False
+        return self._memory.is_kept(*self._held())
+
+
+class Twins:
+    """Twins of the model and the loss that are trained. A row may leave something in a twin; then the next row gets
+    another one. So every unit meets the same model, and the one that is trained stays public.
+
+    `warm`: runs a model on random rows, so that it makes what it makes at its first call. `followed`: as in `Twin`.
+    """
+
+    def __init__(self, warm: Warm, *, followed: bool = False) -> None:
+        self._warm, self._followed = warm, followed
+        self._template: Twin | None = None
+        self._source: Memory | None = None
+        self._given: Criterion | None = None
+        self._twin: Twin | None = None
+
+    def of(self, model: nn.Module, criterion: Criterion) -> Twin:
+        """A twin of them as they are now, which has seen no private row that changed it."""
+        if self._template is None or self._given is not criterion or not self._unchanged(model, criterion):
+            self._source, self._given, self._twin = Memory(model, criterion), criterion, None
+            self._template = Twin(model, criterion, followed=self._followed)
+            self._warm(self._template.model, self._template.criterion)
+        self._template.follow(model)
+        if self._twin is None:
+            self._twin = self._made(model, criterion, self._template)
+        self._twin.follow(model)
+        return self._twin
+
+    def _made(self, model: nn.Module, criterion: Criterion, warm: Twin) -> Twin:
+        """One that has made what it makes at its first call, where that can be copied: tensors of autograd cannot."""
+        try:
+            return Twin(warm.model, warm.criterion, followed=self._followed)
+        except InputError:
+            return Twin(model, criterion, followed=self._followed)
+
+    def look(self, model: nn.Module) -> bool:
+        """Whether the last twin is as it was; if not, it is not used again."""
+        kept = self._twin is not None and self._twin.is_as_it_was(model)
+        if not kept:
+            self.drop()
+        return kept
+
+    def drop(self) -> None:
+        """Use another one from now on."""
+        self._twin = None
+
+    def _unchanged(self, model: nn.Module, criterion: Criterion) -> bool:
+        return self._source is not None and self._source.is_kept(model, criterion)
+
+
+def _modules(*parts: object) -> set[nn.Module]:
+    return {module for part in parts if isinstance(part, nn.Module) for module in part.modules()}
+
+
+def _names(model: nn.Module) -> list[str]:
+    return [name for name, _ in model.named_parameters()]
