@@ -4,23 +4,42 @@ An event says which mechanism ran, never what came out. It is what the ledger st
 predicts, what accountants interpret and what a certificate lists. **A published event never changes
 meaning**: a mechanism that differs gets an event of another name.
 
-`event_json` writes and reads them. An accountant may decline an event; it then raises `NotProved` and names the part
-that it declined.
+`event_json` writes and reads them by their fields. An accountant may decline an event; it then raises `NotProved` and
+names the part that it declined.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 from discreet.core import checks
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
 from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, Trials
 
+T = TypeVar("T")
 
+KINDS: dict[str, type] = {}
+"""Every event by its published name. An entry never changes; new ones are added."""
+
+
+def published(name: str) -> Callable[[type[T]], type[T]]:
+    """Class decorator: certificates and ledgers hold such events under this name, with their fields (`event_json`)."""
+
+    def add(kind: type[T]) -> type[T]:
+        if name in KINDS:
+            raise InputError(f"the event {name!r} is {KINDS[name].__name__} already; take another name")
+        KINDS[name] = kind
+        return kind
+
+    return add
+
+
+@published("gaussian")
 @dataclass(frozen=True, slots=True)
 class Gaussian:
     """Gaussian noise was added to one query.
@@ -37,6 +56,7 @@ class Gaussian:
         object.__setattr__(self, "query", _query(self.query))
 
 
+@published("laplace")
 @dataclass(frozen=True, slots=True)
 class Laplace:
     """Laplace noise of one scale was added to every number of a query.
@@ -53,6 +73,7 @@ class Laplace:
         object.__setattr__(self, "query", _query(self.query))
 
 
+@published("bounded_range")
 @dataclass(frozen=True, slots=True)
 class BoundedRange:
     """One candidate was chosen by the exponential mechanism, that is the one of largest score plus Gumbel noise.
@@ -71,6 +92,7 @@ class BoundedRange:
         object.__setattr__(self, "query", _query(self.query))
 
 
+@published("noisy_max")
 @dataclass(frozen=True, slots=True)
 class NoisyMax:
     """The candidate of largest score plus Laplace or exponential noise was chosen, the noisy scores kept secret.
@@ -88,6 +110,7 @@ class NoisyMax:
         object.__setattr__(self, "query", _query(self.query))
 
 
+@published("sparse_histogram")
 @dataclass(frozen=True, slots=True)
 class SparseHistogram:
     """Rows were counted by a value of which no list was declared, and frequent values released with their counts.
@@ -107,6 +130,7 @@ class SparseHistogram:
             raise InputError(f"threshold must be above 1, the count of a single row, got {self.threshold!r}")
 
 
+@published("selection")
 @dataclass(frozen=True, slots=True)
 class Selection:
     """`event` ran K times, K secret with the law `trials`, and only the best result by a public order was released.
@@ -123,6 +147,7 @@ class Selection:
             raise InputError(f"Selection.trials must be the law of K, got {self.trials!r}")
 
 
+@published("poisson")
 @dataclass(frozen=True, slots=True)
 class Poisson:
     """Every unit took part in `event` independently with probability `rate`.
@@ -138,6 +163,7 @@ class Poisson:
         _require_event("Poisson.event", self.event)
 
 
+@published("truncated_poisson")
 @dataclass(frozen=True, slots=True)
 class TruncatedPoisson:
     """A `Poisson` draw of which at most `capacity` units took part in `event`; who is left out is random.
@@ -158,6 +184,7 @@ class TruncatedPoisson:
         _require_event("TruncatedPoisson.event", self.event)
 
 
+@published("fixed_size")
 @dataclass(frozen=True, slots=True)
 class FixedSize:
     """Exactly `batch` of `population` units, drawn uniformly without replacement, took part in `event`.
@@ -177,6 +204,7 @@ class FixedSize:
         _require_event("FixedSize.event", self.event)
 
 
+@published("epoch")
 @dataclass(frozen=True, slots=True)
 class Epoch:
     """The units were shuffled uniformly and cut into disjoint batches, one for each part of `event` (see `batches`).
@@ -192,6 +220,7 @@ class Epoch:
         _require_event("Epoch.event", self.event)
 
 
+@published("allocation")
 @dataclass(frozen=True, slots=True)
 class Allocation:
     """`event` ran `steps` times; every unit took part in `chosen` of them.
@@ -212,6 +241,7 @@ class Allocation:
         _require_event("Allocation.event", self.event)
 
 
+@published("repeat")
 @dataclass(frozen=True, slots=True)
 class Repeat:
     """`event` ran `count` times, each with its own randomness."""
@@ -224,6 +254,7 @@ class Repeat:
         _require_event("Repeat.event", self.event)
 
 
+@published("compose")
 @dataclass(frozen=True, slots=True)
 class Compose:
     """All of `events` ran, each with its own randomness. The empty composition released nothing."""
@@ -300,5 +331,5 @@ def _query(value: object) -> Query:
 
 
 def _require_event(where: str, value: object) -> None:
-    if not isinstance(value, Event):
+    if type(value) not in KINDS.values():
         raise InputError(f"{where} must be an event, got {value!r}")
