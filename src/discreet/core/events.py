@@ -4,8 +4,7 @@ An event says which mechanism ran, never what came out. It is what the ledger st
 predicts, what accountants interpret and what a certificate lists. **A published event never changes
 meaning**: a mechanism that differs gets an event of another name.
 
-`event_json` writes and reads them by their fields. An accountant may decline an event; it then raises `NotProved` and
-names the part that it declined.
+`event_json` writes and reads them by their fields. An accountant may decline one: `NotProved` names the part.
 """
 
 from __future__ import annotations
@@ -14,32 +13,13 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
 
 from discreet.core import checks
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
 from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, Trials
 
-T = TypeVar("T")
 
-KINDS: dict[str, type] = {}
-"""Every event by its published name. An entry never changes; new ones are added."""
-
-
-def published(name: str) -> Callable[[type[T]], type[T]]:
-    """Class decorator: certificates and ledgers hold such events under this name, with their fields (`event_json`)."""
-
-    def add(kind: type[T]) -> type[T]:
-        if name in KINDS:
-            raise InputError(f"the event {name!r} is {KINDS[name].__name__} already; take another name")
-        KINDS[name] = kind
-        return kind
-
-    return add
-
-
-@published("gaussian")
 @dataclass(frozen=True, slots=True)
 class Gaussian:
     """Gaussian noise was added to one query.
@@ -52,11 +32,10 @@ class Gaussian:
     query: Query = Query.CLIPPED_SUM
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_multiplier", checks.positive("noise_multiplier", self.noise_multiplier))
-        object.__setattr__(self, "query", _query(self.query))
+        _check(self, checks.positive, "noise_multiplier")
+        _check(self, _query, "query")
 
 
-@published("laplace")
 @dataclass(frozen=True, slots=True)
 class Laplace:
     """Laplace noise of one scale was added to every number of a query.
@@ -69,11 +48,10 @@ class Laplace:
     query: Query = Query.CLIPPED_SUM
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale_multiplier", checks.positive("scale_multiplier", self.scale_multiplier))
-        object.__setattr__(self, "query", _query(self.query))
+        _check(self, checks.positive, "scale_multiplier")
+        _check(self, _query, "query")
 
 
-@published("bounded_range")
 @dataclass(frozen=True, slots=True)
 class BoundedRange:
     """One candidate was chosen by the exponential mechanism, that is the one of largest score plus Gumbel noise.
@@ -88,11 +66,10 @@ class BoundedRange:
     query: Query = Query.CLIPPED_SUM
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon))
-        object.__setattr__(self, "query", _query(self.query))
+        _check(self, checks.positive, "epsilon")
+        _check(self, _query, "query")
 
 
-@published("noisy_max")
 @dataclass(frozen=True, slots=True)
 class NoisyMax:
     """The candidate of largest score plus Laplace or exponential noise was chosen, the noisy scores kept secret.
@@ -106,11 +83,10 @@ class NoisyMax:
     query: Query = Query.CLIPPED_SUM
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon))
-        object.__setattr__(self, "query", _query(self.query))
+        _check(self, checks.positive, "epsilon")
+        _check(self, _query, "query")
 
 
-@published("sparse_histogram")
 @dataclass(frozen=True, slots=True)
 class SparseHistogram:
     """Rows were counted by a value of which no list was declared, and frequent values released with their counts.
@@ -124,13 +100,11 @@ class SparseHistogram:
     threshold: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_multiplier", checks.positive("noise_multiplier", self.noise_multiplier))
-        object.__setattr__(self, "threshold", checks.positive("threshold", self.threshold))
+        _check(self, checks.positive, "noise_multiplier", "threshold")
         if not self.threshold > 1:
             raise InputError(f"threshold must be above 1, the count of a single row, got {self.threshold!r}")
 
 
-@published("selection")
 @dataclass(frozen=True, slots=True)
 class Selection:
     """`event` ran K times, K secret with the law `trials`, and only the best result by a public order was released.
@@ -147,7 +121,6 @@ class Selection:
             raise InputError(f"Selection.trials must be the law of K, got {self.trials!r}")
 
 
-@published("poisson")
 @dataclass(frozen=True, slots=True)
 class Poisson:
     """Every unit took part in `event` independently with probability `rate`.
@@ -159,11 +132,10 @@ class Poisson:
     event: Event
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", checks.rate("rate", self.rate))
+        _check(self, checks.rate, "rate")
         _require_event("Poisson.event", self.event)
 
 
-@published("truncated_poisson")
 @dataclass(frozen=True, slots=True)
 class TruncatedPoisson:
     """A `Poisson` draw of which at most `capacity` units took part in `event`; who is left out is random.
@@ -178,13 +150,11 @@ class TruncatedPoisson:
     event: Event
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", checks.rate("rate", self.rate))
-        object.__setattr__(self, "capacity", checks.count("capacity", self.capacity))
-        object.__setattr__(self, "population", checks.count("population", self.population))
+        _check(self, checks.rate, "rate")
+        _check(self, checks.count, "capacity", "population")
         _require_event("TruncatedPoisson.event", self.event)
 
 
-@published("fixed_size")
 @dataclass(frozen=True, slots=True)
 class FixedSize:
     """Exactly `batch` of `population` units, drawn uniformly without replacement, took part in `event`.
@@ -197,14 +167,12 @@ class FixedSize:
     event: Event
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "population", checks.count("population", self.population))
-        object.__setattr__(self, "batch", checks.count("batch", self.batch))
+        _check(self, checks.count, "population", "batch")
         if self.batch > self.population:
             raise InputError(f"batch ({self.batch}) must not exceed the population ({self.population})")
         _require_event("FixedSize.event", self.event)
 
 
-@published("epoch")
 @dataclass(frozen=True, slots=True)
 class Epoch:
     """The units were shuffled uniformly and cut into disjoint batches, one for each part of `event` (see `batches`).
@@ -220,7 +188,6 @@ class Epoch:
         _require_event("Epoch.event", self.event)
 
 
-@published("allocation")
 @dataclass(frozen=True, slots=True)
 class Allocation:
     """`event` ran `steps` times; every unit took part in `chosen` of them.
@@ -234,14 +201,12 @@ class Allocation:
     event: Event
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "steps", checks.count("steps", self.steps))
-        object.__setattr__(self, "chosen", checks.count("chosen", self.chosen))
+        _check(self, checks.count, "steps", "chosen")
         if self.chosen > self.steps:
             raise InputError(f"chosen ({self.chosen}) must not exceed steps ({self.steps})")
         _require_event("Allocation.event", self.event)
 
 
-@published("repeat")
 @dataclass(frozen=True, slots=True)
 class Repeat:
     """`event` ran `count` times, each with its own randomness."""
@@ -250,11 +215,10 @@ class Repeat:
     count: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "count", checks.count("count", self.count))
+        _check(self, checks.count, "count")
         _require_event("Repeat.event", self.event)
 
 
-@published("compose")
 @dataclass(frozen=True, slots=True)
 class Compose:
     """All of `events` ran, each with its own randomness. The empty composition released nothing."""
@@ -270,9 +234,24 @@ class Compose:
 
 
 Sampled = Poisson | TruncatedPoisson | FixedSize | Epoch | Allocation
-"""What one draw of a sampler released."""
-
 Event = Gaussian | Laplace | BoundedRange | NoisyMax | SparseHistogram | Selection | Sampled | Repeat | Compose
+
+KINDS: dict[str, type] = {
+    "gaussian": Gaussian,
+    "laplace": Laplace,
+    "bounded_range": BoundedRange,
+    "noisy_max": NoisyMax,
+    "sparse_histogram": SparseHistogram,
+    "selection": Selection,
+    "poisson": Poisson,
+    "truncated_poisson": TruncatedPoisson,
+    "fixed_size": FixedSize,
+    "epoch": Epoch,
+    "allocation": Allocation,
+    "repeat": Repeat,
+    "compose": Compose,
+}
+"""Every event by its published name. An entry never changes; new ones are added."""
 
 
 def flatten(event: Event, times: int = 1) -> Iterator[tuple[Event, int]]:
@@ -322,12 +301,18 @@ def steps_of(event: Event) -> tuple[Event, ...]:
             return (event,)
 
 
-def _query(value: object) -> Query:
+def _check(event: object, check: Callable[[str, object], object], *names: str) -> None:
+    """Put what a check makes of them into fields of a new event."""
+    for name in names:
+        object.__setattr__(event, name, check(name, getattr(event, name)))
+
+
+def _query(name: str, value: object) -> Query:
     try:
         return Query(str(value))
     except ValueError:
         known = ", ".join(query.value for query in Query)
-        raise InputError(f"unknown query {value!r}; known: {known}") from None
+        raise InputError(f"unknown {name} {value!r}; known: {known}") from None
 
 
 def _require_event(where: str, value: object) -> None:

@@ -21,17 +21,17 @@ from discreet.plan.holdout import Holdout
 from discreet.plan.mean_noise import mean_noise, mean_noises
 from discreet.plan.metrics import Metric
 from discreet.plan.plan import Plan
-from discreet.plan.sampling import (
+from discreet.plan.sampling import Sampling
+from discreet.plan.tuning.disjoint_parts import PartsSearch
+from discreet.plan.tuning.random_stopping import Search
+from discreet.sampling import (
     AllocationSampling,
     FixedSizeSampling,
     NoSampling,
     PoissonSampling,
-    Sampling,
     ShuffleSampling,
     TruncatedPoissonSampling,
 )
-from discreet.plan.tuning.disjoint_parts import PartsSearch
-from discreet.plan.tuning.random_stopping import Search
 
 __all__ = [
     "AdaptiveClipping",

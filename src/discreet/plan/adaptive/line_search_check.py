@@ -9,7 +9,8 @@ from discreet.accounting.adaptive.filters import Filter, GaussianFilter, RdpCurv
 from discreet.core.errors import InputError
 from discreet.plan.adaptive.line_search import LineSearch
 from discreet.plan.clipping import AnyClipping, AutomaticClipping, FlatClipping, GroupClipping, PerLayerClipping
-from discreet.plan.sampling import NoSampling, PoissonSampling, Sampling
+from discreet.plan.sampling import Sampling
+from discreet.sampling import NoSampling, PoissonSampling
 
 _UNCHANGING = (FlatClipping, AutomaticClipping, GroupClipping, PerLayerClipping)
 
