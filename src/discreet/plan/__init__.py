@@ -5,9 +5,8 @@ from discreet.plan.adaptive.agd_budget import agd_plan
 from discreet.plan.adaptive.history import Controls, History, Phase
 from discreet.plan.adaptive.line_search import LineSearch
 from discreet.plan.adaptive.policies import BatchByProgress, Constant, Custom, NoiseByProgress, ValidationDecay
-from discreet.plan.clipping import (
+from discreet.plan.clip_rules import (
     AdaptiveClipping,
-    AnyClipping,
     AutomaticClipping,
     BoxClipping,
     EllipsoidClipping,
@@ -16,6 +15,7 @@ from discreet.plan.clipping import (
     PerLayerClipping,
     ScheduledClipping,
 )
+from discreet.plan.clipping import AnyClipping
 from discreet.plan.fixed import NoisePhase
 from discreet.plan.holdout import Holdout
 from discreet.plan.mean_noise import mean_noise, mean_noises
