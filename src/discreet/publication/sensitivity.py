@@ -13,6 +13,7 @@ from torch import nn
 from discreet.clipping import private_parameters
 from discreet.clipping.admission.admission import private_names
 from discreet.core.adjacency import Query
+from discreet.core.errors import InputError
 from discreet.core.events import Event, Gaussian, flatten, steps_of
 from discreet.plan.clip_rules import ClipRule
 from discreet.verification.checks.sensitivity import RULES
@@ -23,6 +24,8 @@ def sensitivity_record(clipping: ClipRule, events: Event, model: nn.Module) -> d
 
     Where parameters are counted, `aliases` are further names of tensors that count once.
     """
+    if clipping.kind not in RULES:
+        raise InputError(f"no verifier knows {clipping.kind} clipping; add it to verification.checks.sensitivity")
     sizes = {name: parameter.numel() for name, parameter in private_parameters(model).items()}
     stated = clipping.stated(sorted(multipliers(events)), sizes)
     counted = {} if set(stated) == {"sensitivity"} else {"aliases": _aliases(model)}

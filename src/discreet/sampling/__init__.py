@@ -10,7 +10,7 @@ from discreet.sampling.largest import OVERFLOW, ROOM, largest_batch
 from discreet.sampling.options import Draws, Options
 from discreet.sampling.poisson import PoissonSampler, PoissonSampling
 from discreet.sampling.record import SAMPLERS, Count, Draw, Frozen, Rate, SamplingRecord, register
-from discreet.sampling.sampler import Sampler
+from discreet.sampling.sampler import Sampler, address
 from discreet.sampling.shuffle import ShuffleSampler, ShuffleSampling
 from discreet.sampling.truncated_poisson import TruncatedPoissonSampler, TruncatedPoissonSampling
 from discreet.sampling.within import places_within
@@ -39,6 +39,7 @@ __all__ = [
     "ShuffleSampling",
     "TruncatedPoissonSampler",
     "TruncatedPoissonSampling",
+    "address",
     "largest_batch",
     "places_within",
     "register",

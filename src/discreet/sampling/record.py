@@ -112,7 +112,7 @@ SAMPLERS: dict[str, type[SamplingRecord]] = {}
 
 
 def register(record: type[SamplingRecord]) -> type[SamplingRecord]:
-    """Put a record into the table; before `discreet.plan` is imported, whose plans read what is there then."""
+    """Put a record into the table, before `Plan` is first used, which reads what is there then."""
     kind = record.model_fields["kind"].default
     if kind in SAMPLERS:
         raise InputError(f"the sampler {kind!r} is {SAMPLERS[kind].__name__} already; take another kind")

@@ -112,7 +112,7 @@ CLIP_RULES: dict[str, type[ClipRule]] = {}
 
 
 def register(rule: type[ClipRule]) -> type[ClipRule]:
-    """Put a rule into the table; before `discreet.plan` is imported, whose plans read what is there then."""
+    """Put a rule into the table, before `Plan` is first used, which reads what is there then."""
     kind = rule.model_fields["kind"].default
     if kind in CLIP_RULES:
         raise InputError(f"the clip rule {kind!r} is {CLIP_RULES[kind].__name__} already; take another kind")
