@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Union
 
 from pydantic import Field
 
-from discreet.sampling import SAMPLERS, Count, Draw, Rate, SamplingRecord
+from discreet.sampling import SAMPLERS, SamplingRecord
+from discreet.sampling.record import Count, Draw, Rate
 
 __all__ = ["Count", "Draw", "Rate", "Sampling"]
 

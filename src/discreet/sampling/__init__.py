@@ -9,7 +9,7 @@ from discreet.sampling.fixed_size import FixedSizeSampler, FixedSizeSampling
 from discreet.sampling.largest import OVERFLOW, ROOM, largest_batch
 from discreet.sampling.options import Draws, Options
 from discreet.sampling.poisson import PoissonSampler, PoissonSampling
-from discreet.sampling.record import SAMPLERS, Count, Draw, Frozen, Rate, SamplingRecord, register
+from discreet.sampling.record import SAMPLERS, SamplingRecord, register
 from discreet.sampling.sampler import Sampler, address
 from discreet.sampling.shuffle import ShuffleSampler, ShuffleSampling
 from discreet.sampling.truncated_poisson import TruncatedPoissonSampler, TruncatedPoissonSampling
@@ -21,18 +21,14 @@ __all__ = [
     "SAMPLERS",
     "AllocationSampler",
     "AllocationSampling",
-    "Count",
-    "Draw",
     "Draws",
     "EveryoneSampler",
     "FixedSizeSampler",
     "FixedSizeSampling",
-    "Frozen",
     "NoSampling",
     "Options",
     "PoissonSampler",
     "PoissonSampling",
-    "Rate",
     "Sampler",
     "SamplingRecord",
     "ShuffleSampler",

@@ -10,7 +10,7 @@ from pydantic import Field
 from discreet.core.errors import InputError
 from discreet.plan.clip_rules.base import ClipNorm, ClipRule, StepClip
 from discreet.plan.pydantic_base import Frozen
-from discreet.sampling import Count
+from discreet.sampling.record import Count
 
 
 class NormPhase(Frozen):
