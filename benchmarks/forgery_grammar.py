@@ -488,7 +488,7 @@ def _sentences(facts: Facts) -> None:
             search=tuning.kind(facts),
         ),
         *assumptions.public_rows(facts.get("public_batches")),
-        *assumptions.clipping(plan["clipping"]["kind"], mechanism["float_bits"]),
+        *assumptions.clipping(plan["clipping"], mechanism["float_bits"]),
         *assumptions.choices(adaptive_run.searches(plan), mechanism["float_bits"]),
         NOISE_SAMPLERS[mechanism["noise"]].assumption,
         assumptions.engine(mechanism["engine"], mechanism["float_bits"]),

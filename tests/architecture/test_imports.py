@@ -66,7 +66,8 @@ ALLOWED: dict[str, set[str]] = {
         "clipping",
         "randomness",
         "mechanism",
-    },  # clipping: what is private in a model
+        "sampling",
+    },  # clipping: what is private in a model; sampling: each sampler has its words
     "verification": {"certificate"},
     "recipes": {
         "plan",

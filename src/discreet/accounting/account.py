@@ -44,6 +44,15 @@ class Method(StrEnum):
     DROPOUT_AC = "dropout-ac"
     DROPOUT_ZCDP = "dropout-zcdp"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Method | None:
+        """A prover that was put into the table is a method like any other."""
+        if not isinstance(value, str) or value not in theory_table.PROVERS:
+            return None
+        added = str.__new__(cls, value)
+        added._name_, added._value_ = value.upper(), value
+        return added
+
     @property
     def proves(self) -> bool:
         """Whether the answer is a `Guarantee`."""

@@ -47,11 +47,11 @@ _SCALES = (
 )
 
 
-def clipping(kind: str, bits: int | None) -> tuple[str, ...]:
-    """What is assumed of a way to clip, with an engine whose float slack has so many `bits`, None if it has none."""
-    if kind == "adaptive":
+def clipping(rule: Mapping[str, Any], bits: int | None) -> tuple[str, ...]:
+    """What is assumed of a plan's clip rule that releases bits or has scales; `bits` of the engine's float slack."""
+    if "bit_multiplier" in rule:
         return () if bits is None else (_BITS.format(bits=bits),)
-    return (_SCALES,) if kind in ("ellipsoid", "box") else ()
+    return (_SCALES,) if "scales" in rule else ()
 
 
 METRICS = (

@@ -4,14 +4,13 @@ An event says which mechanism ran, never what came out. It is what the ledger st
 predicts, what accountants interpret and what a certificate lists. **A published event never changes
 meaning**: a mechanism that differs gets an event of another name.
 
-`event_json` writes and reads them. An accountant may decline an event; it then raises `NotProved` and names the part
-that it declined.
+`event_json` writes and reads them by their fields. An accountant may decline one: `NotProved` names the part.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -33,8 +32,8 @@ class Gaussian:
     query: Query = Query.CLIPPED_SUM
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_multiplier", checks.positive("noise_multiplier", self.noise_multiplier))
-        object.__setattr__(self, "query", _query(self.query))
+        _check(self, checks.positive, "noise_multiplier")
+        _check(self, _query, "query")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +48,8 @@ class Laplace:
     query: Query = Query.CLIPPED_SUM
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale_multiplier", checks.positive("scale_multiplier", self.scale_multiplier))
-        object.__setattr__(self, "query", _query(self.query))
+        _check(self, checks.positive, "scale_multiplier")
+        _check(self, _query, "query")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +66,8 @@ class BoundedRange:
     query: Query = Query.CLIPPED_SUM
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon))
-        object.__setattr__(self, "query", _query(self.query))
+        _check(self, checks.positive, "epsilon")
+        _check(self, _query, "query")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +83,8 @@ class NoisyMax:
     query: Query = Query.CLIPPED_SUM
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", checks.positive("epsilon", self.epsilon))
-        object.__setattr__(self, "query", _query(self.query))
+        _check(self, checks.positive, "epsilon")
+        _check(self, _query, "query")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +100,7 @@ class SparseHistogram:
     threshold: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_multiplier", checks.positive("noise_multiplier", self.noise_multiplier))
-        object.__setattr__(self, "threshold", checks.positive("threshold", self.threshold))
+        _check(self, checks.positive, "noise_multiplier", "threshold")
         if not self.threshold > 1:
             raise InputError(f"threshold must be above 1, the count of a single row, got {self.threshold!r}")
 
@@ -134,7 +132,7 @@ class Poisson:
     event: Event
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", checks.rate("rate", self.rate))
+        _check(self, checks.rate, "rate")
         _require_event("Poisson.event", self.event)
 
 
@@ -152,9 +150,8 @@ class TruncatedPoisson:
     event: Event
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", checks.rate("rate", self.rate))
-        object.__setattr__(self, "capacity", checks.count("capacity", self.capacity))
-        object.__setattr__(self, "population", checks.count("population", self.population))
+        _check(self, checks.rate, "rate")
+        _check(self, checks.count, "capacity", "population")
         _require_event("TruncatedPoisson.event", self.event)
 
 
@@ -170,8 +167,7 @@ class FixedSize:
     event: Event
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "population", checks.count("population", self.population))
-        object.__setattr__(self, "batch", checks.count("batch", self.batch))
+        _check(self, checks.count, "population", "batch")
         if self.batch > self.population:
             raise InputError(f"batch ({self.batch}) must not exceed the population ({self.population})")
         _require_event("FixedSize.event", self.event)
@@ -205,8 +201,7 @@ class Allocation:
     event: Event
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "steps", checks.count("steps", self.steps))
-        object.__setattr__(self, "chosen", checks.count("chosen", self.chosen))
+        _check(self, checks.count, "steps", "chosen")
         if self.chosen > self.steps:
             raise InputError(f"chosen ({self.chosen}) must not exceed steps ({self.steps})")
         _require_event("Allocation.event", self.event)
@@ -220,7 +215,7 @@ class Repeat:
     count: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "count", checks.count("count", self.count))
+        _check(self, checks.count, "count")
         _require_event("Repeat.event", self.event)
 
 
@@ -239,9 +234,24 @@ class Compose:
 
 
 Sampled = Poisson | TruncatedPoisson | FixedSize | Epoch | Allocation
-"""What one draw of a sampler released."""
-
 Event = Gaussian | Laplace | BoundedRange | NoisyMax | SparseHistogram | Selection | Sampled | Repeat | Compose
+
+KINDS: dict[str, type] = {
+    "gaussian": Gaussian,
+    "laplace": Laplace,
+    "bounded_range": BoundedRange,
+    "noisy_max": NoisyMax,
+    "sparse_histogram": SparseHistogram,
+    "selection": Selection,
+    "poisson": Poisson,
+    "truncated_poisson": TruncatedPoisson,
+    "fixed_size": FixedSize,
+    "epoch": Epoch,
+    "allocation": Allocation,
+    "repeat": Repeat,
+    "compose": Compose,
+}
+"""Every event by its published name. An entry never changes; new ones are added."""
 
 
 def flatten(event: Event, times: int = 1) -> Iterator[tuple[Event, int]]:
@@ -291,14 +301,20 @@ def steps_of(event: Event) -> tuple[Event, ...]:
             return (event,)
 
 
-def _query(value: object) -> Query:
+def _check(event: object, check: Callable[[str, object], object], *names: str) -> None:
+    """Put what a check makes of them into fields of a new event."""
+    for name in names:
+        object.__setattr__(event, name, check(name, getattr(event, name)))
+
+
+def _query(name: str, value: object) -> Query:
     try:
         return Query(str(value))
     except ValueError:
         known = ", ".join(query.value for query in Query)
-        raise InputError(f"unknown query {value!r}; known: {known}") from None
+        raise InputError(f"unknown {name} {value!r}; known: {known}") from None
 
 
 def _require_event(where: str, value: object) -> None:
-    if not isinstance(value, Event):
+    if type(value) not in KINDS.values():
         raise InputError(f"{where} must be an event, got {value!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from discreet.core import checks
@@ -102,23 +102,24 @@ def with_mean(shape: float, mean: float) -> NegativeBinomialTrials:
     return NegativeBinomialTrials(shape, math.exp(high))
 
 
+LAWS: dict[str, type[Trials]] = {
+    "truncated_negative_binomial": NegativeBinomialTrials,
+    "poisson": PoissonTrials,
+}
+"""Every law by its published name; an entry never changes."""
+
+
 def trials_to_json(trials: Trials) -> dict[str, Any]:
     """JSON-ready fields under a published name; `trials_from_json` is the inverse."""
-    match trials:
-        case NegativeBinomialTrials(shape, success):
-            return {"law": "truncated_negative_binomial", "shape": shape, "success": success}
-        case PoissonTrials(mean):
-            return {"law": "poisson", "mean": mean}
+    name = next(name for name, law in LAWS.items() if type(trials) is law)
+    return {"law": name} | {one.name: getattr(trials, one.name) for one in fields(trials)}
 
 
 def trials_from_json(data: object) -> Trials:
     """Decode what `trials_to_json` made; anything else is an `InputError`."""
-    match data:
-        case {"law": "truncated_negative_binomial", "shape": shape, "success": success, **more} if not more:
-            return NegativeBinomialTrials(shape, success)
-        case {"law": "poisson", "mean": mean, **more} if not more:
-            return PoissonTrials(mean)
-    shown = data.get("law") if isinstance(data, Mapping) else data
-    raise InputError(
-        f"unknown law of trials {shown!r}; known: truncated_negative_binomial (shape, success), poisson (mean)"
-    )
+    name = data.get("law") if isinstance(data, Mapping) else data
+    law = LAWS.get(name) if isinstance(name, str) else None
+    if not isinstance(data, Mapping) or law is None or set(data) != {"law", *(one.name for one in fields(law))}:
+        known = ", ".join(f"{name} ({', '.join(one.name for one in fields(law))})" for name, law in LAWS.items())
+        raise InputError(f"unknown law of trials {name!r}; known: {known}")
+    return law(**{key: value for key, value in data.items() if key != "law"})

@@ -1,13 +1,13 @@
-"""The plan: every public fact that privacy depends on, in one frozen value; policies for what is chosen on the way."""
+"""The plan: every public fact that privacy depends on, in one frozen value; policies for what is chosen on the way.
 
-from discreet.plan.adaptive.adaptive_plan import AdaptivePlan, Counts
-from discreet.plan.adaptive.agd_budget import agd_plan
-from discreet.plan.adaptive.history import Controls, History, Phase
-from discreet.plan.adaptive.line_search import LineSearch
-from discreet.plan.adaptive.policies import BatchByProgress, Constant, Custom, NoiseByProgress, ValidationDecay
-from discreet.plan.clipping import (
+Plans are loaded on first use: they read the samplers and clip rules that are registered then.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from discreet.plan.clip_rules import (
     AdaptiveClipping,
-    AnyClipping,
     AutomaticClipping,
     BoxClipping,
     EllipsoidClipping,
@@ -16,58 +16,79 @@ from discreet.plan.clipping import (
     PerLayerClipping,
     ScheduledClipping,
 )
-from discreet.plan.fixed import NoisePhase
-from discreet.plan.holdout import Holdout
-from discreet.plan.mean_noise import mean_noise, mean_noises
-from discreet.plan.metrics import Metric
-from discreet.plan.plan import Plan
-from discreet.plan.sampling import (
+from discreet.sampling import (
     AllocationSampling,
     FixedSizeSampling,
     NoSampling,
     PoissonSampling,
-    Sampling,
     ShuffleSampling,
     TruncatedPoissonSampling,
 )
-from discreet.plan.tuning.disjoint_parts import PartsSearch
-from discreet.plan.tuning.random_stopping import Search
+
+if TYPE_CHECKING:
+    from discreet.plan.adaptive.adaptive_plan import AdaptivePlan as AdaptivePlan
+    from discreet.plan.adaptive.adaptive_plan import Counts as Counts
+    from discreet.plan.adaptive.agd_budget import agd_plan as agd_plan
+    from discreet.plan.adaptive.history import Controls as Controls
+    from discreet.plan.adaptive.history import History as History
+    from discreet.plan.adaptive.history import Phase as Phase
+    from discreet.plan.adaptive.line_search import LineSearch as LineSearch
+    from discreet.plan.adaptive.policies import BatchByProgress as BatchByProgress
+    from discreet.plan.adaptive.policies import Constant as Constant
+    from discreet.plan.adaptive.policies import Custom as Custom
+    from discreet.plan.adaptive.policies import NoiseByProgress as NoiseByProgress
+    from discreet.plan.adaptive.policies import ValidationDecay as ValidationDecay
+    from discreet.plan.clipping import AnyClipping as AnyClipping
+    from discreet.plan.fixed import NoisePhase as NoisePhase
+    from discreet.plan.holdout import Holdout as Holdout
+    from discreet.plan.metrics import Metric as Metric
+    from discreet.plan.noise_on_mean import mean_noise as mean_noise
+    from discreet.plan.noise_on_mean import mean_noises as mean_noises
+    from discreet.plan.plan import Plan as Plan
+    from discreet.plan.sampling import Sampling as Sampling
+    from discreet.plan.tuning.disjoint_parts import PartsSearch as PartsSearch
+    from discreet.plan.tuning.random_stopping import Search as Search
+
+_HOMES = {
+    **dict.fromkeys(("AdaptivePlan", "Counts"), "adaptive.adaptive_plan"),
+    "agd_plan": "adaptive.agd_budget",
+    **dict.fromkeys(("Controls", "History", "Phase"), "adaptive.history"),
+    "LineSearch": "adaptive.line_search",
+    **dict.fromkeys(
+        ("BatchByProgress", "Constant", "Custom", "NoiseByProgress", "ValidationDecay"), "adaptive.policies"
+    ),
+    "AnyClipping": "clipping",
+    "NoisePhase": "fixed",
+    "Holdout": "holdout",
+    **dict.fromkeys(("mean_noise", "mean_noises"), "noise_on_mean"),
+    "Metric": "metrics",
+    "Plan": "plan",
+    "Sampling": "sampling",
+    "PartsSearch": "tuning.disjoint_parts",
+    "Search": "tuning.random_stopping",
+}
 
 __all__ = [
+    *_HOMES,
     "AdaptiveClipping",
-    "AdaptivePlan",
-    "AllocationSampling",
-    "AnyClipping",
     "AutomaticClipping",
-    "BatchByProgress",
     "BoxClipping",
-    "Constant",
-    "Controls",
-    "Counts",
-    "Custom",
     "EllipsoidClipping",
-    "FixedSizeSampling",
     "FlatClipping",
     "GroupClipping",
-    "History",
-    "Holdout",
-    "LineSearch",
-    "Metric",
-    "NoSampling",
-    "NoiseByProgress",
-    "NoisePhase",
-    "PartsSearch",
     "PerLayerClipping",
-    "Phase",
-    "Plan",
-    "PoissonSampling",
-    "Sampling",
     "ScheduledClipping",
-    "Search",
+    "AllocationSampling",
+    "FixedSizeSampling",
+    "NoSampling",
+    "PoissonSampling",
     "ShuffleSampling",
     "TruncatedPoissonSampling",
-    "ValidationDecay",
-    "agd_plan",
-    "mean_noise",
-    "mean_noises",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The public name, from its file, on first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"discreet.plan.{_HOMES[name]}"), name)

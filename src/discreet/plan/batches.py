@@ -15,7 +15,8 @@ from discreet.accounting.schedules import Schedule
 from discreet.core import checks
 from discreet.core.errors import InputError
 from discreet.plan.pydantic_base import Frozen
-from discreet.plan.sampling import Count, PoissonSampling, Rate, Sampling
+from discreet.plan.sampling import Count, Rate, Sampling
+from discreet.sampling import PoissonSampling
 
 Phases = list[tuple[float, int]]
 """(a number, for how many steps), in order."""

@@ -12,7 +12,7 @@ from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.events import Event
 from discreet.core.guarantee import Guarantee
 from discreet.plan.batches import RatePhase
-from discreet.plan.clipping import AnyClipping
+from discreet.plan.clip_rules import ClipRule
 from discreet.plan.holdout import Holdout
 from discreet.plan.metrics import Metric
 from discreet.plan.odometer_rule import Reading
@@ -40,7 +40,7 @@ class FixedPlan(Protocol):
     @property
     def population(self) -> float: ...
     @property
-    def clipping(self) -> AnyClipping: ...
+    def clipping(self) -> ClipRule: ...
     @property
     def noise(self) -> tuple[NoisePhase, ...]: ...
     @property

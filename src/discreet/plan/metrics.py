@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
@@ -21,7 +21,18 @@ Positive = Annotated[float, Field(gt=0)]
 Part = Literal["training", "holdout"]
 """Rows to train on, or held out."""
 
-_QUERIES = {"accuracy": Query.CENTRED_BIT, "loss": Query.LOSS, "size": Query.COUNT}
+KINDS = {"accuracy": Query.CENTRED_BIT, "loss": Query.LOSS, "size": Query.COUNT}
+"""What each kind of metric sums over units. Their values are in `training.private_metrics.unit_values`."""
+
+
+def _known(kind: str) -> str:
+    if kind not in KINDS:
+        *others, last = map(repr, KINDS)
+        raise ValueError(f"Input should be {', '.join(others)} or {last}")
+    return kind
+
+
+Kind = Annotated[str, AfterValidator(_known), WithJsonSchema({"enum": list(KINDS), "type": "string"})]
 
 
 class Metric(Frozen):
@@ -43,7 +54,7 @@ class Metric(Frozen):
     then the noisy size divides.
     """
 
-    kind: Literal["accuracy", "loss", "size"] = "accuracy"
+    kind: Kind = "accuracy"
     noise: Positive
     every: Count | None = None
     bound: Positive | None = None
@@ -86,7 +97,7 @@ class Metric(Frozen):
     @property
     def event(self) -> Event:
         """What one purchase releases."""
-        return self.sampler.event(Gaussian(self.noise, _QUERIES[self.kind]))
+        return self.sampler.event(Gaussian(self.noise, KINDS[self.kind]))
 
     def value(self, noisy_sum: float, units: float) -> float:
         """The metric from the noisy sum; `units` is the declared number of units, or the noisy one."""

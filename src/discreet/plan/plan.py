@@ -30,9 +30,9 @@ from discreet.plan.odometer_rule import Reading, as_reading, check_reading
 from discreet.plan.pre_queries import Before, as_before, check_before
 from discreet.plan.pricing import covers, reserve_for
 from discreet.plan.pydantic_base import Frozen, explain, fingerprint
-from discreet.plan.sampling import Count, Draw, PoissonSampling, Sampling
+from discreet.plan.sampling import Count, Draw, Sampling
 from discreet.plan.tuning.kinds import AnySearch
-from discreet.sampling import OVERFLOW, Sampler
+from discreet.sampling import OVERFLOW, PoissonSampling, Sampler
 
 Positive = Annotated[float, Field(gt=0)]
 Delta = Annotated[float, Field(gt=0, lt=1)]

@@ -26,7 +26,7 @@ from discreet.core.events import (
     SparseHistogram,
     flatten,
 )
-from discreet.plan.clipping import AdaptiveClipping, AnyClipping
+from discreet.plan.clip_rules import ClipRule
 
 _MOST = 1000
 
@@ -56,7 +56,7 @@ def _encoded(before: tuple[Event, ...]) -> list[dict[str, object]]:
 Before = Annotated[tuple[Event, ...], PlainValidator(as_before), PlainSerializer(_encoded)]
 
 
-def check_before(before: tuple[Event, ...], unit: Unit, clipping: AnyClipping, filter_kind: str | None = None) -> None:
+def check_before(before: tuple[Event, ...], unit: Unit, clipping: ClipRule, filter_kind: str | None = None) -> None:
     """Refuse queries before a run that they do not fit, and those whose cost a verifier could not recompute.
 
     `filter_kind`: that of an adaptive plan. Choices are recomputed under zCDP alone.
@@ -73,7 +73,7 @@ def check_before(before: tuple[Event, ...], unit: Unit, clipping: AnyClipping, f
                 "histograms, which have Gaussian noise, or answer it from an Account, as a charge of its own"
             )
     sums = [event for event in before if isinstance(event, Gaussian) and event.query is Query.CLIPPED_SUM]
-    if sums and isinstance(clipping, AdaptiveClipping):
+    if sums and clipping.FOLLOWS:
         raise InputError("adaptive clipping relates its noise to clipped sums; bound them otherwise, or buy no sum")
 
 

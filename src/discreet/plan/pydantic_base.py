@@ -9,17 +9,12 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from discreet.core.errors import InputError
+from discreet.sampling.record import Frozen as Frozen
 
 M = TypeVar("M", bound=BaseModel)
-
-
-class Frozen(BaseModel):
-    """Base of everything read from files: immutable, and refusing fields it does not know."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
 
 def validate(model: type[M], data: object, where: str) -> M:

@@ -17,7 +17,8 @@ from discreet.accounting.theories.gdp import clt_noise, mu_for
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.plan.plan import Plan
-from discreet.plan.sampling import FixedSizeSampling, PoissonSampling, Sampling
+from discreet.plan.sampling import Sampling
+from discreet.sampling import FixedSizeSampling, PoissonSampling
 
 _LEAST_STEPS = 300
 """Fewer steps train hardly any network."""

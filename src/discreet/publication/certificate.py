@@ -137,7 +137,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
             *assumptions.general(plan.unit),
             *_of_run(plan),
             *assumptions.public_rows(trained.public),
-            *assumptions.clipping(plan.clipping.kind, mechanism.float_bits),
+            *assumptions.clipping(plan.clipping.model_dump(), mechanism.float_bits),
             *assumptions.choices(isinstance(plan, AdaptivePlan) and plan.line_search is not None, mechanism.float_bits),
             *mechanism.assumptions,
         ],

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from discreet.accounting.adaptive import filters, odometers
 from discreet.certificate.files import FORMAT, SCHEMA
+from discreet.core import events, trials
 from discreet.core.adjacency import Adjacency, Query, Unit
 from discreet.core.assumptions import ENGINES, LEAST_BITS, MOST_BITS, NOISE
+from discreet.core.event_json import fields_of
 from discreet.plan import AdaptivePlan, Plan
 
 PATH = Path(__file__).parents[1] / "certificate" / SCHEMA
@@ -34,14 +35,41 @@ _WHOM: dict[str, Any] = {
 }
 
 
+def _list(items: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": dict(items)}
+
+
+_BY_TYPE: Mapping[str, dict[str, Any]] = {
+    "float": _POSITIVE,
+    "int": _ENTRY,
+    "Amounts": _list(_POSITIVE),
+    "Conversion": {"enum": [kind.value for kind in filters.Conversion]},
+    "Adjacency": _WHOM["adjacency"],
+    "Unit": _WHOM["unit"],
+    "Query": {"enum": [query.value for query in Query]},
+    "Event": _EVENT,
+    "tuple[Event, ...]": _list(_EVENT),
+    "Trials": {"$ref": "#/$defs/Trials"},
+}
+_BY_NAME: Mapping[str, dict[str, Any]] = {
+    "slope": _NUMBER,
+    "shape": _NUMBER,
+    "rate": _RATE,
+    "threshold": {"type": "number", "exclusiveMinimum": 1},
+    "delta": _POSITIVE | {"exclusiveMaximum": 1},
+}
+"""Fields with bounds of their own."""
+
+
 def certificate_schema() -> dict[str, Any]:
     """Every field of a certificate with its type; fields that are not named are refused."""
     found = _object(_SECTIONS, optional=("released", "public_batches"))
     defs: dict[str, Any] = {
-        "Event": {"oneOf": [_object({"event": {"const": name}} | parts) for name, parts in _EVENTS.items()]}
+        "Event": _declared("event", events.KINDS),
+        "Filter": _declared("filter", filters.KINDS),
+        "Odometer": _declared("odometer", odometers.KINDS),
+        "Trials": _declared("law", trials.LAWS),
     }
-    defs |= {"Filter": _declared("filter", filters.KINDS), "Odometer": _declared("odometer", odometers.KINDS)}
-    defs |= {"Trials": {"oneOf": [_object({"law": {"const": name}} | parts) for name, parts in _TRIALS.items()]}}
     for model in (Plan, AdaptivePlan):
         made = model.model_json_schema(mode="serialization", ref_template="#/$defs/{model}")
         inner = made.pop("$defs")
@@ -78,21 +106,17 @@ def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"anyOf": [dict(schema), {"type": "null"}]}
 
 
-def _list(items: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": dict(items)}
-
-
 def _declared(what: str, kinds: Mapping[str, type]) -> dict[str, Any]:
-    """One variant for each kind of frozen description (`accounting.declared`)."""
-    conversions = {"enum": [kind.value for kind in filters.Conversion]}
-    types: dict[str, Any] = {"float": _POSITIVE, "Amounts": _list(_POSITIVE), "Conversion": conversions}
-    types |= {"Adjacency": _WHOM["adjacency"], "Unit": _WHOM["unit"]}
-    free = {"slope": _NUMBER, "delta": _POSITIVE | {"exclusiveMaximum": 1}}
-    variants = [
-        _object({what: {"const": name}} | {one.name: free.get(one.name, types[str(one.type)]) for one in fields(kind)})
-        for name, kind in kinds.items()
-    ]
-    return {"oneOf": variants}
+    """One variant for each kind of frozen description: events, filters, odometers, laws of trials."""
+    return {
+        "oneOf": [
+            _object(
+                {what: {"const": name}}
+                | {one.published: _BY_NAME.get(one.name, _BY_TYPE[one.type]) for one in fields_of(kind)}
+            )
+            for name, kind in kinds.items()
+        ]
+    }
 
 
 def _whole(schema: dict[str, Any]) -> dict[str, Any]:
@@ -117,29 +141,6 @@ def _point(defs: dict[str, Any], name: str, *places: tuple[str, str]) -> None:
         reference = {"$ref": f"#/$defs/{name}"}
         defs[owner]["properties"][field] = _list(reference) if listed else reference
 
-
-_QUERY = {"enum": [query.value for query in Query]}
-
-_EVENTS: Mapping[str, dict[str, Any]] = {
-    "gaussian": {"noise_multiplier": _POSITIVE, "query": _QUERY},
-    "laplace": {"scale_multiplier": _POSITIVE, "query": _QUERY},
-    "bounded_range": {"epsilon": _POSITIVE, "query": _QUERY},
-    "noisy_max": {"epsilon": _POSITIVE, "query": _QUERY},
-    "sparse_histogram": {"noise_multiplier": _POSITIVE, "threshold": {"type": "number", "exclusiveMinimum": 1}},
-    "selection": {"of": _EVENT, "trials": {"$ref": "#/$defs/Trials"}},
-    "poisson": {"rate": _RATE, "of": _EVENT},
-    "truncated_poisson": {"rate": _RATE, "capacity": _ENTRY, "population": _ENTRY, "of": _EVENT},
-    "fixed_size": {"population": _ENTRY, "batch": _ENTRY, "of": _EVENT},
-    "epoch": {"of": _EVENT},
-    "allocation": {"steps": _ENTRY, "chosen": _ENTRY, "of": _EVENT},
-    "repeat": {"count": _ENTRY, "of": _EVENT},
-    "compose": {"of": _list(_EVENT)},
-}
-
-_TRIALS: Mapping[str, dict[str, Any]] = {
-    "truncated_negative_binomial": {"shape": _NUMBER, "success": _POSITIVE},
-    "poisson": {"mean": _POSITIVE},
-}
 
 _CLAIM: dict[str, Any] = {
     "kind": {"const": "guarantee"},

@@ -6,7 +6,6 @@ written here with code of its own.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from torch import nn
@@ -14,43 +13,23 @@ from torch import nn
 from discreet.clipping import private_parameters
 from discreet.clipping.admission.admission import private_names
 from discreet.core.adjacency import Query
+from discreet.core.errors import InputError
 from discreet.core.events import Event, Gaussian, flatten, steps_of
-from discreet.plan import AdaptiveClipping, BoxClipping, GroupClipping, PerLayerClipping, ScheduledClipping
-from discreet.plan.clipping import AnyClipping
+from discreet.plan.clip_rules import ClipRule
 from discreet.verification.checks.sensitivity import RULES
 
 
-def sensitivity_record(clipping: AnyClipping, events: Event, model: nn.Module) -> dict[str, Any]:
-    """The sensitivity by the rule of the plan's clipping, with what it follows from.
+def sensitivity_record(clipping: ClipRule, events: Event, model: nn.Module) -> dict[str, Any]:
+    """The sensitivity by the rule of the plan's clipping, with what it follows from (`ClipRule.stated`).
 
-    | kind               | `sensitivity` is                                                                 |
-    |--------------------|----------------------------------------------------------------------------------|
-    | scheduled          | a list of [clip norm, steps]                                                     |
-    | adaptive           | a list of [noise multiplier, sensitivity / clip norm of the step]                |
-    | all others         | a number; `groups` and `coordinates` say where it comes from                     |
-
-    `aliases` are further names of tensors that count once.
+    Where parameters are counted, `aliases` are further names of tensors that count once.
     """
-    record: dict[str, Any] = {"rule": RULES[clipping.kind]}
-    parameters = private_parameters(model)
-    match clipping:
-        case ScheduledClipping():
-            record["sensitivity"] = [[phase.norm, phase.steps] for phase in clipping.phases]
-        case AdaptiveClipping():
-            used = sorted(multipliers(events))
-            record["sensitivity"] = [[z, math.hypot(1.0, clipping.bit(1.0, z))] for z in used]
-        case GroupClipping() | PerLayerClipping():
-            groups = clipping.groups(list(parameters))
-            record["groups"] = {key: {"norm": norm, "parameters": names} for key, (norm, names) in groups.items()}
-            record["sensitivity"] = math.hypot(*(norm for norm, _ in groups.values()))
-            record["aliases"] = _aliases(model)
-        case BoxClipping():
-            record["coordinates"] = sum(parameter.numel() for parameter in parameters.values())
-            record["sensitivity"] = math.sqrt(record["coordinates"])
-            record["aliases"] = _aliases(model)
-        case _:
-            record["sensitivity"] = clipping.norm
-    return record
+    if clipping.kind not in RULES:
+        raise InputError(f"no verifier knows {clipping.kind} clipping; add it to verification.checks.sensitivity")
+    sizes = {name: parameter.numel() for name, parameter in private_parameters(model).items()}
+    stated = clipping.stated(sorted(multipliers(events)), sizes)
+    counted = {} if set(stated) == {"sensitivity"} else {"aliases": _aliases(model)}
+    return {"rule": RULES[clipping.kind], **stated, **counted}
 
 
 def multipliers(events: Event) -> set[float]:

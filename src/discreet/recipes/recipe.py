@@ -20,8 +20,6 @@ from discreet.data.tables import Schema, events_bought
 from discreet.methods import Averaging, ReleasedScales
 from discreet.plan import (
     AdaptivePlan,
-    BoxClipping,
-    EllipsoidClipping,
     Metric,
     NoSampling,
     Plan,
@@ -138,7 +136,7 @@ class Recipe(Frozen):
             raise ValueError("batches that are fixed beforehand go with schedule; in an adaptive run a policy decides")
         if sum(way is not None for way in (self.clip_norm, self.clip_schedule, self.clipping)) != 1:
             raise ValueError("give one of clip_norm, clip_schedule and clipping")
-        if isinstance(self.clipping, EllipsoidClipping | BoxClipping):
+        if self.clipping is not None and self.clipping.geometry is not None:
             raise ValueError(
                 f"{self.clipping.kind} clipping needs scales; name a method with geometry: {{name: adadp, kind: "
                 f"{self.clipping.kind}}}, or give scales to Training(geometry=...) in Python"

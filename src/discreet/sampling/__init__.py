@@ -1,24 +1,52 @@
-"""Samplers: which units take part in a step, with exactly the law that the sampler's event names."""
+"""Samplers: which units take part in a step, with exactly the law that the sampler's event names.
 
-from discreet.sampling.allocation import AllocationSampler
-from discreet.sampling.everyone import EveryoneSampler
-from discreet.sampling.fixed_size import FixedSizeSampler
+A sampler is a file: the law, the record of it in a plan, its words, and what the command line takes for it.
+"""
+
+from discreet.sampling.allocation import AllocationSampler, AllocationSampling
+from discreet.sampling.everyone import EveryoneSampler, NoSampling
+from discreet.sampling.fixed_size import FixedSizeSampler, FixedSizeSampling
 from discreet.sampling.largest import OVERFLOW, ROOM, largest_batch
-from discreet.sampling.poisson import PoissonSampler, TruncatedPoissonSampler
-from discreet.sampling.sampler import Sampler
-from discreet.sampling.shuffle import ShuffleSampler
+from discreet.sampling.options import Draws, Options
+from discreet.sampling.poisson import PoissonSampler, PoissonSampling
+from discreet.sampling.record import SAMPLERS, SamplingRecord, register
+from discreet.sampling.sampler import Sampler, address
+from discreet.sampling.shuffle import ShuffleSampler, ShuffleSampling
+from discreet.sampling.truncated_poisson import TruncatedPoissonSampler, TruncatedPoissonSampling
 from discreet.sampling.within import places_within
 
 __all__ = [
     "OVERFLOW",
     "ROOM",
+    "SAMPLERS",
     "AllocationSampler",
+    "AllocationSampling",
+    "Draws",
     "EveryoneSampler",
     "FixedSizeSampler",
+    "FixedSizeSampling",
+    "NoSampling",
+    "Options",
     "PoissonSampler",
+    "PoissonSampling",
     "Sampler",
+    "SamplingRecord",
     "ShuffleSampler",
+    "ShuffleSampling",
     "TruncatedPoissonSampler",
+    "TruncatedPoissonSampling",
+    "address",
     "largest_batch",
     "places_within",
+    "register",
 ]
+
+for _record in (
+    PoissonSampling,
+    TruncatedPoissonSampling,
+    FixedSizeSampling,
+    ShuffleSampling,
+    AllocationSampling,
+    NoSampling,
+):
+    register(_record)

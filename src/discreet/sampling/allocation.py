@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from discreet.core import checks
+from discreet.core.adjacency import Adjacency
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.core.events import Allocation, Epoch, Event
 from discreet.core.events import batches as batches_in
-from discreet.randomness import Purpose, Stream
+from discreet.sampling.options import Draws, Options
+from discreet.sampling.record import Count, SamplingRecord
+from discreet.sampling.sampler import Sampler, address
 from discreet.sampling.uniform import subsets
+
+if TYPE_CHECKING:
+    from discreet.randomness import Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +48,48 @@ class AllocationSampler:
         """Return the event of a period; its steps must all release the same. `inner` is as in `Epoch.event`."""
         released = batches_in(Epoch(inner))
         if len({event for event, _ in released}) != 1 or sum(count for _, count in released) != self.steps:
-            raise InputError("allocation needs the same noise at every step of a period; change it between periods")
+            raise InputError(
+                "allocation needs the same noise at every step of a period; here it changes inside a period of "
+                f"{self.steps} steps, so change it between periods"
+            )
         return Allocation(self.steps, self.chosen, released[0][0])
 
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
         """The batches of the period that begins at step `first`; see `Sampler.batches`."""
         population = checks.count("size", size, least=0)
-        picked = subsets(population, self.steps, self.chosen, stream.substream(Purpose.SAMPLING, first))
+        picked = subsets(population, self.steps, self.chosen, address(stream, first))
         by_step = np.argsort(picked.ravel(), kind="stable")
         sizes = np.bincount(picked.ravel(), minlength=self.steps)
         return tuple(np.split(by_step // self.chosen, np.cumsum(sizes)[:-1]))
+
+
+class AllocationSampling(SamplingRecord):
+    """Each unit is in `chosen` of every `period` steps, at random places, independently of the others."""
+
+    ADJACENCIES = (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE)
+    EVENT = Allocation
+    SENTENCE = "Of every {period} steps each {one} takes part in {chosen}, chosen at random."
+    WHO = "each {one} in {chosen} of {steps} steps"
+    OPTION = "allocation"
+    TAKES: ClassVar[Mapping[str, str]] = {
+        "per_epoch": "steps of a period",
+        "chosen": "steps of a period that each unit is in [1]",
+    }
+    kind: Literal["allocation"] = "allocation"
+    period: Count
+    chosen: Count = 1
+
+    def sampler(self, population: float) -> Sampler:
+        return AllocationSampler(self.period, self.chosen)
+
+    def expected_batch(self, population: float) -> float:
+        return self.chosen / self.period * population
+
+    @classmethod
+    def from_options(cls, given: Options) -> Draws:
+        """--per-epoch (steps of a period), or --batch and --population, or --rate; --chosen."""
+        chosen = checks.count("--chosen", 1 if given.chosen is None else given.chosen)
+        period = given.period(chosen)
+        if chosen > period:
+            raise InputError(f"--chosen {chosen} must not exceed the {period} steps of a period")
+        return Draws(chosen / period, AllocationSampler(period, chosen).event, period)

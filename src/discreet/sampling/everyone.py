@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from discreet.core import checks
+from discreet.core.adjacency import Adjacency
 from discreet.core.array_types import IntArray
+from discreet.core.errors import InputError
 from discreet.core.events import Event
-from discreet.randomness import Purpose, Stream
+from discreet.sampling.options import Draws, Options
+from discreet.sampling.record import SamplingRecord
+from discreet.sampling.sampler import Sampler, address
+
+if TYPE_CHECKING:
+    from discreet.randomness import Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,5 +32,32 @@ class EveryoneSampler:
 
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
         """Everyone; see `Sampler.batches`. The address is taken although no bits are needed."""
-        stream.substream(Purpose.SAMPLING, first)
+        address(stream, first)
         return (np.arange(checks.count("size", size, least=0), dtype=np.int64),)
+
+
+class NoSampling(SamplingRecord):
+    """Every unit is in every step."""
+
+    ADJACENCIES = (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE)
+    OVERFLOWS = False
+    SENTENCE = "Every {one} takes part in each step."
+    WHO = "all {many}"
+    OPTION = "none"
+    kind: Literal["none"] = "none"
+
+    def sampler(self, population: float) -> Sampler:
+        return EveryoneSampler()
+
+    def expected_batch(self, population: float) -> float:
+        return population
+
+    def largest_batch(self, population: float) -> int:
+        return self.sizes(population)[1]
+
+    @classmethod
+    def from_options(cls, given: Options) -> Draws:
+        """Nothing."""
+        if given.rate is not None or given.batch is not None:
+            raise InputError("--sampling none takes neither --rate nor --batch: every unit is in every step")
+        return Draws(1.0, EveryoneSampler().event)

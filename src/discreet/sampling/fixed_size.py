@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from discreet.core import checks
+from discreet.core.adjacency import Adjacency
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.core.events import Event, FixedSize
-from discreet.randomness import Purpose, Stream
+from discreet.sampling.options import Draws, Options, whole_option
+from discreet.sampling.record import PublicSize, whole
+from discreet.sampling.sampler import Sampler, address
 from discreet.sampling.uniform import subset
+
+if TYPE_CHECKING:
+    from discreet.randomness import Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,34 @@ class FixedSizeSampler:
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
         """Who takes part in step `first`; see `Sampler.batches`."""
         check_population("sampling without replacement", self.population, size)
-        return (subset(size, self.batch, stream.substream(Purpose.SAMPLING, first)),)
+        return (subset(size, self.batch, address(stream, first)),)
+
+
+class FixedSizeSampling(PublicSize):
+    """`batch` different units, drawn anew at every step; the size of the data set is public."""
+
+    ADJACENCIES = (Adjacency.REPLACE_ONE,)
+    EVENT = FixedSize
+    SENTENCE = "In each step {batch} of the {population} {many} are drawn at random."
+    WHO = "{batch} of {population} {many}"
+    OPTION = "fixed"
+    kind: Literal["fixed_size"] = "fixed_size"
+
+    def sampler(self, population: float) -> Sampler:
+        return FixedSizeSampler(whole(population), self.batch)
+
+    @classmethod
+    def from_options(cls, given: Options) -> Draws:
+        """--batch and --population, or --rate."""
+        if given.rate is not None:
+            share = Fraction(repr(given.share()))
+            return Draws(given.rate, FixedSizeSampler(share.denominator, share.numerator).event)
+        if given.batch is None or given.population is None:
+            raise InputError("--sampling fixed needs --batch and --population, or --rate")
+        size, total = whole_option("--batch", given.batch), whole_option("--population", given.population)
+        if size > total:
+            raise InputError(f"--batch {size} must not exceed --population {total}")
+        return Draws(size / total, FixedSizeSampler(total, size).event)
 
 
 def check_sizes(sampler: object) -> None:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from discreet.core import checks
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
-from discreet.core.events import Event, Poisson, TruncatedPoisson
-from discreet.randomness import Purpose, Stream, Substream
-from discreet.randomness.spares import Words
-from discreet.sampling.uniform import order
+from discreet.core.events import Event, Poisson
+from discreet.sampling.everyone import EveryoneSampler
+from discreet.sampling.options import Draws, Options
+from discreet.sampling.record import Rate, SamplingRecord
+from discreet.sampling.sampler import Sampler, address
+
+if TYPE_CHECKING:
+    from discreet.randomness import Stream, Substream
+    from discreet.randomness.spares import Words
 
 _WORD_BITS = 64
 _WORD_VALUES = 1 << _WORD_BITS
@@ -48,40 +54,30 @@ class PoissonSampler:
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
         """Who takes part in step `first`; see `Sampler.batches`. Everyone at rate 1."""
         population = checks.count("size", size, least=0)
-        return (_drawn(self.rate, population, stream.substream(Purpose.SAMPLING, first)),)
+        return (drawn_at(self.rate, population, address(stream, first)),)
 
 
-@dataclass(frozen=True, slots=True)
-class TruncatedPoissonSampler:
-    """Poisson sampling whose batches never exceed `capacity`: of a larger draw, a random subset of that size stays.
+class PoissonSampling(SamplingRecord):
+    """Each unit is in each batch independently with probability `rate`."""
 
-    Made for hardware that wants batches of one shape. The data may have at most `population` units, a public number
-    that bounds how likely an overflow is.
-    """
+    EVENT = Poisson
+    SENTENCE = "In each step every {one} is drawn independently with probability {rate}."
+    WHO = "each {one} with probability {rate}"
+    OPTION = "poisson"
+    kind: Literal["poisson"] = "poisson"
+    rate: Rate
 
-    rate: float
-    capacity: int
-    population: int
-    period: ClassVar[int] = 1
+    def sampler(self, population: float) -> Sampler:
+        return PoissonSampler(self.rate)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", PoissonSampler(self.rate).rate)
-        object.__setattr__(self, "capacity", checks.count("capacity", self.capacity))
-        object.__setattr__(self, "population", checks.count("population", self.population))
+    def expected_batch(self, population: float) -> float:
+        return self.rate * population
 
-    def event(self, inner: Event) -> TruncatedPoisson:
-        """Return the event of releasing `inner` on one draw."""
-        return TruncatedPoisson(self.rate, self.capacity, self.population, inner)
-
-    def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
-        """Who takes part in step `first`; see `Sampler.batches`."""
-        if not checks.count("size", size, least=0) <= self.population:
-            raise InputError(f"truncated Poisson sampling is made for at most {self.population} units, got {size}")
-        substream = stream.substream(Purpose.SAMPLING, first)
-        drawn = _drawn(self.rate, size, substream)
-        if drawn.size > self.capacity:
-            drawn = np.sort(drawn[order(drawn.size, substream)[: self.capacity]])
-        return (drawn,)
+    @classmethod
+    def from_options(cls, given: Options) -> Draws:
+        """--rate, or --batch and --population."""
+        rate = given.share()
+        return Draws(rate, EveryoneSampler().event if rate == 1 else partial(Poisson, rate))
 
 
 def _threshold(rate: float) -> int:
@@ -90,7 +86,8 @@ def _threshold(rate: float) -> int:
     return numerator * _WORD_VALUES // denominator
 
 
-def _drawn(rate: float, population: int, substream: Substream) -> IntArray:
+def drawn_at(rate: float, population: int, substream: Substream) -> IntArray:
+    """Each of `population` units with probability `rate`."""
     threshold = _threshold(rate)
     if threshold == _WORD_VALUES:  # does not fit a word, and needs none
         return np.arange(population, dtype=np.int64)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from discreet.core.array_types import IntArray
 from discreet.core.events import Event
-from discreet.randomness import Stream
+
+if TYPE_CHECKING:  # streams load a cipher, which prices do without
+    from discreet.randomness import Stream, Substream
 
 
 class Sampler(Protocol):
@@ -32,3 +34,10 @@ class Sampler(Protocol):
         is drawn at most once: `RandomnessReuse`. `InputError` for a size that the sampler is not made for.
         """
         ...
+
+
+def address(stream: Stream, first: int) -> Substream:
+    """The randomness of the period that begins at step `first`; it is taken once."""
+    from discreet.randomness import Purpose
+
+    return stream.substream(Purpose.SAMPLING, first)

@@ -5,13 +5,15 @@ Each works by rejection, so there is no bias at all, however small: a word that 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet.core.array_types import IntArray
-from discreet.randomness import Substream
+
+if TYPE_CHECKING:
+    from discreet.randomness import Substream
 
 _WORD_VALUES = 1 << 64
 

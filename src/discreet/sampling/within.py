@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from discreet.core import checks
 from discreet.core.array_types import IntArray
-from discreet.randomness import Substream
 from discreet.sampling.uniform import subsets
+
+if TYPE_CHECKING:
+    from discreet.randomness import Substream
 
 _WORDS = 1 << 22
 """How many words may be drawn at a time."""

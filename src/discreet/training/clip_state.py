@@ -16,17 +16,7 @@ from discreet.core.errors import InputError
 from discreet.core.events import Event
 from discreet.core.release import Release
 from discreet.mechanism import grid_for, noise_multiplier, rescaled
-from discreet.plan import (
-    AdaptiveClipping,
-    AnyClipping,
-    AutomaticClipping,
-    BoxClipping,
-    EllipsoidClipping,
-    FlatClipping,
-    GroupClipping,
-    PerLayerClipping,
-    ScheduledClipping,
-)
+from discreet.plan.clip_rules import ClipRule, StepClip
 
 _SOME_GRID = 2.0**-30
 
@@ -39,19 +29,17 @@ class Clipping:
     """
 
     def __init__(
-        self, spec: AnyClipping, parameters: Mapping[str, nn.Parameter], geometry: Geometry | None = None
+        self, spec: ClipRule, parameters: Mapping[str, nn.Parameter], geometry: Geometry | None = None
     ) -> None:
-        wanted = spec.scales if isinstance(spec, EllipsoidClipping | BoxClipping) else None
+        wanted = spec.geometry
         if (None if geometry is None else geometry.name) != wanted:
             have = "none was given" if geometry is None else f"it was given {geometry.name!r}"
             need = "needs no geometry" if wanted is None else f"needs a geometry called {wanted!r}"
             raise InputError(f"the plan's {spec.kind} clipping {need}, and {have}; see Training(geometry=...)")
         self._spec, self._parameters, self._geometry = spec, parameters, geometry
         self._norm = spec.first_norm
-        self._groups: tuple[Group, ...] = ()
-        if isinstance(spec, GroupClipping | PerLayerClipping):
-            groups = spec.groups(list(parameters)).values()
-            self._groups = tuple(Group(norm, frozenset(names)) for norm, names in groups)
+        groups = spec.groups(list(parameters)).values()
+        self._groups = tuple(Group(norm, frozenset(names)) for norm, names in groups)
         self._scales = None if geometry is None else checked_scales(geometry.scales(), parameters)
 
     def at(self, position: int, release: Event) -> Clip:
@@ -71,7 +59,7 @@ class Clipping:
 
     def learn(self, release: Release, clip: Clip, noise: float, divisor: float) -> None:
         """Take the release of a step with this clip in; `noise` is the standard deviation on each coordinate."""
-        if isinstance(self._spec, AdaptiveClipping):
+        if self._spec.FOLLOWS:
             assert self._norm is not None
             bits = float(release.tensors[BIT][0]) / (2 * clip.bit)
             self._norm = self._spec.after(self._norm, bits, divisor)
@@ -81,15 +69,9 @@ class Clipping:
 
     def preflight_clips(self) -> tuple[Clip, ...]:
         """Clips to hold the engines against each other with: where much is clipped, rounding is felt most."""
-        spec, half = self._spec, 0.5
-        match spec:
-            case FlatClipping():
-                return (Clip(min(1.0, spec.norm), _SOME_GRID),)
-            case ScheduledClipping():
-                return (Clip(min(1.0, *(phase.norm for phase in spec.phases)), _SOME_GRID),)
-            case AdaptiveClipping():
-                norms = (spec.floor, spec.initial)
-                return tuple(Clip(norm, _SOME_GRID, bit=spec.bit(norm, half * spec.bit_multiplier)) for norm in norms)
+        tried = self._spec.tried()
+        if tried:
+            return tuple(_clip(one) for one in tried)
         clip = self._at(0, 1.0)
         if clip.scales is None or self._geometry is None or self._geometry.name == "fixed":
             return (clip,)
@@ -97,11 +79,11 @@ class Clipping:
 
     def shown(self) -> str:
         """What changes, for a line of progress; released values only."""
-        return f"clip norm {self._norm:.3g}" if isinstance(self._spec, AdaptiveClipping) else ""
+        return f"clip norm {self._norm:.3g}" if self._spec.FOLLOWS else ""
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps of it."""
-        state: dict[str, Any] = {"norm": self._norm} if isinstance(self._spec, AdaptiveClipping) else {}
+        state: dict[str, Any] = {"norm": self._norm} if self._spec.FOLLOWS else {}
         return state if self._geometry is None else state | {"geometry": self._geometry.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -114,24 +96,16 @@ class Clipping:
 
     def _at(self, position: int, multiplier: float) -> Clip:
         """The clip, on some grid."""
-        spec, scales = self._spec, self._scales
-        match spec:
-            case FlatClipping():
-                return Clip(spec.norm, _SOME_GRID)
-            case ScheduledClipping():
-                return Clip(spec.norm_at(position), _SOME_GRID)
-            case AutomaticClipping():
-                return Clip(spec.norm, _SOME_GRID, gamma=spec.gamma)
-            case GroupClipping() | PerLayerClipping():
-                return Clip.grouped(self._groups, _SOME_GRID)
-            case AdaptiveClipping():
-                assert self._norm is not None
-                return Clip(self._norm, _SOME_GRID, bit=spec.bit(self._norm, multiplier))
-            case EllipsoidClipping():
-                return Clip(spec.norm, _SOME_GRID, scales=scales)
-            case BoxClipping():
-                assert scales is not None
-                return Clip.boxed(scales, _SOME_GRID)
+        if self._groups:
+            return Clip.grouped(self._groups, _SOME_GRID)
+        if self._spec.BOX:
+            assert self._scales is not None
+            return Clip.boxed(self._scales, _SOME_GRID)
+        return _clip(self._spec.at(position, self._norm, multiplier), self._scales)
+
+
+def _clip(one: StepClip, scales: Mapping[str, Tensor] | None = None) -> Clip:
+    return Clip(one.norm, _SOME_GRID, gamma=one.gamma, bit=one.bit, scales=scales)
 
 
 def _uneven(scales: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -132,7 +132,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
             search=tuning.kind(facts),
         ),
         *assumptions.public_rows(facts.get("public_batches")),
-        *assumptions.clipping(facts["plan"]["clipping"]["kind"], mechanism["float_bits"]),
+        *assumptions.clipping(facts["plan"]["clipping"], mechanism["float_bits"]),
         *assumptions.choices(adaptive_run.searches(facts["plan"]), mechanism["float_bits"]),
         assumptions.NOISE[mechanism["noise"]],
         assumptions.engine(mechanism["engine"], mechanism["float_bits"]),

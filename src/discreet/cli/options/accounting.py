@@ -12,13 +12,13 @@ import typer
 
 from discreet.accounting import schedules
 from discreet.accounting.account import Method
-from discreet.cli.options.sampling import Draws
 from discreet.cli.show.digits import rounded_down, rounded_up
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 from discreet.core.events import Event
 from discreet.core.guarantee import Guarantee, Published, Statement
+from discreet.sampling import Draws
 
 StepsOption = Annotated[int | None, typer.Option("--steps", help="Number of steps.")]
 EpochsOption = Annotated[float | None, typer.Option("--epochs", help="Passes over the population, instead of --steps.")]

@@ -8,13 +8,14 @@ from discreet.cli.options import accounting as options
 from discreet.cli.options import sampling as sampler
 from discreet.cli.options.shared import with_options
 from discreet.core.adjacency import Adjacency
+from discreet.sampling import Draws
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
     """What the command line says about a plan; each field is an option."""
 
-    sampling: sampler.SamplingOption = sampler.Sampling.POISSON
+    sampling: sampler.SamplingOption = sampler.DEFAULT
     rate: sampler.RateOption = None
     batch: sampler.BatchOption = None
     population: sampler.PopulationOption = None
@@ -29,7 +30,7 @@ class PlanOptions:
     adjacency: options.PlanAdjacencyOption = None
 
     @property
-    def draws(self) -> sampler.Draws:
+    def draws(self) -> Draws:
         """How batches are drawn."""
         return sampler.draws(
             self.sampling, self.rate, self.batch, self.population, self.capacity, self.per_epoch, self.chosen

@@ -31,8 +31,8 @@ from discreet.plan.plan import Delta, Positive
 from discreet.plan.pre_queries import Before, as_before, check_before
 from discreet.plan.pricing import covers, reserve_for
 from discreet.plan.pydantic_base import Frozen, explain, fingerprint
-from discreet.plan.sampling import Count, Draw, NoSampling, PoissonSampling, Rate, ShuffleSampling
-from discreet.sampling import EveryoneSampler, PoissonSampler, Sampler
+from discreet.plan.sampling import Count, Draw, Rate
+from discreet.sampling import EveryoneSampler, NoSampling, PoissonSampler, PoissonSampling, Sampler, ShuffleSampling
 
 
 class Counts(Frozen):

@@ -14,7 +14,7 @@ from discreet.core.events import Gaussian
 from discreet.plan.adaptive.adaptive_plan import AdaptivePlan
 from discreet.plan.adaptive.line_search import LineSearch
 from discreet.plan.adaptive.run_filter import for_budget
-from discreet.plan.sampling import NoSampling
+from discreet.sampling import NoSampling
 
 
 def agd_plan(

@@ -8,10 +8,9 @@ from typing import Protocol
 from discreet.accounting.adaptive.filters import Filter, GaussianFilter, RdpCurveFilter, ZcdpFilter
 from discreet.core.errors import InputError
 from discreet.plan.adaptive.line_search import LineSearch
-from discreet.plan.clipping import AnyClipping, AutomaticClipping, FlatClipping, GroupClipping, PerLayerClipping
-from discreet.plan.sampling import NoSampling, PoissonSampling, Sampling
-
-_UNCHANGING = (FlatClipping, AutomaticClipping, GroupClipping, PerLayerClipping)
+from discreet.plan.clip_rules import ClipRule
+from discreet.plan.sampling import Sampling
+from discreet.sampling import NoSampling, PoissonSampling
 
 
 def usual_filter(sampling: object, policy: object) -> str:
@@ -31,7 +30,7 @@ class Facts(Protocol):
     @property
     def filter(self) -> Filter: ...
     @property
-    def clipping(self) -> AnyClipping: ...
+    def clipping(self) -> ClipRule: ...
     @property
     def counts(self) -> object: ...
     @property
@@ -58,7 +57,7 @@ def check_search(plan: Facts) -> None:
         )
     if not isinstance(plan.filter, ZcdpFilter):
         raise InputError(f"a line search needs a filter of kind 'zcdp', not {plan.filter.kind!r}")
-    if not isinstance(plan.clipping, _UNCHANGING):
+    if not plan.clipping.UNCHANGING:
         raise InputError(
             f"{plan.clipping.kind} clipping changes on the way, and an earlier gradient is reused only if it was "
             "clipped alike; take a clip norm, groups, per_layer or automatic clipping"

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from discreet.core import checks
 from discreet.core.errors import InputError
-from discreet.plan.clipping import FlatClipping
+from discreet.plan.clip_rules import FlatClipping
 from discreet.plan.fixed import FixedPlan, P
 from discreet.plan.pydantic_base import Frozen
 

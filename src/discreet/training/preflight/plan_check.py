@@ -15,7 +15,7 @@ from discreet.core.events import Event, steps_of
 from discreet.data import Parts, PrivateData, group, hold_out
 from discreet.mechanism import GRID_BITS, LARGEST_MULTIPLE, grid_for, noise_multiplier
 from discreet.methods import check_noise
-from discreet.plan import AdaptivePlan, AutomaticClipping, FlatClipping, Plan, ScheduledClipping, mean_noises
+from discreet.plan import AdaptivePlan, Plan, mean_noises
 from discreet.sampling import ROOM
 from discreet.training.preflight.data_check import try_every_row
 from discreet.training.private_metrics.counts import check_countable
@@ -60,8 +60,7 @@ def check_optimizer(
             "ReduceLROnPlateau asks for a loss at every step, and that of private rows is not paid for; take a "
             "schedule that looks at steps alone, or stop early by a metric that is public or bought"
         )
-    kinds = (FlatClipping, AutomaticClipping, ScheduledClipping)
-    if isinstance(plan, Plan) and isinstance(plan.clipping, kinds):
+    if isinstance(plan, Plan) and plan.clipping.norm_at(0) is not None:
         check_noise(optimizer, mean_noises(plan))
 
 

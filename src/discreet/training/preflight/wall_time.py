@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from discreet.clipping import Criterion
 from discreet.plan import AdaptivePlan, Plan
-from discreet.plan.clipping import AutomaticClipping, GroupClipping, PerLayerClipping
 from discreet.plan.timeline import purchases_of
 from discreet.training.public.evaluation import evaluate
 from discreet.training.training import Training
@@ -55,7 +54,7 @@ def evaluation_seconds(make: Parts, example: tuple[Tensor, Tensor], rows: int) -
 
 def _clipping(plan: Plan | AdaptivePlan) -> dict[str, Any]:
     """The plan's way to clip where it takes no more than a plan, else flat clipping, which takes about as long."""
-    if isinstance(plan.clipping, AutomaticClipping | PerLayerClipping | GroupClipping):
+    if plan.clipping.UNCHANGING:
         return {"clipping": plan.clipping}
     return {"clip_norm": plan.clipping.first_norm or 1.0}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from discreet.training.private_metrics.single_rows import Value, values_of_rows,
 
 
 def unit_values(
-    kind: Literal["accuracy", "loss"],
+    kind: str,
     bound: float,
     model: nn.Module,
     criterion: Criterion,
@@ -29,11 +29,13 @@ def unit_values(
 
     `model` and `criterion` have seen no private row; they are copied, and see none here.
     """
-    value = right_alone if kind == "accuracy" else _clipped_loss(bound)
+    value = VALUES[kind](bound)
     if data.groups is None:
-        return values_of_rows(value, model, criterion, data, units)
-    found = values_of_units(value, model, criterion, data, units)
-    return [min(bound, math.fsum(values) / len(values)) for values in found]
+        found = values_of_rows(value, model, criterion, data, units)
+    else:
+        each = values_of_units(value, model, criterion, data, units)
+        found = [math.fsum(values) / len(values) for values in each]
+    return [min(bound, max(0.0, one)) for one in found]  # a value that is no number counts 0
 
 
 def right_alone(model: nn.Module, criterion: Criterion, inputs: Tensor, target: Tensor) -> float:
@@ -55,3 +57,7 @@ def _clipped_loss(bound: float) -> Value:
         return bound if math.isnan(found) else min(bound, max(0.0, found))
 
     return value
+
+
+VALUES: dict[str, Callable[[float], Value]] = {"accuracy": lambda bound: right_alone, "loss": _clipped_loss}
+"""By kind of metric, from its bound: the value of one row, in [0, bound], from that row alone. It never raises."""

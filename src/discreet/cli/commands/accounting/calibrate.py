@@ -15,7 +15,6 @@ from discreet.accounting.answers.calibrate import calibrate_noise
 from discreet.accounting.theories import zcdp
 from discreet.cli.options import accounting as options
 from discreet.cli.options.plan import PlanOptions, with_plan
-from discreet.cli.options.sampling import Draws, Sampling
 from discreet.cli.options.schedule_limits import Spending, picture
 from discreet.cli.options.schedule_limits import solve as solve_schedule
 from discreet.cli.show.compare_plot import check_target
@@ -24,6 +23,7 @@ from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved
 from discreet.core.events import Event
+from discreet.sampling import Options, PoissonSampling
 
 RhoOption = Annotated[
     float | None,
@@ -106,7 +106,7 @@ def calibrate(
         raise InputError(f"--method {method.value} goes with --epsilon; the other limits are kept by method pld")
     ((name, value),) = limits.items()
     limit = Limit(name, checks.positive(f"--{name}", value), delta, fpr, plan.neighbours, method)
-    if mu is not None and delta is None and plan.sampling is not Sampling.NONE:
+    if mu is not None and delta is None and plan.sampling != "none":
         raise InputError("--mu needs --delta where batches are sampled: the curve holds but for so much")
     if plan.noise_list is not None:
         raise InputError("--noise-list leaves nothing to find; give --noise, or find it")
@@ -147,13 +147,15 @@ def _steps_or_rate(plan: PlanOptions, limit: Limit, as_json: bool) -> None:
         fields: dict[str, float] = {"steps": count, "epochs": count * draws.rate}
         _show(limit, draws.uniform(noise, count), steps.spent, fields, as_json)
         return
-    if plan.sampling is Sampling.NONE or plan.rate is not None or plan.batch is not None:
+    if plan.sampling == "none" or plan.rate is not None or plan.batch is not None:
         raise InputError("nothing is left to find: leave out --noise, --steps (or --epochs), or --rate (or --batch)")
-    if plan.sampling is not Sampling.POISSON:
+    if plan.sampling != "poisson":
         raise InputError("the largest rate is found for --sampling poisson only; give --rate, or --batch")
 
     def event(rate: float) -> Event:
-        return Draws(Sampling.POISSON, rate).uniform(noise, options.step_count(plan.steps, plan.epochs, rate))
+        return PoissonSampling.from_options(Options("poisson", rate)).uniform(
+            noise, options.step_count(plan.steps, plan.epochs, rate)
+        )
 
     rate = solve.rate_for(event, limit.measure(), limit.value)
     fields = {"sampling_rate": rate.value}
@@ -221,9 +223,9 @@ def _schedule_for_rho(rho: float, plan: PlanOptions, delta: float | None, plot: 
     rho = checks.positive("--rho", rho)
     if plan.schedule is None:
         raise InputError("--rho needs --schedule; to calibrate the noise itself give --epsilon")
-    if plan.sampling not in (Sampling.POISSON, Sampling.SHUFFLE, Sampling.NONE):
+    if plan.sampling not in ("poisson", "shuffle", "none"):
         raise NotProved("--rho counts epochs of disjoint batches; use --sampling shuffle, or --sampling none")
-    sampled, adjacency = plan.sampling is not Sampling.NONE, plan.adjacency
+    sampled, adjacency = plan.sampling != "none", plan.adjacency
     if adjacency is None:
         adjacency = Adjacency.ZERO_OUT if sampled else Adjacency.ADD_REMOVE
     if adjacency is Adjacency.ADD_REMOVE and sampled:

@@ -35,7 +35,7 @@ def compare_methods(
             "rate": planned.draws.rate,
             "steps": planned.steps,
         }
-        head["sampling"] = plan.sampling.value
+        head["sampling"] = str(plan.sampling)
         options.echo_json({**head, "methods": [_as_dict(row) for row in rows], "poisson": _poisson(beside)})
     else:
         for line in [*_table(rows), *_beside(beside)]:

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Sequence
 
 from discreet.core.errors import InputError
-from discreet.plan.clipping import AutomaticClipping, FlatClipping, ScheduledClipping
 from discreet.plan.plan import Plan
 
 
@@ -40,13 +39,12 @@ def _each(phases: Sequence[tuple[float, int]]) -> list[float]:
 
 
 def _norm(plan: Plan, step: int) -> float:
-    if isinstance(plan.clipping, ScheduledClipping):
-        return plan.clipping.norm_at(step)
-    if isinstance(plan.clipping, FlatClipping | AutomaticClipping):
-        return plan.clipping.norm
-    raise InputError(
-        f"with {plan.clipping.kind} clipping the noise follows from the model or the run, not the plan alone"
-    )
+    norm = plan.clipping.norm_at(step)
+    if norm is None:
+        raise InputError(
+            f"with {plan.clipping.kind} clipping the noise follows from the model or the run, not the plan alone"
+        )
+    return norm
 
 
 def _at(phases: Sequence[tuple[float, int]], step: int) -> float:
