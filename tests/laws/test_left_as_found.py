@@ -153,7 +153,7 @@ def failing(model: Mixed, place: str) -> Iterator[Callable[[Tensor, Tensor], Ten
             patch.setattr(engines, "grad", stop)
         if place == "vectorised":
             patch.setattr("discreet.clipping.rules.vectorised.Vectorised._run", stop)
-            patch.setattr(engines, "vmap", stop)
+            patch.setattr(engines, "vectorised_call", stop)
             patch.setattr(engines, "_per_example", stop)
         yield stop if place == "loss" else loss
 

@@ -298,9 +298,8 @@ def test_a_leaking_buffer_is_found_by_the_verifier_when_the_trainer_does_not_loo
     promises.a_published_folder_is_accepted(
         promises.published_folder(tmp_path / "1", RunningMean(), engine="reference")
     )
-    monkeypatch.setattr(
-        "discreet.training.public.public_copy.copied", lambda *parts: parts
-    )  # publish what saw private rows
+    for module in ("clipping.separation.copies", "training.public.public_copy"):  # publish what saw private rows
+        monkeypatch.setattr(f"discreet.{module}.copied", lambda *parts, own=False: parts)
     folder = promises.published_folder(tmp_path / "2", RunningMean(), engine="reference")
     with pytest.raises(AssertionError, match=r"rejected by \['public tensors'\]"):
         promises.a_published_folder_is_accepted(folder)

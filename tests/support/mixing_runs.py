@@ -39,16 +39,20 @@ def moves(
     look: Callable[[Training], Engine] | None = None,
     loss: Callable[[], Any] = nn.CrossEntropyLoss,
     long: int = ROWS - 1,
+    prepare: Callable[[nn.Module], object] = lambda model: None,
 ) -> float:
     """The farthest that the long row moved a sum, in clip norms, over so many chunks in turn.
 
     `look`: which engine of the run is used, if not the one that it trains with. `long`: the place of that row.
+    `prepare`: what public training may have made of the model since the run was made.
     """
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:  # each with a memory of its own
         made = [training(kind, engine, folder, criterion=loss()) for folder in (one, other)]
     generator, worst = torch.Generator().manual_seed(2), 0.0
     for run in made:
         training_mode(run.model)
+        with torch.no_grad():
+            prepare(run.model)
     for step in range(steps):
         inputs = torch.randn(ROWS, FEATURES, generator=generator)
         inputs[long] *= TIMES

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 import torch
+
+_SEEDS = 2**62
 
 
 def seed_torch(number: int) -> None:
@@ -15,3 +20,13 @@ def seed_torch(number: int) -> None:
         torch.manual_seed(number)
     else:
         torch.default_generator.manual_seed(number)
+
+
+@contextmanager
+def unit_seeds() -> Iterator[Callable[[], None]]:
+    """What to call before each unit: it seeds torch's generator with a secret number, which no unit before has to do
+    with, whatever it has drawn or seeded. The generator seeds the first; afterwards it is where it was then."""
+    own = torch.Generator()
+    own.manual_seed(int(torch.randint(_SEEDS, ())))
+    with torch.random.fork_rng():
+        yield lambda: seed_torch(int(torch.randint(_SEEDS, (), generator=own)))

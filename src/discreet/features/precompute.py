@@ -68,7 +68,7 @@ def rows_together(front_end: nn.Module, example: Tensor, at_once: int) -> int:
     """`at_once`, or 1 if features depend on rounding by other rows; `UnsupportedModel` if they depend on more."""
     generator = torch.Generator().manual_seed(0)
     shape = (at_once + 1, *example.shape[1:])
-    random = torch.rand(shape, generator=generator).to(example.dtype).to(example.device)
+    random = (2 * torch.rand(shape, generator=generator) - 1).to(example.dtype).to(example.device)
     if not example.is_floating_point():
         random = torch.randint(0, 2, shape, generator=generator).to(example.dtype).to(example.device)
     alone = torch.cat([_run(front_end, random[i : i + 1]) for i in range(at_once + 1)])
@@ -87,6 +87,12 @@ def rows_together(front_end: nn.Module, example: Tensor, at_once: int) -> int:
                 "would hold another's data; use a norm within one row, for instance torch.nn.GroupNorm"
             )
         exact = exact and torch.equal(one, other)
+    again = torch.cat([_run(front_end, random[i : i + 1]) for i in range(at_once + 1)])
+    if not torch.equal(again.nan_to_num(), alone.nan_to_num()):
+        raise UnsupportedModel(
+            f"the front end ({type(front_end).__name__}) makes something else of a row after it has seen others, so it "
+            "remembers rows or draws random numbers; remove the state"
+        )
     return at_once if exact else 1
 
 

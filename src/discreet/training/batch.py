@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import NamedTuple
 
 from torch import Tensor, nn
 
 from discreet.clipping import Accumulator, Clip, Criterion, Engine, Units
+from discreet.clipping.seeding import unit_seeds
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.core.release import ClippedSum
@@ -80,9 +82,12 @@ class Batch:
         device = next(iter(self._run.parameters.values())).device
         for rows, units in self._batch:
             self._refuse_open_chunk()
-            inputs, targets = (part.to(device) for part in self._run.data.fetch(rows))
+            seeded = unit_seeds() if self._run.data.runs_code else nullcontext(lambda: None)
+            with seeded as seed:  # rows may seed torch's generator; what the model draws is secret all the same
+                inputs, targets = (part.to(device) for part in self._run.data.fetch(rows, each=seed))
+                seed()
+                inputs, targets, self._units = views_of(self._run.data, inputs, targets, units)
             self._handed_out += 1
-            inputs, targets, self._units = views_of(self._run.data, inputs, targets, units)
             yield inputs, targets
 
     def add(self, criterion: Criterion, chunk: Chunk) -> None:

@@ -91,7 +91,7 @@ def checked(
 
     check_public(public.named, classes, given, copy)
     check_beside(beside, plan, optimizer)
-    check_plan(plan, model, criterion, parts, public.validation is not None)
+    check_plan(plan, *copied(model, criterion), parts, public.validation is not None)
     check_search(plan, optimizer, model, criterion, data, classes, preflight.engine)
     check_optimizer(optimizer, plan, scheduler)
     preflight = with_noise(preflight, plan, model, clipping, noise)

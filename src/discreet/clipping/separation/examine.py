@@ -46,6 +46,8 @@ def examined(run: Run, items: Sequence[Any] = ()) -> Template:
         prove(template)
         if not all(template.matches(one) for one in again):
             raise Mixes("a second pass over the same rows does something else")
+        if not all(template.matches(one) for one in recorded(run, large + 1, first.items)):
+            raise Mixes("what it does depends on how many examples there are, or were before")
         return template
     raise Mixes("its sizes are multiples of every size of a batch that was tried")
 

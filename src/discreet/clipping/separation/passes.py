@@ -84,8 +84,7 @@ class Pass:
         """Run an operator, and write it down."""
         if func is _ITEM and self.validating:
             return func(*args)
-        if func is _FRESH:
-            self.keep(args[0])  # a new one, whatever was at that place in memory before
+        fresh = self.keep(args[0]) if func is _FRESH else None  # whatever was at that place in memory before
         given = tuple([self.argument(value) for value in args])
         named = tuple([(name, self.argument(value)) for name, value in kwargs.items()]) if kwargs else ()
         program, number = self.program, len(self.program.ops)
@@ -103,7 +102,7 @@ class Pass:
         made = (returned,) if isinstance(returned, Tensor) else tree_leaves(returned)
         tensors = [one for one in made if isinstance(one, Tensor)]
         for part, tensor in enumerate(tensors):
-            self._note(tensor, Ref("made", number, part))
+            self._note(tensor, fresh or Ref("made", number, part))
         for part, place in enumerate(_written(func)):
             value = args[place] if isinstance(place, int) and place < len(args) else kwargs.get(_name(func, place))
             for tensor in tree_leaves(value):

@@ -22,6 +22,7 @@ from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.clip import BIT, Clip
 from discreet.clipping.losses import Criterion, after_each, is_of_torch
 from discreet.clipping.replay import Generators
+from discreet.clipping.seeding import unit_seeds
 from discreet.clipping.separation.copies import Twin, Twins
 from discreet.clipping.separation.examine import FEWEST, Mixes, Run, examined, proved, recorded
 from discreet.clipping.separation.memory import Memory
@@ -84,14 +85,16 @@ class Apart:
     ) -> dict[str, Tensor]:
         total, host = sums_of_none(model, clip), HostGenerators()
         twin = self._twins.of(model, criterion)
-        for x, y, unit in one_by_one((inputs, targets), units):
-            found = attempted(self._sums, twin, x, y, clip, unit)
-            host.rewind()
-            if found is not None and found.keys() == total.keys():
-                for name, part in found.items():
-                    total[name] += part
-            if not self._twins.look(model):
-                twin = self._twins.of(model, criterion)
+        with unit_seeds() as seed:
+            for x, y, unit in one_by_one((inputs, targets), units):
+                seed()
+                found = attempted(self._sums, twin, x, y, clip, unit)
+                host.rewind()
+                if found is not None and found.keys() == total.keys():
+                    for name, part in found.items():
+                        total[name] += part
+                if not self._twins.look(model):
+                    twin = self._twins.of(model, criterion)
         return total
 
 
@@ -162,13 +165,18 @@ class Together:
 def attempted(
     sums: Sums, twin: Twin, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None
 ) -> dict[str, Tensor] | None:
-    """What an engine makes of rows, by a twin; None if that fails, since an error would tell of a row."""
+    """What an engine makes of rows, by a twin; None if that fails, since an error would tell of a row. Gradients are on
+    for the next ones too, and the default type is as it was."""
+    dtype = torch.get_default_dtype()
     try:
-        return sums(twin.model, twin.criterion, inputs, targets, clip, units)
+        with torch.enable_grad():
+            return sums(twin.model, twin.criterion, inputs, targets, clip, units)
     except NOT_OF_A_ROW:
         raise
     except (Exception, SystemExit):  # a module may raise whatever it likes
         return None
+    finally:
+        torch.set_default_dtype(dtype)
 
 
 @contextmanager
@@ -239,9 +247,11 @@ class Function:
                 return found
         self.again += 1
         start.rewind()
-        for i in range(len(inputs)):
-            parts.append(copy.deepcopy(self._pristine)(inputs[i : i + 1].clone()))
-            host.rewind()
+        with unit_seeds() as seed:
+            for i in range(len(inputs)):
+                seed()
+                parts.append(copy.deepcopy(self._pristine)(inputs[i : i + 1].clone()))
+                host.rewind()
         return torch.cat(parts)
 
     def _run(self, rows: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -57,11 +57,19 @@ class PrivateData:
         """The number of rows."""
         return len(cast(Sized, self.dataset))
 
-    def fetch(self, indices: IntArray, *, strict: bool = False) -> tuple[Tensor, Tensor]:
+    @property
+    def runs_code(self) -> bool:
+        """Whether rows are made by code, of a data set or a transform, which may draw random numbers."""
+        held = type(self.dataset) is TensorDataset or isinstance(self.dataset, Gathering)
+        return self.transform is not None or not held
+
+    def fetch(
+        self, indices: IntArray, *, strict: bool = False, each: Callable[[], None] = lambda: None
+    ) -> tuple[Tensor, Tensor]:
         """Inputs and targets of the given rows, stacked along axis 0; there is at least one.
 
         Every row finds the global generators of NumPy and Python where the first did. `strict`: one that draws from
-        them is an `InputError`.
+        them is an `InputError`. `each` is called before each row of a data set that makes its rows.
         """
         if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
             places = torch.from_numpy(indices)
@@ -69,7 +77,7 @@ class PrivateData:
         elif isinstance(self.dataset, Gathering):
             inputs, targets = self.dataset.gather(indices)
         else:
-            rows = self._one_by_one(indices, strict=strict)
+            rows = self._one_by_one(indices, each, strict=strict)
             _refuse_mixed(rows, indices)
             pairs = default_collate(rows)
             if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
@@ -79,9 +87,10 @@ class PrivateData:
             raise InputError("inputs and targets must be tensors (or numbers and arrays that become tensors)")
         return inputs, targets
 
-    def _one_by_one(self, indices: IntArray, *, strict: bool) -> list[Any]:
+    def _one_by_one(self, indices: IntArray, each: Callable[[], None], *, strict: bool) -> list[Any]:
         host, rows = HostGenerators(), []
         for i in indices:
+            each()
             rows.append(self.dataset[int(i)])
             if host.rewind() and strict:
                 raise InputError(

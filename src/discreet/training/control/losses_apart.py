@@ -12,6 +12,7 @@ from torch.func import functional_call
 from discreet.clipping import Criterion
 from discreet.clipping.losses import each_loss
 from discreet.clipping.replay import Generators
+from discreet.clipping.seeding import unit_seeds
 from discreet.clipping.separation import Kept, Memory, Proofs, recorder
 from discreet.clipping.separation.copies import copied
 from discreet.clipping.separation.watched import NOT_OF_A_ROW
@@ -52,15 +53,22 @@ class LossesApart:
         start, rows = Generators([inputs, *place.values()]), list(singly(inputs, targets))
         if not self._changed and self._memory.is_kept(*self._used):
             found = []
-            for row in rows:
-                found.append(_losses_or_none(*self._used, place, *row))
-                if not self._memory.is_kept(*self._used):
-                    break
-            else:
-                return torch.cat(found)
+            with unit_seeds() as seed:
+                for row in rows:
+                    seed()
+                    found.append(_losses_or_none(*self._used, place, *row))
+                    if not self._memory.is_kept(*self._used):
+                        break
+                else:
+                    return torch.cat(found)
             start.rewind()
             self._changed = True
-        return torch.cat([_losses_or_none(*copied(*self._given), place, *row) for row in rows])
+        found = []
+        with unit_seeds() as seed:
+            for row in rows:
+                seed()
+                found.append(_losses_or_none(*copied(*self._given), place, *row))
+        return torch.cat(found)
 
 
 def singly(inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

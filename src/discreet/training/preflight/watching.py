@@ -14,10 +14,11 @@ from discreet.clipping.engines.engine import ClippedSums
 from discreet.clipping.engines.long_rows import LongAlone
 from discreet.clipping.separation import Apart, Function, Mixes, Proofs, Together, Twins
 from discreet.clipping.separation import proved as proved_of
+from discreet.clipping.separation.copies import copied
 from discreet.clipping.separation.memory import holds_part_of
 from discreet.clipping.separation.program import Template
 from discreet.clipping.separation.watched import NOT_OF_A_ROW
-from discreet.core.errors import UnsupportedModel
+from discreet.core.errors import InputError, UnsupportedModel
 from discreet.data import PrivateData
 from discreet.training.preflight.engine_options import EngineOptions
 from discreet.training.preflight.random_rows import Examples, random_rows
@@ -48,6 +49,11 @@ class Pristine:
             training_mode(self.model)
             sums(self.model, self.criterion, inputs, targets, _CLIP)
 
+    def run_copy(self, sums: ClippedSums, rows: int) -> None:
+        """The same with copies, so that nothing depends on how often this is called."""
+        model, criterion = copied(self.model, self.criterion)
+        replace(self, model=model, criterion=criterion).run(sums, rows)
+
     def warm(self, sums: ClippedSums, model: nn.Module, criterion: Criterion) -> None:
         """Run a model on one random row, if it takes it."""
         part = self.examples.part(0, 1)
@@ -58,6 +64,17 @@ class Pristine:
             raise
         except (Exception, SystemExit):  # a module may raise whatever it likes
             return
+
+
+def settled(pristine: Pristine, sums: ClippedSums) -> Pristine:
+    """The same, after it has made what it makes at its first call, where that can be copied."""
+    try:
+        model, criterion = copied(pristine.model, pristine.criterion)
+        pristine.warm(sums, model, criterion)
+        copied(model, criterion)
+    except InputError:
+        return pristine
+    return replace(pristine, model=model, criterion=criterion)
 
 
 def proved(options: EngineOptions, pristine: Pristine) -> list[Template]:
@@ -92,8 +109,9 @@ def watched(
         return options.shaped(replace(engine, clipped_sum=Apart(sums, twins)), rows)
     alone = options.engine("reference").clipped_sum
     apart = Apart(alone, Twins(partial(pristine.warm, alone)))
-    proofs = Proofs(found, partial(pristine.run, options.engine("bookkeeping").clipped_sum)) if batched else None
-    together = options.shaped(replace(engine, clipped_sum=Together(sums, apart, twins, proofs)), rows)
+    run = partial(settled(pristine, sums).run_copy, options.engine("bookkeeping").clipped_sum)
+    looked_at = Together(sums, apart, twins, Proofs(found, run) if batched else None)
+    together = options.shaped(replace(engine, clipped_sum=looked_at), rows)
     return replace(together, clipped_sum=LongAlone(together.clipped_sum, apart, reach))
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import Criterion, evaluation_mode
 from discreet.clipping.replay import Generators
+from discreet.clipping.seeding import unit_seeds
 from discreet.clipping.separation import Memory
 from discreet.clipping.separation.copies import copied
 from discreet.core.array_types import IntArray
@@ -92,16 +93,24 @@ def _values(
         with read_only(twin), evaluation_mode(twin):
             _warm(value, twin, loss, data)
             before = Memory(twin, loss)
-            return [_kept(before, twin, loss, [value(twin, loss, *row) for row in unit]) for unit in units()]
+            with unit_seeds() as seed:
+                return [_kept(before, twin, loss, _seeded(seed, value, twin, loss, unit)) for unit in units()]
     except _Remembered:
         start.rewind()
     found = []
-    with read_only(model):  # whose parameters are those of the copies
+    with read_only(model), unit_seeds() as seed:  # whose parameters are those of the copies
         for unit in units():
             twin, loss = copied(model, criterion)
             with evaluation_mode(twin):
-                found.append([value(twin, loss, *row) for row in unit])
+                found.append(_seeded(seed, value, twin, loss, unit))
     return found
+
+
+def _seeded(
+    seed: Callable[[], None], value: Value, model: nn.Module, criterion: Criterion, unit: list[Row]
+) -> list[float]:
+    seed()
+    return [value(model, criterion, *row) for row in unit]
 
 
 def _kept(before: Memory, model: nn.Module, criterion: Criterion, found: list[float]) -> list[float]:

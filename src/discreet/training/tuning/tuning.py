@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from discreet.clipping import Criterion
+from discreet.clipping.separation.copies import copied
 from discreet.core.errors import DiscreetError, InputError, Interrupted
 from discreet.ledger import Entry, Ledger
 from discreet.methods import Averaging
@@ -217,7 +218,7 @@ class Tuning:
             self._states.append({name: tensor.detach().clone() for name, tensor in setup.model.state_dict().items()})
             training = self._training(search, number, setup, None)
             if self._judge is not None:
-                self._judge.check(setup.model, setup.criterion)
+                self._judge.check(*copied(setup.model, setup.criterion))
             if number == 0:
                 self._setup(settings)  # refused now if it is the same again
                 training.preflight.report()
