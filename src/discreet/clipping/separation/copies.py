@@ -66,7 +66,10 @@ class Twin:
             buffer.data = buffer.data.to(device)
 
     def is_as_it_was(self, model: nn.Module) -> bool:
-        """Whether it holds what it held, and has the parameters of `model` bit by bit."""
+        """Whether it holds what it held, and has the parameters of `model` bit by bit (who follows it sees what is
+        written to them)."""
+        if self._followed:
+            return self._memory.is_kept(*self._held())
         theirs, mine = dict(model.named_parameters()), dict(self.model.named_parameters())
         if mine.keys() != theirs.keys() or not all(same_values(one, theirs[name]) for name, one in mine.items()):
             return False
@@ -93,8 +96,8 @@ class Twins:
             self._source, self._given, self._twin = Memory(model, criterion), criterion, None
             self._template = Twin(model, criterion, followed=self._followed)
             self._warm(self._template.model, self._template.criterion)
-        self._template.follow(model)
         if self._twin is None:
+            self._template.follow(model)
             self._twin = self._made(model, criterion, self._template)
         self._twin.follow(model)
         return self._twin

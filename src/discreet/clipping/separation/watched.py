@@ -83,13 +83,29 @@ class Apart:
         clip: Clip,
         units: Units | None = None,
     ) -> dict[str, Tensor]:
-        total, host = sums_of_none(model, clip), HostGenerators()
-        twin = self._twins.of(model, criterion)
+        start, host, parts = Generators([inputs]), HostGenerators(), (inputs, targets)
+        total = self._total(model, criterion, parts, clip, units, lambda: None)
+        if not host.rewind():
+            return total
+        start.rewind()
+        return self._total(model, criterion, parts, clip, units, host.rewind)
+
+    def _total(
+        self,
+        model: nn.Module,
+        criterion: Criterion,
+        chunk: tuple[Tensor, Tensor],
+        clip: Clip,
+        units: Units | None,
+        after: Callable[[], object],
+    ) -> dict[str, Tensor]:
+        """The sum; `after` is called after each unit."""
+        total, twin = sums_of_none(model, clip), self._twins.of(model, criterion)
         with unit_seeds() as seed:
-            for x, y, unit in one_by_one((inputs, targets), units):
+            for x, y, unit in one_by_one(chunk, units):
                 seed()
                 found = attempted(self._sums, twin, x, y, clip, unit)
-                host.rewind()
+                after()
                 if found is not None and found.keys() == total.keys():
                     for name, part in found.items():
                         total[name] += part
@@ -122,10 +138,11 @@ class Together:
         clip: Clip,
         units: Units | None = None,
     ) -> dict[str, Tensor]:
-        total, start = sums_of_none(model, clip), Generators([inputs, *model.parameters()])
+        start = Generators([inputs, *model.parameters()])
         found = self._as_proved(model, criterion, inputs, targets, clip, units)
-        if found is not None and found.keys() == total.keys():
+        if found is not None:
             return found
+        total = sums_of_none(model, clip)
         self.again += 1
         start.rewind()
         for x, y, unit in one_by_one((inputs, targets), units):
@@ -137,12 +154,12 @@ class Together:
         self, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, unit: Units | None
     ) -> dict[str, Tensor]:
         """What a unit adds: as proved, alone or among copies that add nothing; or else whatever it is."""
-        start, names = Generators([inputs, *model.parameters()]), sums_of_none(model, clip).keys()
+        start = Generators([inputs, *model.parameters()])
         for times in (1, FEWEST) if self._proofs is not None else ():
             rows = [part.repeat(times, *[1] * (part.dim() - 1)) for part in (inputs, targets)]
             filled = unit if times == 1 else Units((len(inputs),) * times, padding=times - 1)
             found = self._as_proved(model, criterion, rows[0], rows[1], clip, filled)
-            if found is not None and found.keys() == names:
+            if found is not None:
                 return found
             start.rewind()
         return self._apart(model, criterion, inputs, targets, clip, unit)
@@ -159,7 +176,7 @@ class Together:
         if host.rewind() or not covered or not self._twins.look(model):
             self._twins.drop()
             return None
-        return found
+        return found if found is not None and found.keys() == names_of(model, clip) else None
 
 
 def attempted(
@@ -210,6 +227,11 @@ def one_by_one(chunk: tuple[Tensor, Tensor], units: Units | None) -> Iterator[tu
     parts = zip(torch.split(inputs, sizes), torch.split(targets, sizes), sizes, strict=True)
     for x, y, size in itertools.islice(parts, count):
         yield x.clone(), y.clone(), None if units is None else Units((size,))
+
+
+def names_of(model: nn.Module, clip: Clip) -> set[str]:
+    """What a clipped sum has."""
+    return {*private_parameters(model), *([BIT] if clip.bit else [])}
 
 
 def sums_of_none(model: nn.Module, clip: Clip) -> dict[str, Tensor]:
