@@ -259,22 +259,36 @@ class Function:
     def __call__(self, inputs: Tensor) -> Tensor:
         if len(inputs) == 0:
             return self.function(inputs)
-        start, host, parts = Generators([inputs]), HostGenerators(), []
+        start, host = Generators([inputs]), HostGenerators()
         if self._proofs is not None:
-            recorder, given = Recorder(), inputs.clone()  # which it may write to
-            with recorder.recording(), torch.no_grad(), forward(None, given):
+            recorder, given, found = Recorder(), inputs.clone(), None  # which it may write to
+            with recorder.recording(), torch.no_grad(), forward(None, given), contextlib.suppress(Exception):
                 found = self.function(given)
                 returns(found)
-            if not host.rewind() and self._proofs.cover(recorder.programs[0]):
+            if not host.rewind() and found is not None and self._proofs.cover(recorder.programs[0]):
                 return found
         self.again += 1
         start.rewind()
+        return torch.cat(self._one_by_one(inputs, host))
+
+    def _one_by_one(self, inputs: Tensor, host: HostGenerators) -> list[Tensor]:
+        """Each row by a copy; one on which it fails becomes NaN, or zero, and has the shape of another. The error, if
+        it fails on all."""
+        parts: dict[int, Tensor] = {}
+        error: Exception | None = None
         with unit_seeds() as seed:
-            for i in range(len(inputs)):
+            for i, row in enumerate(torch.split(inputs, 1)):
                 seed()
-                parts.append(copy.deepcopy(self._pristine)(inputs[i : i + 1].clone()))
+                try:
+                    parts[i] = copy.deepcopy(self._pristine)(row.clone())
+                except Exception as raised:  # a transform may raise whatever it likes
+                    error = raised
                 host.rewind()
-        return torch.cat(parts)
+        if error is not None and not parts:
+            raise error
+        shape = next(iter(parts.values()))
+        none = torch.full_like(shape, torch.nan) if shape.is_floating_point() else torch.zeros_like(shape)
+        return [parts.get(i, none) for i in range(len(inputs))]
 
     def _run(self, rows: int) -> None:
         times = -(-rows // len(self._rows))

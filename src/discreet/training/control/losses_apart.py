@@ -41,7 +41,7 @@ class LossesApart:
         any case."""
         start = Generators([inputs, *place.values()])
         if not self._changed:
-            losses = _losses_together(*self._used, place, inputs, targets, self._proofs)
+            losses = _losses_together(*self._used, place, inputs.clone(), targets.clone(), self._proofs)
             self._changed = not self._kept.is_kept(*self._used)
             if losses is not None and not self._changed:
                 return losses

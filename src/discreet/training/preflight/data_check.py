@@ -78,7 +78,10 @@ def _try_rows(
     _refuse_other_kind(data, inputs, targets, where)
     data.fetch(np.array([0, rows[0]]))  # raises what a batch that has both would raise in a step
     try:
-        output = model(transformed(data, inputs.to(device)))
+        seen = transformed(data, inputs.to(device))
+        if data.transform is not None:
+            check_rows(seen, targets[: len(seen)], int(rows[0]), None)  # it failed on one that is not finite
+        output = model(seen)
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         shape = tuple(inputs.shape[1:])
         raise InputError(f"{where}: the model cannot take examples of shape {shape}: {_first_line(error)}") from error
