@@ -271,6 +271,35 @@ class EverySecond:
         return value
 
 
+class TurnsTargets:
+    """A loss that writes to its targets."""
+
+    def __call__(self, output: Tensor, target: Tensor) -> Tensor:
+        target.mul_(-1).add_(1)
+        return cross_entropy(output, target)
+
+
+class Busy(Two):
+    """Does something else once, when many rows were seen; what it returns is the same."""
+
+    def between(self, h: Tensor) -> Tensor:
+        return h * 1 if 90 < self.rows < 160 else h
+
+
+class Swapped(Two):
+    """Two layers of one shape change places, late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, HIDDEN)
+
+    def between(self, h: Tensor) -> Tensor:
+        output: Tensor = self.b(torch.tanh(self.a(h)))
+        if 90 < self.rows < 160:
+            self.a, self.b = self.b, self.a
+        return output
+
+
 class Balanced(Two):
     """Keeps a term over the batch where its loss finds it, once weights have grown."""
 

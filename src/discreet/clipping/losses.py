@@ -76,7 +76,7 @@ def _losses(criterion: Criterion, output: Any, targets: Tensor, *, each: bool) -
         return found
 
     try:
-        losses: Tensor = vectorised_call(one, (0, 0), output, targets)
+        losses: Tensor = vectorised_call(one, (0, 0), output, targets.clone())  # which it may write to
     except (RuntimeError, ValueError):  # not every function can be vectorised; every function can be called one by one
         losses = torch.stack([alone(i) for i in range(len(targets))])
     return losses

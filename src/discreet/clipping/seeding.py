@@ -23,6 +23,16 @@ def seed_torch(number: int) -> None:
 
 
 @contextmanager
+def seeded_afterwards() -> Iterator[None]:
+    """Afterwards torch's generator starts from a secret number that was drawn before, whatever was seeded inside."""
+    after = int(torch.randint(_SEEDS, ()))
+    try:
+        yield
+    finally:
+        seed_torch(after)
+
+
+@contextmanager
 def unit_seeds() -> Iterator[Callable[[], None]]:
     """What to call before each unit: it seeds torch's generator with a secret number, which no unit before has to do
     with, whatever it has drawn or seeded. The generator seeds the first; afterwards it is where it was then."""

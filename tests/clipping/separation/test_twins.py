@@ -12,7 +12,20 @@ import pytest
 import torch
 from mixing_modules import FEATURES, Two
 from mixing_runs import CLIP, moves, training
-from mixing_twins import GROWN, LATER, Balanced, EverySecond, Returns, WithTerm, grow, is_long, of_scores
+from mixing_twins import (
+    GROWN,
+    LATER,
+    Balanced,
+    Busy,
+    EverySecond,
+    Returns,
+    Swapped,
+    TurnsTargets,
+    WithTerm,
+    grow,
+    is_long,
+    of_scores,
+)
 from torch import Tensor, nn
 
 from discreet.clipping import private_parameters, training_mode
@@ -54,6 +67,43 @@ def test_what_comes_with_grown_weights_is_followed(name: str, engine: str) -> No
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_loss_does_not_remember_within_a_chunk(engine: str) -> None:
     assert moved(Two, engine, 2, loss=EverySecond) <= 1.01
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_loss_that_writes_to_its_targets_finds_them_as_they_were(engine: str) -> None:
+    assert moved(Busy, engine, 4, loss=TurnsTargets) <= 1.01
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_layers_that_change_places_are_those_that_were_named(engine: str) -> None:
+    assert moved(Swapped, engine, 4) <= 1.01
+
+
+class Seeds:
+    """A loss that seeds torch's generator."""
+
+    def __call__(self, output: Tensor, target: Tensor) -> Tensor:
+        torch.manual_seed(0)
+        return nn.functional.cross_entropy(output, target)
+
+
+class Dropped(Two):
+    """Draws a mask for each row."""
+
+    def between(self, h: Tensor) -> Tensor:
+        return nn.functional.dropout(h, 0.5, self.training)
+
+
+@pytest.mark.parametrize("engine", ["bookkeeping", "ghost", "reference", "exact"])
+def test_a_loss_that_seeds_the_generator_decides_nothing_of_the_next_chunk(engine: str, tmp_path: Path) -> None:
+    run, found = training(Dropped, engine, tmp_path, criterion=Seeds()), []
+    training_mode(run.model)
+    rows = torch.randn(20, FEATURES, generator=torch.Generator().manual_seed(1)), torch.arange(20) % 2
+    for seed in (3, 4):
+        torch.manual_seed(seed)
+        sums = [run.engine.clipped_sum(run.model, run.criterion, *rows, CLIP, None) for _ in range(2)]
+        found.append(sums[1]["last.weight"].double())
+    assert float((found[0] - found[1]).norm()) > 1
 
 
 @pytest.mark.parametrize("engine", ["bookkeeping", "ghost"])

@@ -49,7 +49,7 @@ class Twin:
         if not self._followed:
             return self.model, self.criterion
         modes = [one.training for one in self.model.modules()]
-        trained = [one.requires_grad for one in self.model.parameters()]
+        trained = [(name, id(one), one.requires_grad) for name, one in self.model.named_parameters()]
         return None, dict(self.model.named_buffers()), modes, trained, self.criterion
 
     def follow(self, model: nn.Module) -> None:

@@ -22,7 +22,7 @@ from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.clip import BIT, Clip
 from discreet.clipping.losses import Criterion, after_each, is_of_torch
 from discreet.clipping.replay import Generators
-from discreet.clipping.seeding import unit_seeds
+from discreet.clipping.seeding import seeded_afterwards, unit_seeds
 from discreet.clipping.separation.copies import Twin, Twins
 from discreet.clipping.separation.examine import FEWEST, Mixes, Run, examined, proved, recorded
 from discreet.clipping.separation.memory import Memory
@@ -137,6 +137,12 @@ class Together:
         targets: Tensor,
         clip: Clip,
         units: Units | None = None,
+    ) -> dict[str, Tensor]:
+        with seeded_afterwards():
+            return self._sum(model, criterion, inputs, targets, clip, units)
+
+    def _sum(
+        self, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None
     ) -> dict[str, Tensor]:
         start = Generators([inputs, *model.parameters()])
         found = self._as_proved(model, criterion, inputs, targets, clip, units)
