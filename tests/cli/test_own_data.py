@@ -154,8 +154,7 @@ def test_images_that_score_runs_are_of_every_class(monkeypatch: pytest.MonkeyPat
     options = ["--size", "8x8", "--population", "24", "--test", "public", "--set", "validation=0.5", *FEW]
     search = ["--trials", "2", "--grid", "optimizer.lr=0.5,1"]
     seen = given_to_the_search(["photos", *BUDGET, *options, *search], monkeypatch)
-    for part in ("public_validation", "public_test"):
-        inputs, targets = seen[part]
+    for inputs, targets in (seen["public"].validation, seen["public"].test):
         assert len(inputs) == 12
         assert 2 < int(targets.sum()) < 10
 

@@ -20,7 +20,7 @@ from discreet.core.event_json import to_json
 from discreet.ledger import Ledger
 from discreet.plan import AdaptivePlan, Controls, Counts, History, NoSampling, PoissonSampling
 from discreet.plan.adaptive.policies import as_policy
-from discreet.training.control.controller import Control, Progress
+from discreet.training.control.controller import AdaptiveControl, Progress
 from discreet.verification.recompute import filters as independent
 
 KINDS: list[tuple[str, Any]] = [
@@ -96,7 +96,7 @@ def test_no_policy_overspends_and_ledger_and_filter_agree_to_the_last_bit(
     plan = base(which, epsilon).model_copy(update=changes)
     run = ledger.open_run(plan.fingerprint(), plan.guarantee(), "", plan.own_filter)
     attempt = ledger.start_attempt(run, plan.fingerprint())
-    control = Control(plan, Progress([]), spent=lambda: ledger.amounts(run), metrics=dict, buy=lambda *_: 1.0)
+    control = AdaptiveControl(plan, Progress([]), spent=lambda: ledger.amounts(run), metrics=dict, buy=lambda *_: 1.0)
     position, refused = 0, False
     try:
         while receipts := control.reserve(lambda admission: ledger.reserve(run, attempt, admission), position):
