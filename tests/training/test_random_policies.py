@@ -94,7 +94,7 @@ def test_no_policy_overspends_and_ledger_and_filter_agree_to_the_last_bit(
     counts = None if count is None else Counts(noise=count)
     changes = {"policy": as_policy(policy), "block": block, "counts": counts, "every": 1.0}
     plan = base(which, epsilon).model_copy(update=changes)
-    run = ledger.open_run(plan.fingerprint(), plan.guarantee(), "", plan.own_filter)
+    run = ledger.open_run(plan.fingerprint(), plan.guarantee(), "", plan.filter)
     attempt = ledger.start_attempt(run, plan.fingerprint())
     control = AdaptiveControl(plan, Progress([]), spent=lambda: ledger.amounts(run), metrics=dict, buy=lambda *_: 1.0)
     position, refused = 0, False

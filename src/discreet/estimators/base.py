@@ -28,7 +28,6 @@ from discreet.data.tables import Encoder
 from discreet.estimators.around import refuse_leaks
 from discreet.estimators.checked import plain
 from discreet.estimators.declared import Bounds, pairs, refuse_undeclared, schema_of
-from discreet.plan import Plan
 from discreet.plan.pydantic_base import validate
 from discreet.prediction import spec_of_table
 from discreet.publication import publish
@@ -106,7 +105,6 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         folder = Path(self.run_dir or f"discreet-runs/{secrets.token_hex(4)}")
         run = Run(folder, ledger=self.ledger, dataset_id=self.dataset_id)
         trained = carry_out(recipe, training_on(recipe, ready, recipe.build_model(), run), progress=False)
-        assert isinstance(trained.plan, Plan)
         self.trained_, self.plan_, self.guarantee_ = trained, trained.plan, trained.plan.guarantee()
         self._recipe_used, self._encoder, self._seen = recipe, encoder, _remembered(X)
         return self

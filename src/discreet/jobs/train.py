@@ -16,7 +16,6 @@ from discreet.data.tables import columns_bought
 from discreet.jobs.source import Work
 from discreet.jobs.table_facts import NO_TABLE, TableFacts
 from discreet.jobs.table_source import TableSource, recalled, unbought
-from discreet.plan import Plan
 from discreet.plan.pydantic_base import validate
 from discreet.prediction import spec_of, spec_of_table
 from discreet.publication.publishing import check_target, publish
@@ -98,9 +97,9 @@ class Job:
         schema = self.recipe.table
         if schema is None or run.resume or not columns_bought(schema):
             return False
-        plan = self.recipe.plan()
-        if not isinstance(plan, Plan):
+        if self.recipe.adaptive is not None:
             raise InputError("schema: ranges and categories are bought before runs whose plan is fixed; declare them")
+        plan = self.recipe.fixed_plan()
         with table.opened(self.recipe, unbought(schema), self.folder) as ready:
             training_on(self.recipe, ready, self.recipe.build_model(), run)
         table.buy(self.recipe, plan, model, run)

@@ -27,7 +27,6 @@ from discreet.sampling import (
 
 if TYPE_CHECKING:
     from discreet.plan.adaptive.adaptive_plan import AdaptivePlan as AdaptivePlan
-    from discreet.plan.adaptive.adaptive_plan import Counts as Counts
     from discreet.plan.adaptive.agd_budget import agd_plan as agd_plan
     from discreet.plan.adaptive.history import Controls as Controls
     from discreet.plan.adaptive.history import History as History
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from discreet.plan.clipping import AnyClipping as AnyClipping
     from discreet.plan.fixed import NoisePhase as NoisePhase
     from discreet.plan.holdout import Holdout as Holdout
+    from discreet.plan.metrics import Counts as Counts
     from discreet.plan.metrics import Metric as Metric
     from discreet.plan.noise_on_mean import mean_noise as mean_noise
     from discreet.plan.noise_on_mean import mean_noises as mean_noises
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from discreet.plan.tuning.random_stopping import Search as Search
 
 _HOMES = {
-    **dict.fromkeys(("AdaptivePlan", "Counts"), "adaptive.adaptive_plan"),
+    "AdaptivePlan": "adaptive.adaptive_plan",
     "agd_plan": "adaptive.agd_budget",
     **dict.fromkeys(("Controls", "History", "Phase"), "adaptive.history"),
     "LineSearch": "adaptive.line_search",
@@ -61,7 +61,7 @@ _HOMES = {
     "NoisePhase": "fixed",
     "Holdout": "holdout",
     **dict.fromkeys(("mean_noise", "mean_noises"), "noise_on_mean"),
-    "Metric": "metrics",
+    **dict.fromkeys(("Counts", "Metric"), "metrics"),
     "Plan": "plan",
     "Sampling": "sampling",
     "PartsSearch": "tuning.disjoint_parts",

@@ -11,7 +11,6 @@ from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
 from discreet.core.events import Event, Gaussian
-from discreet.plan.holdout import Holdout
 from discreet.plan.pydantic_base import Frozen
 from discreet.plan.sampling import Count, Rate
 from discreet.sampling import EveryoneSampler, PoissonSampler, Sampler
@@ -121,18 +120,30 @@ class Metric(Frozen):
         return self.contribution * math.hypot(self.noise / expected, math.sqrt(chance), of_size)
 
 
+class Counts(Frozen):
+    """Counts of correct predictions on private training rows, bought after each phase for the policy.
+
+    Gaussian noise of standard deviation `noise` is added to a count, of which one row changes at most 1. `rate`: each
+    row is looked at with this probability; by default all are. The price is that of one more event each time.
+    """
+
+    noise: Positive = 100.0
+    rate: Rate | None = None
+
+    @property
+    def sampler(self) -> Sampler:
+        """What draws the rows that are looked at."""
+        return EveryoneSampler() if self.rate is None else PoissonSampler(self.rate)
+
+    @property
+    def event(self) -> Event:
+        """What one count releases."""
+        return self.sampler.event(Gaussian(self.noise, Query.COUNT))
+
+
 def size_for(metric: Metric, metrics: Sequence[Metric]) -> Metric | None:
     """The size that is bought of the rows of a metric."""
     return next((other for other in metrics if other.kind == "size" and other.rows == metric.rows), None)
-
-
-def units_of(metric: Metric, trained: float, holdout: Holdout | None) -> tuple[float, float]:
-    """The declared number of units that a metric is about, and their share of all units."""
-    if holdout is None:
-        return trained, 1.0
-    if metric.rows == "training":
-        return trained, 1 - holdout.share
-    return holdout.units(trained), holdout.share
 
 
 def check_metrics(metrics: Sequence[Metric], *, holdout: bool, period: int) -> None:

@@ -18,7 +18,7 @@ def mean_noise(plan: Plan, step: int = 0) -> float:
     """
     if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < plan.steps:
         raise InputError(f"step must be 0 to {plan.steps - 1}, a step of the plan, got {step!r}")
-    multiplier = _at([(phase.multiplier, phase.steps) for phase in plan.noise], step)
+    multiplier = _at(plan.multipliers, step)
     rates = [(phase.rate, phase.steps) for phase in plan.rates]
     batch = _at(rates, step) * plan.population if rates else plan.expected_batch
     return multiplier * _norm(plan, step) / batch
@@ -26,15 +26,16 @@ def mean_noise(plan: Plan, step: int = 0) -> float:
 
 def mean_noises(plan: Plan) -> list[float]:
     """`mean_noise` of every step of training, in order."""
-    multipliers = _each([(phase.multiplier, phase.steps) for phase in plan.noise])
-    batches = _each(plan.batches)
+    multipliers = each_step(plan.multipliers)
+    batches = each_step(plan.batches)
     return [
         multiplier * _norm(plan, step) / batch
         for step, (multiplier, batch) in enumerate(zip(multipliers, batches, strict=True))
     ]
 
 
-def _each(phases: Sequence[tuple[float, int]]) -> list[float]:
+def each_step(phases: Sequence[tuple[float, int]]) -> list[float]:
+    """The value of each step."""
     return [value for value, count in phases for _ in range(count)]
 
 

@@ -19,17 +19,18 @@ from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError
 from discreet.core.events import Event, Gaussian, Poisson
 from discreet.core.guarantee import Guarantee
+from discreet.core.html import fact_table, rounded_up
 from discreet.plan import pricing, timeline
 from discreet.plan.batches import RatePhase, check_rates, rate_phases, spread
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
-from discreet.plan.display import as_html
 from discreet.plan.fixed import NoisePhase
 from discreet.plan.holdout import Holdout, as_holdout
-from discreet.plan.metrics import Metric, check_metrics, units_of
+from discreet.plan.metrics import Metric, check_metrics
 from discreet.plan.odometer_rule import Reading, as_reading, check_reading
 from discreet.plan.pre_queries import Before, as_before, check_before
 from discreet.plan.pricing import covers, reserve_for
-from discreet.plan.pydantic_base import Frozen, explain, fingerprint
+from discreet.plan.pydantic_base import explain
+from discreet.plan.run_plan import RunPlan
 from discreet.plan.sampling import Count, Draw, Sampling
 from discreet.plan.tuning.kinds import AnySearch
 from discreet.sampling import OVERFLOW, PoissonSampling, Sampler
@@ -38,7 +39,7 @@ Positive = Annotated[float, Field(gt=0)]
 Delta = Annotated[float, Field(gt=0, lt=1)]
 
 
-class Plan(Frozen):
+class Plan(RunPlan):
     """A training run as privacy sees it; public facts only, frozen, fixed before the data is seen.
 
     | field         | meaning |
@@ -80,27 +81,19 @@ class Plan(Frozen):
     block: Count = 50
     initial_state: str | None = None
 
-    own_filter: ClassVar[None] = None
-    """What is fixed beforehand needs no filter of its own."""
+    policy: ClassVar[None] = None
+    filter: ClassVar[None] = None
+    line_search: ClassVar[None] = None
+    counts: ClassVar[None] = None
 
     @model_validator(mode="after")
     def _covered(self) -> Plan:
         """What no theorem covers is refused when the plan is made, and so is what its sampler cannot draw."""
-        if self.adjacency not in self.sampling.ADJACENCIES:
-            possible = ", ".join(adjacency.value for adjacency in self.sampling.ADJACENCIES)
-            raise InputError(
-                f"{self.sampling.kind} sampling has no guarantee under {self.adjacency.value}; use {possible}"
-            )
         if self.unit is Unit.EXAMPLE and self.rows_per_unit != 1:
             raise InputError(f"rows_per_unit ({self.rows_per_unit}) goes with unit='user'; an example is one row")
         period = self.sampler.period
         if self.steps % period:
             raise InputError(f"steps ({self.steps}) must be a multiple of the {period} steps of an epoch or period")
-        if self.holdout is not None and self.sampling.SIZE_IS_PUBLIC:
-            raise InputError(
-                f"{self.sampling.kind} sampling needs the number of rows to train on, which a holdout makes random; "
-                "use poisson sampling"
-            )
         check_rates(self.rates, self.sampling, self.steps)
         check_metrics(self.metrics, holdout=self.holdout is not None, period=period)
         check_before(self.before, self.unit, self.clipping)
@@ -197,11 +190,6 @@ class Plan(Frozen):
         """What draws the batches."""
         return self.sampling.sampler(self.population)
 
-    @property
-    def expected_batch(self) -> float:
-        """The public divisor of the noisy sum, never a realised or private size; that of the first step."""
-        return self.sampling.expected_batch(self.population)
-
     def draw_of(self, event: Event) -> Draw:
         """How the batches of a charged event are drawn: at the rate that was charged."""
         rate = event.rate if self.rates and isinstance(event, Poisson) else None
@@ -212,6 +200,11 @@ class Plan(Frozen):
         """A public bound on the size of a batch."""
         changed = [PoissonSampling(rate=phase.rate).largest_batch(self.population) for phase in self.rates]
         return max(changed, default=self.sampling.largest_batch(self.population))
+
+    @property
+    def multipliers(self) -> list[tuple[float, int]]:
+        """(noise multiplier, steps), in order."""
+        return [(phase.multiplier, phase.steps) for phase in self.noise]
 
     @property
     def batches(self) -> list[tuple[float, int]]:
@@ -239,9 +232,14 @@ class Plan(Frozen):
         """The events of the next block when `position` steps are charged already (`order.next_block`)."""
         return timeline.next_block(self, position)
 
-    def units_of(self, metric: Metric) -> tuple[float, float]:
-        """The declared number of units that a metric is about, and their share of all units."""
-        return units_of(metric, self.population, self.holdout)
+    @property
+    def first_event(self) -> Event:
+        """What the first step of training releases, or the first period of the sampler."""
+        return self.next_block(len(self.before))[0]
+
+    def purchases(self, metric: Metric) -> int:
+        """How often a metric is bought."""
+        return timeline.purchases_of(metric, self.steps)
 
     def metric_at(self, position: int) -> Metric | None:
         """The metric that the charged step at this place buys; None for a step of training."""
@@ -293,16 +291,23 @@ class Plan(Frozen):
         found.clipping.check(found.steps, [phase.multiplier for phase in found.noise])
         return found
 
-    def with_initial_state(self, digest: str) -> Plan:
-        """A new plan that declares the state training starts from."""
-        return self.model_copy(update={"initial_state": digest})
-
     def _repr_html_(self) -> str:
-        return as_html(self)
-
-    def fingerprint(self) -> str:
-        """SHA-256 of the canonical JSON of the plan."""
-        return fingerprint(self)
+        """The figures of the plan, and what all of it costs, for notebooks."""
+        multipliers = [multiplier for multiplier, _ in self.multipliers]
+        low, high = min(multipliers), max(multipliers)
+        facts = {
+            "protected": f"one {self.unit.value}, {self.adjacency.value}",
+            "population": f"{self.population:,g}",
+            "sampling": self.sampling.kind,
+            "expected batch": f"{self.expected_batch:,.6g}",
+            "steps": f"{self.steps:,} ({self.epochs:.3g} epochs)",
+            "clipping": self.clipping.kind,
+            "noise multiplier": f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}",
+            "metrics bought": ", ".join(metric.name for metric in self.metrics) or None,
+            "epsilon": rounded_up(self.guarantee().epsilon),
+            "delta": f"{self.delta:g}",
+        }
+        return fact_table("Plan", facts)
 
     def scaled(self, factor: float) -> Plan:
         """A new plan whose steps have so many times the noise."""

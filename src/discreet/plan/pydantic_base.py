@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -63,12 +61,6 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 def _kinds(model: type[BaseModel]) -> list[object]:
     """What `kind` or `type` is in a model of one kind."""
     return [model.model_fields[name].default for name in ("kind", "type") if name in model.model_fields]
-
-
-def fingerprint(model: BaseModel) -> str:
-    """SHA-256 of the canonical JSON of a plan."""
-    canonical = json.dumps(model.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-    return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def read_yaml(path: Path) -> Any:

@@ -112,7 +112,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         raise PrivacyViolation("the plan has no finite epsilon, so there is nothing to certify; use more noise")
     plan, record = trained.plan, public_record(trained.entries)
     run = _one_run(plan, trained)
-    steps = charged(trained.entries) if isinstance(run, AdaptivePlan) else run.event()
+    steps = run.event() if run.policy is None else charged(trained.entries)
     events = steps if run is plan else searched(trained.entries)
     return {
         "format": FORMAT,
@@ -138,7 +138,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
             *_of_run(plan),
             *assumptions.public_rows(trained.public),
             *assumptions.clipping(plan.clipping.model_dump(), mechanism.float_bits),
-            *assumptions.choices(isinstance(plan, AdaptivePlan) and plan.line_search is not None, mechanism.float_bits),
+            *assumptions.choices(plan.line_search is not None, mechanism.float_bits),
             *mechanism.assumptions,
         ],
         "model": {
@@ -173,24 +173,22 @@ def _claim(guarantee: Guarantee, *, whole: bool) -> dict[str, Any]:
 
 def _of_run(plan: Plan | AdaptivePlan) -> tuple[str, ...]:
     return assumptions.of_run(
-        adaptive=isinstance(plan, AdaptivePlan),
+        adaptive=plan.policy is not None,
         metrics=bool(plan.metrics),
         holdout=plan.holdout is not None,
         odometer=plan.odometer is not None,
-        search=plan.search.kind if isinstance(plan, Plan) and plan.search is not None else "",
+        search="" if plan.search is None else plan.search.kind,
         before=bool(plan.before),
     )
 
 
 def _one_run(plan: Plan | AdaptivePlan, trained: TrainedRun) -> Plan | AdaptivePlan:
     """The plan of the run that is published: that of the winner, if it was searched for."""
-    search = plan.search if isinstance(plan, Plan) else None
-    if (search is None) != (trained.winner is None):
+    if (plan.search is None) != (trained.winner is None):
         raise PrivacyViolation("the settings of a winner go with a plan that searches for them, and only with that")
-    if search is None or trained.winner is None:
+    if plan.search is None or trained.winner is None:
         return plan
-    assert isinstance(plan, Plan)
-    return search.one_trial(plan, trained.winner)
+    return plan.search.one_trial(plan, trained.winner)
 
 
 def _search(run: Plan | AdaptivePlan, trained: TrainedRun) -> dict[str, Any] | None:

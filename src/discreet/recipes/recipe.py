@@ -163,10 +163,12 @@ class Recipe(Frozen):
             raise ValueError("give either schedule (fixed beforehand) or adaptive (chosen on the way)")
         return self
 
-    def plan(self, *, sizes: bool = True) -> Plan | AdaptivePlan:
-        """The plan, its noise calibrated to the budget; an adaptive one has a filter for it. `sizes`: see `priced`."""
-        if self.adaptive is not None:
-            return self._adaptive_plan(self.adaptive)
+    def plan(self) -> Plan | AdaptivePlan:
+        """The plan, its noise calibrated to the budget; an adaptive one has a filter for it."""
+        return self.fixed_plan() if self.adaptive is None else self._adaptive_plan(self.adaptive)
+
+    def fixed_plan(self, *, sizes: bool = True) -> Plan:
+        """The plan of a recipe that decides nothing on the way. `sizes`: see `priced`."""
         plan = Plan.make(
             self._sampling,
             population=self.population,

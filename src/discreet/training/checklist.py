@@ -69,7 +69,7 @@ def checked(
     Errors are those of `Training`. What runs here sees copies of the model, and its result depends on private rows by
     whether there is an error at all.
     """
-    if isinstance(plan, Plan) and plan.search is not None:
+    if plan.search is not None:
         raise InputError("the plan searches for settings, in several runs; give it to Tuning (discreet tune)")
     noise, (given, units, ids) = noise_named(engine.noise), rows
     parts = parted(as_private(given), units, ids, plan)

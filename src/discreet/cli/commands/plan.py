@@ -50,14 +50,13 @@ def plan(
     from discreet.cli.show.compare_plot import check_target
     from discreet.jobs.image_or_text_schema import declared
     from discreet.jobs.source import Work
-    from discreet.plan import AdaptivePlan
 
     if plot is not None:
         check_target(plot)
     overrides = overrides_of(epsilon, delta, population, holdout)
     work = Work.of(recipe, None, options, settings or [], overrides)
     loaded, found = work.recipe, work.recipe.plan()
-    facts = _adaptive(found) if isinstance(found, AdaptivePlan) else _fixed(found)
+    facts = _fixed(found) if found.policy is None else _adaptive(found)
     facts["public"] = public_rows.joining(loaded, work.table, found)
     facts["wall_seconds"] = wall_time.expected(loaded, found, facts["public"]) if probe else None
     if plot is not None:
@@ -91,7 +90,7 @@ def _fixed(plan: Plan) -> dict[str, Any]:
         "epochs": plan.epochs,
         "batches": [list(phase) for phase in plan.batches],
         "epsilon_without_metrics": prices.without_metrics(plan),
-        "noise": [[phase.multiplier, phase.steps] for phase in plan.noise],
+        "noise": [list(phase) for phase in plan.multipliers],
         "epsilon_over_steps": [[steps_among(plan, point.step), point.upper] for point in curve],
     }
 
@@ -103,7 +102,7 @@ def _adaptive(plan: AdaptivePlan) -> dict[str, Any]:
     price = plan.price(plan.start)
     period = plan.draw_of(plan.event(plan.start)).sampler.period
     reach = min(limit / cost for limit, cost in zip(plan.filter.limits, price, strict=True))
-    count = None if plan.counts is None else prices.part_of_the_budget(plan, plan.counts)
+    count = None if plan.counts is None else prices.part_of_the_budget(plan.filter, plan.counts)
     return _common(plan) | {
         "kind": plan.guarantee().kind,
         "most_steps": plan.most_steps,
@@ -126,7 +125,7 @@ def _common(plan: Plan | AdaptivePlan) -> dict[str, Any]:
         "method": promised.method,
         "sampling": plan.sampling.model_dump(mode="json"),
         "population": plan.population,
-        "expected_batch": plan.sampling.expected_batch(plan.population),
+        "expected_batch": plan.expected_batch,
         "clip_norm": plan.clipping.first_norm,
         "clipping": plan.clipping.model_dump(mode="json"),
         "metrics": prices.metrics_of(plan),

@@ -8,23 +8,21 @@ from typing import TYPE_CHECKING, Any
 from discreet.cli.show.digits import rounded_up
 
 if TYPE_CHECKING:
-    from discreet.plan import AdaptivePlan, Metric, Plan
+    from discreet.accounting.adaptive.filters import Filter
+    from discreet.plan import AdaptivePlan, Counts, Metric, Plan
     from discreet.recipes import Recipe
     from discreet.training.run.trained import Bought
 
 
 def metrics_of(plan: Plan | AdaptivePlan) -> list[dict[str, Any]]:
     """Each metric that a plan buys: how often, how exact, and of an adaptive plan the part of the budget for one."""
-    from discreet.plan import Plan
-    from discreet.plan.timeline import purchases_of
-
     found = []
     for metric in plan.metrics:
         facts = {"metric": metric.name, "noise": metric.noise, "standard_deviation": deviation(plan, metric)}
-        if isinstance(plan, Plan):
-            facts["times"] = purchases_of(metric, plan.steps)
+        if plan.filter is None:
+            facts["times"] = plan.purchases(metric)
         else:
-            facts["part_of_the_budget"] = part_of_the_budget(plan, metric)
+            facts["part_of_the_budget"] = part_of_the_budget(plan.filter, metric)
         found.append(facts)
     return found
 
@@ -36,27 +34,25 @@ def deviation(plan: Plan | AdaptivePlan, metric: Metric) -> float:
     return metric.deviation(*plan.units_of(metric), size_for(metric, plan.metrics))
 
 
-def part_of_the_budget(plan: AdaptivePlan, bought: Any) -> float:
+def part_of_the_budget(budget: Filter, bought: Metric | Counts) -> float:
     """The largest part of a limit of the filter that one purchase takes."""
-    return max(amount / limit for amount, limit in zip(plan.filter.cost(bought.event), plan.filter.limits, strict=True))
+    return max(amount / limit for amount, limit in zip(budget.cost(bought.event), budget.limits, strict=True))
 
 
-def without_metrics(plan: Plan) -> float | None:
-    """Epsilon of the steps alone, with the same noise; None where nothing is bought."""
-    if not plan.metrics:
+def without_metrics(plan: Plan | AdaptivePlan) -> float | None:
+    """Epsilon of the steps alone, with the same noise; None where nothing is bought, or all is held to one filter."""
+    if not plan.metrics or plan.filter is not None:
         return None
     return plan.model_copy(update={"metrics": (), "holdout": None}).guarantee().epsilon
 
 
 def reading_of(plan: Plan | AdaptivePlan) -> dict[str, Any] | None:
     """What the odometer of a plan will read, ex post: of a fixed plan, when it ends; None without an odometer."""
-    from discreet.plan import Plan
-
     rule = plan.odometer
     if rule is None:
         return None
     facts: dict[str, Any] = {"odometer": rule.odometer.kind, "stop_at": rule.most, "kind": "ex_post"}
-    if isinstance(plan, Plan):
+    if plan.policy is None:
         facts["reading_of_all_steps"] = rule.read(rule.after(rule.start(), plan.event())).epsilon
     return facts
 
@@ -92,15 +88,13 @@ def _odometer(reading: Mapping[str, Any]) -> str:
 
 def of_recipe(recipe: Recipe) -> Sequence[str]:
     """What the ranges, categories and metrics of a recipe cost; nothing where it buys none."""
-    from discreet.plan import Plan
-
     if not recipe.bought and recipe.table is None:
         return ()
     plan = recipe.plan()
     columns = of_columns(recipe, plan)
     if not recipe.bought:
         return columns
-    alone = without_metrics(plan) if isinstance(plan, Plan) else None
+    alone = without_metrics(plan)
     whole = plan.guarantee().epsilon
     return [*columns, *lines({"metrics": metrics_of(plan), "epsilon": whole, "epsilon_without_metrics": alone})]
 

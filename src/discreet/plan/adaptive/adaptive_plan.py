@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, NoReturn
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -14,49 +14,29 @@ from discreet.accounting.adaptive.costs import Amounts
 from discreet.accounting.adaptive.odometers import Odometer
 from discreet.accounting.schedules import Schedule
 from discreet.core import checks
-from discreet.core.adjacency import Adjacency, Query, Unit
-from discreet.core.errors import InputError
+from discreet.core.adjacency import Adjacency, Unit
+from discreet.core.errors import InputError, NotProved
 from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
 from discreet.core.guarantee import Guarantee
 from discreet.plan.adaptive.history import Controls
 from discreet.plan.adaptive.line_search import LineSearch
 from discreet.plan.adaptive.line_search_check import check_search, usual_filter
 from discreet.plan.adaptive.policies import Policy, as_policy
-from discreet.plan.adaptive.run_filter import RunFilter, StepFilter, for_budget, loosened
+from discreet.plan.adaptive.run_filter import RunFilter, for_budget, loosened
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.holdout import Holdout, as_holdout
-from discreet.plan.metrics import Metric, check_metrics, units_of
+from discreet.plan.metrics import Counts, Metric, check_metrics
 from discreet.plan.odometer_rule import Reading, as_reading, check_reading
 from discreet.plan.plan import Delta, Positive
 from discreet.plan.pre_queries import Before, as_before, check_before
 from discreet.plan.pricing import covers, reserve_for
-from discreet.plan.pydantic_base import Frozen, explain, fingerprint
-from discreet.plan.sampling import Count, Draw, Rate
-from discreet.sampling import EveryoneSampler, NoSampling, PoissonSampler, PoissonSampling, Sampler, ShuffleSampling
+from discreet.plan.pydantic_base import explain
+from discreet.plan.run_plan import RunPlan
+from discreet.plan.sampling import Count, Draw
+from discreet.sampling import NoSampling, PoissonSampler, PoissonSampling, ShuffleSampling
 
 
-class Counts(Frozen):
-    """Counts of correct predictions on private training rows, bought after each phase for the policy.
-
-    Gaussian noise of standard deviation `noise` is added to a count, of which one row changes at most 1. `rate`: each
-    row is looked at with this probability; by default all are. The price is that of one more event each time.
-    """
-
-    noise: Positive = 100.0
-    rate: Rate | None = None
-
-    @property
-    def sampler(self) -> Sampler:
-        """What draws the rows that are looked at."""
-        return EveryoneSampler() if self.rate is None else PoissonSampler(self.rate)
-
-    @property
-    def event(self) -> Event:
-        """What one count releases."""
-        return self.sampler.event(Gaussian(self.noise, Query.COUNT))
-
-
-class AdaptivePlan(Frozen):
+class AdaptivePlan(RunPlan):
     """A run as privacy sees it whose steps are decided on the way; every field is public and fixed beforehand.
 
     | field         | meaning |
@@ -98,16 +78,13 @@ class AdaptivePlan(Frozen):
     block: Count = 50
     initial_state: str | None = None
 
+    search: ClassVar[None] = None
+
     @model_validator(mode="after")
     def _covered(self) -> AdaptivePlan:
         """What no theorem covers, and what the filter cannot price, is refused when the plan is made."""
         if self.unit is not Unit.EXAMPLE:
             raise InputError("a run that is chosen on the way protects single rows; use a fixed Plan for users")
-        if self.adjacency not in self.sampling.ADJACENCIES:
-            possible = ", ".join(adjacency.value for adjacency in self.sampling.ADJACENCIES)
-            raise InputError(
-                f"{self.sampling.kind} sampling has no guarantee under {self.adjacency.value}; use {possible}"
-            )
         if (self.filter.adjacency, self.filter.unit) != (self.adjacency, self.unit):
             raise InputError("the filter is for another adjacency or unit than the plan; make it for the plan's")
         if not self.filter.delta <= self.delta:
@@ -124,8 +101,6 @@ class AdaptivePlan(Frozen):
         return self
 
     def _check_bought(self) -> None:
-        if self.holdout is not None and self.sampling.SIZE_IS_PUBLIC:
-            raise InputError(f"{self.sampling.kind} sampling has no holdout; use poisson sampling")
         check_metrics(self.metrics, holdout=self.holdout is not None, period=1)
         if any(metric.every is not None for metric in self.metrics):
             raise InputError("metrics of an adaptive run are bought after each phase; leave out every")
@@ -207,7 +182,22 @@ class AdaptivePlan(Frozen):
     @property
     def start(self) -> Controls:
         """What the policy starts from."""
-        return Controls(self.noise, self.sampling.expected_batch(self.population))
+        return Controls(self.noise, self.expected_batch)
+
+    @property
+    def multipliers(self) -> list[tuple[float, int]]:
+        """(noise multiplier, steps) if all are as it starts."""
+        return [(self.noise, self.most_steps)]
+
+    @property
+    def batches(self) -> list[tuple[float, int]]:
+        """(expected batch, steps) if all are as it starts."""
+        return [(self.expected_batch, self.most_steps)]
+
+    @property
+    def first_event(self) -> Event:
+        """What the first period of the sampler releases."""
+        return self.event(self.start)
 
     @property
     def line_search(self) -> LineSearch | None:
@@ -229,11 +219,6 @@ class AdaptivePlan(Frozen):
         """The same: metrics, counts and the queries before are among these."""
         return self.most_steps
 
-    @property
-    def own_filter(self) -> StepFilter:
-        """The filter that every block of the run is put to."""
-        return self.filter
-
     def guarantee(self, delta: float | None = None) -> Guarantee:
         """What holds of the run whatever is chosen on the way and whenever it ends.
 
@@ -247,9 +232,16 @@ class AdaptivePlan(Frozen):
         fits = not reserve > 0 or covers(reserve, self.most_steps, found.epsilon)
         return replace(found, epsilon=found.epsilon if fits else math.inf, delta=delta)
 
-    def units_of(self, metric: Metric) -> tuple[float, float]:
-        """The declared number of units that a metric is about, and their share of all units."""
-        return units_of(metric, self.population, self.holdout)
+    def trade_off(self) -> NoReturn:
+        """`NotProved`: a filter proves what its limits convert to."""
+        raise NotProved("a filter proves what its limits convert to, and no trade-off function")
+
+    def purchases(self, bought: Metric | Counts) -> float:
+        """How often something is bought if all phases are like the first: it is, after each."""
+        return self.most_steps / self.phase_steps(self.start)
+
+    def metric_at(self, position: int) -> None:
+        """None: metrics are bought between blocks."""
 
     def price(self, controls: Controls) -> Amounts:
         """What one step, or epoch of disjoint batches, with these controls costs; infinite if far over the filter.
@@ -296,14 +288,6 @@ class AdaptivePlan(Frozen):
     def step_at(self, position: int) -> int:
         """The place of a charged step in the schedule of the clip norm; here counts and metrics have places too."""
         return max(0, position - len(self.before))
-
-    def with_initial_state(self, digest: str) -> AdaptivePlan:
-        """A new plan that declares the state training starts from."""
-        return self.model_copy(update={"initial_state": digest})
-
-    def fingerprint(self) -> str:
-        """SHA-256 of the canonical JSON of the plan."""
-        return fingerprint(self)
 
 
 def _event(sampling: PoissonSampling | ShuffleSampling | NoSampling, population: float, controls: Controls) -> Event:

@@ -29,11 +29,10 @@ def verify(
 
 
 def _report(facts: dict[str, Any], spec: ModelSpec) -> bytes:
-    from discreet.plan import AdaptivePlan, Plan
+    from discreet.publication.pages.card import plan_of
     from discreet.publication.pages.report import report_page
 
-    kind = AdaptivePlan if facts["plan"].get("kind") == "adaptive" else Plan
-    return report_page(facts, kind.model_validate(facts["plan"]), spec).encode()
+    return report_page(facts, plan_of(facts), spec).encode()
 
 
 def _card(facts: dict[str, Any], spec: ModelSpec) -> bytes:

@@ -50,7 +50,7 @@ def model_card(facts: dict[str, Any], spec: ModelSpec | None = None) -> str:
     escaped, so that no text of a certificate can become markup. Epsilon is rounded up, the lower bound down.
     """
     epsilon, words, search = certified_epsilon(facts), words_for(facts["claim"]["unit"]), described(facts)
-    plan = _plan(facts)
+    plan = plan_of(facts)
     facts, spec = one_run(facts), spec or ModelSpec()
     return _template().render(
         facts=facts,
@@ -79,7 +79,7 @@ def model_card(facts: dict[str, Any], spec: ModelSpec | None = None) -> str:
     )
 
 
-def _plan(facts: Mapping[str, Any]) -> Plan | AdaptivePlan:
+def plan_of(facts: Mapping[str, Any]) -> Plan | AdaptivePlan:
     """The plan that was claimed, of the whole search if there was one."""
     kind = AdaptivePlan if facts["plan"].get("kind") == "adaptive" else Plan
     return kind.model_validate(facts["plan"])

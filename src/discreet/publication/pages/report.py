@@ -82,7 +82,6 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
         facts=facts,
         search=search,
         plan=plan,
-        metrics_bought=0 if isinstance(plan, AdaptivePlan) else plan.charges - plan.steps - len(plan.before),
         claim=claim,
         epsilon=epsilon,
         evaluation=final_metrics(facts),
@@ -101,7 +100,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
         advantage=risk.best.advantage,
         whole_curve=risk.curve is not None,
         released=released(facts["events"], words, len(plan.before)),
-        **(chosen_charts(facts) if isinstance(plan, AdaptivePlan) else charts(facts, plan)),
+        **(charts(facts, plan) if plan.policy is None else chosen_charts(facts)),
         accuracy_figure=accuracy_figure(facts),
         tradeoff_figure=Markup(_tradeoff_chart(risk)),
         tier=tier(epsilon),
@@ -134,8 +133,6 @@ def _template() -> Template:
 
 def attack_risk(claim: dict[str, Any], plan: Plan | AdaptivePlan) -> SideBySide:
     """What the claim means: from the plan's trade-off function, where one is proved, and from the claim alone."""
-    if isinstance(plan, AdaptivePlan):  # a filter proves what its limits convert to
-        return side_by_side(None, claim["epsilon"], claim["delta"])
     try:
         curve = plan.trade_off()
     except NotProved:
@@ -178,13 +175,14 @@ def charts(facts: dict[str, Any], plan: Plan) -> dict[str, Any]:
     charged = facts["charged_steps"]
     return {
         "course": None,
+        "metrics_bought": plan.charges - plan.steps - len(plan.before),
         "batches": [batch for batch, _ in plan.batches],
-        "multipliers": [phase.multiplier for phase in plan.noise],
+        "multipliers": [multiplier for multiplier, _ in plan.multipliers],
         "curve": curve,
         "epsilon_figure": Markup(
             svg_charts.epsilon_chart(curve, rounded_up(claim["epsilon"]), charged if charged < plan.charges else None)
         ),
-        "noise_figure": Markup(svg_charts.noise_chart([(p.multiplier, p.steps) for p in plan.noise])),
+        "noise_figure": Markup(svg_charts.noise_chart(plan.multipliers)),
         "batch_figure": Markup(svg_charts.batch_chart(plan.batches)) if plan.rates else None,
     }
 

@@ -30,7 +30,7 @@ def tier(epsilon: float) -> tuple[int, str]:
 
 def rho(plan: Plan | AdaptivePlan) -> float | None:
     """A bound on the rho of zCDP of all that the plan releases; None where none is proved, as under sampling."""
-    if isinstance(plan, AdaptivePlan):
+    if plan.filter is not None:
         return plan.filter.rho if isinstance(plan.filter, ZcdpFilter) else None
     if plan.search is not None or plan.holdout is not None:
         return None
@@ -71,13 +71,12 @@ def answers(
 
 
 def _covered(facts: dict[str, Any], plan: Plan | AdaptivePlan, search: Mapping[str, Any] | None) -> str:
-    steps = plan.most_steps if isinstance(plan, AdaptivePlan) else plan.steps
-    parts = [f"{'at most ' if isinstance(plan, AdaptivePlan) else ''}{number(steps)} steps of training"]
+    parts = [f"{'' if plan.policy is None else 'at most '}{number(plan.steps)} steps of training"]
     if plan.before:
         parts.append(f"{number(len(plan.before))} before the first step")
     if plan.metrics:
         parts.append("metrics on private rows that were bought")
-    if isinstance(plan, AdaptivePlan):
+    if plan.policy is not None:
         parts.append("whatever was decided on the way")
     if search is not None:
         parts.append(f"the search for settings among {number(search['candidates'])} candidates")
@@ -86,7 +85,7 @@ def _covered(facts: dict[str, Any], plan: Plan | AdaptivePlan, search: Mapping[s
 
 def _uncovered(plan: Plan | AdaptivePlan) -> str:
     others = "anything else that was computed from the same data and released, other models for example"
-    if isinstance(plan, Plan) and plan.search is not None:
+    if plan.search is not None:
         return f"settings that were chosen before the search by looking at this data, if there are any; {others}"
     return f"settings that were chosen by looking at this data, in earlier runs for example, if there are any; {others}"
 
@@ -102,7 +101,7 @@ def _guarantee(claim: Mapping[str, Any], plan: Plan | AdaptivePlan) -> str:
 
 
 def _declared(facts: dict[str, Any], plan: Plan | AdaptivePlan, words: Words) -> str:
-    of = "one part of the data" if isinstance(plan, Plan) and isinstance(plan.search, PartsSearch) else "the data"
+    of = "one part of the data" if isinstance(plan.search, PartsSearch) else "the data"
     text = f"every figure of the plan, among them the population of {of}: {number(plan.population)} {words.many}"
     if plan.delta * plan.population >= 1:
         text += "; delta is not below 1 / population"

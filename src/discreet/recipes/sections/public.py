@@ -26,6 +26,7 @@ from discreet.core.errors import InputError
 from discreet.data import Split
 from discreet.data.sets.splits import Part, cut
 from discreet.plan import AdaptivePlan, Plan
+from discreet.plan.noise_on_mean import each_step
 from discreet.plan.pydantic_base import Frozen
 from discreet.plan.sampling import Count
 from discreet.recipes.sections.private_metrics import Share
@@ -67,11 +68,8 @@ def weight_for(plan: Plan | AdaptivePlan, model: nn.Module, rows: int) -> float:
 
 def _noise(plan: Plan | AdaptivePlan) -> tuple[int, float]:
     """The number of steps, and the mean over them of (noise multiplier / expected batch)^2."""
-    if isinstance(plan, AdaptivePlan):  # as it starts
-        return plan.most_steps, (plan.noise / plan.start.expected_batch) ** 2
-    multipliers = np.repeat([phase.multiplier for phase in plan.noise], [phase.steps for phase in plan.noise])
-    batches = np.repeat([batch for batch, _ in plan.batches], [steps for _, steps in plan.batches])
-    return plan.steps, float(np.mean((multipliers / batches) ** 2))
+    multipliers, batches = each_step(plan.multipliers), each_step(plan.batches)
+    return plan.steps, float(np.mean(np.divide(multipliers, batches) ** 2))
 
 
 def parted(split: Split, public: RecipePublic | None, validation: float) -> Split:

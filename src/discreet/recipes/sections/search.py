@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from discreet.core.errors import InputError
-from discreet.plan import AdaptivePlan, PartsSearch, Plan, Search
+from discreet.plan import PartsSearch, Plan, Search
 from discreet.plan.pydantic_base import validate
 from discreet.plan.tuning.candidates import CLIP_NORM
 from discreet.recipes.recipe import Recipe
@@ -82,9 +82,7 @@ def search_plan(recipe: Recipe, search: Search | PartsSearch) -> Plan:
 
     def one_run(epsilon: float | None) -> Plan:
         changes = {"population": recipe.population * share, "epsilon": epsilon}
-        plan = recipe.model_copy(update=changes).plan(sizes=epsilon is None)
-        assert not isinstance(plan, AdaptivePlan)
-        return plan
+        return recipe.model_copy(update=changes).fixed_plan(sizes=epsilon is None)
 
     return search.over(one_run(None)) if recipe.epsilon is None else search.within(one_run, recipe.epsilon)
 

@@ -172,7 +172,7 @@ def search_of(
     asked: PublicCopy,
 ) -> Search | None:
     """The line search of a run, if it is one of AGD."""
-    if not isinstance(plan, AdaptivePlan) or not isinstance(optimizer, AGD):
+    if plan.line_search is None or not isinstance(optimizer, AGD):
         return None
     return Search(plan, model, criterion, optimizer, data, engine, chunk, asked)
 
@@ -187,7 +187,7 @@ def check_search(
     engine: Engine,
 ) -> None:
     """Refuse a plan and an optimizer that do not belong together, and a model whose losses round too much."""
-    search = plan.line_search if isinstance(plan, AdaptivePlan) else None
+    search = plan.line_search
     if search is not None and not isinstance(optimizer, AGD):
         raise InputError(
             "the plan chooses its step sizes by a line search; train with discreet.methods.AGD(model.parameters())"

@@ -37,7 +37,7 @@ def with_noise(
 ) -> Preflight:
     """The preflight with a word on the noise of the plan's first step, which was tried out; `PrivacyViolation` if its
     scale is not multiplier x sensitivity, where the sensitivity is at least that of the first step's clipping."""
-    event = plan.next_block(len(plan.before))[0] if isinstance(plan, Plan) else plan.event(plan.start)
+    event = plan.first_event
     release = Receipt("preflight", 0, 0, event).release
     clip = clipping.at(0, release)
     total = _zeros(model, preflight.engine, clip, plan.draw_of(event).largest_batch)

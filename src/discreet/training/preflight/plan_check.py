@@ -38,7 +38,7 @@ def check_plan(
             check_countable(model, data)
         elif metric.kind == "loss":
             check_losses(model, criterion, data)
-    if isinstance(plan, Plan):
+    if plan.policy is None:
         for release in plan.releases():
             check_grid(release, plan.largest_batch)
         return
@@ -60,7 +60,7 @@ def check_optimizer(
             "ReduceLROnPlateau asks for a loss at every step, and that of private rows is not paid for; take a "
             "schedule that looks at steps alone, or stop early by a metric that is public or bought"
         )
-    if isinstance(plan, Plan) and plan.clipping.norm_at(0) is not None:
+    if plan.policy is None and plan.clipping.norm_at(0) is not None:
         check_noise(optimizer, mean_noises(plan))
 
 

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from discreet.clipping import Criterion
 from discreet.plan import AdaptivePlan, Plan
-from discreet.plan.timeline import purchases_of
 from discreet.training.public.evaluation import evaluate
 from discreet.training.training import Training
 
@@ -34,11 +33,10 @@ def seconds(plan: Plan | AdaptivePlan, make: Parts, example: tuple[Tensor, Tenso
     of `Training` (engine, noise, public). Steps are timed at the smallest and the largest expected batch; in between
     they are taken to grow evenly. Of an adaptive plan all steps are taken to be like the first.
     """
-    batches = plan.batches if isinstance(plan, Plan) else [(plan.start.expected_batch, plan.most_steps)]
-    sizes = sorted({batch for batch, _ in batches})
+    sizes = sorted({batch for batch, _ in plan.batches})
     timed = {size: _step(plan, size, make, example, options) for size in {sizes[0], sizes[-1]}}
     slope = (timed[sizes[-1]] - timed[sizes[0]]) / (sizes[-1] - sizes[0]) if len(timed) > 1 else 0.0
-    steps = sum(count * (timed[sizes[0]] + slope * (size - sizes[0])) for size, count in batches)
+    steps = sum(count * (timed[sizes[0]] + slope * (size - sizes[0])) for size, count in plan.batches)
     return steps + _rows_alone(plan) * _row(make()[0], example[0])
 
 
@@ -64,14 +62,13 @@ def _step(
 ) -> float:
     """The median of a few steps; the first, which compiles, does not count."""
     rows = max(1, round(batch * plan.rows_per_unit))
-    noise = plan.noise if isinstance(plan, AdaptivePlan) else plan.noise[0].multiplier
     small = Plan.poisson(
         population=2 * rows,
         batch=rows,
         steps=_STEPS + 1,
         **_clipping(plan),
         delta=1e-5,
-        noise_multiplier=max(1.0, noise),  # its guarantee is wanted quickly, and for nothing
+        noise_multiplier=max(1.0, plan.multipliers[0][0]),  # its guarantee is wanted quickly, and for nothing
     )
     model, criterion, optimizer = make()
     data = tuple(tensor.expand(2 * rows, *tensor.shape[1:]) for tensor in example)
@@ -93,16 +90,11 @@ def _rows_alone(plan: Plan | AdaptivePlan) -> float:
     """How many private rows are predicted for metrics, each alone, on average."""
     total = 0.0
     for metric in plan.metrics:
-        times = purchases_of(metric, plan.steps) if isinstance(plan, Plan) else plan.most_steps / _a_phase(plan)
         if metric.kind != "size":
-            total += times * plan.units_of(metric)[0] * (1.0 if metric.rate is None else metric.rate)
-    if isinstance(plan, AdaptivePlan) and plan.counts is not None:
-        total += plan.most_steps / _a_phase(plan) * plan.population * (plan.counts.rate or 1.0)
+            total += plan.purchases(metric) * plan.units_of(metric)[0] * (1.0 if metric.rate is None else metric.rate)
+    if plan.counts is not None:
+        total += plan.purchases(plan.counts) * plan.population * (plan.counts.rate or 1.0)
     return total * plan.rows_per_unit
-
-
-def _a_phase(plan: AdaptivePlan) -> int:
-    return plan.phase_steps(plan.start)
 
 
 def _row(model: nn.Module, inputs: Tensor) -> float:

@@ -133,7 +133,7 @@ def check_beside(source: PublicSource | None, plan: Plan | AdaptivePlan, optimiz
         raise InputError(
             f"{type(optimizer).__name__} works with the noise of a release alone; take another with public rows"
         )
-    if isinstance(plan, AdaptivePlan) and plan.line_search is not None:
+    if plan.line_search is not None:
         raise InputError("a line search goes along releases alone; leave public out, or the line search")
 
 

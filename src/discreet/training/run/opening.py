@@ -38,7 +38,7 @@ def started(folder: RunFolder, plan: Plan | AdaptivePlan, options: RunOptions) -
         charged = Ledger(options.ledger or folder.ledger)
         try:
             _check_priced(charged, options.dataset_id, plan.before)
-            run = charged.open_run(plan.fingerprint(), plan.guarantee(), options.dataset_id, plan.own_filter)
+            run = charged.open_run(plan.fingerprint(), plan.guarantee(), options.dataset_id, plan.filter)
         except BaseException:
             charged.close()
             raise

@@ -89,7 +89,7 @@ class Tuning:
         start: Start | None = None,
         **former: Any,
     ) -> None:
-        if not isinstance(plan, Plan) or plan.search is None:
+        if plan.search is None:
             raise InputError("Tuning needs a fixed plan with a search: Search.make(...).over(plan)")
         records = {"public": PublicData.of(public), "run": RunOptions.of(run), "engine": EngineOptions.of(engine)}
         self._public, self._where, self._options = with_former("Tuning", former, **records)

@@ -1,0 +1,76 @@
+"""What fixed and adaptive plans answer alike."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Self
+
+from pydantic import model_validator
+
+from discreet.core.adjacency import Adjacency
+from discreet.core.errors import InputError
+from discreet.plan.holdout import Holdout
+from discreet.plan.metrics import Metric
+from discreet.plan.pydantic_base import Frozen
+from discreet.plan.sampling import Sampling
+
+
+class RunPlan(Frozen):
+    """A run as privacy sees it. Both kinds of plan answer what differs by one name; None is what a kind lacks.
+
+    | question             | fixed                           | adaptive                                     |
+    |----------------------|---------------------------------|----------------------------------------------|
+    | policy, filter       | None                            | what decides, and what every block is put to |
+    | line_search, counts  | None                            | how it decides, and what it buys for that    |
+    | search               | settings that several runs try  | None                                         |
+    | steps, charges       | of training, and in all         | the most that may be charged                 |
+    | multipliers, batches | (either, steps), in order       | the same, if all are as it starts            |
+    | first_event          | what the first period releases  | the same, as it starts                       |
+    | metric_at            | what a charged step buys        | None: metrics are bought between blocks      |
+    | purchases            | how often a metric is bought    | the same, if all phases are like the first   |
+    | trade_off            | of all that is released         | `NotProved`                                  |
+    """
+
+    if TYPE_CHECKING:  # each kind declares its fields in the order in which it is published
+        adjacency: Adjacency
+        sampling: Sampling
+        population: float
+        holdout: Holdout | None
+
+    @model_validator(mode="after")
+    def _drawn(self) -> Self:
+        """Sampling without a guarantee under the adjacency is refused, and a holdout that would tell its size."""
+        if self.adjacency not in self.sampling.ADJACENCIES:
+            possible = ", ".join(adjacency.value for adjacency in self.sampling.ADJACENCIES)
+            raise InputError(
+                f"{self.sampling.kind} sampling has no guarantee under {self.adjacency.value}; use {possible}"
+            )
+        if self.holdout is not None and self.sampling.SIZE_IS_PUBLIC:
+            raise InputError(
+                f"{self.sampling.kind} sampling needs the number of rows to train on, which a holdout makes random; "
+                "use poisson sampling"
+            )
+        return self
+
+    @property
+    def expected_batch(self) -> float:
+        """The public divisor of the noisy sum, never a realised or private size; that of the first step."""
+        return self.sampling.expected_batch(self.population)
+
+    def units_of(self, metric: Metric) -> tuple[float, float]:
+        """The declared number of units that a metric is about, and their share of all units."""
+        if self.holdout is None:
+            return self.population, 1.0
+        if metric.rows == "training":
+            return self.population, 1 - self.holdout.share
+        return self.holdout.units(self.population), self.holdout.share
+
+    def with_initial_state(self, digest: str) -> Self:
+        """A new plan that declares the state training starts from."""
+        return self.model_copy(update={"initial_state": digest})
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical JSON of the plan."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
