@@ -38,25 +38,29 @@ CONTOUR = ["pld_contour -k not agrees", CLOSED, "pld_contour -k agrees", "extrem
 GRID = ["pld_bounds -k not one_step and not dp", "tradeoff -k not hardly", "pld_bounds -k one_step", *CONTOUR[2:]]
 GROUPS: dict[str, dict[str, list[str]]] = {
     "theories": {
-        PACKAGE + "gdp.py": ["formulas", QUICK, "meaning", "published_numbers", "pld_bounds -k closed"],
-        PACKAGE + "rdp.py": ["formulas", QUICK, "published_numbers", "extremes -k rdp or floating"],
-        PACKAGE + "sampled.py": [
+        PACKAGE + "theories/gdp.py": ["formulas", QUICK, "meaning", "published_numbers", "pld_bounds -k closed"],
+        PACKAGE + "theories/rdp.py": ["formulas", QUICK, "published_numbers", "extremes -k rdp or floating"],
+        PACKAGE + "theories/poisson_moments.py": [
             "formulas",
             "theories -k two_ways or fractional",
             QUICK,
             "extremes -k rdp or floating",
         ],
-        PACKAGE + "zcdp.py": ["formulas", QUICK, "published_numbers"],
-        PACKAGE + "classic.py": ["formulas_published", QUICK, "published_numbers"],
-        PACKAGE + "published.py": ["formulas_published", "published_numbers", QUICK],
+        PACKAGE + "theories/zcdp.py": ["formulas", QUICK, "published_numbers"],
+        PACKAGE + "theories/basic_and_advanced.py": ["formulas_published", QUICK, "published_numbers"],
+        PACKAGE + "theories/paper_figures.py": ["formulas_published", "published_numbers", QUICK],
         PACKAGE + "schedules.py": ["formulas_published", "schedules", "published_numbers"],
-        PACKAGE + "equal_privacy.py": ["published_numbers"],
-        PACKAGE + "meaning.py": ["formulas", "meaning"],
+        PACKAGE + "theories/equal_privacy.py": ["published_numbers"],
+        PACKAGE + "answers/attack_risk.py": ["formulas", "meaning"],
         "src/discreet/core/adjacency.py": ["theories -k laplace"],
     },
-    "contour": {PACKAGE + f"pld/{name}.py": CONTOUR for name in ("bounds", "characteristic", "contour", "single")},
+    "contour": {
+        PACKAGE + f"pld/{name}.py": CONTOUR
+        for name in ("characteristic", "closed_form", "epsilon_interval", "inversion")
+    },
     "grid": {
-        PACKAGE + f"pld/{name}.py": GRID for name in ("compose", "discretise", "pair", "query", "spectrum", "window")
+        PACKAGE + f"pld/{name}.py": GRID
+        for name in ("compose", "discretise", "poisson_pair", "query", "spectrum", "window")
     },
 }
 CPU_SECONDS = 25
