@@ -48,7 +48,13 @@ GROUPS: dict[str, dict[str, list[str]]] = {
         ],
         PACKAGE + "theories/zcdp.py": ["formulas", QUICK, "published_numbers"],
         PACKAGE + "theories/basic_and_advanced.py": ["formulas_published", QUICK, "published_numbers"],
-        PACKAGE + "theories/paper_figures.py": ["formulas_published", "published_numbers", QUICK],
+        PACKAGE + "theories/paper_figures.py": [
+            "formulas_published",
+            "published_numbers",
+            "fixed_size -k printed",
+            "tests/methods/test_dropout.py",
+            QUICK,
+        ],
         PACKAGE + "schedules.py": ["formulas_published", "schedules", "published_numbers"],
         PACKAGE + "theories/equal_privacy.py": ["published_numbers"],
         PACKAGE + "answers/attack_risk.py": ["formulas", "meaning"],
@@ -196,7 +202,7 @@ def verdict(tree: Path, tests: list[str]) -> str:
         if not (tree / path).exists():
             continue
         plugin = First()
-        arguments = ["-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", f"--rootdir={tree}"]
+        arguments = ["--all", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", f"--rootdir={tree}"]
         arguments += ["-W", "ignore::pytest.PytestAssertRewriteWarning", path]
         code = pytest.main(arguments + (["-k", expression] if expression else []), plugins=[plugin])
         if code == pytest.ExitCode.NO_TESTS_COLLECTED:
