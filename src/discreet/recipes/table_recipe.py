@@ -2,11 +2,13 @@
 
 | what          | chosen by                                                                                           |
 |---------------|-----------------------------------------------------------------------------------------------------|
-| batch, steps  | as `discreet suggest` does                                                                          |
-| model         | a hidden layer where population x epsilon is at least 10,000; with less, noise drowns it: linear    |
-| learning rate | such that the noise of all steps together moves an output by about 1, and 4 at most                 |
-| clip norm     | about the longest gradient that the scale of the features allows: 1, or 2 with a hidden layer. To   |
-|               | clip more would learn a bit faster, and make probabilities wrong                                    |
+| model         | a hidden layer where population x epsilon is at least 10,000; with less, noise drowns it: linear,   |
+|               | on rows of norm 1 (`UnitColumns`), a number in 6 pieces, or 12 from 1,000 on                        |
+| batch, steps  | as `discreet suggest` does; of a linear model for at most 20,000 people all rows, 100 steps         |
+| clip norm     | about the longest gradient that the features allow with a hidden layer: 2. Half of it without: 0.5, |
+|               | which keeps more of the signal than of the noise                                                    |
+| learning rate | such that the noise of all steps together moves an output by about 1, and 4 at most; of a number    |
+|               | that is predicted 0.3 and 1, as its range is -1 to 1                                                |
 | averaging     | of the second half of the steps                                                                     |
 
 Of images and texts, see `wide`.
@@ -22,16 +24,20 @@ from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, Schema, columns_bought, provisional, what_of
 from discreet.data.tables.wide import Image
-from discreet.plan import Plan
+from discreet.plan import NoSampling, Plan
 from discreet.plan.suggest import suggest
 from discreet.recipes.wide_recipe import wide_recipe
 
-_SIGNAL = 10_000
+_SIGNAL, _CURVED = 10_000, 1_000
+"""Population x epsilon from which on a hidden layer, and finer pieces of a number, tell more than noise hides."""
+
 _HIDDEN = [64]
+_PIECES, _FEWER_PIECES = 12, 6
 _MOMENTUM = 0.9
-_FASTEST = 4.0
-_DRIFT = 1.0
+_DRIFT, _FASTEST = {"regression": 0.3}, {"regression": 1.0}
 _MOST_EPOCHS = 50.0
+_WHOLE, _WHOLE_STEPS = 20_000, 100
+"""Up to how many people a linear model sees all rows in every step, and how many steps."""
 
 
 def table_recipe(
@@ -54,25 +60,26 @@ def table_recipe(
     if schema.wide is not None:
         return wide_recipe(schema, epsilon, delta)
     encoder = Encoder(provisional(schema))
-    found = _plan(schema.population, epsilon, delta, batch, steps)
-    noise, steps, batch = found.noise[0].multiplier, found.steps, found.expected_batch
+    signal = schema.population * epsilon
     if hidden is None:
-        hidden = _HIDDEN if schema.population * epsilon >= _SIGNAL else []
+        hidden = _HIDDEN if signal >= _SIGNAL else []
     if clip_norm is None:
-        clip_norm = 2.0 if hidden else 1.0
+        clip_norm = 2.0 if hidden else 0.5
+    found = _plan(schema.population, epsilon, delta, batch, steps, linear=not hidden)
+    noise, steps, batch = found.noise[0].multiplier, found.steps, found.expected_batch
     drift = clip_norm * noise * math.sqrt(steps) / batch / (1 - _MOMENTUM)  # of an output, at learning rate 1
+    rate = min(_FASTEST.get(encoder.task, 4.0), _DRIFT.get(encoder.task, 1.0) / drift)
+    model = {"name": "tabular", "kinds": list(encoder.kinds), "outputs": len(encoder.classes), "hidden": list(hidden)}
+    if not hidden:
+        model |= {"pieces": _PIECES if signal >= _CURVED else _FEWER_PIECES, "unit_rows": True}
+    sampling = {"sampling": {"kind": "none"}} if found.sampling.kind == "none" else {"rate": batch / schema.population}
     return {
         "data": "table",
         "table": schema.model_dump(mode="json"),
-        "model": {
-            "name": "tabular",
-            "kinds": list(encoder.kinds),
-            "outputs": len(encoder.classes),
-            "hidden": list(hidden),
-        },
-        "optimizer": {"name": "sgd", "lr": float(f"{min(_FASTEST, _DRIFT / drift):.2g}"), "momentum": _MOMENTUM},
+        "model": model,
+        "optimizer": {"name": "sgd", "lr": float(f"{rate:.2g}"), "momentum": _MOMENTUM},
         "population": schema.population,
-        "rate": batch / schema.population,
+        **sampling,
         "steps": steps,
         "clip_norm": clip_norm,
         "epsilon": epsilon,
@@ -83,15 +90,20 @@ def table_recipe(
     }
 
 
-def _plan(population: float, epsilon: float, delta: float | None, batch: float | None, steps: int | None) -> Plan:
-    """What is suggested, or with another batch or length, its noise calibrated anew."""
-    if batch is None or steps is None or delta is None:
-        suggested = suggest(population, epsilon, delta, most_epochs=_MOST_EPOCHS).plan
-        if batch is None and steps is None:
-            return suggested
-        delta = suggested.delta
-        batch = suggested.expected_batch if batch is None else batch
-        steps = suggested.steps if steps is None else steps
+def _plan(
+    population: float, epsilon: float, delta: float | None, batch: float | None, steps: int | None, *, linear: bool
+) -> Plan:
+    """What is suggested, or with another batch or length, its noise calibrated anew; of few rows all, in each step."""
+    suggested = suggest(population, epsilon, delta, most_epochs=_MOST_EPOCHS).plan
+    delta = suggested.delta
+    if batch is None and linear and population <= _WHOLE:
+        steps = _WHOLE_STEPS if steps is None else steps
+        plan = Plan.make(NoSampling(), population=population, steps=steps, clip_norm=1.0, delta=delta)
+        return plan.calibrate(epsilon)
+    if batch is None and steps is None:
+        return suggested
+    batch = suggested.expected_batch if batch is None else batch
+    steps = suggested.steps if steps is None else steps
     plan = Plan.poisson(population=population, batch=batch, steps=steps, clip_norm=1.0, delta=delta)
     return plan.calibrate(epsilon)
 

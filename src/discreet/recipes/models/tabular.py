@@ -16,6 +16,9 @@ from torch import Tensor, nn
 _WIDE = 64
 """Categories of a column that get an input each; a column with more is embedded."""
 
+_CONSTANT = 0.25
+"""Beside rows of norm 1: large enough to learn how frequent a class is, and little of what clipping allows."""
+
 
 class UnitNorm(nn.Module):
     """Every row scaled to L2 norm 1, so that gradients of what follows keep to about one length whatever is learned,
@@ -60,9 +63,12 @@ class Columns(nn.Module):
     def _pieces(self, numbers: Tensor) -> Tensor:
         """(n, numbers) -> (n, numbers * (pieces + 1))."""
         missing = (numbers < 0).to(numbers.dtype).unsqueeze(2)
+        return torch.cat([self._hats(numbers) * (1 - missing), missing], dim=2).flatten(1)
+
+    def _hats(self, numbers: Tensor) -> Tensor:
+        """(n, numbers) -> (n, numbers, pieces); they sum to 1."""
         places = numbers.clamp(0, 1).unsqueeze(2) * (len(self._knots) - 1)
-        hats = F.relu(1 - (places - self._knots).abs()) * (1 - missing)
-        return torch.cat([hats, missing], dim=2).flatten(1)
+        return F.relu(1 - (places - self._knots).abs())
 
     def _ones(self, categories: Tensor) -> Tensor:
         """(n, categories) -> (n, inputs)."""
@@ -79,6 +85,29 @@ class Columns(nn.Module):
     _long_starts: Tensor
 
 
+class UnitColumns(Columns):
+    """Features of `Columns` in which one row tells more of the next, for few rows: of norm 1 each, and a constant.
+
+    A number becomes `pieces` hat functions less their mean, and its own place, twice as steep in the middle half of
+    the range and constant outside; both have equal shares. What all rows have in common then takes little of the norm
+    that clipping allows, and the rest of it is the same for every row.
+    """
+
+    def __init__(self, kinds: Sequence[int], pieces: int, embedding: int) -> None:
+        super().__init__(kinds, pieces, embedding, scale=1.0)
+        self.width += len(self._numbers) + 1
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return F.pad(F.normalize(super().forward(rows), dim=1), (0, 1), value=_CONSTANT)
+
+    def _pieces(self, numbers: Tensor) -> Tensor:
+        """(n, numbers) -> (n, numbers * (pieces + 2))."""
+        there = (numbers >= 0).to(numbers.dtype).unsqueeze(2)
+        hats = self._hats(numbers) - 1 / len(self._knots)
+        steep = (4 * numbers - 2).clamp(-1, 1).unsqueeze(2)
+        return torch.cat([torch.cat([steep, hats], dim=2) * there / math.sqrt(2), 1 - there], dim=2).flatten(1)
+
+
 def tabular(
     kinds: list[int],
     outputs: int,
@@ -87,14 +116,16 @@ def tabular(
     embedding: int = 8,
     scale: float = 1.0,
     seed: int = 0,
+    unit_rows: bool = False,
 ) -> nn.Module:
     """`Columns` under layers of `hidden` units with ReLU, or straight under the last layer, which starts at zero.
 
-    `scale`: the norm of a row of features. Weights from the declared `seed`.
+    `scale`: the norm of a row of features; `unit_rows`: those of `UnitColumns`, whose norm is 1, instead. Weights from
+    the declared `seed`.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        columns = Columns(kinds, pieces, embedding, scale)
+        columns = UnitColumns(kinds, pieces, embedding) if unit_rows else Columns(kinds, pieces, embedding, scale)
         layers: list[nn.Module] = [columns]
         for width_in, width_out in pairwise([columns.width, *(hidden or [])]):
             layers += [nn.Linear(width_in, width_out), nn.ReLU()]
