@@ -84,11 +84,17 @@ class Bought(Frozen):
 
 
 class Number(Frozen):
-    """A number, scaled so that `low` is 0 and `high` is 1; with `scale: log`, by the logarithm of 1 + value - low."""
+    """A number, scaled so that `low` is 0 and `high` is 1; with `scale: log`, by the logarithm of 1 + value - low.
+
+    `spread` matters where the number is predicted: how far values usually are from `centre` (the middle of the range
+    if none is given), about their standard deviation. A wide range with few values near its ends needs it.
+    """
 
     type: Literal["number"] = "number"
     low: float | None = None
     high: float | None = None
+    spread: Annotated[float, Field(gt=0)] | None = None
+    centre: float | None = None
     buy: Bought | None = None
     scale: Literal["linear", "log"] = "linear"
     missing: Missing | None = None
@@ -110,7 +116,19 @@ class Number(Frozen):
             )
         if known is not None and not known[0] < known[1]:
             raise ValueError(f"low must be below high, got {known[0]:g} and {known[1]:g}")
+        self._check_spread()
         return self
+
+    def _check_spread(self) -> None:
+        if self.centre is not None and self.spread is None:
+            raise ValueError("centre goes with spread; give spread, or leave out centre")
+        if self.spread is not None and self.scale == "log":
+            raise ValueError("spread goes with scale: linear; leave out one of them")
+        known = self.bounds
+        if known is not None and self.spread is not None and self.spread > known[1] - known[0]:
+            raise ValueError(f"spread must be at most high - low = {known[1] - known[0]:g}, got {self.spread:g}")
+        if known is not None and self.centre is not None and not known[0] <= self.centre <= known[1]:
+            raise ValueError(f"centre must be between low and high, got {self.centre:g}")
 
     @property
     def bounds(self) -> tuple[float, float] | None:

@@ -13,7 +13,8 @@ none. Targets:
 |--------------------|------------|---------------------------------------------------------|
 | category, boolean  | classes    | the number of the class                                 |
 | several booleans   | labels     | 0 or 1 each                                             |
-| number, date       | regression | its place between `low` (-1) and `high` (1)             |
+| number, date       | regression | its place between `low` (-1) and `high` (1), or from    |
+|                    |            | `centre` (0) in units of 2.5 times its `spread`         |
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ Task = Literal["classes", "labels", "regression"]
 
 _NONE = -1.0
 """What stands for a missing number."""
+
+_REACH = 2.5
+"""What is 1 of a number that is predicted, in multiples of its spread: nearly all values are within."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -164,6 +168,8 @@ class Encoder:
         column = self.schema.columns[self.schema.target[0]]
         assert isinstance(column, Number | Date)
         low, high = _bounds(self.schema.target[0], column)
+        if (scale := _target_scale(column)) is not None:
+            return np.asarray(np.clip(scale[0] + outputs * scale[1], low, high))
         places = (np.clip(outputs, -1.0, 1.0) + 1) / 2
         if column.scale == "log":
             places = np.expm1(places * np.log1p(high - low)) / (high - low)
@@ -249,7 +255,8 @@ class Encoder:
         if column.scale == "log":
             places = np.log1p(clipped - low) / np.log1p(high - low)
         if predicted:
-            return 2 * places - 1
+            scale = _target_scale(column)
+            return 2 * places - 1 if scale is None else (clipped - scale[0]) / scale[1]
         places[missing] = _NONE
         return places
 
@@ -300,3 +307,10 @@ def _bounds(name: str, column: Number | Date) -> tuple[float, float]:
     if column.bounds is None:
         raise InputError(f"schema: the range of {name} is not bought yet")
     return column.bounds
+
+
+def _target_scale(column: Number | Date) -> tuple[float, float] | None:
+    """Which amounts are 0 and 1 more than 0, of a number with a declared spread that is predicted."""
+    if isinstance(column, Date) or column.spread is None or column.bounds is None:
+        return None
+    return sum(column.bounds) / 2 if column.centre is None else column.centre, _REACH * column.spread

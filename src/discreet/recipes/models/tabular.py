@@ -13,9 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-_WIDE = 64
-"""Categories of a column that get an input each; a column with more is embedded."""
-
 _CONSTANT = 0.25
 """Beside rows of norm 1: large enough to learn how frequent a class is, and little of what clipping allows."""
 
@@ -32,15 +29,18 @@ class Columns(nn.Module):
     """From encoded rows (n, columns) to features (n, width), without parameters but the embeddings of long columns.
 
     A number becomes `pieces` hat functions, evenly spaced over its range, so that what follows is piecewise linear in
-    it, and a mark that it is missing. A category becomes an input that is 1; a column of more than 64 categories is
-    embedded in `embedding` dimensions. Every column has a norm of about 1, and a row of `scale`, whatever the data.
+    it, and a mark that it is missing. A category becomes an input that is 1; a column of more than `most_inputs`
+    categories is embedded in `embedding` dimensions. Every column has a norm of about 1, and a row of `scale`,
+    whatever the data.
     """
+
+    most_inputs = 64
 
     def __init__(self, kinds: Sequence[int], pieces: int, embedding: int, scale: float) -> None:
         super().__init__()
         self._numbers = [place for place, kind in enumerate(kinds) if kind == 0]
-        self._short = [place for place, kind in enumerate(kinds) if 0 < kind <= _WIDE]
-        self._long = [place for place, kind in enumerate(kinds) if kind > _WIDE]
+        self._short = [place for place, kind in enumerate(kinds) if 0 < kind <= self.most_inputs]
+        self._long = [place for place, kind in enumerate(kinds) if kind > self.most_inputs]
         short, long = ([kinds[place] for place in places] for places in (self._short, self._long))
         self._inputs, self._scale = sum(short), scale / math.sqrt(len(kinds))
         self._constant("_knots", torch.arange(pieces, dtype=torch.float32))
@@ -92,6 +92,8 @@ class UnitColumns(Columns):
     the range and constant outside; both have equal shares. What all rows have in common then takes little of the norm
     that clipping allows, and the rest of it is the same for every row.
     """
+
+    most_inputs = 4096
 
     def __init__(self, kinds: Sequence[int], pieces: int, embedding: int) -> None:
         super().__init__(kinds, pieces, embedding, scale=1.0)
