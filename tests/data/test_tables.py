@@ -24,11 +24,11 @@ from discreet.data.tables import (
     new_rows,
     private_table,
     public_table,
-    reading,
     row_store,
 )
 from discreet.data.tables.bought import _range
 from discreet.data.tables.draft import draft
+from discreet.data.tables.files import text_rows
 from discreet.data.tables.public_metrics import auroc, calibration_error, metrics_of
 from discreet.plan.pydantic_base import validate
 from discreet.recipes.models.models import MODELS
@@ -97,7 +97,7 @@ def test_encoding_by_hand(csv: Path) -> None:
 
 
 def test_what_is_stored_is_what_was_encoded(csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "BLOCK", 64)  # a line or two
+    monkeypatch.setattr(text_rows, "BLOCK", 64)  # a line or two
     monkeypatch.setattr(row_store, "_RESIDENT", 0)  # every page is let go of at once
     encoder = Encoder(schema())
     assert sum(1 for _ in blocks(csv, encoder.schema, encoder.schema.read)) > 1

@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from discreet.core.array_types import Array
+from discreet.core.errors import InputError
 from discreet.core.events import Event
 from discreet.data.tables import frequent
+from discreet.data.tables.amounts import amounts
 from discreet.data.tables.columns import Bought, Category, Number
+from discreet.data.tables.files.reading import blocks
 from discreet.data.tables.frequent import Counts
-from discreet.data.tables.reading import blocks
 from discreet.data.tables.schema import Schema
-from discreet.data.tables.values import Marks, amounts
 from discreet.queries import Account, Histogram, joint_event, release
 
 Found = tuple[float, float] | tuple[str, ...]
@@ -121,6 +122,12 @@ def _histogram(buy: Bought) -> Histogram:
 
 
 def _values(path: Path, schema: Schema, name: str) -> Array:
-    marks, column = Marks(schema.missing, schema.csv.decimal, schema.csv.trim), schema.columns[name]
+    column = schema.columns[name]
     assert isinstance(column, Number)
-    return np.concatenate([amounts(block.column(0), column, marks) for block in blocks(path, schema, [name])])
+    parts = []
+    for block in blocks(path, schema, [name]):
+        found, faults = amounts(block.column(0), column, schema.marks)
+        if faults:
+            raise InputError(f"{path}: column {name!r}: {next(iter(faults.values()))}")
+        parts.append(found)
+    return np.concatenate(parts)

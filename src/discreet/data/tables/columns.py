@@ -3,7 +3,7 @@
 | type     | a value is                       | range or categories                          |
 |----------|----------------------------------|----------------------------------------------|
 | number   | a number                         | `low`, `high`; `scale: log` for long tails   |
-| date     | a day, 2024-12-31                | `low`, `high`, as days                       |
+| date     | a day, 2024-12-31 or by `format` | `low`, `high`, as days                       |
 | category | one of a list of texts           | `categories`, or `buy`; `same` maps spellings |
 | boolean  | yes or no, in the usual spellings | none                                        |
 | ignore   | not read                         | none                                         |
@@ -27,6 +27,7 @@ Features default to flag, clip and other; what is predicted defaults to refuse. 
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -38,11 +39,13 @@ from discreet.plan.pydantic_base import Frozen
 Missing = Literal["flag", "drop", "refuse"]
 Outside = Literal["clip", "missing", "drop", "refuse"]
 Unseen = Literal["other", "missing", "drop", "refuse"]
+Censored = Literal["bound", "missing", "refuse"]
 
 FILL_IN = "FILL_IN"
 """What a draft writes where public knowledge is needed."""
 
-TRUE, FALSE = ("true", "yes", "y", "t", "1", "1.0"), ("false", "no", "n", "f", "0", "0.0")
+TRUE = ("true", "yes", "y", "t", "1", "1.0", "ja", "j", "wahr", "oui", "vrai", "si", "sí", "sì")
+FALSE = ("false", "no", "n", "f", "0", "0.0", "nein", "falsch", "non", "faux")
 """Spellings of a boolean, in lower case."""
 
 _FORMULA = ("=", "@", "\t", "\r")
@@ -88,6 +91,7 @@ class Number(Frozen):
 
     `spread` matters where the number is predicted: how far values usually are from `centre` (the middle of the range
     if none is given), about their standard deviation. A wide range with few values near its ends needs it.
+    `censored`: what becomes of a limit, <0.5 or >100: its `bound`, `missing`, or refuse.
     """
 
     type: Literal["number"] = "number"
@@ -99,6 +103,7 @@ class Number(Frozen):
     scale: Literal["linear", "log"] = "linear"
     missing: Missing | None = None
     outside: Outside | None = None
+    censored: Censored | None = None
 
     @model_validator(mode="after")
     def _in_order(self) -> Number:
@@ -142,17 +147,20 @@ class Number(Frozen):
 
 
 class Date(Frozen):
-    """A day, scaled as a number of days."""
+    """A day, scaled as a number of days. `format`: how it is written, as of `strptime`, for example %d.%m.%Y."""
 
     type: Literal["date"] = "date"
     low: datetime.date
     high: datetime.date
+    format: str | None = None
     missing: Missing | None = None
     outside: Outside | None = None
     scale: Literal["linear"] = "linear"
 
     @model_validator(mode="after")
     def _in_order(self) -> Date:
+        if self.format is not None and not _names_a_day(self.format):
+            raise ValueError(f"format {self.format!r} names no day; for example %d.%m.%Y, or %m/%d/%Y")
         if not self.low < self.high:
             raise ValueError(f"low must be before high, got {self.low} and {self.high}")
         return self
@@ -162,6 +170,15 @@ class Date(Frozen):
         """`low` and `high` as days since 1970."""
         start = datetime.date(1970, 1, 1).toordinal()
         return float(self.low.toordinal() - start), float(self.high.toordinal() - start)
+
+
+def _names_a_day(written: str) -> bool:
+    """Whether a format tells the days of years apart."""
+    day = datetime.date(2013, 11, 21)
+    try:
+        return datetime.datetime.strptime(day.strftime(written), written).date() == day
+    except (ValueError, re.error):
+        return False
 
 
 class BoughtCategories(Frozen):
@@ -178,7 +195,7 @@ class BoughtCategories(Frozen):
 class Category(Frozen):
     """One of the `categories`, in the order in which classes are numbered. `same` maps other spellings to them.
 
-    `room`: as how many categories they are encoded, if not as so many as there are.
+    `room`: as how many categories they are encoded, if not as so many as there are. `numeric`: 1.0 and 01 are 1.
     """
 
     type: Literal["category"] = "category"
@@ -186,6 +203,7 @@ class Category(Frozen):
     buy: BoughtCategories | None = None
     room: Annotated[int, Field(ge=1)] | None = None
     same: Mapping[str, Text] = {}
+    numeric: bool = False
     weights: Mapping[Text, Annotated[float, Field(gt=0)]] = {}
     missing: Missing | None = None
     unseen: Unseen | None = None

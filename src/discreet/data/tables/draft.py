@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import yaml
 
 from discreet.data.tables.columns import FILL_IN
+from discreet.data.tables.files.column_kinds import Kind, kind_of, marks_in
+from discreet.data.tables.files.csv_format import CsvFormat
+from discreet.data.tables.files.dialect import found_format
+from discreet.data.tables.files.reading import first_rows, is_text, said_plainly
 from discreet.data.tables.images import classes_in
-from discreet.data.tables.reading import header, is_parquet
-from discreet.data.tables.schema import CsvFormat
+from discreet.data.tables.values import Marks
 
 _NAMES_SOMEBODY = ("id", "name", "email", "e-mail", "phone", "address", "ssn", "mrn", "uuid", "key")
+
+_MISSING = ("", "NA", "nan")
+
+FOUND_OUT = ("encoding", "delimiter", "decimal", "thousands")
+"""What of the way a file is written is found out from its beginning."""
 
 _HEAD = """\
 # A draft for {path}. Fill in every {mark}; from public knowledge, not by looking at the table.
@@ -43,23 +53,32 @@ columns:
 """
 
 
-def draft(path: Path, csv: CsvFormat | None = None) -> str:
-    """The draft as YAML with comments. `InputError` if the table cannot be read. Of a folder of images, its classes."""
+def draft(path: Path, csv: CsvFormat | None = None, find: Sequence[str] = FOUND_OUT) -> str:
+    """The draft as YAML with comments. `InputError` if the table cannot be read. Of a folder of images, its classes.
+
+    `find`: the fields of `csv` that are found out from how the file is written.
+    """
     if path.is_dir():
         return _of_folder(path)
-    csv = csv or CsvFormat()
-    found = header(path, csv)
-    how = "" if is_parquet(path) else ",\n# which were guessed from the first rows"
+    csv, text = csv or CsvFormat(), is_text(path)
+    if text:
+        with said_plainly(path):
+            csv = found_format(path, csv, find)
+    rows = first_rows(path, csv)
+    marks = Marks((), csv.decimal, csv.thousands)
+    kinds = {name: kind_of(_whole(rows, name), _MISSING, marks) for name in rows.column_names}
+    how = ",\n# which were guessed from the first rows, and the way the file is written" if text else ""
     lines = [_HEAD.format(path=path.name, mark=FILL_IN, how=how)]
-    numbers = [name for name in found.names if _is_number(name)]
-    if numbers and csv.header and not is_parquet(path):
+    numbers = [name for name in rows.column_names if _is_number(name)]
+    if numbers and csv.header and text:
         lines.append(
             f"# CAREFUL: the first line was taken for names, and {numbers[0]!r} is a number. If that line is data,\n"
             "# this draft shows somebody's row: throw it away, and draft again with --no-header.\n"
         )
     given = csv.model_dump(mode="json", exclude_defaults=True)
-    if given and not is_parquet(path):
-        lines.append(f"csv: {yaml.safe_dump(given, default_flow_style=True).strip()}\n")
+    if given and text:
+        shown = yaml.safe_dump(given, default_flow_style=True, allow_unicode=True, width=10**6).strip()
+        lines.append(f"csv: {shown}\n")
     lines.append(
         f"unit: {FILL_IN}  # row, if every person has one row at most; else the column that says whose a row is\n"
     )
@@ -67,10 +86,17 @@ def draft(path: Path, csv: CsvFormat | None = None) -> str:
         f"population: {FILL_IN}  # how many people (rows), as the public may know it: a round number will do\n"
     )
     lines.append(f"target: {FILL_IN}  # the column to predict\n")
-    lines.append('missing: ["", "NA", "nan"]  # texts that stand for a missing value\n')
+    measured = [name for name, kind in kinds.items() if kind.name in ("whole", "number", "date")]
+    absent = sorted(set[str]().union(*(marks_in(_whole(rows, name)) for name in measured)) - {*_MISSING, "."})
+    lines.append(f"missing: {json.dumps([*_MISSING, *absent])}  # texts that stand for a missing value\n")
     lines.append("columns:\n")
-    lines.extend(f"  {_quoted(one.name)}: {_column(one.name, one.type)}\n" for one in found)
+    lines.extend(f"  {_quoted(name)}: {_column(name, kind)}\n" for name, kind in kinds.items())
     return "".join(lines)
+
+
+def _whole(rows: pa.Table, name: str) -> pa.Array:
+    found = rows.column(name).combine_chunks()
+    return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
 
 
 def _of_folder(path: Path) -> str:
@@ -78,24 +104,31 @@ def _of_folder(path: Path) -> str:
     return _FOLDER.format(path=path.name or path.resolve().name, mark=FILL_IN, names=names)
 
 
-def _column(name: str, kind: pa.DataType) -> str:
+def _column(name: str, kind: Kind) -> str:
     words = name.lower().replace("-", "_").replace(" ", "_").split("_")
     if any(word in _NAMES_SOMEBODY for word in words):
         return "{type: ignore}  # by its name, this tells who somebody is; if it says whose a row is, name it in unit"
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if pa.types.is_boolean(kind):
+    if kind.name == "boolean":
         return "{type: boolean}"
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return f"{{type: date, low: {FILL_IN}, high: {FILL_IN}}}"
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        codes = (
-            "  # if its numbers are codes: {type: category, categories: FILL_IN}" if pa.types.is_integer(kind) else ""
-        )
-        return f"{{type: number, low: {FILL_IN}, high: {FILL_IN}}}{codes}"
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if kind.name == "date":
+        return _date(kind)
+    if kind.name in ("whole", "number"):
+        limits = ", censored: bound" if kind.limits else ""
+        codes = "  # if its numbers are codes: {type: category, categories: FILL_IN}" if kind.name == "whole" else ""
+        return f"{{type: number, low: {FILL_IN}, high: {FILL_IN}{limits}}}{codes}"
+    if kind.name == "text":
         return f"{{type: category, categories: {FILL_IN}}}  # of free text {{type: text}}, or {{type: ignore}}"
-    return f"{{type: ignore}}  # {kind} cannot be used"
+    return "{type: ignore}  # values of this type cannot be used"
+
+
+def _date(kind: Kind) -> str:
+    written = "" if kind.format is None else f", format: {json.dumps(kind.format)}"
+    if not kind.formats:
+        return f"{{type: date, low: {FILL_IN}, high: {FILL_IN}{written}}}"
+    choices = " or ".join(json.dumps(one) for one in kind.formats)
+    return (
+        f"{{type: date, low: {FILL_IN}, high: {FILL_IN}, format: {FILL_IN}}}  # {choices}: the first rows do not tell"
+    )
 
 
 def _is_number(name: str) -> bool:

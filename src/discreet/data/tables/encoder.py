@@ -31,21 +31,16 @@ import pyarrow as pa
 from discreet.core.array_types import Array, BoolArray, IntArray
 from discreet.core.errors import InputError
 from discreet.data.tables.columns import Boolean, Category, Date, Number
+from discreet.data.tables.encoded_columns import amounts_of, bounds_of, numbers_of, places, wide
+from discreet.data.tables.problems import Problems
 from discreet.data.tables.schema import Schema
-from discreet.data.tables.values import MISSING, UNSEEN, BadValue, Marks, amounts, codes, texts
-from discreet.data.tables.wide import FreeText, Wide
-from discreet.data.tables.words import numbered
+from discreet.data.tables.values import BadValue, Faults, Marks, codes
+from discreet.data.tables.wide import FreeText, Image
 from discreet.plan.pydantic_base import validate
 
 FORMAT = "discreet-table/1"
 
 Task = Literal["classes", "labels", "regression"]
-
-_NONE = -1.0
-"""What stands for a missing number."""
-
-_REACH = 2.5
-"""What is 1 of a number that is predicted, in multiples of its spread: nearly all values are within."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -71,8 +66,7 @@ class Encoder:
     _marks: Marks = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        csv = self.schema.csv
-        object.__setattr__(self, "_marks", Marks(self.schema.missing, csv.decimal, csv.trim))
+        object.__setattr__(self, "_marks", self.schema.marks)
         if not self.schema.features:
             raise InputError("the schema has no column to predict from; declare the type of at least one")
         for name in self.schema.target:
@@ -134,26 +128,43 @@ class Encoder:
             return tuple(weights.get("true", 1.0) for weights in given)
         return tuple(given[0].get(name, 1.0) for name in self.classes)
 
-    def encode(self, block: pa.RecordBatch | pa.Table, start: int = 0, *, targets: bool = True) -> Encoded:
+    def encode(
+        self,
+        block: pa.RecordBatch | pa.Table,
+        start: int = 0,
+        *,
+        targets: bool = True,
+        problems: Problems | None = None,
+    ) -> Encoded:
         """The rows of a block, the first of which is row `start` of the table (for messages, which count from 1).
 
-        `InputError` names row and column of a value that is refused. Without `targets` they need not be there.
+        Values that are refused are noted in `problems`, and mean nothing in what is returned; without it the first is
+        an `InputError` that names row and column. Without `targets` they need not be there.
         """
         kept = np.ones(block.num_rows, np.bool_)
-        inputs = np.empty((block.num_rows, math.prod(self.shape)), np.float32)
+        faults: list[tuple[int, str]] = []
+
+        def encoded(name: str) -> Array:
+            found, wrong = self._column(name, block, kept)
+            faults.extend((row, f"row {start + row + 1}, column {name!r}: {fault}") for row, fault in wrong.items())
+            return found
+
+        inputs = np.zeros((block.num_rows, math.prod(self.shape)), np.float32)
+        found = np.zeros((block.num_rows, len(self.schema.target) * targets), np.float32)
         if self.schema.wide is not None:
-            inputs[:] = self._wide(*self.schema.wide, block, start, kept)
+            inputs[:] = encoded(self.schema.wide[0])
         else:
             for place, name in enumerate(self.schema.features):
-                inputs[:, place] = self._column(name, block, start, kept)
-        found = None
-        if targets:
-            found = np.empty((block.num_rows, len(self.schema.target)), np.float32)
-            for place, name in enumerate(self.schema.target):
-                found[:, place] = self._column(name, block, start, kept)
+                inputs[:, place] = encoded(name)
+        for place, name in enumerate(self.schema.target if targets else ()):
+            found[:, place] = encoded(name)
+        for _, fault in sorted(faults):
+            if problems is None:
+                raise InputError(fault)
+            problems.add(fault)
         if kept.all():
-            return Encoded(inputs, found, kept)
-        return Encoded(inputs[kept], None if found is None else found[kept], kept)
+            return Encoded(inputs, found if targets else None, kept)
+        return Encoded(inputs[kept], found[kept] if targets else None, kept)
 
     def decode(self, outputs: Array) -> Array:
         """What a model's outputs (rows, outputs) say: probabilities of classes or labels, or amounts in their unit."""
@@ -167,13 +178,7 @@ class Encoder:
             return shares
         column = self.schema.columns[self.schema.target[0]]
         assert isinstance(column, Number | Date)
-        low, high = _bounds(self.schema.target[0], column)
-        if (scale := _target_scale(column)) is not None:
-            return np.asarray(np.clip(scale[0] + outputs * scale[1], low, high))
-        places = (np.clip(outputs, -1.0, 1.0) + 1) / 2
-        if column.scale == "log":
-            places = np.expm1(places * np.log1p(high - low)) / (high - low)
-        return np.asarray(low + places * (high - low))
+        return amounts_of(column, bounds_of(self.schema.target[0], column), outputs)
 
     def informative(self, inputs: Floats) -> BoolArray:
         """Where encoded features (rows, features) say something: neither missing nor "other"."""
@@ -205,81 +210,21 @@ class Encoder:
     def _sizes(self) -> list[tuple[str, int]]:
         return list(zip(self.schema.features, self.kinds, strict=True))
 
-    def _wide(self, name: str, column: Wide, block: pa.RecordBatch | pa.Table, start: int, kept: BoolArray) -> Floats:
-        """Of images, their pixels as `images.opened` has put them in the block; a row without any is dropped."""
-        values = block.column(name)
-        if not isinstance(column, FreeText):
-            pixels = np.zeros((block.num_rows, math.prod(column.shape)), np.float32)
-            for row, content in enumerate(values):
-                if content.is_valid:
-                    pixels[row] = np.frombuffer(content.as_buffer(), np.uint8)
-            kept &= values.is_valid().to_numpy(zero_copy_only=False)
-            pixels /= 255
-            return pixels
-        try:
-            found = texts(values, self._marks)
-            missing = found.is_null().to_numpy(zero_copy_only=False)
-            if column.missing in ("drop", "refuse"):
-                _leave_out(missing & kept, column.missing, kept, "the text is missing")
-            return numbered([text or "" for text in found.to_pylist()], column)
-        except BadValue as bad:
-            raise InputError(f"row {start + bad.row + 1}, column {name!r}: {bad}") from None
-
-    def _column(self, name: str, block: pa.RecordBatch | pa.Table, start: int, kept: BoolArray) -> Array:
+    def _column(self, name: str, block: pa.RecordBatch | pa.Table, kept: BoolArray) -> tuple[Array, Faults]:
+        """Rows (rows,), or (rows, width) of a wide column, and faults; `kept` loses rows that a treatment drops."""
         column, values = self.schema.columns[name], block.column(name)
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
         predicted = name in self.schema.target
         try:
+            if isinstance(column, FreeText | Image):
+                return wide(column, values, self._marks, kept)
             if isinstance(column, Number | Date):
-                return self._amounts(name, column, amounts(values, column, self._marks), predicted, kept)
+                return places(column, bounds_of(name, column), values, self._marks, kept, predicted=predicted)
             assert isinstance(column, Category | Boolean)
-            return self._codes(name, column, values, predicted, kept)
+            return numbers_of(column, self._size(name), values, self._marks, kept, predicted=predicted)
         except BadValue as bad:
-            raise InputError(f"row {start + bad.row + 1}, column {name!r}: {bad}") from None
-
-    def _amounts(self, name: str, column: Number | Date, found: Array, predicted: bool, kept: BoolArray) -> Array:
-        low, high = _bounds(name, column)
-        missing = np.isnan(found)
-        outside = (found < low) | (found > high)
-        rule = column.outside or ("refuse" if predicted else "clip")
-        if rule == "missing":
-            missing |= outside
-        elif rule != "clip":
-            _leave_out(outside & kept, rule, kept, f"is outside of {low:g} to {high:g}")
-        absent = column.missing or ("refuse" if predicted else "flag")
-        if absent != "flag":
-            _leave_out(missing & kept, absent, kept, "the value is missing")
-        clipped = np.clip(found, low, high)
-        places = (clipped - low) / (high - low)
-        if column.scale == "log":
-            places = np.log1p(clipped - low) / np.log1p(high - low)
-        if predicted:
-            scale = _target_scale(column)
-            return 2 * places - 1 if scale is None else (clipped - scale[0]) / scale[1]
-        places[missing] = _NONE
-        return places
-
-    def _codes(
-        self, name: str, column: Category | Boolean, values: pa.Array, predicted: bool, kept: BoolArray
-    ) -> Array:
-        found = codes(values, column, self._marks)
-        rule = column.unseen or ("refuse" if predicted else "other")
-        unseen = found == UNSEEN
-        if rule == "missing":
-            found[unseen] = MISSING
-        elif rule == "other":
-            found[unseen] = column.width
-        else:
-            _leave_out(unseen & kept, rule, kept, "the value is none of the declared categories", values)
-        absent = column.missing or ("refuse" if predicted else "flag")
-        missing = found == MISSING
-        if absent == "flag":
-            found[missing] = self._size(name) - 1
-        else:
-            _leave_out(missing & kept, absent, kept, "the value is missing")
-        places = found.astype(np.float64)
-        return places if predicted else (places + 0.5) / self._size(name)
+            return np.zeros(1), {bad.row: str(bad)}
 
     def _size(self, name: str) -> int:
         column = self.schema.columns[name]
@@ -289,28 +234,3 @@ class Encoder:
             raise InputError(f"schema: the categories of {name} are not bought yet")
         extra = (column.unseen or "other") == "other"
         return column.width + extra + ((column.missing or "flag") == "flag")
-
-
-def _leave_out(wrong: BoolArray, rule: str, kept: BoolArray, fault: str, values: pa.Array | None = None) -> None:
-    """Drop rows, or refuse the first of them."""
-    if not wrong.any():
-        return
-    if rule == "drop":
-        kept &= ~wrong
-        return
-    row = int(np.argmax(wrong))
-    shown = "" if values is None else f" ({str(values[row].as_py())[:40]!r})"
-    raise BadValue(row, f"{fault}{shown}")
-
-
-def _bounds(name: str, column: Number | Date) -> tuple[float, float]:
-    if column.bounds is None:
-        raise InputError(f"schema: the range of {name} is not bought yet")
-    return column.bounds
-
-
-def _target_scale(column: Number | Date) -> tuple[float, float] | None:
-    """Which amounts are 0 and 1 more than 0, of a number with a declared spread that is predicted."""
-    if isinstance(column, Date) or column.spread is None or column.bounds is None:
-        return None
-    return sum(column.bounds) / 2 if column.centre is None else column.centre, _REACH * column.spread

@@ -18,7 +18,7 @@ import pyarrow as pa
 from discreet.core.errors import InputError
 from discreet.core.events import SparseHistogram
 from discreet.data.tables.columns import Category, formula_like
-from discreet.data.tables.reading import blocks
+from discreet.data.tables.files.reading import blocks
 from discreet.data.tables.schema import Schema
 from discreet.data.tables.values import BadValue, Marks, occurring
 from discreet.queries import Account
@@ -58,7 +58,7 @@ def counts_of(path: Path, schema: Schema, names: Sequence[str]) -> Counts:
     characters are not counted. `InputError` for a column with more different values than memory is spent on.
     """
     found: dict[str, dict[str, int]] = {name: {} for name in names}
-    start, marks = 0, Marks(schema.missing, schema.csv.decimal, schema.csv.trim)
+    start, marks = 0, schema.marks
     for block in blocks(path, schema, names):
         for name in names:
             _add(found[name], path, name, schema, _occurring(path, name, block, start, marks))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from discreet.core.errors import InputError
 from discreet.data.tables.columns import FILL_IN, Boolean, Category, Column, Ignore, Number, Text, formula_like
+from discreet.data.tables.files.csv_format import CsvFormat
+from discreet.data.tables.values import Marks
 from discreet.data.tables.wide import FreeText, Image, Wide
 from discreet.plan.pydantic_base import Frozen, read_yaml, validate
 
@@ -22,31 +23,6 @@ _NOT_LABELS = "several targets are labels that are each true or false; declare {
 
 def _listed(value: object) -> object:
     return [value] if isinstance(value, str) else value
-
-
-class CsvFormat(Frozen):
-    """How a CSV file is written. Lines at its top that start with `comment` are left out, after `skip` lines.
-
-    `trim`: spaces around a value do not count. `newlines`: quoted values may have several lines.
-    """
-
-    delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
-    quote: Annotated[str, Field(min_length=1, max_length=1)] = '"'
-    decimal: Annotated[str, Field(min_length=1, max_length=1)] = "."
-    header: bool = True
-    skip: Annotated[int, Field(ge=0)] = 0
-    comment: str | None = None
-    encoding: str = "utf-8"
-    trim: bool = True
-    newlines: bool = False
-
-    @field_validator("encoding")
-    @classmethod
-    def _known_encoding(cls, value: str) -> str:
-        try:
-            return codecs.lookup(value).name
-        except LookupError:
-            raise ValueError("unknown encoding; for example utf-8, latin-1, cp1252, utf-16") from None
 
 
 class Schema(Frozen):
@@ -118,6 +94,11 @@ class Schema(Frozen):
             raise ValueError(f"the categories of the target {name!r} cannot be bought: they are its classes; list them")
         if len(self.target) > 1 and not isinstance(column, Boolean):
             raise ValueError(_NOT_LABELS.format(name))
+
+    @property
+    def marks(self) -> Marks:
+        """How values are written."""
+        return Marks(self.missing, self.csv.decimal, self.csv.thousands, self.csv.trim)
 
     @property
     def read(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from discreet.core.array_types import BoolArray, IntArray
 from discreet.core.errors import InputError
 from discreet.data.tables.encoder import Encoded, Encoder
 from discreet.data.tables.images import Once, opened, sources
+from discreet.data.tables.problems import Problems
 from discreet.data.tables.row_store import StoredRows, private_store
 from discreet.data.tables.values import BadValue, Marks, identifiers
 
@@ -118,14 +119,14 @@ def public_table(path: Path, encoder: Encoder, seen_as: Seen | None = None) -> P
 
 def new_rows(path: Path, encoder: Encoder) -> Iterator[Encoded]:
     """The features of a table block by block, for predictions; targets, units and names need not be there."""
-    start = 0
-    for block in sources(path, encoder.schema, encoder.schema.features):
+    start, problems = 0, Problems(path)
+    for block in sources(path, encoder.schema, encoder.schema.features, problems):
         ready = opened(block, path, encoder.schema, start)
-        try:
-            yield encoder.encode(ready, start, targets=False)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
+        yield encoder.encode(ready, start, targets=False, problems=problems)
         start += block.num_rows
+        if problems.full:
+            break
+    problems.check()
 
 
 def image_paths(path: Path, encoder: Encoder) -> list[str] | None:
@@ -149,22 +150,26 @@ def _apart(encoder: Encoder) -> set[str | None]:
 
 
 def _encoded(path: Path, encoder: Encoder, wanted: Sequence[str]) -> Iterator[tuple[Encoded, pa.RecordBatch]]:
-    """The blocks of a table, encoded, beside themselves with identifiers as they are compared."""
+    """The blocks of a table, encoded, beside themselves with identifiers as they are compared.
+
+    `InputError` at the end lists the first values that are refused.
+    """
+    problems = Problems(path)
     schema, start, once = encoder.schema, 0, Once(path, encoder.schema)
-    marks = Marks(schema.missing, schema.csv.decimal, schema.csv.trim)
-    for block in sources(path, schema, wanted):
+    marks = schema.marks
+    for block in sources(path, schema, wanted, problems):
         once.note(block, start)
         ready = opened(block, path, schema, start)
-        try:
-            rows = encoder.encode(ready, start)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
+        rows = encoder.encode(ready, start, problems=problems)
         for name in (schema.unit_column, schema.row_id):
             if name is None or name not in block.schema.names:
                 continue
             block = _with(block, name, _identified(path, block.column(name), marks, start, name))
         yield rows, block
         start += block.num_rows
+        if problems.full:
+            break
+    problems.check()
 
 
 def _identified(path: Path, values: pa.Array, marks: Marks, start: int, name: str) -> pa.Array:

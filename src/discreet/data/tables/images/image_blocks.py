@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from discreet.core.errors import InputError
 from discreet.data.tables.columns import Category
+from discreet.data.tables.files.reading import blocks
 from discreet.data.tables.images.image_file import pixels
 from discreet.data.tables.images.image_folder import image_in, images_under, labelled
-from discreet.data.tables.reading import blocks
+from discreet.data.tables.problems import Problems
 from discreet.data.tables.schema import Schema
 from discreet.data.tables.wide import Image
 
@@ -21,14 +22,16 @@ _ROWS = 256
 """Images that are opened at a time."""
 
 
-def sources(path: Path, schema: Schema, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The `wanted` columns of a table, or of a folder of images, in blocks.
+def sources(
+    path: Path, schema: Schema, wanted: Sequence[str], problems: Problems | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The `wanted` columns of a table, or of a folder of images, in blocks; rows that are no rows as of `blocks`.
 
     A folder has two columns: what the schema says of an image is the path, its target the class. Without the target
     images may be anywhere in the folder.
     """
     if not path.is_dir():
-        for block in blocks(path, schema, wanted):
+        for block in blocks(path, schema, wanted, problems):
             yield from _parts(block) if _image(schema) else (block,)
         return
     image = _image(schema)

@@ -1,0 +1,134 @@
+"""One column of a block as numbers, by what the schema says of it, and what is wrong with values that it refuses."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+
+from discreet.core.array_types import Array, BoolArray
+from discreet.core.errors import InputError
+from discreet.data.tables.amounts import amounts
+from discreet.data.tables.columns import Boolean, Category, Date, Number
+from discreet.data.tables.values import MISSING, UNSEEN, Faults, Marks, codes, first_rows_of, shown, texts
+from discreet.data.tables.wide import FreeText, Wide
+from discreet.data.tables.words import numbered
+
+_NONE = -1.0
+"""What stands for a missing number."""
+
+_REACH = 2.5
+"""What is 1 of a number that is predicted, in multiples of its spread: nearly all values are within."""
+
+
+def bounds_of(name: str, column: Number | Date) -> tuple[float, float]:
+    """The range of a column. `InputError` if it is not bought yet."""
+    if column.bounds is None:
+        raise InputError(f"schema: the range of {name} is not bought yet")
+    return column.bounds
+
+
+def places(
+    column: Number | Date,
+    bounds: tuple[float, float],
+    values: pa.Array,
+    marks: Marks,
+    kept: BoolArray,
+    *,
+    predicted: bool,
+) -> tuple[Array, Faults]:
+    """Places within `bounds`, from 0 to 1 and `_NONE` where a value is missing; -1 to 1 of what is predicted."""
+    low, high = bounds
+    found, faults = amounts(values, column, marks)
+    sound = np.ones(len(found), np.bool_)
+    sound[list(faults)] = False
+    missing = np.isnan(found)
+    outside = (found < low) | (found > high)
+    rule = column.outside or ("refuse" if predicted else "clip")
+    if rule == "missing":
+        missing |= outside
+    elif rule != "clip":
+        _leave_out(outside & kept, rule, kept, f"{{}} is outside of {low:g} to {high:g}", values, faults)
+    absent = column.missing or ("refuse" if predicted else "flag")
+    if absent != "flag":
+        _leave_out(missing & sound & kept, absent, kept, "the value is missing", values, faults)
+    clipped = np.clip(found, low, high)
+    if predicted and (scale := _target_scale(column, bounds)) is not None:
+        return (clipped - scale[0]) / scale[1], faults
+    within = (clipped - low) / (high - low)
+    if column.scale == "log":
+        within = np.log1p(clipped - low) / np.log1p(high - low)
+    if predicted:
+        return 2 * within - 1, faults
+    within[missing] = _NONE
+    return within, faults
+
+
+def amounts_of(column: Number | Date, bounds: tuple[float, float], outputs: Array) -> Array:
+    """Amounts within `bounds` for what a model says: the inverse of `places` for what is predicted."""
+    low, high = bounds
+    if (scale := _target_scale(column, bounds)) is not None:
+        return np.asarray(np.clip(scale[0] + outputs * scale[1], low, high))
+    within = (np.clip(outputs, -1.0, 1.0) + 1) / 2
+    if column.scale == "log":
+        within = np.expm1(within * np.log1p(high - low)) / (high - low)
+    return np.asarray(low + within * (high - low))
+
+
+def numbers_of(
+    column: Category | Boolean, size: int, values: pa.Array, marks: Marks, kept: BoolArray, *, predicted: bool
+) -> tuple[Array, Faults]:
+    """Of the k-th of `size` categories (k + 1/2) / size; of what is predicted k."""
+    faults: Faults = {}
+    found = codes(values, column, marks)
+    rule = column.unseen or ("refuse" if predicted else "other")
+    unseen = found == UNSEEN
+    if rule == "missing":
+        found[unseen] = MISSING
+    elif rule == "other":
+        found[unseen] = column.width
+    else:
+        _leave_out(unseen & kept, rule, kept, "the value is none of the declared categories ({})", values, faults)
+    absent = column.missing or ("refuse" if predicted else "flag")
+    missing = found == MISSING
+    if absent == "flag":
+        found[missing] = size - 1
+    else:
+        _leave_out(missing & kept, absent, kept, "the value is missing", values, faults)
+    numbers = found.astype(np.float64)
+    return (numbers if predicted else (numbers + 0.5) / size), faults
+
+
+def wide(column: Wide, values: pa.Array, marks: Marks, kept: BoolArray) -> tuple[Array, Faults]:
+    """Pixels as `images.opened` has put them in the block, or the numbers of words; a row without any is dropped."""
+    faults: Faults = {}
+    if not isinstance(column, FreeText):
+        pixels = np.zeros((len(values), math.prod(column.shape)), np.float32)
+        for row, content in enumerate(values):
+            if content.is_valid:
+                pixels[row] = np.frombuffer(content.as_buffer(), np.uint8)
+        kept &= values.is_valid().to_numpy(zero_copy_only=False)
+        pixels /= 255
+        return pixels, faults
+    found = texts(values, marks)
+    missing = found.is_null().to_numpy(zero_copy_only=False)
+    if column.missing in ("drop", "refuse"):
+        _leave_out(missing & kept, column.missing, kept, "the text is missing", values, faults)
+    return numbered([text or "" for text in found.to_pylist()], column), faults
+
+
+def _target_scale(column: Number | Date, bounds: tuple[float, float]) -> tuple[float, float] | None:
+    """Which amounts are 0 and 1 more than 0, of a number with a declared spread that is predicted."""
+    if isinstance(column, Date) or column.spread is None:
+        return None
+    return sum(bounds) / 2 if column.centre is None else column.centre, _REACH * column.spread
+
+
+def _leave_out(wrong: BoolArray, rule: str, kept: BoolArray, fault: str, values: pa.Array, faults: Faults) -> None:
+    """Drop rows, or note what is wrong with them; {} of a fault is the value as it stands."""
+    if rule == "drop":
+        kept &= ~wrong
+        return
+    for row in first_rows_of(wrong):
+        faults.setdefault(row, fault.format(shown(values, row)) if "{" in fault else fault)

@@ -1,0 +1,87 @@
+"""What kind of values each column has, from the first rows of a table. Only the kind is kept of what is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from discreet.data.tables.amounts import amounts
+from discreet.data.tables.columns import Date, Number
+from discreet.data.tables.values import Marks, plain
+
+Name = Literal["whole", "number", "boolean", "date", "text", "other"]
+
+DATE_FORMATS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y", "%Y-%m-%d %H:%M:%S")
+"""Beside 2024-12-31. A column that more than one of them fits is not guessed."""
+
+_BOOLEANS = tuple(
+    {*pair.split("/")}
+    for pair in ("true/false", "yes/no", "ja/nein", "wahr/falsch", "oui/non", "vrai/faux", "si/no", "sí/no")
+)
+_LIMIT = r"^\s*(?:<=|>=|[<>≤≥])\s*[0-9]"
+_EVER = ("", "NA", "N/A", "n/a", "nan", "NaN", "NULL", "null", "?", "-", ".")
+_BOUNDS = {"low": -1e300, "high": 1e300}
+_DAYS = {"low": "0001-01-01", "high": "9999-12-31"}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`name` of the kind. `format` of dates, if not 2024-12-31; `formats` that fit, where more than one does. `limits`:
+    some numbers are limits, <0.5."""
+
+    name: Name
+    format: str | None = None
+    formats: tuple[str, ...] = ()
+    limits: bool = False
+
+
+def kind_of(values: pa.Array, missing: tuple[str, ...], marks: Marks) -> Kind:
+    """The kind of the first values of a column. Values that stand for a missing one do not count."""
+    values = plain(values, Marks((*missing, *_EVER), marks.decimal, marks.thousands, marks.trim)).drop_null()
+    if not pa.types.is_string(values.type):
+        return _of_type(values.type)
+    if not len(values):
+        return Kind("text")
+    lower = set(pc.unique(pc.utf8_lower(values)).to_pylist())
+    if any(lower <= pair for pair in _BOOLEANS):
+        return Kind("boolean")
+    column = Number.model_validate(_BOUNDS | {"censored": "bound"})
+    found, faults = amounts(values, column, marks)
+    if not faults:
+        limits = bool(pc.any(pc.match_substring_regex(values, _LIMIT)).as_py())
+        whole = bool((found == np.round(found)).all()) and not pc.any(pc.match_substring(values, marks.decimal)).as_py()
+        return Kind("whole" if whole and not limits else "number", limits=limits)
+    if _all_days(values, None):
+        return Kind("date")
+    fitting = tuple(one for one in DATE_FORMATS if _all_days(values, one))
+    if len(fitting) > 1:
+        return Kind("date", formats=fitting)
+    return Kind("date", fitting[0]) if fitting else Kind("text")
+
+
+def marks_in(values: pa.Array) -> set[str]:
+    """Texts that stand for a missing value wherever they occur, and occur in the column."""
+    values = plain(values, Marks(()))
+    return set(pc.unique(values).to_pylist()) & set(_EVER) if pa.types.is_string(values.type) else set()
+
+
+def _all_days(values: pa.Array, written: str | None) -> bool:
+    return not amounts(values, Date.model_validate(_DAYS | {"format": written}), Marks())[1]
+
+
+def _of_type(kind: pa.DataType) -> Kind:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_boolean(kind):
+        return Kind("boolean")
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return Kind("date")
+    if pa.types.is_integer(kind):
+        return Kind("whole")
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return Kind("number")
+    return Kind("text") if pa.types.is_string(kind) or pa.types.is_large_string(kind) else Kind("other")

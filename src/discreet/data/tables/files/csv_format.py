@@ -1,0 +1,45 @@
+"""How a text file of a table is written."""
+
+from __future__ import annotations
+
+import codecs
+from typing import Annotated
+
+from pydantic import Field, field_validator, model_validator
+
+from discreet.plan.pydantic_base import Frozen
+
+One = Annotated[str, Field(min_length=1, max_length=1)]
+
+
+class CsvFormat(Frozen):
+    """How a CSV file is written. Lines at its top that start with `comment` are left out, after `skip` lines.
+
+    `thousands`: what parts the thousands of a number, 1.234,5. `trim`: spaces around a value do not count. `newlines`:
+    quoted values may have several lines.
+    """
+
+    delimiter: One = ","
+    quote: One = '"'
+    decimal: One = "."
+    thousands: One | None = None
+    header: bool = True
+    skip: Annotated[int, Field(ge=0)] = 0
+    comment: str | None = None
+    encoding: str = "utf-8"
+    trim: bool = True
+    newlines: bool = False
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, value: str) -> str:
+        try:
+            return codecs.lookup(value).name
+        except LookupError:
+            raise ValueError("unknown encoding; for example utf-8, latin-1, cp1252, utf-16") from None
+
+    @model_validator(mode="after")
+    def _marks_differ(self) -> CsvFormat:
+        if self.thousands == self.decimal:
+            raise ValueError(f"thousands and decimal are both {self.decimal!r}; a number could be read in two ways")
+        return self

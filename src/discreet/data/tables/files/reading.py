@@ -1,0 +1,226 @@
+"""Reading a table, block by block: a CSV file as text, other files with their own types."""
+
+from __future__ import annotations
+
+import csv as python_csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
+
+from discreet.core.errors import InputError
+from discreet.data.tables.files.csv_format import CsvFormat
+from discreet.data.tables.files.foreign import FOREIGN, foreign_table
+from discreet.data.tables.files.text_rows import TextRows, ends_open, text_rows
+from discreet.data.tables.problems import Problems
+from discreet.data.tables.schema import Schema
+
+_ROWS = 1 << 16
+"""Rows of a Parquet file that are taken at a time."""
+
+_TEXT, _PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
+_PACKED = ("", ".gz", ".zip", ".bz2", ".xz")
+_OTHER_DELIMITERS = ";\t|,"
+_SHOWN = 60
+_FILLED_LINE = re.compile(rb"[^\r\n]+")
+
+
+def is_table(name: str) -> bool:
+    """Whether a file is a table, by its name."""
+    texts = tuple(text + packed for text in _TEXT for packed in _PACKED)
+    return name.lower().endswith((*texts, ".zip", *_PARQUET, *FOREIGN))
+
+
+def is_text(path: Path) -> bool:
+    """Whether a table is read as CSV: any but a Parquet file, a spreadsheet or one of a statistics program, by name."""
+    return not path.name.lower().endswith((*_PARQUET, *FOREIGN))
+
+
+def blocks(
+    path: Path, schema: Schema, wanted: Sequence[str], problems: Problems | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The `wanted` columns of a table, in order, in blocks; of a CSV file every value is text.
+
+    `InputError` if the file cannot be read, and if its columns are not those of the schema. Rows of another length are
+    left out and noted in `problems`; without it, the first is an `InputError`.
+    """
+    faults = problems or Problems(path, most=1)
+    with said_plainly(path, schema.csv):
+        if is_text(path):
+            yield from _of_csv(path, schema, wanted, faults)
+        elif path.name.lower().endswith(_PARQUET):
+            yield from _of_parquet(path, schema, wanted)
+        else:
+            table = foreign_table(path)
+            _check_names(path, schema, table.column_names, wanted)
+            yield from table.select(list(wanted)).combine_chunks().to_batches(max_chunksize=_ROWS)
+    if problems is None:
+        faults.check()
+
+
+def first_rows(path: Path, csv: CsvFormat) -> pa.Table:
+    """The first rows of a table: of a CSV file as text, in columns with different names."""
+    with said_plainly(path, csv):
+        if path.name.lower().endswith(_PARQUET):
+            return pa_parquet.read_schema(path).empty_table()
+        if not is_text(path):
+            return foreign_table(path)
+        first = next(text_rows(path, csv), None)
+        names, rest = _header(first or TextRows(b"", 1), csv)
+        if not names:
+            raise InputError(f"{path} is empty; give a table with at least one row")
+        return _parsed(rest, csv, names, names, Problems(path))
+
+
+def column_names(path: Path, csv: CsvFormat) -> list[str]:
+    """The names of the columns of a table."""
+    return list(first_rows(path, csv).column_names)
+
+
+def _of_parquet(path: Path, schema: Schema, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    with pa_parquet.ParquetFile(path) as file:
+        _check_names(path, schema, file.schema_arrow.names, wanted)
+        for block in file.iter_batches(batch_size=_ROWS, columns=list(wanted), use_threads=False):
+            yield block.select(list(wanted))
+
+
+def _of_csv(path: Path, schema: Schema, wanted: Sequence[str], problems: Problems) -> Iterator[pa.RecordBatch]:
+    csv, names = schema.csv, None
+    for rows in text_rows(path, csv):
+        if names is None:
+            names, rows = _header(rows, csv) if csv.header else (list(schema.columns), rows)
+            if not names:
+                break
+            _check_names(path, schema, names, wanted)
+        if rows.data.strip(b"\r\n"):
+            yield from _parsed(rows, csv, names, wanted, problems).combine_chunks().to_batches()
+        if problems.full:
+            return
+    if not names:
+        raise InputError(f"{path} is empty; give a table with at least one row")
+
+
+def _header(rows: TextRows, csv: CsvFormat) -> tuple[list[str], TextRows]:
+    """The names of the columns, each another, and the rows below. Without a header, column 1, column 2 and so on."""
+    text = io.StringIO(rows.data.decode(), newline="")
+    lines = python_csv.reader(text, delimiter=csv.delimiter, quotechar=csv.quote)
+    found = next((line for line in lines if line), [])
+    if not csv.header:
+        return [f"column {place}" for place in range(1, len(found) + 1)], rows
+    names = [name.strip() if csv.trim else name for name in found]
+    rest = text.read().encode()
+    return different(names), TextRows(rest, rows.line + lines.line_num)
+
+
+def different(names: Sequence[str]) -> list[str]:
+    """Names of columns, each another: a second `age` is `age.1`, one without a name `column 3` by its place."""
+    found: list[str] = []
+    for place, name in enumerate(names, 1):
+        name = name or f"column {place}"
+        tries = (name if count == 0 else f"{name}.{count}" for count in range(len(names)))
+        found.append(next(one for one in tries if one not in found))
+    return found
+
+
+def _parsed(
+    rows: TextRows, csv: CsvFormat, names: Sequence[str], wanted: Sequence[str], problems: Problems
+) -> pa.Table:
+    """The `wanted` columns as text. Rows of another length are left out and noted."""
+    wrong: list[pa_csv.InvalidRow] = []
+
+    def note(row: pa_csv.InvalidRow) -> str:
+        wrong.append(row)
+        return "skip"
+
+    if not csv.newlines and ends_open(rows.data, csv):
+        raise InputError(f"{problems.path}: {_OPEN_QUOTE}")
+    found = pa_csv.read_csv(
+        pa.py_buffer(rows.data),
+        pa_csv.ReadOptions(use_threads=False, block_size=len(rows.data) + 1, column_names=list(names)),
+        pa_csv.ParseOptions(
+            delimiter=csv.delimiter, quote_char=csv.quote, newlines_in_values=csv.newlines, invalid_row_handler=note
+        ),
+        pa_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), include_columns=list(wanted), strings_can_be_null=False
+        ),
+    )
+    for row in wrong:
+        problems.add(_other_length(row, rows.line - 1, csv))
+    # A quote that is not closed would make one value of the lines that follow, and lose their rows.
+    if not csv.newlines and found.num_rows + len(wrong) != len(_FILLED_LINE.findall(rows.data)):
+        raise InputError(f"{problems.path}: {_OPEN_QUOTE}")
+    return found
+
+
+_OPEN_QUOTE = (
+    "a value runs over several lines: a quote is not closed; close it, or say csv: {newlines: true} if values have "
+    "line breaks"
+)
+
+
+def _check_names(path: Path, schema: Schema, found: Sequence[str], wanted: Sequence[str]) -> None:
+    twice = [name for name in found if list(found).count(name) > 1]
+    if twice:
+        raise InputError(f"{path} has two columns {_short(twice[0])}; give each a name of its own")
+    missing = [name for name in wanted if name not in found]
+    if missing and len(found) == 1 and is_text(path):
+        other = [mark for mark in _OTHER_DELIMITERS if mark in found[0] and mark != schema.csv.delimiter]
+        if other:
+            raise InputError(
+                f"{path} has one column, {_short(found[0])}; if values are parted by {other[0]!r}, say "
+                f"csv: {{delimiter: {other[0]!r}}} in the schema"
+            )
+    if missing:
+        more = "" if len(missing) == 1 else f" (and {len(missing) - 1} more)"
+        raise InputError(
+            f"{path} has no column {_short(missing[0])}{more}, which the schema names; it has {', '.join(found)[:200]}"
+        )
+    known = {*schema.columns, schema.unit_column, schema.row_id}
+    unknown = [name for name in found if name not in known]
+    if unknown and schema.others == "refuse":
+        raise InputError(
+            f"{path} has a column {_short(unknown[0])} that the schema does not name; declare it (type: ignore leaves "
+            "it out), or say others: ignore"
+        )
+
+
+def _other_length(row: pa_csv.InvalidRow, above: int, csv: CsvFormat) -> str:
+    line = "a line" if row.number is None else f"line {above + row.number}"
+    return (
+        f"{line} has {row.actual_columns} values instead of {row.expected_columns}: {_short(row.text)}; check the "
+        f"delimiter ({csv.delimiter!r}) and the quotes"
+    )
+
+
+@contextmanager
+def said_plainly(path: Path, csv: CsvFormat | None = None) -> Iterator[None]:
+    """Errors of the file system and of pyarrow as one line that says what to do."""
+    encoding = "utf-8" if csv is None else csv.encoding
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"there is no table {path}; check the path") from None
+    except UnicodeDecodeError as error:
+        raise InputError(_not_decoded(path, encoding, str(error))) from None
+    except python_csv.Error as error:
+        raise InputError(f"cannot read {path}: its first line is no list of names ({error})") from None
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"cannot read {path}: {' '.join(str(error).split())[:200]}") from None
+
+
+def _not_decoded(path: Path, encoding: str, why: str) -> str:
+    name = "UTF-8" if encoding == "utf-8" else encoding
+    return (
+        f"{path} is not text in {name} ({why[:80]}); say how it is encoded, for example csv: {{encoding: latin-1}}; "
+        "`discreet schema` finds out"
+    )
+
+
+def _short(text: Any) -> str:
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")

@@ -1,0 +1,167 @@
+"""A text file as blocks of whole rows, in UTF-8. It may be compressed, in any encoding, and larger than memory.
+
+pyarrow parses the blocks. It does not read the file itself: its streaming reader goes on in a thread of its own, and
+a program that ends meanwhile aborts.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import lzma
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from discreet.core.errors import InputError
+from discreet.data.tables.files.csv_format import CsvFormat
+
+BLOCK = 4 << 20
+"""Bytes of a file that are taken at a time, and the most that one of its rows may have."""
+
+_ZIP = b"PK\x03\x04"
+_COMPRESSED: dict[bytes, Callable[[IO[bytes]], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
+}
+_SHEETS = ("[Content_Types].xml", "mimetype")
+"""What a zip file contains that is a spreadsheet."""
+
+_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class TextRows:
+    """Whole rows in UTF-8; `line` is the number of the first of them in the file, from 1."""
+
+    data: bytes
+    line: int
+
+
+def text_rows(path: Path, csv: CsvFormat) -> Iterator[TextRows]:
+    """The rows of a file in blocks, without lines that are skipped and comments; the header is in the first block.
+
+    `InputError` for a row that is longer than a block, `UnicodeDecodeError` for what is not text in the encoding.
+    """
+    rest, line, first, decoder = b"", 1, True, codecs.getincrementaldecoder(csv.encoding)()
+    with opened(path) as file:
+        read = file.read(BLOCK)
+        while read:
+            following = file.read(BLOCK)
+            ended = not following
+            rest += decoder.decode(read, final=ended).encode()
+            read = following
+            if first:
+                rest, skipped = _without_top(rest.removeprefix(codecs.BOM_UTF8), csv)
+                first, line = False, line + skipped
+            cut = len(rest) if ended else _last_end(rest, csv)
+            if not cut and len(rest) > BLOCK:
+                size = f"{BLOCK >> 20} MB"
+                raise InputError(
+                    f"{path} has a row of more than {size}: a quote is not closed, or the delimiter is another"
+                )
+            if cut:
+                yield TextRows(rest[:cut], line)
+                line += lines_in(rest[:cut])
+                rest = rest[cut:]
+
+
+def lines_in(data: bytes) -> int:
+    """How many lines end in `data`."""
+    return data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file, decompressed if it begins like a compressed one; of a zip file those of its only table."""
+    with path.open("rb") as file:
+        begin = file.read(6)
+        file.seek(0)
+        if begin.startswith(_ZIP):
+            with _unzipped(path, file) as inner:
+                yield inner
+            return
+        opener = next((opener for mark, opener in _COMPRESSED.items() if begin.startswith(mark)), None)
+        if opener is None:
+            yield file
+            return
+        try:
+            with opener(file) as inner:
+                yield inner
+        except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            raise InputError(f"{path} is compressed, and cannot be unpacked: {' '.join(str(error).split())}") from None
+
+
+@contextmanager
+def _unzipped(path: Path, file: IO[bytes]) -> Iterator[IO[bytes]]:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = [name for name in archive.namelist() if not name.endswith("/") and "__MACOSX" not in name]
+            if any(name in _SHEETS for name in names):
+                raise InputError(f"{path} is a spreadsheet; name it .xlsx or .ods, or save the table as .csv")
+            if len(names) != 1:
+                raise InputError(f"{path} has {len(names)} files in it; unpack it, and name the one with the table")
+            with archive.open(names[0]) as inner:
+                yield inner
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError):
+        raise InputError(
+            f"{path} is a spreadsheet or another zip file that cannot be read; save the table as .csv or as .parquet"
+        ) from None
+
+
+def _without_top(data: bytes, csv: CsvFormat) -> tuple[bytes, int]:
+    """The data without the lines at its top that are left out, and how many they are."""
+    place = count = 0
+    comment = None if csv.comment is None else csv.comment.encode()
+    while place < len(data):
+        line = _LINE.match(data, place)
+        assert line is not None
+        if count >= csv.skip and (comment is None or not line.group().startswith(comment)):
+            break
+        place, count = line.end(), count + 1
+    return data[place:], count
+
+
+def _last_end(data: bytes, csv: CsvFormat) -> int:
+    """Where the last whole row of `data` ends; 0 if none does. A return at the very end may be half of an end."""
+    if not csv.newlines:
+        end = data.rfind(b"\n") + 1
+        return end or data.rfind(b"\r", 0, len(data) - 1) + 1
+    end = place = 0
+    field = _field(csv)
+    while (found := field.match(data, place)) is not None:
+        place = found.end()
+        if found.group("end") and place < len(data):
+            end = place
+    return end
+
+
+def ends_open(data: bytes, csv: CsvFormat) -> bool:
+    """Whether the last line begins a quoted value that it does not end."""
+    lines = data.rstrip(b"\r\n")
+    last = lines[max(lines.rfind(b"\n"), lines.rfind(b"\r")) + 1 :]
+    value = _value(csv)
+    whole = value + rb"(?:" + _mark(csv.delimiter) + value + rb")*+"
+    return csv.quote.encode() in last and re.fullmatch(whole, last) is None
+
+
+def _field(csv: CsvFormat) -> re.Pattern[bytes]:
+    """One value with what ends it; `end` is the end of a row."""
+    return re.compile(_value(csv) + rb"(?:" + _mark(csv.delimiter) + rb"|(?P<end>\r\n|\r|\n))")
+
+
+def _value(csv: CsvFormat) -> bytes:
+    """One value. A quote counts only where a value begins, and twice where it is part of it."""
+    plain = rb"(?:(?!D)[^\r\n])*+".replace(b"D", _mark(csv.delimiter))
+    return rb"(?:Q(?:[^Q]|QQ)*+Q|(?!Q))".replace(b"Q", _mark(csv.quote)) + plain
+
+
+def _mark(text: str) -> bytes:
+    return re.escape(text.encode())
