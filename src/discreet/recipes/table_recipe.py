@@ -3,13 +3,12 @@
 | what          | chosen by                                                                                           |
 |---------------|-----------------------------------------------------------------------------------------------------|
 | model         | a hidden layer where population x epsilon is at least 1,000 a column, and 5,000; with less, noise   |
-|               | drowns it: linear, a number in 6 pieces, or 12 where population x epsilon is at least 1,000. Rows   |
-|               | of features have norm 1 (`UnitColumns`)                                                             |
+|               | drowns it: linear. Rows of features have norm 1 (`UnitColumns`)                                     |
 | batch, steps  | as `discreet suggest` does; of a linear model for at most 20,000 people all rows, 100 steps         |
-| clip norm     | half of the longest gradient, which keeps more of the signal than of the noise: 0.5, or 1 with a    |
+| clip norm     | part of the longest gradient, which keeps more of the signal than of the noise: 0.3, or 1 with a    |
 |               | hidden layer; there 0.25 of a number, as most errors are smaller than its range                     |
-| learning rate | such that the noise of all steps together moves an output by about 1, and 4 at most; of a number    |
-|               | that is predicted 0.3 and 1.5, as its range is -1 to 1                                              |
+| learning rate | such that the noise of all steps together moves an output by about 1.5, or 1 with a hidden layer;   |
+|               | of a number that is predicted by 0.5 or 0.3, as its range is -1 to 1. At most 4, and 1.5            |
 | averaging     | of the second half of the steps                                                                     |
 
 Of images and texts, see `wide`.
@@ -29,14 +28,17 @@ from discreet.plan import NoSampling, Plan
 from discreet.plan.suggest import suggest
 from discreet.recipes.wide_recipe import wide_recipe
 
-_SIGNAL, _SIGNAL_OF_COLUMN, _CURVED = 5_000, 1_000, 1_000
-"""Population x epsilon from which on a hidden layer, and finer pieces of a number, tell more than noise hides."""
+_SIGNAL, _SIGNAL_OF_COLUMN = 5_000, 1_000
+"""Population x epsilon from which on a hidden layer tells more than noise hides, and of each column."""
 
 _HIDDEN = [64]
-_PIECES, _FEWER_PIECES = 12, 6
+_PIECES = 12
 _MOMENTUM = 0.9
-_CLIP_NORMS = {(False, False): 0.5, (False, True): 1.0, (True, False): 0.5, (True, True): 0.25}
-_DRIFT, _FASTEST = {"regression": 0.3}, {"regression": 1.5}
+_CLIP_NORMS = {(False, False): 0.3, (False, True): 1.0, (True, False): 0.3, (True, True): 0.25}
+_DRIFTS = {(False, False): 1.5, (False, True): 1.0, (True, False): 0.5, (True, True): 0.3}
+"""By whether a number is predicted, and whether there is a hidden layer."""
+
+_FASTEST = {False: 4.0, True: 1.5}
 _MOST_EPOCHS = 50.0
 _WHOLE, _WHOLE_STEPS = 20_000, 100
 """Up to how many people a linear model sees all rows in every step, and how many steps."""
@@ -65,15 +67,15 @@ def table_recipe(
     signal = schema.population * epsilon
     if hidden is None:
         hidden = _HIDDEN if signal >= max(_SIGNAL, _SIGNAL_OF_COLUMN * len(encoder.kinds)) else []
+    kind = encoder.task == "regression", bool(hidden)
     if clip_norm is None:
-        clip_norm = _CLIP_NORMS[encoder.task == "regression", bool(hidden)]
+        clip_norm = _CLIP_NORMS[kind]
     found = _plan(schema.population, epsilon, delta, batch, steps, linear=not hidden)
     noise, steps, batch = found.noise[0].multiplier, found.steps, found.expected_batch
     drift = clip_norm * noise * math.sqrt(steps) / batch / (1 - _MOMENTUM)  # of an output, at learning rate 1
-    rate = min(_FASTEST.get(encoder.task, 4.0), _DRIFT.get(encoder.task, 1.0) / drift)
-    pieces = _PIECES if signal >= _CURVED else _FEWER_PIECES
+    rate = min(_FASTEST[kind[0]], _DRIFTS[kind] / drift)
     model = {"name": "tabular", "kinds": list(encoder.kinds), "outputs": len(encoder.classes), "hidden": list(hidden)}
-    model |= {"pieces": pieces, "unit_rows": True}
+    model |= {"pieces": _PIECES if hidden else 0, "unit_rows": True, "binary": list(encoder.binary)}
     sampling = {"sampling": {"kind": "none"}} if found.sampling.kind == "none" else {"rate": batch / schema.population}
     return {
         "data": "table",

@@ -91,6 +91,11 @@ class Encoder:
         return tuple(self._size(name) for name in self.schema.features)
 
     @property
+    def binary(self) -> tuple[int, ...]:
+        """The places of features that have two categories."""
+        return tuple(place for place, name in enumerate(self.schema.features) if len(self.categories(name)) == 2)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one row of inputs."""
         return (len(self.kinds),) if self.schema.wide is None else self.schema.wide[1].shape

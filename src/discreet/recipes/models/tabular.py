@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-_CONSTANT = 0.25
+_CONSTANT = 0.1
 """Beside rows of norm 1: large enough to learn how frequent a class is, and little of what clipping allows."""
 
 
@@ -86,28 +86,39 @@ class Columns(nn.Module):
 
 
 class UnitColumns(Columns):
-    """Features of `Columns` in which one row tells more of the next, for few rows: of norm 1 each, and a constant.
+    """Features of `Columns` in which one row tells more of the next: of norm 1 each, and a constant.
 
-    A number becomes `pieces` hat functions less their mean, and its own place, twice as steep in the middle half of
-    the range and constant outside; both have equal shares. What all rows have in common then takes little of the norm
-    that clipping allows, and the rest of it is the same for every row.
+    A number becomes its place, from -1 to 1. With `pieces`, half of it is hat functions less their mean, and the place
+    is twice as steep in the middle half of the range and constant outside. The first category of a column in `binary`
+    has no input, as "no" is what most rows say. What all rows have in common then takes little of the norm that
+    clipping allows, and the rest of it is the same for every row.
     """
 
     most_inputs = 4096
 
-    def __init__(self, kinds: Sequence[int], pieces: int, embedding: int) -> None:
+    def __init__(self, kinds: Sequence[int], pieces: int, embedding: int, binary: Sequence[int] = ()) -> None:
         super().__init__(kinds, pieces, embedding, scale=1.0)
         self.width += len(self._numbers) + 1
+        says = torch.ones(self._inputs)
+        says[self._short_starts[[self._short.index(place) for place in binary]]] = 0
+        self._constant("_says", says)
 
     def forward(self, rows: Tensor) -> Tensor:
         return F.pad(F.normalize(super().forward(rows), dim=1), (0, 1), value=_CONSTANT)
 
+    def _ones(self, categories: Tensor) -> Tensor:
+        return super()._ones(categories) * self._says
+
     def _pieces(self, numbers: Tensor) -> Tensor:
         """(n, numbers) -> (n, numbers * (pieces + 2))."""
         there = (numbers >= 0).to(numbers.dtype).unsqueeze(2)
-        hats = self._hats(numbers) - 1 / len(self._knots)
-        steep = (4 * numbers - 2).clamp(-1, 1).unsqueeze(2)
-        return torch.cat([torch.cat([steep, hats], dim=2) * there / math.sqrt(2), 1 - there], dim=2).flatten(1)
+        places = (2 * numbers - 1).unsqueeze(2)
+        if len(self._knots):
+            hats = self._hats(numbers) - 1 / len(self._knots)
+            places = torch.cat([(2 * places).clamp(-1, 1), hats], dim=2) / math.sqrt(2)
+        return torch.cat([places * there, 1 - there], dim=2).flatten(1)
+
+    _says: Tensor
 
 
 def tabular(
@@ -119,15 +130,18 @@ def tabular(
     scale: float = 1.0,
     seed: int = 0,
     unit_rows: bool = False,
+    binary: list[int] | None = None,
 ) -> nn.Module:
     """`Columns` under layers of `hidden` units with ReLU, or straight under the last layer, which starts at zero.
 
-    `scale`: the norm of a row of features; `unit_rows`: those of `UnitColumns`, whose norm is 1, instead. Weights from
-    the declared `seed`.
+    `scale`: the norm of a row of features; `unit_rows`: those of `UnitColumns`, whose norm is 1, instead, with its
+    columns that are `binary`. Weights from the declared `seed`.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        columns = UnitColumns(kinds, pieces, embedding) if unit_rows else Columns(kinds, pieces, embedding, scale)
+        columns = Columns(kinds, pieces, embedding, scale)
+        if unit_rows:
+            columns = UnitColumns(kinds, pieces, embedding, binary or [])
         layers: list[nn.Module] = [columns]
         for width_in, width_out in pairwise([columns.width, *(hidden or [])]):
             layers += [nn.Linear(width_in, width_out), nn.ReLU()]
