@@ -63,7 +63,7 @@ class Options:
         return checks.rate("--batch / --population", share)
 
     def period(self, chosen: int = 1) -> int:
-        """The steps of a period in which a unit takes part `chosen` times; rounded up, as the last batch may be smaller."""
+        """The steps of a period in which a unit takes part `chosen` times, rounded up: a last batch may be smaller."""
         if self.per_epoch is not None:
             return checks.count("--per-epoch", self.per_epoch)
         if self.rate is None and (self.batch is None or self.population is None):
