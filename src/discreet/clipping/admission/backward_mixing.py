@@ -40,8 +40,8 @@ last one makes gradients that are not finite, since a hook may look for such gra
 
 @dataclass(slots=True)
 class _Back:
-    """The losses, the gradients given to each operation of the backward pass in order (with the operation's type and the
-    nearest module), and the gradients of the parameters."""
+    """The losses, the gradients given to each operation of the backward pass in order (with the operation's type and
+    the nearest module), and the gradients of the parameters."""
 
     losses: Tensor
     visits: list[tuple[str, str, list[Tensor | None]]] = field(default_factory=list)
@@ -53,8 +53,8 @@ class _Back:
 
 
 def mixing_backward(model: nn.Module, criterion: Criterion, batch: Batch, others: Batch) -> str | None:
-    """The module near which gradients of other examples first change in the backward pass; `LOSS` if losses change; else
-    None.
+    """The module near which gradients of other examples first change in the backward pass; `LOSS` if their losses do;
+    else None.
 
     `batch`, `others`: four different random examples each. The model runs in its current mode; its weights and torch's
     generator are restored. Errors are those of model and loss.

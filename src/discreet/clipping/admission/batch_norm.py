@@ -14,8 +14,8 @@ def replace_batch_norm(model: nn.Module, most_groups: int = 32) -> dict[str, nn.
     """Replace every BatchNorm inside `model`, in place, by a GroupNorm; return the new modules by name.
 
     A GroupNorm normalises within one example (Wu and He 2018, "Group normalization"), so it can be trained privately.
-    It keeps scale, shift, device, type and whether they are trained. Running statistics are dropped, so a model that was
-    trained with BatchNorm needs training again. Build the optimizer afterwards.
+    It keeps scale, shift, device, type and whether they are trained. Running statistics are dropped, so a model that
+    was trained with BatchNorm needs training again. Build the optimizer afterwards.
 
     The number of groups is the largest divisor of the channels that is at most `most_groups` and leaves at least two
     channels in a group. BatchNorm1d gets one group, because its input may have no positions for statistics.

@@ -155,8 +155,8 @@ def _on_processor(inputs: Tensor) -> bool:
 
 
 def _look_there(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
-    """`_look` for whole numbers on the CPU, if the model can run there. Large whole numbers are tried only there: they may
-    be indices into a table, and after an index out of range an accelerator cannot be used any more."""
+    """`_look` for whole numbers on the CPU, if the model can run there. Large whole numbers are tried only there: they
+    may be indices into a table, and an accelerator cannot be used any more after an index out of range."""
     if not is_whole(inputs) or _on_processor(inputs):
         return Findings()
     try:

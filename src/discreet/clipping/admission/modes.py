@@ -1,7 +1,7 @@
 """Training and evaluation mode, without putting a frozen norm layer into training mode.
 
-A norm layer with running statistics is frozen by `module.eval()` before the run: it then scales and shifts by constants.
-In training mode it would mix examples and store private statistics, so nothing here puts it into training mode.
+`module.eval()` before the run freezes a norm layer with running statistics: it then scales and shifts by constants. In
+training mode it would mix examples and store private statistics, so nothing here puts it into training mode.
 """
 
 from __future__ import annotations

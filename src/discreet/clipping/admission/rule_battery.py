@@ -26,8 +26,8 @@ _SHARES = (0.1, 0.7, 10.0)
 def check_rule(model: nn.Module, inputs: Tensor) -> None:
     """Compare the rules for the modules in `model` with one backward pass per example.
 
-    `inputs`: at least four examples along axis 0 (numbers or token indices); `model(inputs)`: one tensor, examples along
-    axis 0. Checked in single and in double precision: the sum of clipped gradients for no, one and all examples,
+    `inputs`: at least four examples along axis 0 (numbers or token indices); `model(inputs)`: one tensor, examples
+    along axis 0. Checked in single and in double precision: the sum of clipped gradients for no, one and all examples,
     contiguous or not, and for units of several rows; that chunks add up; that no example moves the sum by more than the
     clip norm; that an example that is not finite does not change the others. Random numbers start from a fixed seed.
 
