@@ -82,7 +82,7 @@ def attention(given: Given) -> list[Label]:
 
 @rule("_cdist_forward", "_euclidean_dist")
 def distances(given: Given) -> Label:
-    """Distances between rows of two matrices: for each example a pair of matrices, or the same second matrix for all."""
+    """Distances between rows of two matrices: a pair of them for each example, or examples as rows and a shared one."""
     one, other = given["x1"], given["x2"]
     a, b = (as_rows(value.label, value.shape, given.batch) for value in (one, other))
     if a == b and isinstance(a, Rows) and one.dims == other.dims and a.axis < one.dims - 2:
