@@ -42,8 +42,8 @@ NOT_OF_A_ROW = (PrivacyViolation, MemoryError, torch.OutOfMemoryError)
 
 
 class Proofs:
-    """The programs that are proved to keep rows apart. `run`: the argument of `examined`, which is called again when
-    numbers that Python reads from weights have changed."""
+    """The programs that are proved to keep rows apart. `run`: the argument of `examined`, which is used again if
+    Python reads numbers from weights, since weights change."""
 
     def __init__(self, proved: Sequence[Template], run: Run) -> None:
         self._proved, self._run = [*proved], run
