@@ -1,4 +1,4 @@
-"""Adding up the chunks of a batch, and the bound on what one unit can change in the result."""
+"""Adding up the chunks of a batch, and the sensitivity of the sum: how far one unit can move it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from discreet.mechanism.grid import rounded
 
 
 class Accumulator:
-    """A float64 sum over chunks, with one more number if there is a bit to count.
+    """A float64 sum over chunks, with one more coordinate, `BIT`, if `bit`.
 
-    With no chunk at all it is zero, which is released like any other sum.
+    Without any chunk the sum is zero, which is released like any other sum.
     """
 
     def __init__(self, parameters: Mapping[str, Tensor], bit: bool = False) -> None:
@@ -27,12 +27,12 @@ class Accumulator:
         if bit:
             self._shapes[BIT] = (1,)
         self._totals: dict[str, Array] = {}
-        self._own: set[str] = set()  # whose totals lie in memory that was made here, and that alone is written to
+        self._own: set[str] = set()  # names whose totals lie in memory made here; only such memory is written to
         self._handed_over = False
 
     def add(self, sums: Mapping[str, Tensor]) -> None:
-        """Add the clipped sums of one chunk, in float64. Those of the first are kept as they are, and never written
-        to: autograd may have given one tensor for several parameters."""
+        """Add the clipped sums of one chunk, in float64. The sums of the first chunk are kept as they are and never
+        written to, since autograd may have returned one tensor for several parameters."""
         for name in self._shapes:
             part = sums[name].detach().cpu().numpy()
             before = self._totals.get(name)
@@ -45,14 +45,15 @@ class Accumulator:
                 self._own.add(name)
 
     def total(self, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
-        """The sum, rounded to the grid once, with its sensitivity in exact arithmetic. It is handed over: nothing can
-        be added to it, and it can be had once.
+        """The sum, rounded to the grid once, with its sensitivity in exact arithmetic.
 
-        `exact`: the sum is on the grid already, and one unit moves it by at most the sensitivity of the clip, C for
-        flat clipping. Other engines: two neighbouring sums, as computed, differ by at most that + slack, where slack =
-        2 x error x spread x `largest_batch` (both err, for every example whose chunk moved; the spread is C for flat
-        clipping), and rounding each coordinate to the grid adds at most one grid step, so grid x sqrt(d) to the norm
-        of d coordinates.
+        The memory of the sum is handed over: a second call is a `PrivacyViolation`, and nothing may be added later.
+
+        Engine `exact`: the sum is on the grid already, and one unit moves it by at most the sensitivity of the clip
+        (C for flat clipping). Other engines: two neighbouring sums, as computed, differ by at most that + slack, where
+        slack = 2 x error x spread x `largest_batch`, since both sums err, for every example whose chunk changed (the
+        spread is C for flat clipping). Rounding moves each of d coordinates by at most half a grid step in each sum,
+        which adds at most grid x sqrt(d) to the norm of the difference.
         """
         if self._handed_over:
             raise PrivacyViolation("the sum of a batch was asked for twice")
@@ -69,7 +70,7 @@ class Accumulator:
         return ClippedSum({name: rounded(total, clip.grid) for name, total in totals.items()}, sensitivity, clip.grid)
 
     def _settled(self, name: str, shape: tuple[int, ...]) -> Array:
-        """The total, in memory that may be written to, or in single precision, which is widened elsewhere."""
+        """The total in memory that may be written to; in single precision as it is, since `rounded` widens it."""
         if name not in self._totals:
             return np.zeros(shape)
         total = self._totals[name]

@@ -1,4 +1,4 @@
-"""`Clip`: what engines are told of a step's clipping. How far one unit can move a sum follows from it, here only."""
+"""`Clip`: how a step is clipped, as engines are told. Only here the sensitivity of a sum is derived from it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torch import Tensor
 from discreet.core.errors import InputError
 
 BIT = ".bit"
-"""The name under which sums hold the bit of adaptive clipping; no parameter can have it."""
+"""The name of the bit of adaptive clipping in sums; no parameter can have this name."""
 
 RAMP = 2.0**-3
-"""The bit falls from 1/2 to -1/2 over this share of the clip norm, around it, so that rounding moves it by little."""
+"""The bit falls from 1/2 to -1/2 over this share of the clip norm, centred on it, so that rounding moves it little."""
 
 _UP = 1 + 2.0**-50
 
@@ -29,18 +29,18 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """How each example, or unit, is clipped; noise and sums live on multiples of `grid`.
+    """How each example (or unit) is clipped. Sums and noise are multiples of `grid`.
 
     | field    | meaning |
     |----------|---------|
-    | norm     | the most that the L2 norm of a clipped gradient can be, all parameters together |
-    | groups   | disjoint groups of parameters, each with a norm of its own; none: all parameters together |
-    | gamma    | 0, or: the factor is norm / (length + gamma) whatever the length (Bu et al. 2023, automatic clipping) |
-    | bit      | 0, or: one more coordinate, `BIT`: +bit for a gradient shorter than `norm`, -bit for a longer one |
+    | norm     | the largest L2 norm of a clipped gradient, all parameters together |
+    | groups   | disjoint groups of parameters, each with its own clip norm; if empty, all are clipped together |
+    | gamma    | if > 0, the factor is norm / (length + gamma) for every length (Bu et al. 2023, automatic clipping) |
+    | bit      | if > 0, one more coordinate, `BIT`: +bit for a gradient shorter than `norm`, -bit for a longer one |
     | scales   | gradients are divided by these, number by number, before they are clipped; sums stay divided |
-    | box      | each coordinate of what was divided is clipped to [-1, 1] instead; `norm` is then sqrt(coordinates) |
+    | box      | each coordinate of a divided gradient is clipped to [-1, 1] instead; `norm` is sqrt(coordinates) |
 
-    Use `grouped` and `boxed` where `norm` follows from the rest.
+    `grouped` and `boxed` derive `norm` from the other fields. `InputError` for fields that exclude each other.
     """
 
     norm: float
@@ -59,24 +59,24 @@ class Clip:
 
     @classmethod
     def grouped(cls, groups: tuple[Group, ...], grid: float) -> Clip:
-        """Groups with norms of their own; together a gradient has at most the root of the sum of their squares."""
+        """Groups with their own clip norms; the joint norm is at most the root of the sum of their squares."""
         return cls(math.hypot(*(group.norm for group in groups)) * _UP, grid, groups)
 
     @classmethod
     def boxed(cls, scales: Mapping[str, Tensor], grid: float) -> Clip:
-        """Every coordinate at most its scale; divided by the scales, m of them have a norm of at most sqrt(m)."""
+        """Every coordinate is at most its scale, so m coordinates divided by their scales have norm at most sqrt(m)."""
         count = sum(scale.numel() for scale in scales.values())
         return cls(math.sqrt(count) * _UP, grid, scales=scales, box=True)
 
     @property
     def sensitivity(self) -> float:
-        """What one unit adds to the sum has at most this L2 norm, all coordinates together, in exact arithmetic."""
+        """The largest L2 norm of what one unit adds to the sum, all coordinates together, in exact arithmetic."""
         return math.hypot(self.norm, self.bit) * _UP if self.bit else self.norm
 
     @property
     def spread(self) -> float:
-        """What float slack is relative to: a gradient that is off by e x norm moves the sum by at most e x spread.
+        """The unit of float slack: a gradient that is off by e x norm moves the sum by at most e x spread.
 
-        The bit moves by 2 bit / `RAMP` while a length moves by the norm.
+        A length that changes by e x norm changes the bit by at most e x 2 bit / `RAMP`.
         """
         return math.hypot(self.norm, 2 * self.bit / RAMP) * _UP if self.bit else self.norm

@@ -1,4 +1,4 @@
-"""Digests of tensors, by which the state a run starts from is declared and what must not change is checked."""
+"""Digests of tensors: they declare the initial state of a run, and show whether fixed tensors changed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TYPE_NAMES = {
 
 
 def tensor_digest(tensor: Tensor) -> str:
-    """SHA-256 of type name, shape and little-endian bytes, as a reader of the safetensors file can recompute it."""
+    """SHA-256 of type name, shape and little-endian bytes, which a reader of the safetensors file can recompute."""
     if tensor.dtype not in _TYPE_NAMES:
         raise UnsupportedModel(f"a tensor of type {tensor.dtype} cannot be published; convert it to a real type")
     plain = tensor.detach().cpu().contiguous()
@@ -42,7 +42,7 @@ def state_digests(model: nn.Module) -> dict[str, str]:
 
 
 def hidden_digests(model: nn.Module) -> dict[str, str]:
-    """The digest of every buffer that is not published, but through which examples could influence each other."""
+    """The digest of every unpublished buffer, by name; examples could influence each other through such buffers."""
     published = set(model.state_dict())
     hidden = {name: buffer for name, buffer in model.named_buffers() if name not in published}
     return {
@@ -60,9 +60,9 @@ def combined_digest(digests: Mapping[str, str]) -> str:
 def check_unchanged(model: nn.Module, initial: Mapping[str, str], hidden: Mapping[str, str] | None = None) -> None:
     """Refuse a state in which anything but a private parameter differs from the declared initial state.
 
-    What is published is either a private parameter, which only releases have touched, or public by
-    declaration. A buffer that moved holds private data that nobody paid for. `hidden` are the initial digests of
-    the buffers that are not published, where they are known.
+    A published tensor is either a private parameter, which only releases have changed, or was declared public. A
+    buffer that changed may hold private data that was not charged. `hidden`: the initial digests of unpublished
+    buffers, if known. `PrivacyViolation` names what changed.
     """
     private = private_names(model)
     state = model.state_dict()

@@ -1,4 +1,4 @@
-"""The clip factor: the one place where it is decided how much of an example's gradient is used."""
+"""The clip factor: only this file decides how much of an example's gradient is used."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch import Tensor
 from discreet.clipping.clip import BIT, RAMP, Clip
 
 SMALL = 1e-30
-"""Scales from here to its inverse, and weights above it, can be had in single precision."""
+"""Single precision holds scales between this and its inverse, and weights above this."""
 
 
 def clip_factor(norms: Tensor, clip_norm: float, terms: int = 1, gamma: float = 0.0) -> Tensor:
     """Factors that bring gradients of the given L2 norms to at most `clip_norm`, in exact arithmetic.
 
     `norms`: float64, one per example, shape (batch,), computed in float64 from `terms` squares. Such a norm is off
-    by at most `terms` roundings; the limit used is that much below `clip_norm`. Returns float64, same shape.
+    by at most `terms` roundings, so the limit is that much below `clip_norm`. Returns float64, same shape.
 
     | norm                      | factor |
     |---------------------------|--------|
@@ -41,11 +41,11 @@ def clip_factor(norms: Tensor, clip_norm: float, terms: int = 1, gamma: float = 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is used of each example: `weights`, by parameter name, each float64 of shape (batch,); parameters that are
-    clipped together have the same tensor.
+    """How much of each example is used. `weights`: the clip factors by parameter name, float64 of shape (batch,);
+    parameters that are clipped together share one tensor.
 
-    `unusable` marks examples with a gradient that is not finite: they must be zeroed, whatever their weight. `bits`
-    are what they add to `BIT`, if the clip has one.
+    `unusable` marks examples whose gradient is not finite: they must be zeroed, whatever their weight. `bits`: what
+    each example adds to `BIT`, if the clip has a bit.
     """
 
     weights: Mapping[str, Tensor]
@@ -54,10 +54,10 @@ class Decision:
 
 
 def decide(clip: Clip, squares: Mapping[str, Tensor], sizes: Mapping[str, int]) -> Decision:
-    """Decide for a batch, from the squared L2 norm of each example's gradient for each parameter.
+    """The decision for a batch, from the squared L2 norm of each example's gradient for each parameter.
 
-    `squares`: float64 of shape (batch,), by parameter name, of gradients divided by the scales of the clip (not so for
-    a box, where they only tell which examples are finite). `sizes`: how many numbers each parameter has.
+    `squares`: by parameter name, float64 of shape (batch,), of gradients divided by the scales of the clip (undivided
+    for a box, where squares only show which examples are finite). `sizes`: the number of elements of each parameter.
     """
     if not clip.groups:
         norms = _joint(squares.values())
@@ -80,8 +80,8 @@ def clipped(gradients: dict[str, Tensor], clip: Clip) -> dict[str, Tensor]:
     """Clip per-example gradients, in the scales of the clip.
 
     `gradients[name]`: shape (batch, *parameter shape). Returns float64 of the same shapes, with a joint L2 norm of at
-    most `clip.norm` per example, and `BIT` of shape (batch, 1) if the clip has one. An example with any non-finite
-    value becomes zero, its bit too.
+    most `clip.norm` per example, and `BIT` of shape (batch, 1) if the clip has a bit. An example with a non-finite
+    value becomes zero, and so does its bit.
     """
     rows, decision = _usable_rows(gradients, clip)
     parts = {name: (row * decision.weights[name].unsqueeze(1)).view_as(gradients[name]) for name, row in rows.items()}
@@ -96,12 +96,12 @@ def clipped_sum(gradients: dict[str, Tensor], clip: Clip) -> dict[str, Tensor]:
 
 
 def summed_bits(decision: Decision) -> dict[str, Tensor]:
-    """The sum of the bits, by their name, shape (1,); nothing if there are none."""
+    """{`BIT`: the sum of the bits, shape (1,)}, or an empty dictionary without bits."""
     return {} if decision.bits is None else {BIT: decision.bits.sum().view(1)}
 
 
 def _usable_rows(gradients: dict[str, Tensor], clip: Clip) -> tuple[dict[str, Tensor], Decision]:
-    """Gradients as float64 rows in the scales of the clip, those with non-finite values zeroed, and what is used."""
+    """Gradients as float64 rows in the scales of the clip, with non-finite rows zeroed, and the decision on them."""
     rows = {name: gradient.double().reshape(len(gradient), -1) for name, gradient in gradients.items()}
     if clip.scales is not None and not clip.box:
         rows = {name: row / clip.scales[name].reshape(-1) for name, row in rows.items()}
@@ -115,33 +115,33 @@ def _usable_rows(gradients: dict[str, Tensor], clip: Clip) -> tuple[dict[str, Te
 
 
 def in_box(rows: Tensor, scale: Tensor) -> Tensor:
-    """Gradients of examples in a box: divided by the scales, each number then clipped to [-1, 1]."""
+    """Gradients of examples divided by the scales, each number then clipped to [-1, 1]."""
     return divided(rows, scale).clamp_(-1.0, 1.0)
 
 
 def divided(rows: Tensor, scale: Tensor) -> Tensor:
-    """Gradients of examples divided by the scales: in single precision if both have room there, else in float64."""
+    """Gradients of examples divided by the scales: in single precision if both fit into it, else in float64."""
     if rows.dtype == torch.float32 and in_single(scale):
         return rows / scale.float()
     return rows.double() / scale
 
 
 def in_single(scale: Tensor) -> bool:
-    """Whether the scales, and their inverses, have room in single precision."""
+    """Whether single precision holds the scales and their inverses."""
     return bool(((scale > SMALL) & (scale < 1 / SMALL)).all())
 
 
 def _joint(squares: Iterable[Tensor]) -> Tensor:
-    """The norms of all parameters together."""
+    """The joint norms of all parameters: float64, shape (batch,)."""
     return torch.stack(list(squares)).sum(0).sqrt()
 
 
 def _bits(norms: Tensor, clip: Clip) -> Tensor | None:
-    """From +bit for a gradient that is clearly shorter than the clip norm to -bit for a longer one, 0 for none.
+    """+bit for a gradient clearly shorter than the clip norm, -bit for a longer one, 0 for one that is not finite.
 
-    Over a ramp around the clip norm the value is in between. (Andrew et al. 2021 have a jump there. With a jump,
-    rounding would move the sum by a whole bit for each example that lies on the clip norm, and neighbours round
-    differently; over the ramp it moves by little, which the float slack covers.)
+    On a ramp around the clip norm the value is in between. (Andrew et al. 2021 have a jump there. With a jump,
+    rounding could move the sum by a whole bit for each example whose length is the clip norm, and neighbouring sums
+    round differently. On a ramp, rounding moves the sum by little, which the float slack covers.)
     """
     if not clip.bit:
         return None

@@ -1,7 +1,7 @@
-"""The sum of the losses of a batch, each example's as if it had been alone.
+"""The sum of the losses of a batch, each computed as if its example were alone.
 
-What counts is `criterion(output[i : i + 1], target[i : i + 1]).sum()`. Losses of torch.nn are asked for their values
-element by element, and reduced over each example's own elements; the mean over a batch is never divided afterwards.
+The loss of example i is `criterion(output[i : i + 1], target[i : i + 1]).sum()`. Losses of torch.nn are computed
+element by element and reduced over each example's own elements; a mean over the batch is never formed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from discreet.clipping.vectorise import vectorised_call
 from discreet.core.errors import UnsupportedModel
 
 Criterion = Callable[[Any, Tensor], Tensor]
-"""A loss of (model output, target), as in torch.nn; it is called with one example at a time."""
+"""A loss of (model output, target), as in torch.nn; it is called for one example at a time."""
 
 _ELEMENTWISE: dict[type[nn.Module], Callable[..., Tensor]] = {
     nn.MSELoss: lambda c, x, y: F.mse_loss(x, y, reduction="none"),
@@ -29,15 +29,15 @@ _ELEMENTWISE: dict[type[nn.Module], Callable[..., Tensor]] = {
     nn.HuberLoss: lambda c, x, y: F.huber_loss(x, y, reduction="none", delta=c.delta),
     nn.SoftMarginLoss: lambda c, x, y: F.soft_margin_loss(x, y, reduction="none"),
 }
-"""Losses with one value per element of output and target, of the same shape."""
+"""Losses with one value per element of output and target, which have the same shape."""
 
 
 after_each: ContextVar[Callable[[], None] | None] = ContextVar("after_each", default=None)
-"""What is to be called after each example, where a loss is called with one at a time."""
+"""A function to call after each example where a loss is called for one example at a time."""
 
 
 def is_of_torch(criterion: object) -> bool:
-    """Whether a loss is one of torch.nn, which keep no state, and no code was added to it."""
+    """Whether a loss is one of torch.nn, which keep no state, without hooks or a `forward` of its own."""
     if type(criterion).__module__ != "torch.nn.modules.loss" or "forward" in vars(criterion):
         return False
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -50,12 +50,12 @@ def summed_loss(criterion: Criterion, output: Any, targets: Tensor) -> Tensor:
 
 
 def each_loss(criterion: Criterion, output: Any, targets: Tensor) -> Tensor:
-    """The terms of `summed_loss`: shape (batch,)."""
+    """The loss of each example: the terms of `summed_loss`, shape (batch,)."""
     return _losses(criterion, output, targets, each=True)
 
 
 def _losses(criterion: Criterion, output: Any, targets: Tensor, *, each: bool) -> Tensor:
-    """The loss of each example; or, unless `each`, their sum, where torch can form it at once."""
+    """The loss of each example; without `each`, possibly their sum, if torch can form it at once."""
     if isinstance(output, Tensor):
         if output.dim() == 0 or len(output) != len(targets):
             raise UnsupportedModel(
@@ -76,14 +76,14 @@ def _losses(criterion: Criterion, output: Any, targets: Tensor, *, each: bool) -
         return found
 
     try:
-        losses: Tensor = vectorised_call(one, (0, 0), output, targets.clone())  # which it may write to
-    except (RuntimeError, ValueError):  # not every function can be vectorised; every function can be called one by one
+        losses: Tensor = vectorised_call(one, (0, 0), output, targets.clone())  # the loss may write to its target
+    except (RuntimeError, ValueError):  # not every function can be vectorised, but all can be called one by one
         losses = torch.stack([alone(i) for i in range(len(targets))])
     return losses
 
 
 def _of_torch_nn(criterion: Criterion, output: Tensor, targets: Tensor, *, each: bool) -> Tensor | None:
-    """Values or their sum for the losses that are known; None for others."""
+    """The losses of the examples, or their sum, for known losses of torch.nn; None for others."""
     kind = type(criterion)
     if kind in (nn.CrossEntropyLoss, nn.NLLLoss, ValuedCrossEntropy):
         return _of_classes(criterion, output, targets, each=each)
@@ -99,16 +99,16 @@ def _of_torch_nn(criterion: Criterion, output: Tensor, targets: Tensor, *, each:
 
 
 def _reduced(criterion: Any, values: Tensor) -> Tensor:
-    """Each example's mean or sum."""
+    """The mean or sum of each example's values: shape (batch,)."""
     values = values.flatten(1) if values.dim() > 1 else values.unsqueeze(1)
     return values.mean(1) if criterion.reduction == "mean" else values.sum(1)
 
 
 def _of_classes(criterion: Any, output: Tensor, targets: Tensor, *, each: bool) -> Tensor | None:
-    """Cross entropy of class indices without class weights: the mean is over an example's tokens that count."""
+    """Cross entropy of class indices without class weights; means are over the tokens that are not ignored."""
     if criterion.weight is not None or targets.is_floating_point() or output.dim() < 2:
         return None
-    averaged = criterion.reduction == "mean" and output.dim() > 2  # one token is its own mean, or nothing if ignored
+    averaged = criterion.reduction == "mean" and output.dim() > 2  # the mean of one token is its value, or 0 if ignored
     given = {"reduction": "none" if averaged or each else "sum", "ignore_index": criterion.ignore_index}
     if type(criterion) is nn.NLLLoss:
         values = F.nll_loss(output, targets, **given)

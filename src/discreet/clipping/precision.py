@@ -1,4 +1,4 @@
-"""In which precision engines compute: products of their own in full, the model's in what it was given."""
+"""The precision of engines: their own products in full precision, the model's in the precision it was given."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 
 @contextmanager
 def full_precision(device: str) -> Iterator[None]:
-    """No reduced precision in matrix products and convolutions: neither autocast nor TF32."""
+    """Inside, matrix products and convolutions use no reduced precision: neither autocast nor TF32."""
     before = torch.get_float32_matmul_precision()
     if device == "cpu" and before == "highest" and not torch.is_autocast_enabled("cpu"):
-        yield  # nothing to change, which is found out faster than it is changed
+        yield  # nothing to change; this check is faster than a change
         return
     with torch.autocast(device, enabled=False), torch.backends.cudnn.flags(allow_tf32=False):
         if before != "highest":

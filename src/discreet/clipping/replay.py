@@ -9,14 +9,14 @@ from torch import Tensor
 
 
 class Generators:
-    """Where torch's generators are: that of the processor, and those of the graphics cards that tensors are on."""
+    """The states of torch's generators: that of the CPU, and those of the GPUs on which the tensors are."""
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         self._devices = sorted({tensor.device.index for tensor in tensors if tensor.is_cuda})
         self._states = self._now()
 
     def rewind(self) -> None:
-        """Put them back to where they were when this was made."""
+        """Restore the states that the generators had when this was made."""
         first, *others = self._states
         torch.set_rng_state(first)
         for device, state in zip(self._devices, others, strict=True):

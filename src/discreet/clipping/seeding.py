@@ -11,10 +11,10 @@ _SEEDS = 2**62
 
 
 def seed_torch(number: int) -> None:
-    """Seed every generator of torch that there is.
+    """Seed all of torch's generators.
 
-    Without an accelerator that is the processor's: `torch.manual_seed` would also keep a call, and the stack it came
-    from, for every kind of device that might be used later, which takes as long as a small step.
+    Without an accelerator only the CPU has one. There `torch.manual_seed` is avoided: it also stores a call, with its
+    stack, for every kind of device that might be used later, which takes as long as a small step.
     """
     if torch.accelerator.is_available():
         torch.manual_seed(number)
@@ -24,7 +24,7 @@ def seed_torch(number: int) -> None:
 
 @contextmanager
 def seeded_afterwards() -> Iterator[None]:
-    """Afterwards torch's generator starts from a secret number that was drawn before, whatever was seeded inside."""
+    """Afterwards torch's generator starts from a secret number drawn before, whatever seed was set inside."""
     after = int(torch.randint(_SEEDS, ()))
     try:
         yield
@@ -34,8 +34,8 @@ def seeded_afterwards() -> Iterator[None]:
 
 @contextmanager
 def unit_seeds() -> Iterator[Callable[[], None]]:
-    """What to call before each unit: it seeds torch's generator with a secret number, which no unit before has to do
-    with, whatever it has drawn or seeded. The generator seeds the first; afterwards it is where it was then."""
+    """Gives a function to call before each unit: it seeds torch's generator with a secret number that does not depend
+    on what earlier units drew or seeded. Afterwards the generator has the state it had before the first unit."""
     own = torch.Generator()
     own.manual_seed(int(torch.randint(_SEEDS, ())))
     with torch.random.fork_rng():

@@ -1,4 +1,4 @@
-"""Units of several rows: which rows of a chunk belong together, and the means of what rows have."""
+"""Units of several rows: which rows of a chunk belong together, and means over the rows of a unit."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from discreet.core.errors import InputError
 
 @dataclass(frozen=True)
 class Units:
-    """The first `sizes[0]` rows of a chunk are those of one unit, the next `sizes[1]` those of another, and so on.
+    """The first `sizes[0]` rows of a chunk belong to one unit, the next `sizes[1]` to another, and so on.
 
-    Every unit has at least one row. What a unit contributes is the gradient of the mean of its rows' losses, which is
-    the mean of their gradients. The last `padding` units are nobody's: they fill a chunk up and contribute nothing.
+    Every unit has at least one row. A unit contributes the gradient of the mean of its rows' losses, which is the mean
+    of their gradients. The last `padding` units only fill up the chunk and contribute nothing.
     """
 
     sizes: tuple[int, ...]
@@ -33,20 +33,20 @@ class Units:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows of the chunk."""
         return sum(self.sizes)
 
     @property
     def most(self) -> int:
-        """The rows of the largest unit."""
+        """The number of rows of the largest unit."""
         return max(self.sizes, default=0)
 
     def counted(self, values: Tensor) -> Tensor:
-        """The values of units, shape (units, ...), without those of the padding."""
+        """The values of units, shape (units, ...), without the values of padding."""
         return values[: len(values) - self.padding]
 
     def with_padding(self, values: Tensor, fill: float) -> Tensor:
-        """The inverse of `counted`, shape (units,): the padding gets the value `fill`."""
+        """The inverse of `counted`, shape (units,): padding gets the value `fill`."""
         return torch.cat([values, values.new_full((self.padding,), fill)]) if self.padding else values
 
     @cached_property
@@ -56,25 +56,25 @@ class Units:
 
     @cached_property
     def owners(self) -> Tensor:
-        """Whose each row is: int64, shape (rows,)."""
+        """The number of each row's unit: int64, shape (rows,)."""
         return torch.repeat_interleave(torch.arange(len(self)), self.counts)
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
-        """Where the rows of each unit end."""
+        """The place after the last row of each unit."""
         return tuple(self.counts.cumsum(0).tolist())
 
     def spread(self, values: Tensor) -> Tensor:
-        """Each row gets the value of its unit: shape (rows, ...) for (units, ...)."""
+        """The value of each row's unit: shape (rows, ...) from (units, ...)."""
         return values[self.owners.to(values.device)]
 
     def shared(self, values: Tensor) -> Tensor:
-        """Each row gets its part of the value of its unit, one part in as many as the unit has rows."""
+        """The value of each row's unit, divided by the unit's number of rows: shape (rows, ...) from (units, ...)."""
         counts = self.counts.to(values.device).view(-1, *[1] * (values.dim() - 1))
         return self.spread(values / counts)
 
     def means(self, rows: Tensor) -> Tensor:
-        """The mean over the rows of each unit, added up in float64: shape (units, ...) for (rows, ...).
+        """The mean over the rows of each unit, computed in float64: shape (units, ...) from (rows, ...).
 
         A row that is not finite makes the mean of its unit not finite.
         """
@@ -84,8 +84,8 @@ class Units:
         return sums / self.counts.to(rows.device).view(-1, *[1] * (rows.dim() - 1))
 
     def side_by_side(self, rows: Tensor) -> Tensor:
-        """The rows of a unit beside each other, (units, most x positions, ...) for (rows, positions, ...), and zeros
-        where a unit has fewer than `most`."""
+        """The rows of each unit beside each other: (units, most x positions, ...) from (rows, positions, ...), with
+        zeros where a unit has fewer than `most` rows."""
         places = torch.arange(self.rows) - (torch.tensor((0, *self.ends[:-1])))[self.owners]
         shape = (len(self), self.most, *rows.shape[1:])
         out = torch.zeros(shape, dtype=rows.dtype, device=rows.device)

@@ -11,7 +11,7 @@ from discreet.core.errors import InputError
 
 
 class ValuedCrossEntropy(nn.CrossEntropyLoss):
-    """Cross entropy like torch's; class i stands for `values[i]`, so that predictions can be read as numbers."""
+    """torch's cross entropy, where class i stands for `values[i]`, so that predictions can be read as numbers."""
 
     def __init__(self, values: Sequence[float]) -> None:
         super().__init__()
@@ -20,6 +20,6 @@ class ValuedCrossEntropy(nn.CrossEntropyLoss):
         self.values = torch.tensor([float(value) for value in values])
 
     def expected(self, output: Tensor) -> Tensor:
-        """The mean value under the probabilities that the outputs (n, classes) say; shape (n,)."""
+        """The mean value under the softmax of the outputs, shape (n, classes); returns shape (n,)."""
         mean: Tensor = output.softmax(1) @ self.values.to(output)
         return mean

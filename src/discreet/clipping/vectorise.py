@@ -1,4 +1,4 @@
-"""torch.func.vmap without its remarks on speed."""
+"""torch.func.vmap without its warnings about speed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch.func import vmap
 
 
 def own_rule() -> str | None:
-    """The name of a `torch.autograd.Function` or custom operator, if there is one, with a vmap rule that is not
-    torch's. Whether a model calls it is not known, so one is enough."""
+    """The name of a `torch.autograd.Function` or custom operator whose vmap rule is not torch's, if this process has
+    one; whether the model calls it is not known."""
     todo = Function.__subclasses__()
     while todo:
         kind = todo.pop()
@@ -27,7 +27,7 @@ def own_rule() -> str | None:
 def vectorised_call(function: Callable[..., Any], in_dims: tuple[int | None, ...], *args: Any) -> Any:
     """Call `function` for all examples at once; random numbers differ between examples. Errors are those of vmap.
 
-    `RuntimeError` if there is a rule for vmap that is not torch's: nobody has proved that it keeps examples apart.
+    `RuntimeError` if a vmap rule exists that is not torch's: nobody has proved that it keeps examples apart.
     """
     if (name := own_rule()) is not None:
         raise RuntimeError(f"{name} has a vmap rule of its own, which may not keep examples apart")

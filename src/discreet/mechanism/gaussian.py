@@ -2,8 +2,8 @@
 
 The sum is a multiple of a public power of two, and so is the noise: a continuous Gaussian, rounded. Since
 round(S) + round(Z) = round(round(S) + Z), the release is post-processing of the Gaussian mechanism on the rounded sum,
-and Gaussian accounting holds with that sum's sensitivity. Unlike sums of floating-point numbers (Mironov 2012), its
-digits tell nothing about S beyond that.
+and Gaussian accounting holds with that sum's sensitivity. The digits of the release tell nothing more about S, unlike
+the digits of a floating-point sum (Mironov 2012).
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from discreet.mechanism.grid import compiled
 from discreet.randomness import Purpose, RoundedSampler, Stream
 
 GRID_BITS = 30
-"""The grid lies this many bits below the noise (at least 20, so that rounding is nothing beside it)."""
+"""The grid lies this many bits below the noise (at least 20, so that rounding is negligible beside the noise)."""
 
 
 def noise_multiplier(release: Event) -> float:
-    """The multiplier of what a step may release, which must be one Gaussian query."""
+    """The noise multiplier of a step's event; `PrivacyViolation` unless the event is one Gaussian release."""
     if not isinstance(release, Gaussian):
         raise PrivacyViolation(f"the receipt pays for {type(release).__name__}, not for one Gaussian release")
     return release.noise_multiplier
 
 
 def grid_for(release: Event, clip_norm: float) -> float:
-    """The public grid of a step: a power of two, `GRID_BITS` bits below multiplier x clip norm."""
+    """The public grid of a step: a power of two, `GRID_BITS` bits below noise multiplier x clip norm."""
     return math.ldexp(1.0, math.frexp(noise_multiplier(release) * clip_norm)[1] - 1 - GRID_BITS)
 
 
 def gaussian_release(total: ClippedSum, receipt: Receipt, stream: Stream, sampler: RoundedSampler) -> Release:
     """Add rounded Gaussian noise of standard deviation >= `noise_multiplier x sensitivity` to every coordinate.
 
-    The multiplier is read off the event that `receipt` paid for, and the sensitivity off the sum, so neither can
-    disagree with what is accounted. Noise comes from the sub-stream (noise, receipt.position), tensor by tensor in
-    the order of their names. A sum that is not finite or too large for its grid is a `PrivacyViolation`.
+    The multiplier is read from the event that `receipt` paid for, and the sensitivity from the sum, so neither can
+    disagree with the accounting. Noise comes from the sub-stream (noise, receipt.position), tensor by tensor in the
+    order of their names. `PrivacyViolation` if a sum is not finite, not on its grid or too large for it.
     """
     scale = math.ceil(noise_multiplier(receipt.release) * total.sensitivity / total.grid * (1 + 2.0**-50))
     substream = stream.substream(Purpose.NOISE, receipt.position)
@@ -60,6 +60,6 @@ def gaussian_release(total: ClippedSum, receipt: Receipt, stream: Stream, sample
 
 
 def rescaled(release: Release, scales: Mapping[str, Array]) -> Release:
-    """The same release, each number times its scale: post-processing, as scales are public. Others stay as they are."""
+    """The release with the tensors named in `scales` multiplied by them: post-processing, since scales are public."""
     tensors = {name: noisy * scales[name] if name in scales else noisy for name, noisy in release.tensors.items()}
     return replace(release, tensors=tensors)

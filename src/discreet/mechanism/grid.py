@@ -1,8 +1,8 @@
-"""Arithmetic on the grid, each in one pass over memory.
+"""Arithmetic on the grid; each operation takes one pass over memory.
 
-The functions are compiled by numba when the first sum is released. What they compute is what is written, value by
-value: no reordering, no reduced precision. Dividing by the grid and multiplying with it are exact, since it is a power
-of two, so one pass gives the bits that a pass for each operation would give, and the sensitivity argument is the same.
+numba compiles the functions when the first sum is released. The machine code computes what is written, value by value:
+no reordering, no reduced precision. Dividing by the grid and multiplying by it are exact, since the grid is a power of
+two. So one pass gives the same bits as a separate pass for each operation, and the sensitivity argument is the same.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ LARGEST_MULTIPLE = 2.0**52
 
 
 def rounded(values: Array, grid: float) -> Array:
-    """Every value as the nearest multiple of `grid`, a power of two, so that only the rounding rounds: float64.
+    """Every value rounded to the nearest multiple of `grid`, a power of two: float64, same shape.
 
-    Values in single precision are widened in the same pass. Others are rounded where they lie, if that may be.
+    Values in single precision are widened in the same pass. Others are rounded in place if they can be written to.
     """
     if values.dtype == np.float32:
         out = np.empty(values.shape)
@@ -48,12 +48,12 @@ def round_double(values: Array, grid: float) -> None:
 
 
 def add_noise(values: Array, noise: IntArray, grid: float) -> int:
-    """Turn `noise` into `values` + `noise` x grid, added in whole numbers: float64, in the memory of the noise.
+    """Overwrite `noise`, in its own memory, with `values` + `noise` x grid as float64; both are added as integers.
 
-    Returns how many values are not multiples of the grid below `LARGEST_MULTIPLE`; what is set for those is
+    Returns how many values are not multiples of the grid below `LARGEST_MULTIPLE`; the results for these values are
     meaningless.
     """
-    noisy = noise.view(np.float64)  # here, so that the compiler knows how the two lie: four times faster
+    noisy = noise.view(np.float64)  # in here, so that the compiler knows that they share memory: four times faster
     wrong = 0
     for place in range(len(values)):
         units = values[place] / grid
@@ -66,7 +66,7 @@ def add_noise(values: Array, noise: IntArray, grid: float) -> int:
 
 @dataclass(frozen=True)
 class Compiled:
-    """The functions as machine code."""
+    """The three functions above as machine code."""
 
     round_single: Callable[[npt.NDArray[np.float32], float, Array], None]
     round_double: Callable[[Array, float], None]

@@ -1,4 +1,4 @@
-"""Randomness as an argument: the keyed stream and its test double, normals and grid noise, the run key's file."""
+"""Randomness as an argument: the keyed stream and its test double, normals, grid noise and the file of the run key."""
 
 from discreet.randomness.exact import EXACT_ASSUMPTION, exact_rounded_normals
 from discreet.randomness.keyfile import destroy_key, load_key, new_run_key, save_key

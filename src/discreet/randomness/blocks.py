@@ -1,7 +1,7 @@
-"""Work in blocks: long arrays are filled by several threads, with the same bits whatever their number.
+"""Work in blocks: several threads fill a long array, with the same bits whatever the number of threads.
 
-An array is divided into blocks of a fixed size, and each block's words are set aside for it before any thread
-starts. So what a block holds depends on its place only, not on which thread fills it, or when.
+An array is divided into blocks of a fixed size, and the words of each block are set aside before any thread starts.
+So the numbers in a block depend on its place only, not on which thread fills the block, or when.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import numpy.typing as npt
 from discreet.randomness.stream import Substream
 
 BLOCK = 1 << 16
-"""Values per block. Half a megabyte, for the second cache: smaller ones make threads wait for Python's lock."""
+"""Values per block. A block is half a megabyte, for the L2 cache; smaller blocks make threads wait for the GIL."""
 
 THREADS_FROM = 1 << 17
-"""Arrays that are shorter are filled by the calling thread: starting others would cost more than it saves."""
+"""The calling thread fills shorter arrays alone: starting other threads would cost more than it saves."""
 
 _Number = TypeVar("_Number", bound=np.generic)
 _NumberContra = TypeVar("_NumberContra", bound=np.generic, contravariant=True)
 
 
 class BlockFiller(Protocol[_NumberContra]):
-    """Fills blocks one after the other. May hold scratch space: it serves one thread."""
+    """Fills blocks one after the other. It may hold scratch space, since it serves one thread only."""
 
     def fill(self, substream: Substream, out: npt.NDArray[_NumberContra]) -> None:
         """Overwrite `out`, shape (b,), with numbers made from the words of `substream`."""
@@ -44,7 +44,7 @@ def fill_in_blocks(
 ) -> None:
     """Overwrite `out`, shape (n,), block by block.
 
-    Each thread calls `make_filler(size)` once, for a filler of blocks of at most `size` values. A block of b
+    Each thread calls `make_filler(size)` once and gets a filler for blocks of at most `size` values. A block of b
     values gets the next `words(b)` words of `substream` as a part of its own. Errors of a filler are raised.
     """
     jobs: SimpleQueue[tuple[Substream, npt.NDArray[_Number]]] = SimpleQueue()

@@ -1,4 +1,4 @@
-"""One candidate for a rounded normal, exactly, in integers of any length. `exact.py` does the same for many at once.
+"""One exact candidate for a rounded normal, in integers of any length. `exact.py` draws many at once in the same way.
 
     1. k >= 0 with probability proportional to exp(-k^2 / 2)      one uniform, compared with the cumulative sums
     2. x uniform on [0, 1)                                        one uniform
@@ -6,9 +6,9 @@
     4. a sign, and k + x is the absolute value of a normal
 
 This is Algorithm N of Karney, "Sampling exactly from the normal distribution", ACM TOMS 42 (2016), article 3,
-except that step 1 is his steps N1 and N2 done by inversion. Every uniform number is a sequence of 64-bit digits
-of which only as many are drawn as the decisions need: a comparison is decided by intervals or not at all, and
-no float takes part. So the law is exact if the words are uniform bits.
+except that step 1 does his steps N1 and N2 by inversion. Every uniform number is a sequence of 64-bit digits, drawn
+only as far as decisions need them: a comparison waits for more digits until the intervals of both numbers decide it,
+and no float takes part. So the law is exact if the words are uniform bits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIGN_BIT = 1 << (DIGIT_BITS - 1)
 _GUARD_BITS = 64
 
 NextWord = Callable[[], int]
-"""Gives independent words, uniform on 0 .. 2^64 - 1."""
+"""Returns the next of independent words, uniform on 0 .. 2^64 - 1."""
 
 
 class LazyUniform:
@@ -43,7 +43,7 @@ class LazyUniform:
 
 
 def candidate(next_word: NextWord, scale: int) -> int | None:
-    """Return the rounded product of `scale` and a normal, or None if the candidate is rejected (probability 0.285).
+    """Return `scale` x a normal, rounded, or None if the candidate is rejected (probability 0.285).
 
     P(K = k given acceptance) = Phi((k + 1/2) / scale) - Phi((k - 1/2) / scale). `scale` is at least 1.
     """
@@ -67,7 +67,7 @@ def integer_part(u: LazyUniform) -> int:
 
 
 def trial(next_word: NextWord, k: int, x: LazyUniform) -> bool:
-    """Succeed with probability exp(-x p), where p = (2 k + x) / (2 k + 2). Karney's Algorithm B.
+    """Return True with probability exp(-x p), where p = (2 k + x) / (2 k + 2). Karney's Algorithm B.
 
     The run x > z1 > z2 > ... goes on while each number is below the one before and a coin of probability p
     comes up. It reaches length n with probability (x p)^n / n!, so it is even with probability exp(-x p).
@@ -83,7 +83,7 @@ def trial(next_word: NextWord, k: int, x: LazyUniform) -> bool:
 
 
 def below(factor: int, a: LazyUniform, offset: int, b: LazyUniform) -> bool:
-    """Decide whether factor a < offset + b, expanding both numbers until it is certain."""
+    """Return whether factor x a < offset + b, expanding both numbers until the answer is certain."""
     while True:
         while a.bits < b.bits:
             a.expand()
@@ -98,7 +98,7 @@ def below(factor: int, a: LazyUniform, offset: int, b: LazyUniform) -> bool:
 
 
 def rounded_product(scale: int, x: LazyUniform) -> int:
-    """Return scale x x rounded to the nearest integer, expanding x until that is certain."""
+    """Return `scale` times x, rounded to the nearest integer, expanding x until the result is certain."""
     while True:
         half, shift = 1 << (x.bits - 1), x.bits
         least = (scale * x.head + half) >> shift
@@ -112,8 +112,8 @@ def rounded_product(scale: int, x: LazyUniform) -> int:
 def cumulative(bits: int) -> tuple[list[int], list[int]]:
     """Return (lower, upper) with lower[k] <= 2^bits P(integer part <= k) <= upper[k].
 
-    By integers rounded outward, with guard bits, so that the two are nearly always one apart. Where the lists
-    end, the probability exceeds 1 - 2^-bits. Source of the weights: exp(-k^2 / 2) = q^(k^2) with q = exp(-1/2).
+    Integers are rounded outward, with guard bits, so lower[k] and upper[k] are nearly always one apart. Where the
+    lists end, the probability exceeds 1 - 2^-bits. The weights are exp(-k^2 / 2) = q^(k^2) with q = exp(-1/2).
     """
     guarded = bits + _GUARD_BITS
     low, high = _exp_minus_half(guarded)

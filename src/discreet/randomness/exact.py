@@ -2,9 +2,9 @@
 
 Candidates run in lanes, all at once, in 64-bit integer arithmetic. A lane reads its own words in the order in
 which `candidate` would read them, and does what `candidate` would do, as long as the first 64 bits of every
-number decide. Where they do not, the lane is marked, whatever it does next does not matter, and in the end
-`candidate` is run on the words of that lane, then on new words. So in all cases the outcome of a lane is that
-of `candidate` on a sequence of uniform words, and has its law.
+number decide. Where they do not decide, the lane is marked and its further work is ignored: in the end `candidate`
+runs on the words of that lane, then on new words. So the outcome of every lane is that of `candidate` on a sequence
+of uniform words, and has the law of `candidate`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from discreet.randomness.spares import Words
 from discreet.randomness.stream import Substream
 
 EXACT_ASSUMPTION = assumptions.NOISE["exact"]
-"""What a certificate cites where noise came from `exact_rounded_normals`."""
+"""The assumption that a certificate cites where noise came from `exact_rounded_normals`."""
 
 LARGEST_SCALE = 2**50
 
@@ -33,7 +33,7 @@ _Flags = npt.NDArray[np.bool_]
 _Lanes = npt.NDArray[np.intp]
 
 _BLOCK_WORDS = 2**40  # about 9 words are used per number; a block that ran out would fail, not repeat
-_SPARE_BITS = np.uint64(8)  # room above a product by 2 k + 2, where k < _MOST_K
+_SPARE_BITS = np.uint64(8)  # headroom for a product with 2 k + 2, where k < _MOST_K
 _MOST_K = 2**7 - 1
 _LOW_HALF, _HALF_BITS = np.uint64(2**32 - 1), np.uint64(32)
 
@@ -41,9 +41,9 @@ _LOW_HALF, _HALF_BITS = np.uint64(2**32 - 1), np.uint64(32)
 def exact_rounded_normals(substream: Substream, n: int, scale: int) -> Integers:
     """Return `n` independent integers with P(K = k) = Phi((k + 1/2) / scale) - Phi((k - 1/2) / scale); shape (n,).
 
-    That is a normal of standard deviation `scale`, rounded to the nearest integer. The only assumption is that
-    the words are uniform bits. The values depend on the address and on `n`, never on the number of threads, and
-    are not a prefix of those for a larger `n`; `substream` goes on after all words that are set aside for them.
+    K is a normal of standard deviation `scale`, rounded to the nearest integer. The only assumption is that the
+    words are uniform bits. The values depend on the address and on `n`, never on the number of threads, and are not
+    a prefix of the values for a larger `n`. Afterwards `substream` stands after all words set aside for the values.
 
     `InputError` if `n` is not a whole number of at least 0 or `scale` not one in 1 .. 2^50. `OverflowError` if
     a value exceeds 63 bits, beyond 8,000 standard deviations. Source: Karney 2016 (see candidate.py).
@@ -55,7 +55,7 @@ def exact_rounded_normals(substream: Substream, n: int, scale: int) -> Integers:
 
 
 def checked_scale(scale: object) -> int:
-    """Return `scale` if it is a whole number in 1 .. 2^50, for which no sampler leaves 64-bit integers."""
+    """Return `scale`; `InputError` unless it is a whole number in 1 .. 2^50, which keeps samplers within 64 bits."""
     result = checks.count("scale", scale)
     if not result <= LARGEST_SCALE:
         raise InputError(f"scale must be at most 2^50, got {result}; use a coarser grid")
@@ -69,10 +69,10 @@ class ExactNormals:
         self._scale = scale
 
     def fill(self, substream: Substream, out: Integers) -> None:
-        """Overwrite `out` with the first accepted candidates of a sequence."""
+        """Overwrite `out`, shape (b,), with the first b accepted candidates of a sequence."""
         done = 0
         while (missing := len(out) - done) > 0:
-            number = missing + 2 * missing // 5 + 4 * isqrt(missing) + 16  # 0.715 of them are accepted
+            number = missing + 2 * missing // 5 + 4 * isqrt(missing) + 16  # a share of 0.715 is accepted
             found = candidates(Tapes(substream, number), self._scale)[:missing]
             out[done : done + len(found)] = found
             done += len(found)
@@ -94,7 +94,7 @@ class Tapes:
         return words
 
     def mark(self, lanes: _Lanes, undecided: _Flags) -> None:
-        """Mark those of `lanes` whose words so far do not decide a comparison."""
+        """Mark the `lanes` whose words so far do not decide a comparison, as `undecided` says."""
         if undecided.any():
             self._undecided[lanes[undecided]] = True
 
@@ -113,7 +113,7 @@ class Tapes:
 
 
 def candidates(tapes: Tapes, scale: int) -> Integers:
-    """Return the values of the candidates that are accepted, of one in each lane, in order."""
+    """Run one candidate in each lane and return the accepted values, in the order of the lanes."""
     every = np.arange(tapes.lanes)
     k = _integer_parts(tapes, every)
     x = tapes.draw(every)
@@ -134,7 +134,7 @@ def candidates(tapes: Tapes, scale: int) -> Integers:
 
 
 def _integer_parts(tapes: Tapes, lanes: _Lanes) -> Words:
-    """Step 1: the k whose interval of the cumulative sums contains a uniform number. `candidate.integer_part`."""
+    """Step 1: the k whose interval of the cumulative sums contains a uniform number; as `candidate.integer_part`."""
     u = tapes.draw(lanes)
     lower, upper = cumulative(DIGIT_BITS)
     bounds = [bound for bound in upper if bound < 2**DIGIT_BITS]  # a word cannot reach the others
@@ -161,7 +161,7 @@ def _accepted(tapes: Tapes, k: Words, x: Words) -> _Flags:
 
 
 def _trials(tapes: Tapes, lanes: _Lanes, k: Words, x: Words) -> _Flags:
-    """Return the outcome of one trial in each lane. `candidate.trial`."""
+    """Return the outcome of one trial in each lane, as `candidate.trial` does."""
     even = np.ones(len(lanes), np.bool_)
     running = np.arange(len(lanes))
     y, factor = x, 2 * k + 2
@@ -181,10 +181,10 @@ def _trials(tapes: Tapes, lanes: _Lanes, k: Words, x: Words) -> _Flags:
 
 
 def _sizes(k: Words, x: Words, scale: int) -> tuple[Integers, _Flags]:
-    """Return scale x (k + x) rounded, and where the first 64 bits of x do not decide it. `candidate.rounded_product`.
+    """Return scale x (k + x) rounded, and where 64 bits of x do not decide it; as `candidate.rounded_product`.
 
-    With X = 2^64 x, scale X = high 2^64 + low is computed from 32-bit halves, none of whose sums passes 2^64.
-    The product is in [low, low + scale) / 2^64 above `high`, so it is undecided if 1/2 is inside.
+    With X = 2^64 x, the product scale X = high 2^64 + low is computed from 32-bit halves, and no sum exceeds 2^64.
+    The fraction above `high` lies in [low, low + scale) / 2^64, so rounding is undecided if 1/2 is inside.
     """
     top, bottom = np.uint64(scale >> 32), np.uint64(scale & (2**32 - 1))
     x_top, x_bottom = x >> _HALF_BITS, x & _LOW_HALF

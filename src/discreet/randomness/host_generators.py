@@ -8,14 +8,14 @@ import numpy as np
 
 
 class HostGenerators:
-    """Where they are. What draws from them for one row would shift the numbers of all rows after it; so each row finds
-    them where the first did."""
+    """The states of both generators when this was made. A row that draws from them would shift the numbers of all later
+    rows, so the generators are rewound for each row."""
 
     def __init__(self) -> None:
         self._numpy, self._python = np.random.get_state(), random.getstate()  # noqa: NPY002
 
     def rewind(self) -> bool:
-        """Put them back; whether they were elsewhere."""
+        """Restore the states, and return whether they had changed."""
         now = np.random.get_state()  # noqa: NPY002
         same = all(np.array_equal(a, b) for a, b in zip(self._numpy, now, strict=True))
         if same and random.getstate() == self._python:

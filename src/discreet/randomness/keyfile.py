@@ -1,7 +1,7 @@
 """The run key and its file: readable by its owner only, from creation until it is destroyed after publishing.
 
 POSIX only. Overwriting is best effort: file systems that copy on write, snapshots, and flash memory may keep
-old blocks. That costs less than it seems, since the fresh bytes of each attempt are never written anywhere.
+old blocks. An old key alone rebuilds no noise, since the fresh bytes of each attempt are never written anywhere.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def save_key(path: str | os.PathLike[str], key: bytes) -> None:
             os.fsync(file.fileno())
         _sync_folder(target)
     except BaseException:
-        with suppress(OSError):  # a half-written key is of no use; what matters is the error that is under way
+        with suppress(OSError):  # a half-written key is of no use; report the original error
             target.unlink()
         raise
 
@@ -86,7 +86,7 @@ def destroy_key(path: str | os.PathLike[str]) -> None:
 
 def _open_regular(target: Path, flags: int) -> int:
     try:
-        # NONBLOCK only matters for a FIFO, which would otherwise hang here instead of being refused below.
+        # NONBLOCK matters for a FIFO only: opening one would hang here instead of being refused below.
         descriptor = os.open(target, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise InputError(f"cannot open key file {target}: {error.strerror}") from error

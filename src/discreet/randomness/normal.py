@@ -13,7 +13,7 @@ from discreet.randomness.stream import Substream
 from discreet.randomness.ziggurat import Compiled, compiled, tables
 
 ASSUMPTION = assumptions.IDEAL_NORMAL
-"""What a certificate cites where noise came from `normals`."""
+"""The assumption that a certificate cites where noise came from `normals`."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -21,9 +21,9 @@ Floats = npt.NDArray[np.float64]
 def normals(substream: Substream, n: int) -> Floats:
     """Return the next `n` standard normals of `substream`; shape (n,). See `ASSUMPTION` for what "normal" means.
 
-    One word is consumed per normal, so the values do not depend on how a request is divided. Long requests use
-    all cores, and no bit depends on their number. The last bits of a value may differ between processors (the
-    words never do). `InputError` if `n` is not a whole number of at least 0.
+    Each normal takes one word, so the values do not depend on how a request is divided. Long requests use all
+    cores, and no bit depends on their number. The last bits of a value may differ between processors (the words
+    never do). `InputError` if `n` is not a whole number of at least 0.
 
     Source: Marsaglia and Tsang 2000 (see ziggurat.py).
     """
@@ -33,14 +33,14 @@ def normals(substream: Substream, n: int) -> Floats:
 
 
 class Ziggurat:
-    """Fills blocks of at most `size` numbers with normals. Holds scratch space, so one for each thread."""
+    """Fills blocks of at most `size` numbers with normals. It holds scratch space, so each thread needs its own."""
 
     def __init__(self, functions: Compiled, size: int) -> None:
         self._functions, self._tables = functions, tables()
-        self._places, self._left = np.empty((2, size), np.int64)  # of which the first few per mille are touched
+        self._places, self._left = np.empty((2, size), np.int64)  # only the first few per mille are used
 
     def fill(self, substream: Substream, out: Floats) -> None:
-        """Overwrite `out`, contiguous, with as many normals from as many words, in place."""
+        """Overwrite `out`, contiguous, of shape (b,), with b normals from the next b words, in place."""
         table = self._tables
         spares = substream.fill_first(out.view(np.uint64))
         undecided = self._functions.propose(out.view(np.int64), out, table.units, table.edges, self._places, self._left)

@@ -1,4 +1,4 @@
-"""Refusals shared by all objects that hold words of a stream: a copy, in any form, would repeat noise."""
+"""Refusals shared by all objects that hold words of a stream: any copy of one would repeat noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samplers of grid noise: a normal rounded to an integer lattice, by name, each with what it assumes."""
+"""Samplers of grid noise (normals rounded to integers) by name, each with its assumption."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from discreet.randomness.stream import Substream
 from discreet.randomness.ziggurat import Compiled, compiled
 
 FAST_ASSUMPTION = assumptions.NOISE["fast"]
-"""What a certificate cites where noise came from `fast_rounded_normals`."""
+"""The assumption that a certificate cites where noise came from `fast_rounded_normals`."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class RoundedSampler:
     """A way to draw rounded normals."""
 
     name: str
-    """What plans and certificates call it."""
+    """The name in plans and certificates."""
     draw: Callable[[Substream, int, int], Integers]
     """`draw(substream, n, scale)` returns `n` integers K with K / scale nearly normal; shape (n,)."""
     assumption: str
@@ -35,9 +35,9 @@ class RoundedSampler:
 def fast_rounded_normals(substream: Substream, n: int, scale: int) -> Integers:
     """Return the next `n` normals of `substream`, times `scale`, each rounded to the nearest integer; shape (n,).
 
-    P(K = k) = Phi((k + 1/2) / scale) - Phi((k - 1/2) / scale) up to what `FAST_ASSUMPTION` names: it is within
-    scale x 2^-45 + 1/2 of an ideal value, so with a scale above 2^40 the last bits are those of float64. Words
-    are consumed as by `normals`. `InputError` as `exact_rounded_normals`.
+    P(K = k) = Phi((k + 1/2) / scale) - Phi((k - 1/2) / scale) up to the error that `FAST_ASSUMPTION` names: K is
+    within scale x 2^-45 + 1/2 of an ideal value, so with a scale above 2^40 the last bits are those of float64. Words
+    are read as by `normals`. `InputError` as in `exact_rounded_normals`.
     """
     count = checks.count("n", n, least=0)
     values = np.empty(count, np.int64)
@@ -46,7 +46,7 @@ def fast_rounded_normals(substream: Substream, n: int, scale: int) -> Integers:
 
 
 class _FastNormals:
-    """Fills blocks with rounded normals of the ziggurat. Holds scratch space, so one for each thread."""
+    """Fills blocks with rounded normals of the ziggurat. It holds scratch space, so each thread needs its own."""
 
     def __init__(self, functions: Compiled, scale: int, size: int) -> None:
         self._ziggurat = Ziggurat(functions, size)

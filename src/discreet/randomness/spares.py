@@ -1,8 +1,8 @@
-"""Spare words: further words that belong to one word of a sub-stream, for what is decided by rejection.
+"""Spare words: further words that belong to one word of a sub-stream, for rejection sampling.
 
-A sampler that rejects needs a number of words that it does not know beforehand. Were they the next words of the
-sub-stream, each value would depend on what happened to the values before it, and blocks could not be filled
-apart. So every word has spares of its own, at counters that the sub-stream itself never reaches:
+A sampler that rejects does not know beforehand how many words it needs. If it took the next words of the sub-stream,
+each value would depend on the rejections before it, and blocks could not be filled independently. So every word has
+spares of its own, at counters that the sub-stream itself never reaches:
 
     words 2 i and 2 i + 1        the encryption of the counter i, below 2^127
     spares of word p, round j    the encryption of the counter 2^127 + 2^64 p + j: two words
@@ -31,14 +31,14 @@ Words = npt.NDArray[np.uint64]
 
 @final
 class Spares:
-    """The spares of a run of words, which start at word `first` of the sub-stream. Made by `Substream.fill_first`."""
+    """The spares of a run of words that starts at word `first` of the sub-stream. Made by `Substream.fill_first`."""
 
     __slots__ = ("_encrypt", "_first", "_process", "_round", "_run")
 
     def __init__(self, aes: algorithms.AES, first: int, count: int) -> None:
         if not first + count <= _ALL_OWNERS:
             raise RandomnessReuse(f"words from 2^63 on have no spares, words up to {first + count} were asked for")
-        # Different counters are encrypted one by one, which is what counter mode does with consecutive ones.
+        # ECB encrypts each counter by itself, as counter mode does with consecutive counters.
         self._encrypt = Cipher(aes, modes.ECB()).encryptor()
         self._first, self._run, self._round = np.uint64(_FIRST_SPARE + first), count, 0
         self._process = os.getpid()
@@ -46,9 +46,8 @@ class Spares:
     def next_round(self, places: npt.NDArray[np.int64]) -> Words:
         """Return the two words of the next round for the owners at `places` of the run; shape (len(places), 2).
 
-        The owners must be in the run and in ascending order, so that none is served twice: `RandomnessReuse`
-        otherwise, and in a forked child. Rounds are counted for all owners together, so no two calls return the
-        same word.
+        The owners must be in the run and in ascending order, so that none is served twice; `RandomnessReuse` if not,
+        and in a forked child. The round is one number for all owners, so no two calls return the same word.
         """
         require_owner(self._process)
         if not (places[1:] > places[:-1]).all():

@@ -3,9 +3,8 @@
     run key (32 bytes) ── HKDF-SHA256(attempt, 32 fresh bytes) ──> attempt key
     attempt key ── HMAC-SHA256(purpose, step) ──> sub-stream key ── AES-256-CTR ──> 64-bit words
 
-The fresh bytes come from the operating system at each start, so a run that is restored from a backup, with
-the same run key and the same attempt number, still draws other noise. Step t is reached without drawing
-the steps before it.
+The fresh bytes come from the operating system at each start, so a run that is restored from a backup, with the same
+run key and the same attempt number, still draws other noise. Step t needs no draws of the steps before it.
 
 `SystemStream` and `TestStream` are different types on purpose: a certificate accepts only the first. Objects
 here cannot be copied or pickled, and refuse to work in a forked child, because a copy would repeat noise.
@@ -34,7 +33,7 @@ from discreet.randomness.spares import Spares, Words
 KEY_BYTES = 32
 _WORD_BYTES = 8
 _WORDS_PER_BLOCK = 2
-_ALL_WORDS = 2**128  # half of what the 16-byte counter reaches: it never wraps, and spares.py has the rest
+_ALL_WORDS = 2**128  # half of what the 16-byte counter reaches: it never wraps, and spares.py uses the other half
 _ZEROS = memoryview(bytes(1 << 19))
 _ATTEMPT_LABEL = b"discreet attempt key v1"
 _TEST_LABEL = b"discreet test stream v1"
@@ -50,7 +49,7 @@ class Purpose(StrEnum):
     MODEL = "model"
     """Random numbers of the model itself, such as dropout."""
     ROWS = "rows"
-    """Which of its rows a unit takes part with, where it has more than a step may use."""
+    """Which rows of a unit take part, where the unit has more rows than a step may use."""
 
 
 class Stream(Protocol):
@@ -101,7 +100,7 @@ class Substream:
         return out if sys.byteorder == "little" else out.byteswap(inplace=True)
 
     def fill_first(self, out: Words) -> Spares:
-        """Overwrite `out` as `fill` does, and return the spare words that belong to each of those words.
+        """Overwrite `out` as `fill` does, and return the spare words of these words.
 
         Errors as `words`; `RandomnessReuse` too for words beyond the first 2^63, which have no spares.
         """
@@ -133,7 +132,7 @@ class Substream:
     def _move(self, position: int, end: int) -> None:
         """Make the words at `position` .. `end` - 1 the ones that are left."""
         self._position, self._end = position, end
-        self._cipher = None  # made when words are read: a part may only be divided further
+        self._cipher = None  # made when words are first read: some parts are only divided further
 
     def _cipher_here(self) -> CipherContext:
         counter, odd = divmod(self._position, _WORDS_PER_BLOCK)
@@ -271,12 +270,12 @@ def _ctr(aes: algorithms.AES, counter: bytes) -> CipherContext:
 
 
 def _zeros(size: int) -> memoryview:
-    """Return what to encrypt for `size` bytes of key stream."""
+    """Return `size` zero bytes, whose encryption is the key stream."""
     return _ZEROS[:size] if size <= len(_ZEROS) else memoryview(bytes(size))
 
 
 def _checked_key(name: str, key: object) -> bytes:
-    # The message must not show the key, not even a malformed one.
+    # The message must not show the key, even a malformed one.
     if not isinstance(key, bytes) or len(key) != KEY_BYTES:
         raise InputError(f"{name} must be {KEY_BYTES} bytes (new_run_key() makes one)")
     return key

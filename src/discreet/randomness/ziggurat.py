@@ -1,4 +1,4 @@
-"""The ziggurat: a normal from one word, nearly always, and what is done with the few words that leave it open.
+"""The ziggurat: one word nearly always gives a normal; spare words decide the few cases that it leaves open.
 
 The area under f(x) = exp(-x^2 / 2), x >= 0, is cut into 1024 layers of equal area. Layer i >= 1 is a rectangle
 from 0 to x_i, between the heights f(x_i) and f(x_(i+1)). Layer 0 is [0, r] below f(r), together with the tail
@@ -7,23 +7,23 @@ beyond r = x_1, and is treated as a rectangle of width x_0 = area / f(r). A word
     bits 0-9      the layer, 1024 equally likely ones
     bits 10-63    signed, with its last bit set: the position in (-x_i, x_i), 2^53 equally likely points
 
-No bit serves two ends, and the points are symmetric about 0. A point closer to 0 than x_(i+1) is below the curve
-whatever its height, and is the normal (99.6 %). Otherwise fresh spare words decide:
+No bit is used for two purposes, and the points are symmetric about 0. A point closer to 0 than x_(i+1) is below the
+curve whatever its height, and is the normal (99.6 %). Otherwise fresh spare words decide:
 
     layers 1-1023    a height in the layer, 2^52 equally likely ones; the point stands if it is below the curve,
-                     and another word makes a new proposal if not
+                     otherwise another word makes a new proposal
     layer 0          a value beyond r by Marsaglia's exact method: r + E / r if 2 E' > (E / r)^2, for exponentials
-                     E and E' of a word each; tried again if not. The sign is that of the proposal.
+                     E and E' of a word each; otherwise tried again. The sign is that of the proposal.
 
-The law: were the arithmetic exact, that of a normal. In float64, `ASSUMPTION` in normal.py bounds what differs.
+In exact arithmetic the result would be exactly normal. In float64, `ASSUMPTION` in normal.py bounds the difference.
 
 Sources: Marsaglia and Tsang, "The ziggurat method for generating random variables", J. Stat. Softw. 5 (2000),
-issue 8, but without letting the layer's bits take part in the position; Marsaglia, "Generating a variable from
+issue 8, except that the bits of the layer do not enter the position; Marsaglia, "Generating a variable from
 the tail of the normal distribution", Technometrics 6 (1964), 101-102.
 
-The functions below are compiled by numba when the first number is drawn, which takes about a second. Nothing is
-cached on disk, so there is no folder to write to and no machine code to trust. Compiled code runs without
-Python's lock, starts no threads and keeps no state, so threads and forked processes may use it.
+numba compiles the functions below when the first number is drawn, which takes about a second. Nothing is cached on
+disk, so there is no folder to write to and no machine code to trust. Compiled code runs without Python's lock,
+starts no threads and keeps no state, so threads and forked processes may use it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ import numpy.typing as npt
 LAYER_BITS = 10
 LAYERS = 1 << LAYER_BITS
 TAIL = 4.0388498461095045
-"""Where the tail begins: r."""
+"""r, where the tail begins."""
 
 _LAYER_MASK = LAYERS - 1
 _POSITION_UNIT = 2.0 ** (LAYER_BITS - 63)
@@ -49,7 +49,7 @@ _HEIGHT_BITS = 53
 _HEIGHT_UNIT, _HEIGHT_SHIFT = 2.0**-_HEIGHT_BITS, 64 - _HEIGHT_BITS
 _TWO_64 = 2.0**64
 
-# r, and the area of each of 1024 layers, for which the last layer ends at height 1.
+# r, and the area of each of the 1024 layers, chosen so that the last layer ends at height 1.
 _R = Decimal("4.0388498461095045227144234053359312047009919558946")
 _AREA = Decimal("0.0012263246463530880728853709277371270618927068849358")
 
@@ -62,16 +62,16 @@ class Tables:
     """The ziggurat in float64, each number the nearest to its ideal value."""
 
     units: Floats
-    """x_i / 2^53: positions are odd multiples of it; shape (1024,)."""
+    """x_i / 2^53: positions in layer i are odd multiples of this; shape (1024,)."""
     edges: Floats
     """x_0, x_1 = r, ..., x_1024 = 0; shape (1025,)."""
     heights: Floats
-    """f(x_i), and 0 instead of f(x_0): where layer i begins; f(x_1024) = 1; shape (1025,)."""
+    """The height at which layer i begins: f(x_i), but 0 for i = 0; f(x_1024) = 1; shape (1025,)."""
 
 
 @cache
 def tables() -> Tables:
-    """Compute the tables, with 45 digits: layer i is as high as its area / width."""
+    """Compute the tables with 45 digits; the height of a layer is its area / width."""
     with localcontext(Context(prec=45)):
         height = (-_R * _R / 2).exp()
         edges, heights = [_AREA / height, _R], [Decimal(0), height]
@@ -86,10 +86,10 @@ def tables() -> Tables:
 
 
 def propose(words: Integers, values: Floats, units: Floats, edges: Floats, places: Integers, left: Integers) -> int:
-    """Set `values` to the points that `words` propose; shapes (n,). They may share their memory.
+    """Set `values` to the points that `words` propose; both have shape (n,) and may share memory.
 
-    Where the point does not stand already, its place and its word are appended to `places` and `left`, shape at
-    least (n,). Returns how many those are.
+    Where the height of the point matters, its place and its word are appended to `places` and `left`, of shape at
+    least (n,). Returns the number of these undecided words.
     """
     undecided = 0
     for place in range(len(words)):
@@ -108,8 +108,8 @@ def settle(
 ) -> int:
     """Decide the words in `left` with two spare words each: `spares` has shape (m, 2), `places` and `left` (m,).
 
-    Those that are still open, or new proposals that are, are moved to the front of `places` and `left`. Returns
-    how many those are.
+    Words that are still undecided, and new proposals that are, move to the front of `places` and `left`. Returns
+    their number.
     """
     undecided = 0
     for lane in range(len(places)):
@@ -143,14 +143,14 @@ def settle(
 
 def round_to_grid(values: Floats, scale: float) -> None:
     """Turn `values` into `scale` x `values`, each rounded to the nearest integer: int64, in the same memory."""
-    out = values.view(np.int64)  # here, so that the compiler knows how the two lie: four times faster
+    out = values.view(np.int64)  # in here, so that the compiler knows that they share memory: four times faster
     for place in range(len(values)):
         out[place] = int(np.rint(scale * values[place]))
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """The three functions as machine code."""
+    """The three functions above as machine code."""
 
     propose: Callable[[Integers, Floats, Floats, Floats, Integers, Integers], int]
     settle: Callable[[Integers, Integers, Integers, Floats, Floats, Floats, Floats], int]

@@ -1,4 +1,4 @@
-"""Random allocation (balls and bins): every unit takes part in the same number of steps, at random places."""
+"""Random allocation (balls and bins): every unit takes part in the same number of steps, chosen at random."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 class AllocationSampler:
     """Each unit picks `chosen` of the `steps` steps of a period, uniformly and independently of the other units.
 
-    Batches differ in size, like those of Poisson sampling, but nobody is left out of a period or drawn too often.
+    Batches differ in size, as under Poisson sampling, but no unit is left out of a period or drawn too often.
+    `InputError` unless 1 <= chosen <= steps.
     """
 
     steps: int
@@ -41,11 +42,11 @@ class AllocationSampler:
 
     @property
     def period(self) -> int:
-        """All steps among which a unit picks."""
+        """The steps among which a unit picks."""
         return self.steps
 
     def event(self, inner: Event) -> Allocation:
-        """Return the event of a period; its steps must all release the same. `inner` is as in `Epoch.event`."""
+        """Return the event of a period, `inner` as in `Epoch.event`; `InputError` unless its steps release the same."""
         released = batches_in(Epoch(inner))
         if len({event for event, _ in released}) != 1 or sum(count for _, count in released) != self.steps:
             raise InputError(

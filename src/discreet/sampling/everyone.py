@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EveryoneSampler:
-    """Full-batch steps."""
+    """Full-batch steps: every unit is in every batch."""
 
     period: ClassVar[int] = 1
 
     def event(self, inner: Event) -> Event:
-        """Return `inner` itself: nobody is left out."""
+        """Return `inner` itself: without sampling there is no amplification."""
         return inner
 
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
-        """Everyone; see `Sampler.batches`. The address is taken although no bits are needed."""
+        """All units; see `Sampler.batches`. The address is taken although no random bits are needed."""
         address(stream, first)
         return (np.arange(checks.count("size", size, least=0), dtype=np.int64),)
 
@@ -57,7 +57,7 @@ class NoSampling(SamplingRecord):
 
     @classmethod
     def from_options(cls, given: Options) -> Draws:
-        """Nothing."""
+        """No option is taken."""
         if given.rate is not None or given.batch is not None:
             raise InputError("--sampling none takes neither --rate nor --batch: every unit is in every step")
         return Draws(1.0, EveryoneSampler().event)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FixedSizeSampler:
-    """Draws `batch` of exactly `population` units, uniformly without replacement, anew at every step."""
+    """Draws `batch` of exactly `population` units uniformly without replacement, independently at every step."""
 
     population: int
     batch: int
@@ -36,7 +36,7 @@ class FixedSizeSampler:
         return FixedSize(self.population, self.batch, inner)
 
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
-        """Who takes part in step `first`; see `Sampler.batches`."""
+        """The units that take part in step `first`; see `Sampler.batches`."""
         check_population("sampling without replacement", self.population, size)
         return (subset(size, self.batch, address(stream, first)),)
 
@@ -69,7 +69,7 @@ class FixedSizeSampling(PublicSize):
 
 
 def check_sizes(sampler: object) -> None:
-    """Check the fields `population` and `batch` of a new sampler."""
+    """Check the fields `population` and `batch` of a new sampler; `InputError` unless 1 <= batch <= population."""
     for name in ("population", "batch"):
         object.__setattr__(sampler, name, checks.count(name, getattr(sampler, name)))
     batch, population = getattr(sampler, "batch"), getattr(sampler, "population")  # noqa: B009
@@ -78,6 +78,6 @@ def check_sizes(sampler: object) -> None:
 
 
 def check_population(what: str, population: int, size: int) -> None:
-    """Refuse data of another size: here the size is public, and the theorem is about exactly it."""
+    """`InputError` unless the data has the declared size, which is public and which the theorem assumes."""
     if size != population:
         raise InputError(f"{what} was declared for exactly {population} units, but the data has {size}")

@@ -1,4 +1,4 @@
-"""What commands say of how batches are drawn, and the draws that follow from it."""
+"""The sampling options of commands, and the draws that they describe."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Phases = Sequence[tuple[float, int]]
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """How batches are drawn: the chance of a unit to be in a step, the event of a period, and its steps.
+    """How batches are drawn: the probability that a unit is in a step, the event of a period, and the period in steps.
 
-    `release` takes what the steps of a period release, as `Sampler.event` does.
+    `release` makes the event of a period from what its steps release, as `Sampler.event` does.
     """
 
     rate: float
@@ -26,12 +26,12 @@ class Draws:
     period: int = 1
 
     def event(self, phases: Phases) -> Event:
-        """All that steps with this noise release. A period that was begun is stated whole, with its last noise."""
+        """The event of all steps of `phases`. An unfinished period counts as whole, with the noise of its last step."""
         parts = [Repeat(self.release(self._inner(period)), count) for period, count in _periods(phases, self.period)]
         return parts[0] if len(parts) == 1 else Compose(tuple(parts))
 
     def uniform(self, noise: float, steps: int) -> Event:
-        """The same for steps of equal noise."""
+        """The event of `steps` steps with equal noise."""
         return self.event([(noise, steps)])
 
     def _inner(self, phases: Phases) -> Event:
@@ -43,7 +43,7 @@ class Draws:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a command, None where one was left out."""
+    """The sampling options of a command; None where the user left one out."""
 
     sampling: str
     rate: float | None = None
@@ -54,7 +54,7 @@ class Options:
     chosen: int | None = None
 
     def share(self) -> float:
-        """The chance of a unit to be in a step: --rate, or --batch / --population."""
+        """The probability that a unit is in a step: --rate, or --batch / --population; `InputError` without either."""
         if self.rate is not None:
             return checks.rate("--rate", self.rate)
         if self.batch is None or self.population is None:
@@ -63,7 +63,7 @@ class Options:
         return checks.rate("--batch / --population", share)
 
     def period(self, chosen: int = 1) -> int:
-        """The steps of a period in which a unit is `chosen` times; rounded up, as its last batch may be smaller."""
+        """The steps of a period in which a unit takes part `chosen` times, rounded up: a last batch may be smaller."""
         if self.per_epoch is not None:
             return checks.count("--per-epoch", self.per_epoch)
         if self.rate is None and (self.batch is None or self.population is None):
@@ -73,14 +73,14 @@ class Options:
 
 
 def whole_option(option: str, value: float) -> int:
-    """The value of an option as a whole number."""
+    """The value of an option as a whole number; `InputError` if it is none, or not positive."""
     if not checks.positive(option, value) == int(value):
         raise InputError(f"{option} must be a whole number for this --sampling, got {value!r}")
     return int(value)
 
 
 def _periods(phases: Phases, period: int) -> list[tuple[list[tuple[float, int]], int]]:
-    """Phases cut into periods, as (phases of one period, how many such); the last is filled up."""
+    """Phases cut into periods, as (phases of one period, number of equal periods); the last period is filled up."""
     found: list[tuple[list[tuple[float, int]], int]] = []
     begun: list[tuple[float, int]] = []
     room = period

@@ -26,17 +26,16 @@ _WORD_BITS = 64
 _WORD_VALUES = 1 << _WORD_BITS
 _ALL_ONES = np.uint64(_WORD_VALUES - 1)
 _BLOCK_UNITS = 1 << 20  # the words of a block stay in the cache
-_MOSTLY_ALIVE = 5  # after so many bits of 64 units, nearly every word still has a zero somewhere
+_MOSTLY_ALIVE = 5  # up to this many bits, nearly every word of 64 units still has a zero somewhere
 
 
 @dataclass(frozen=True, slots=True)
 class PoissonSampler:
-    """Includes each unit with probability `rate`, exactly: 64 random bits of its own are compared with a threshold.
+    """Includes each unit with probability `rate`, exactly: 64 random bits per unit are compared with a threshold.
 
-    The probability is exactly floor(rate 2^64) / 2^64. For a rate of 2^-11 or more that is the float `rate`
-    itself; for smaller ones it is smaller by less than 2^-64, which the event at `rate` covers, because a
-    guarantee never gets worse when the rate falls. `rate` must be in [2^-64, 1]: below, nobody would ever
-    be drawn. `InputError` otherwise.
+    The probability is exactly floor(rate 2^64) / 2^64. For a rate of 2^-11 or more this is the float `rate` itself.
+    For smaller rates it is lower by less than 2^-64, which the event at `rate` covers, because a guarantee never gets
+    worse when the rate falls. `InputError` unless `rate` is in [2^-64, 1]: below 2^-64 no unit would ever be drawn.
     """
 
     rate: float
@@ -52,7 +51,7 @@ class PoissonSampler:
         return Poisson(self.rate, inner)
 
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
-        """Who takes part in step `first`; see `Sampler.batches`. Everyone at rate 1."""
+        """The units that take part in step `first`, all of them at rate 1; see `Sampler.batches`."""
         population = checks.count("size", size, least=0)
         return (drawn_at(self.rate, population, address(stream, first)),)
 
@@ -81,15 +80,15 @@ class PoissonSampling(SamplingRecord):
 
 
 def _threshold(rate: float) -> int:
-    """Return floor(rate 2^64), in integers: a float64 or float32 grid of uniforms would distort small rates."""
+    """Return floor(rate 2^64), computed in integers: uniform floats on a grid would distort small rates."""
     numerator, denominator = rate.as_integer_ratio()
     return numerator * _WORD_VALUES // denominator
 
 
 def drawn_at(rate: float, population: int, substream: Substream) -> IntArray:
-    """Each of `population` units with probability `rate`."""
+    """The units drawn, in ascending order, where each of `population` units is drawn with probability `rate`."""
     threshold = _threshold(rate)
-    if threshold == _WORD_VALUES:  # does not fit a word, and needs none
+    if threshold == _WORD_VALUES:  # does not fit into a word, and no random bits are needed
         return np.arange(population, dtype=np.int64)
     return below_threshold(threshold, population, substream)
 
@@ -97,8 +96,8 @@ def drawn_at(rate: float, population: int, substream: Substream) -> IntArray:
 def below_threshold(threshold: int, population: int, substream: Substream) -> IntArray:
     """The units whose 64 random bits, read as a number, lie below `threshold` in [1, 2^64).
 
-    The leading zeros that a number below the threshold must have are looked at first, one bit of 64 units in each
-    word; only units that have them draw the rest. At a rate of 1 % that takes a tenth of the bits.
+    A number below the threshold starts with certain zeros. These bits are drawn first, one bit of 64 units per word;
+    only units with all these zeros draw their other bits. At a rate of 1 % this takes a tenth of the bits.
     """
     zeros = _WORD_BITS - threshold.bit_length()
     found = [
@@ -111,7 +110,7 @@ def below_threshold(threshold: int, population: int, substream: Substream) -> In
 
 
 def _with_leading_zeros(zeros: int, units: int, substream: Substream) -> IntArray:
-    """Those of `units` whose first `zeros` random bits are all zero; words without any are not looked at again."""
+    """The `units` whose first `zeros` random bits are all zero; words in which no unit is left draw no more bits."""
     if zeros == 0:
         return np.arange(units, dtype=np.int64)
     live = np.arange(math.ceil(units / _WORD_BITS))

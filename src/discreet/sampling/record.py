@@ -1,4 +1,4 @@
-"""What a plan says of how batches are drawn: the base of the records, one for each sampler."""
+"""The base of the records by which plans say how batches are drawn; each sampler has its record."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Frozen(BaseModel):
-    """Base of everything read from files: immutable, and refusing fields it does not know."""
+    """Base of everything that is read from files: immutable, and unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What draws the batches of a step, the public divisor of its noisy sum, and how large a batch can get."""
+    """The sampler of a step, the public divisor of its noisy sum, and a public bound on the size of its batch."""
 
     sampler: Sampler
     divisor: float
@@ -35,27 +35,27 @@ class Draw:
 
 
 class SamplingRecord(Frozen):
-    """What the kinds share: here that of kinds under which the size of the data set is private.
+    """Base of all kinds; its defaults suit kinds under which the size of the data set is private.
 
-    Beside the fields that stand in plan.yaml a kind has its words, and what the command line takes for it.
+    Besides its fields in plan.yaml a kind has words for pages, and its options on the command line.
     """
 
     ADJACENCIES: ClassVar[tuple[Adjacency, ...]] = (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT)
-    """Under which adjacencies a theorem covers the kind; the first is what the command line takes for granted."""
+    """The adjacencies under which a theorem covers the kind; the first is the default of the command line."""
     OVERFLOWS: ClassVar[bool] = True
     """Whether a batch may exceed `largest_batch`, with a probability of at most `OVERFLOW`."""
     SIZE_IS_PUBLIC: ClassVar[bool] = False
     """Whether the number of units must be known exactly."""
     EVENT: ClassVar[type | None] = None
-    """The event of a draw; None if it is that of the step itself."""
+    """The type of the event of a draw; None if there is only the event of the step itself."""
     SENTENCE: ClassVar[str]
-    """One sentence for pages. `{one}`, `{many}`: the unit; `{population}`; and the fields by their names."""
+    """One sentence for pages. It may name the unit (`{one}`, `{many}`), `{population}` and the fields of the record."""
     WHO: ClassVar[str]
-    """A few words about the draw of an event, with its fields by their names, and `{steps}` that it covers."""
+    """A few words about the draw of an event; they may name its fields, and `{steps}`, the steps that it covers."""
     OPTION: ClassVar[str]
-    """The kind in `--sampling`."""
+    """The name of the kind in `--sampling`."""
     TAKES: ClassVar[Mapping[str, str]] = {}
-    """Options that other kinds do not take, and what each says."""
+    """Options that not all kinds take, with the meaning of each."""
     if TYPE_CHECKING:
         kind: str
 
@@ -69,7 +69,7 @@ class SamplingRecord(Frozen):
 
     @classmethod
     def from_options(cls, given: Options) -> Draws:
-        """The draws that the options of a command describe; what is missing is an `InputError`."""
+        """The draws that the options of a command describe; `InputError` if one is missing."""
         raise InputError(f"--sampling {cls.OPTION} is for plans; write it into plan.yaml")
 
     def largest_batch(self, population: float) -> int:
@@ -77,12 +77,12 @@ class SamplingRecord(Frozen):
         return largest_batch(self.expected_batch(population) / population, population)
 
     def epoch(self, population: float) -> float:
-        """Steps of an epoch: those of a period that sees every unit, or population / expected batch."""
+        """Steps of an epoch: the period of the sampler if it is longer than 1, else population / expected batch."""
         period = self.sampler(population).period
         return period if period > 1 else population / self.expected_batch(population)
 
     def draw(self, population: float) -> Draw:
-        """The three together."""
+        """Sampler, divisor and largest batch together."""
         return Draw(self.sampler(population), self.expected_batch(population), self.largest_batch(population))
 
     def sizes(self, population: float) -> tuple[int, int]:
@@ -91,7 +91,7 @@ class SamplingRecord(Frozen):
 
 
 class PublicSize(SamplingRecord):
-    """What the kinds share under which the size of the data set is public and batches have a fixed size."""
+    """Base of kinds under which the size of the data set is public and batches have a fixed size."""
 
     OVERFLOWS = False
     SIZE_IS_PUBLIC = True
@@ -108,11 +108,11 @@ class PublicSize(SamplingRecord):
 
 
 SAMPLERS: dict[str, type[SamplingRecord]] = {}
-"""The records by their kinds, in the order of the schema."""
+"""The record types by kind, in the order of the schema."""
 
 
 def register(record: type[SamplingRecord]) -> type[SamplingRecord]:
-    """Put a record into the table, before `Plan` is first used, which reads what is there then."""
+    """Put a record into `SAMPLERS`, before the first use of `Plan`, which reads the table then; usable as decorator."""
     kind = record.model_fields["kind"].default
     if kind in SAMPLERS:
         raise InputError(f"the sampler {kind!r} is {SAMPLERS[kind].__name__} already; take another kind")
@@ -121,7 +121,7 @@ def register(record: type[SamplingRecord]) -> type[SamplingRecord]:
 
 
 def whole(population: float) -> int:
-    """A public number of rows, as a whole number."""
+    """The public number of rows as an int; `InputError` if it is not whole."""
     if population != math.floor(population):
         raise InputError(f"population must be the public number of rows here, a whole number, got {population!r}")
     return int(population)

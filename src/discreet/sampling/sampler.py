@@ -1,4 +1,4 @@
-"""What every sampler offers."""
+"""The interface of samplers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 from discreet.core.array_types import IntArray
 from discreet.core.events import Event
 
-if TYPE_CHECKING:  # streams load a cipher, which prices do without
+if TYPE_CHECKING:  # streams load a cipher, which pricing does not need
     from discreet.randomness import Stream, Substream
 
 
 class Sampler(Protocol):
-    """A law of batches. Implementations are frozen and hold public facts only."""
+    """The law by which batches are drawn. Implementations are frozen and hold public facts only."""
 
     @property
     def period(self) -> int:
@@ -22,22 +22,22 @@ class Sampler(Protocol):
     def event(self, inner: Event) -> Event:
         """Return the event of one period.
 
-        `inner` is what its step releases; with a longer period, what its steps release, as in `Epoch.event`.
+        `inner`: what the step releases or, if a period has several steps, what they release together (`Epoch.event`).
         """
         ...
 
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
         """Return who takes part in each step of the period that begins at step `first`.
 
-        One array of sorted indices, out of 0 .. size - 1, for each step; an empty one is a result like any other.
-        No earlier period needs to be drawn first. The address (sampling, first) of `stream` is taken, so a period
-        is drawn at most once: `RandomnessReuse`. `InputError` for a size that the sampler is not made for.
+        One array of sorted indices out of 0 .. size - 1 for each step; it may be empty. Earlier periods need not be
+        drawn first. The address (sampling, first) of `stream` is taken, so drawing a period again is a
+        `RandomnessReuse`. `InputError` for a size that the sampler is not made for.
         """
         ...
 
 
 def address(stream: Stream, first: int) -> Substream:
-    """The randomness of the period that begins at step `first`; it is taken once."""
+    """The sub-stream for the period that begins at step `first`; `RandomnessReuse` if it was taken before."""
     from discreet.randomness import Purpose
 
     return stream.substream(Purpose.SAMPLING, first)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ShuffleSampler:
-    """Every unit once an epoch, in batches of `batch`; the last batch of an epoch may be smaller.
+    """Takes every unit once in each epoch, in batches of `batch`; the last batch of an epoch may be smaller.
 
     The period is the epoch: ceil(population / batch) steps, drawn together and accounted for together.
     """

@@ -1,4 +1,4 @@
-"""Poisson sampling whose batches have a largest size."""
+"""Poisson sampling with a largest batch size."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TruncatedPoissonSampler:
-    """Poisson sampling whose batches never exceed `capacity`: of a larger draw, a random subset of that size stays.
+    """Poisson sampling whose batches never exceed `capacity`: a larger draw is cut to a random subset of that size.
 
-    Made for hardware that wants batches of one shape. The data may have at most `population` units, a public number
-    that bounds how likely an overflow is.
+    Meant for hardware that needs batches of one shape. The data may have at most `population` units, a public number
+    that bounds the probability of an overflow.
     """
 
     rate: float
@@ -46,7 +46,7 @@ class TruncatedPoissonSampler:
         return TruncatedPoisson(self.rate, self.capacity, self.population, inner)
 
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
-        """Who takes part in step `first`; see `Sampler.batches`."""
+        """The units that take part in step `first`; see `Sampler.batches`."""
         if not checks.count("size", size, least=0) <= self.population:
             raise InputError(f"truncated Poisson sampling is made for at most {self.population} units, got {size}")
         substream = address(stream, first)
@@ -83,7 +83,7 @@ class TruncatedPoissonSampling(SamplingRecord):
 
     @classmethod
     def from_options(cls, given: Options) -> Draws:
-        """--rate, or --batch and --population; --capacity; --population as the most units that a data set may have."""
+        """--rate, or --batch and --population; --capacity; --population, the most units that a data set may have."""
         share = given.share()
         if given.capacity is None or given.population is None:
             raise InputError(

@@ -1,6 +1,6 @@
 """Exactly uniform choices from random words: whole numbers, subsets, orders.
 
-Each works by rejection, so there is no bias at all, however small: a word that does not fit is drawn again.
+All functions reject words that do not fit and draw again, so there is no bias at all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WORD_VALUES = 1 << 64
 
 def below(bound: int, count: int, substream: Substream) -> IntArray:
     """`count` independent whole numbers, uniform on 0 .. bound - 1, for bound in [1, 2^63]; shape (count,)."""
-    usable = np.uint64(_WORD_VALUES // bound * bound - 1)  # the last word of the last whole run of `bound` values
+    usable = np.uint64(_WORD_VALUES // bound * bound - 1)  # words above would favour small results
     words = substream.words(count)
     rejected = np.flatnonzero(words > usable)
     while rejected.size:
@@ -41,8 +41,8 @@ def order(count: int, substream: Substream) -> IntArray:
 def subset(size: int, count: int, substream: Substream) -> IntArray:
     """A uniformly random subset of `count` out of 0 .. size - 1, sorted; shape (count,).
 
-    The work is proportional to the smaller part: numbers are drawn until enough are distinct, and the first
-    `count` distinct ones of an independent uniform sequence are a uniform subset.
+    The work is proportional to the smaller of the subset and its complement. Numbers are drawn until enough are
+    distinct: the first `count` distinct numbers of an independent uniform sequence are a uniform subset.
     """
     if 2 * count > size:
         left_out = np.zeros(size, np.bool_)
@@ -58,7 +58,7 @@ def subset(size: int, count: int, substream: Substream) -> IntArray:
 
 def subsets(rows: int, size: int, count: int, substream: Substream) -> IntArray:
     """`rows` independent uniformly random subsets of `count` out of 0 .. size - 1; shape (rows, count), any order."""
-    few = count * count <= 4 * size  # then a row of independent numbers is distinct often enough
+    few = count * count <= 4 * size  # then the numbers of a row are all distinct often enough
     chosen = np.empty((rows, count), np.int64)
     missing = np.arange(rows)
     while missing.size:

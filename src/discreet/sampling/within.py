@@ -1,4 +1,4 @@
-"""Of a unit with many rows a few are taken at random: by-unit batches hold at most so many rows of each."""
+"""Choosing a few rows of a unit with many: batches of units hold at most a given number of rows of each unit."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from discreet.randomness import Substream
 
 _WORDS = 1 << 22
-"""How many words may be drawn at a time."""
+"""The most random words that are drawn at a time."""
 
 
 def places_within(counts: IntArray, most: int, substream: Substream) -> list[IntArray]:
-    """Which of its rows each unit takes part with, as sorted places 0 .. counts[i] - 1; one array for each unit.
+    """The rows with which each unit i takes part, as sorted places out of 0 .. counts[i] - 1; one array for each unit.
 
-    A unit with at most `most` rows takes part with all of them. Of others, `most` are drawn uniformly without
-    replacement, exactly, and independently of the other units. Units draw in the order of their sizes.
+    A unit with at most `most` rows takes part with all of them. Of a larger unit, `most` rows are drawn uniformly
+    without replacement, exactly, and independently of other units. Units draw in the order of their sizes.
     """
     limit = checks.count("most", most)
     chosen = [np.arange(min(int(count), limit), dtype=np.int64) for count in counts]

@@ -1,1 +1,1 @@
-"""Which models are refused, since examples would influence each other."""
+"""Admission: models are refused if their examples would influence each other."""

@@ -1,4 +1,4 @@
-"""Which models and optimizers can be trained privately; what cannot is refused by name, with the fix."""
+"""Which models and optimizers can be trained privately; others are refused with the module's name and a fix."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def private_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def private_names(model: nn.Module) -> set[str]:
-    """The names under which the state dictionary holds private parameters; a shared one has several."""
+    """The names of private parameters in the state dictionary; a shared parameter has several."""
     parameters = model.named_parameters(remove_duplicate=False)
     return {name for name, parameter in parameters if parameter.requires_grad}
 
@@ -43,7 +43,7 @@ def private_names(model: nn.Module) -> set[str]:
 def admit_model(model: nn.Module, findings: Findings | None = None) -> None:
     """Refuse a model whose examples would influence each other, or whose state private data would enter.
 
-    `findings`: what an experiment found (`try_out`). One `UnsupportedModel` names all problems, with their fixes.
+    `findings`: the results of `try_out`. One `UnsupportedModel` names all problems, with their fixes.
     """
     problems = _problems(model)
     if findings is not None:
@@ -58,7 +58,7 @@ def admit_model(model: nn.Module, findings: Findings | None = None) -> None:
 
 
 def _problems(model: nn.Module) -> list[tuple[str, str]]:
-    """What can be seen without running the model: the module or parameter, and what is wrong."""
+    """The problems that show without running the model: pairs (module or parameter, what is wrong)."""
     found = []
     for name, module in model.named_modules():
         fault = _fault(module)
@@ -68,7 +68,7 @@ def _problems(model: nn.Module) -> list[tuple[str, str]]:
     found += foreign.items()
     for name, parameter in private_parameters(model).items():
         if foreign or isinstance(parameter, UninitializedParameter):
-            continue  # to look at shared values would ask other processes; a lazy module was named
+            continue  # reading sharded values would involve other processes; lazy modules are reported above
         if not parameter.dtype.is_floating_point:
             found.append((name, f"parameter {name!r} has type {parameter.dtype}; only real numbers can be trained"))
         elif not bool(torch.isfinite(parameter).all()):
@@ -79,7 +79,7 @@ def _problems(model: nn.Module) -> list[tuple[str, str]]:
 
 
 def _experienced(model: nn.Module, findings: Findings) -> list[tuple[str, str]]:
-    """What an experiment found, as problems."""
+    """The findings of an experiment, as problems."""
     found = [(name, f"{_described(model, name)} {_MIXES}") for name in findings.mixing]
     found += [(name, f"{_described(model, name)} {_REMEMBERS}") for name in findings.remembering]
     for name in findings.writing:
@@ -96,7 +96,7 @@ def _described(model: nn.Module, name: str) -> str:
 
 
 def admit_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
-    """Refuse an optimizer that looks at the loss again, or that holds other parameters than the private ones."""
+    """`UnsupportedModel` for an optimizer that evaluates the loss, or whose parameters are not the private ones."""
     if isinstance(optimizer, torch.optim.LBFGS):
         raise UnsupportedModel("LBFGS evaluates the loss again and again within a step; use SGD, Adam or AdaGrad")
     named = {id(parameter): name for name, parameter in model.named_parameters()}

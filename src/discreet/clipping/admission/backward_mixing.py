@@ -1,8 +1,9 @@
-"""Finding, by experiment, whether examples influence each other on the way back from the loss.
+"""An experiment that shows whether examples influence each other in the backward pass.
 
-A hook on a tensor, or a function with a backward pass of its own, may scale a gradient by what the whole batch has. So
-examples are exchanged one at a time, for others, far larger ones, and ones whose loss weighs far more. Gradients may
-not move for any other example, at any operation that the backward pass comes to; nor may its loss.
+A hook on a tensor, or a function with its own backward pass, may scale gradients by something computed from the whole
+batch. So examples are exchanged one at a time: for other examples, for far larger ones, and for ones whose loss has a
+far larger weight. No other example's gradient may change, at any operation of the backward pass, and neither may its
+loss.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from discreet.clipping.capture.tracing import plain, repeatable, seeded, steady_
 from discreet.clipping.losses import Criterion, each_loss
 
 LOSS = "loss"
-"""Named where it is the losses of other examples that move."""
+"""Stands for a module's name if the losses of other examples change."""
 
 Batch = tuple[Tensor, Tensor]
 """Inputs and targets."""
@@ -33,14 +34,14 @@ _VARIANTS = (
     (1e3, 1e3, 1 / _LARGE),
     (1.0, 1.0, math.inf),
 )
-"""What the inputs, the targets and the weight of an exchanged example are multiplied by; each for a row, in turn. The
-gradients of the last are not finite, which a hook may look for."""
+"""The factors for the inputs, the targets and the weight of an exchanged example, one triple for each row in turn. The
+last one makes gradients that are not finite, since a hook may look for such gradients."""
 
 
 @dataclass(slots=True)
 class _Back:
-    """The losses; what each operation was given on the way back, in order, with the module that had returned something
-    last; and the gradients of the parameters."""
+    """The losses, the gradients given to each operation of the backward pass in order (with the operation's type and
+    the nearest module), and the gradients of the parameters."""
 
     losses: Tensor
     visits: list[tuple[str, str, list[Tensor | None]]] = field(default_factory=list)
@@ -52,10 +53,11 @@ class _Back:
 
 
 def mixing_backward(model: nn.Module, criterion: Criterion, batch: Batch, others: Batch) -> str | None:
-    """The module near which gradients of other examples first move on the way back; `LOSS`; None if they never do.
+    """The module near which gradients of other examples first change in the backward pass; `LOSS` if their losses do;
+    else None.
 
-    `batch`, `others`: different random examples, four of each. The model is run in the mode that it is in; weights and
-    torch's generator are put back. Errors are those of model and loss.
+    `batch`, `others`: four different random examples each. The model runs in its current mode; its weights and torch's
+    generator are restored. Errors are those of model and loss.
     """
     with torch.random.fork_rng(), steady_slopes(model), repeatable():
         found = _mixing(model, criterion, batch, others)
@@ -85,7 +87,7 @@ def _mixing(model: nn.Module, criterion: Criterion, batch: Batch, others: Batch)
         if strayed(usual.losses, changed.losses, Place(0, 1), row, size):
             return LOSS
         if not usual.order == shorter.order == changed.order:
-            continue  # what runs depends on the values
+            continue  # the operations depend on the values
         for one, short, other in zip(usual.visits, shorter.visits, changed.visits, strict=True):
             if any(_strayed(*parts, row, size) for parts in zip(one[2], short[2], other[2], strict=True)):
                 return one[1]
@@ -93,8 +95,8 @@ def _mixing(model: nn.Module, criterion: Criterion, batch: Batch, others: Batch)
 
 
 def _strayed(usual: Tensor | None, shorter: Tensor | None, changed: Tensor | None, row: int, size: int) -> bool:
-    """Whether the gradient of another example moved. Where all examples share a tensor, its gradient is a sum over
-    them, which may move; and places may be chosen by values."""
+    """Whether the gradient of another example than `row` changed. The gradient of a tensor that all examples share is a
+    sum over them and may change; gradients whose shapes differ are not compared, since values may choose places."""
     if usual is None or shorter is None or changed is None or usual.shape != changed.shape:
         return False
     place = place_of(usual, shorter, size, size - 1)
@@ -106,7 +108,7 @@ def _times(row: Tensor, factor: float) -> Tensor:
 
 
 def _back(model: nn.Module, criterion: Criterion, batch: Batch, weights: Tensor) -> _Back:
-    """Go back from the weighted sum of the losses to the parameters."""
+    """Run the backward pass from the weighted sum of the losses to the parameters."""
     inputs, targets = batch
     made: dict[Any, str] = {}
     handles = []
@@ -115,7 +117,7 @@ def _back(model: nn.Module, criterion: Criterion, batch: Batch, weights: Tensor)
         def note(_: nn.Module, __: object, returned: object, name: str = name) -> None:
             for part in plain(returned):
                 if part.grad_fn is not None:
-                    made.setdefault(part.grad_fn, name)  # the innermost is the first
+                    made.setdefault(part.grad_fn, name)  # the innermost module comes first
 
         handles.append(module.register_forward_hook(note))
     try:
@@ -149,7 +151,7 @@ def _back(model: nn.Module, criterion: Criterion, batch: Batch, weights: Tensor)
 
 
 def _nodes(made: Tensor) -> list[Any]:
-    """All operations that a tensor was made by."""
+    """All operations in the graph of a tensor."""
     todo: list[Any] = [made.grad_fn]
     seen: dict[Any, None] = {todo[0]: None}
     while todo:

@@ -1,4 +1,4 @@
-"""Putting group normalisation where batch normalisation was, when you ask for it."""
+"""Replacing batch normalisation by group normalisation, on request."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from discreet.core.errors import UnsupportedModel
 
 
 def replace_batch_norm(model: nn.Module, most_groups: int = 32) -> dict[str, nn.GroupNorm]:
-    """Replace every BatchNorm inside `model`, in place, by a GroupNorm; return what is there now, by name.
+    """Replace every BatchNorm inside `model`, in place, by a GroupNorm; return the new modules by name.
 
     A GroupNorm normalises within one example (Wu and He 2018, "Group normalization"), so it can be trained privately.
-    It takes over scale, shift, device, type and whether it is trained; running statistics are dropped, so a model that
+    It keeps scale, shift, device, type and whether they are trained. Running statistics are dropped, so a model that
     was trained with BatchNorm needs training again. Build the optimizer afterwards.
 
-    The number of groups is the largest divisor of the channels that is at most `most_groups` and leaves two channels to
-    a group. BatchNorm1d gets one group, because its input may have no positions to take statistics over.
+    The number of groups is the largest divisor of the channels that is at most `most_groups` and leaves at least two
+    channels in a group. BatchNorm1d gets one group, because its input may have no positions for statistics.
 
-    `UnsupportedModel` if the model itself is a BatchNorm, or if one is lazy.
+    `UnsupportedModel` if the model itself is a BatchNorm, or if a BatchNorm is lazy. `InputError` if `most_groups` is
+    not a whole number of at least 1.
     """
     checks.count("most_groups", most_groups)
     if isinstance(model, _BatchNorm):
@@ -41,7 +42,7 @@ def replace_batch_norm(model: nn.Module, most_groups: int = 32) -> dict[str, nn.
 
 
 def groups_for(module: _BatchNorm, most_groups: int = 32) -> int:
-    """How many groups the GroupNorm has that takes the place of `module`."""
+    """The number of groups of the GroupNorm that replaces `module`."""
     channels = module.num_features
     if isinstance(module, nn.BatchNorm1d):
         return 1

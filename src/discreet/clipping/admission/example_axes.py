@@ -1,4 +1,4 @@
-"""Where the examples of a batch are in a tensor, and whether what belongs to other examples moved."""
+"""Where the examples of a batch are in a tensor, and whether entries of other examples changed."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import torch
 from torch import Tensor
 
 _ROUNDINGS = 64
-"""Numbers may move by so many roundings: kernels may add up in another order."""
+"""Numbers may change by this many roundings: kernels may add up in another order."""
 
 _CANCELLED = 16
-"""How much larger than a number the terms may be that it was added up from."""
+"""How much larger than a sum its terms are assumed to be at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the examples are: along `axis`, `each` entries for one."""
+    """Where the examples are: along `axis`, with `each` entries per example."""
 
     axis: int
     each: int
 
 
 SHARED, UNKNOWN = Place(-1, 1), Place(-1, 0)
-"""One value for all examples, which none may move; and places that cannot be told."""
+"""`SHARED`: one value for all examples, which no example may change. `UNKNOWN`: the places cannot be determined."""
 
 
 def place_of(whole: Tensor, short: Tensor, size: int, less: int) -> Place:
-    """The axis whose length goes with the number of examples."""
+    """The axis whose length is proportional to the number of examples: `size` in `whole`, `less` in `short`."""
     if whole.shape == short.shape:
         return SHARED
     if whole.dim() == short.dim():
@@ -38,7 +38,7 @@ def place_of(whole: Tensor, short: Tensor, size: int, less: int) -> Place:
 
 
 def strayed(before: Tensor, after: Tensor, place: Place, row: int, size: int) -> bool:
-    """Whether anything but `row` moved by more than rounding. Entries of an example may be side by side, or apart."""
+    """Whether anything but `row` changed by more than rounding. The entries of an example may be adjacent or apart."""
     if place == UNKNOWN:
         return False
     if before.shape != after.shape:
@@ -58,21 +58,22 @@ def _rows(part: Tensor, shape: tuple[int, int], size: int) -> Tensor:
 
 
 def is_whole(part: Tensor) -> bool:
-    """Whether a tensor is of whole numbers, or truth values."""
+    """Whether a tensor holds whole numbers or booleans."""
     return not (part.is_floating_point() or part.is_complex())
 
 
 def moved(before: Tensor, after: Tensor) -> bool:
-    """Whether any number moved by more than rounding.
+    """Whether any number changed by more than rounding.
 
-    Each is held to its own size, not to that of the largest one beside it: a constant of -1e9, which masks logits,
-    would hide whatever the others do. Where terms cancel, rounding is that of the terms: of the median size, but not of
-    much more than the number's own, for most numbers may be such constants.
+    The limit for a number follows from its own size, not from the largest number of the tensor: a constant of -1e9,
+    which masks logits, would hide all other changes. Where terms cancel, rounding is that of the terms. These are
+    assumed to have the median size of the numbers, but at most `_CANCELLED` times the number itself, since most numbers
+    may be such constants.
     """
     if is_whole(before):
         return not torch.equal(before, after)
     if before.dtype == after.dtype and torch.equal(before, after):
-        return False  # nearly always; the rest takes fifty times as long
+        return False  # the usual case; the rest takes fifty times as long
     wide = torch.complex128 if before.is_complex() else torch.float64
     one, other = before.to(wide), after.to(wide)
     sizes = torch.maximum(one.abs(), other.abs())

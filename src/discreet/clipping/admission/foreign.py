@@ -1,6 +1,6 @@
-"""What engines cannot clip: parameters that several processes share, sparse ones, and those with sparse gradients.
+"""Parameters that engines cannot clip: sharded over processes, sparse, or with sparse gradients.
 
-An engine would find no gradient of a sharded parameter, or that of the part which is here, and sum up zeros.
+For a sharded parameter an engine would find no gradient, or only that of the local part, and sum up zeros.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ _SPARSE = "the engines clip dense gradients only; make it with sparse=False"
 
 
 def foreign_tensors(model: nn.Module) -> dict[str, str]:
-    """What is wrong with parameters and buffers that are no plain tensors, or else with modules that keep theirs in
-    other processes: the first of each kind, by name."""
+    """What is wrong with parameters and buffers that are no plain tensors, or else with modules that torch.distributed
+    wraps: the first of each kind, by name."""
     tensors = [*model.named_parameters(), *model.named_buffers()]
     found = _first_of_each([(name, _kind(tensor)) for name, tensor in tensors])
     return found or _first_of_each([(name, _wrapper(module)) for name, module in model.named_modules()])
 
 
 def makes_sparse_gradients(module: nn.Module) -> str | None:
-    """What is wrong with an embedding that is trained and was asked for sparse gradients."""
+    """What is wrong with a trained embedding that makes sparse gradients; None for other modules."""
     if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse and module.weight.requires_grad:
         return f"has sparse gradients; {_SPARSE}"
     return None
 
 
 def of_function(name: str) -> str:
-    """The same of a function whose gradient of the parameter `name` is sparse."""
+    """What is wrong with a function that gives the parameter `name` a sparse gradient."""
     return (
         f"parameter {name!r} has a sparse gradient; {_SPARSE}, also where a function of torch.nn.functional is called"
     )
 
 
 def _kind(tensor: Tensor) -> str:
-    """What a tensor is, if it is no plain one."""
+    """A description of a tensor that is not plain; empty for a plain one."""
     if isinstance(tensor, UninitializedParameter | UninitializedBuffer):
         return ""
     if is_traceable_wrapper_subclass(tensor):
@@ -46,7 +46,7 @@ def _kind(tensor: Tensor) -> str:
 
 
 def _wrapper(module: nn.Module) -> str:
-    """What a module is, if torch.distributed has made it."""
+    """A description of a module whose class comes from torch.distributed; empty for others."""
     made = any(kind.__module__.startswith("torch.distributed.") for kind in type(module).__mro__)
     return f"a {type(module).__name__}: {_SHARED}" if made else ""
 

@@ -1,10 +1,9 @@
-"""Finding, by experiment, what lets the examples of a batch influence each other: within a call, or from call to call.
+"""An experiment that finds modules through which examples influence each other, within a call or from call to call.
 
-The model is called on random examples, on others, and on the first ones again: nothing may have changed. Then one
-example is exchanged, and so on for each. No other example's row may move, in what any module returns. Some of what
-comes instead is far larger. Every module
-gets the same random numbers in all calls, so dropout is no cause for alarm. A second round has other examples, and
-weights that are moved at random, so that a branch that starts at zero is seen as well.
+The model is called on random examples, on others, and on the first ones again: the results must be the same. Then each
+example in turn is exchanged for another, sometimes a far larger one: in the outputs of all modules, no other example's
+row may change. Every module gets the same random numbers in all calls, so dropout raises no alarm. A second round has
+other examples and randomly moved weights, so that it also sees a branch whose weights start at zero.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ from discreet.clipping.capture.tracing import Call, Trace, repeatable, steady_sl
 from discreet.clipping.seeding import seed_torch
 
 _LARGE = (1e3, 1e6)
-"""Some rows are also exchanged for others that are so many times larger: a branch may be taken for such rows only."""
+"""Some rows are also exchanged for rows this many times larger, since a branch may be taken for such rows only."""
 
 _LARGE_WHOLE = (255, 65_535, -128)
-"""The same of whole numbers, which may be pixels: what a byte and two of them can be, as far as their type goes."""
+"""Large whole numbers, which may be pixels: limits of one and of two bytes, cut to the range of the input's type."""
 
 CANNOT = (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError, AssertionError)
-"""What models raise for rows that they cannot take."""
+"""Errors that models raise for rows that they cannot handle."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """Names of modules; that of the model is the empty text.
+    """Names of modules; the name of the model itself is the empty string.
 
-    What is `mixing` reaches the output of the model. What mixes only `inside` does not, and concerns engines that run
-    batches. What is `remembering` returns something else when it is called again. `writing` names what changes of
-    parameters and buffers, `sparse` the parameters whose gradients are sparse.
+    `mixing`: modules that mix examples, so that the output of the model shows it. `inside`: modules whose mixing does
+    not reach the output, which matters only for engines that run batches. `remembering`: modules that return something
+    else when called again. `writing`: parameters and buffers that change. `sparse`: parameters with sparse gradients.
     """
 
     mixing: tuple[str, ...] = ()
@@ -52,10 +51,10 @@ class Findings:
 
 
 def try_out(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
-    """Look for influence between examples, in the mode that the model is in.
+    """Look for influence between examples, in the current mode of the model.
 
-    `inputs`, `others`: two sets of different random examples along axis 0, as many of each, at least three. Weights,
-    buffers and torch's generator are put back. Errors are those of the model.
+    `inputs`, `others`: two sets of different random examples along axis 0, equally many, at least three each. Weights,
+    buffers and torch's generator are restored. Errors are those of the model.
     """
     kept = {name: tensor.detach().clone() for name, tensor in _state(model).items()}
     try:
@@ -76,10 +75,10 @@ def try_out(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
 
 
 def _sparse_gradients(model: nn.Module, inputs: Tensor) -> tuple[str, ...]:
-    """The parameters whose gradients are sparse; a model without a gradient of them all is not judged."""
+    """The parameters whose gradients are sparse; none if the backward pass fails."""
     trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     try:
-        with torch.enable_grad(), warnings.catch_warnings(action="ignore"):  # a run shows them
+        with torch.enable_grad(), warnings.catch_warnings(action="ignore"):  # training shows the warnings
             outputs = [one for one in tree_leaves(model(inputs)) if isinstance(one, Tensor) and one.requires_grad]
             total = torch.stack([output.sum() for output in outputs]).sum()
             gradients = torch.autograd.grad(total, list(trained.values()), allow_unused=True)
@@ -116,13 +115,13 @@ def _look(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
             continue
         culprits, arrived = _strays(usual, calls, places, row, len(inputs))
         (mixing if arrived else inside).extend(culprits)
-    if mixing:  # what follows a culprit may be one itself
+    if mixing:  # modules after a culprit may be culprits too
         mixing = _innermost([*mixing, *_mixing_alone(model, usual, places, len(inputs))])
     return Findings(tuple(mixing), tuple(inside))
 
 
 def _trace_large(model: nn.Module, inputs: Tensor) -> Trace | None:
-    """All calls, if the model takes such numbers."""
+    """All calls; None if the model fails on such numbers."""
     try:
         return trace(model, (inputs,))
     except CANNOT:
@@ -130,10 +129,10 @@ def _trace_large(model: nn.Module, inputs: Tensor) -> Trace | None:
 
 
 def _exchanges(inputs: Tensor, others: Tensor) -> Iterator[tuple[int, Tensor, bool]]:
-    """Which rows are exchanged, for what, and whether a model must take it.
+    """The exchanges: (row, its replacement, whether every model must be able to run on it).
 
-    At last for what is not finite. Rows are finite, but what modules return of large ones need not be; and a branch
-    that looks for that may be taken for all rows.
+    The last replacements are not finite. Private rows are finite, but outputs of modules for large rows need not be,
+    and a branch that tests for this may be taken for all rows.
     """
     for row in range(len(inputs)):
         yield row, others[row], True
@@ -147,7 +146,7 @@ def _exchanges(inputs: Tensor, others: Tensor) -> Iterator[tuple[int, Tensor, bo
     yield 0, torch.full_like(others[0], math.nan), False
     overflown = others[1].clone()
     if overflown.numel():
-        overflown[(0,) * overflown.dim()] = math.inf  # one number only: several would make NaN of each other
+        overflown[(0,) * overflown.dim()] = math.inf  # one number only: several could give NaN together
         yield 1, overflown, False
 
 
@@ -156,18 +155,18 @@ def _on_processor(inputs: Tensor) -> bool:
 
 
 def _look_there(model: nn.Module, inputs: Tensor, others: Tensor) -> Findings:
-    """The same on the processor, if the model can be run there. Large whole numbers are tried there alone: they may be
-    codes that a model looks up, and an accelerator that does not find one is of no use afterwards."""
+    """`_look` for whole numbers on the CPU, if the model can run there. Large whole numbers are tried only there: they
+    may be indices into a table, and an accelerator cannot be used any more after an index out of range."""
     if not is_whole(inputs) or _on_processor(inputs):
         return Findings()
     try:
         return _look(copy.deepcopy(model).cpu(), inputs.cpu(), others.cpu())
-    except Exception:  # a copy may raise whatever it likes
+    except Exception:  # copying may raise any error
         return Findings()
 
 
 def _mixing_alone(model: nn.Module, usual: Trace, places: list[list[Place]], size: int) -> list[str]:
-    """The modules that mix when they are called by themselves, with rows exchanged in what they were given."""
+    """The modules that mix when they are called by themselves, with exchanged rows in their inputs."""
     found = []
     for call, where in zip(usual[:-1], places[:-1], strict=True):
         known = dict(zip(map(id, call.given), where, strict=False))
@@ -184,7 +183,7 @@ def _mixing_alone(model: nn.Module, usual: Trace, places: list[list[Place]], siz
                 trace(module, *part)[-1] for part in (call.passed, tree_map_only(Tensor, exchange, call.passed))
             )
         except (RuntimeError, ValueError, IndexError, TypeError):
-            continue  # it needs what is around it
+            continue  # the module does not run by itself
         spots = where[len(call.given) :]
         if any(strayed(a, b, at, 0, size) for a, b, at in zip(before.returned, after.returned, spots, strict=False)):
             found.append(call.name)
@@ -196,10 +195,10 @@ def _all(call: Call) -> list[Tensor]:
 
 
 def _strays(usual: Trace, changed: Trace, places: list[list[Place]], row: int, size: int) -> tuple[list[str], bool]:
-    """The innermost modules that returned something of `row` at other places, though they were not given it there; and
-    whether the model returned some."""
+    """The innermost modules whose outputs changed at other places than `row` although their inputs did not, and whether
+    the output of the model changed there."""
     if [call.name for call in usual] != [call.name for call in changed]:
-        usual, changed, places = usual[-1:], changed[-1:], places[-1:]  # what runs depends on the values
+        usual, changed, places = usual[-1:], changed[-1:], places[-1:]  # which modules run depends on the values
     found: list[tuple[str, bool]] = []
     arrived = False
     for before, after, where in zip(usual, changed, places, strict=True):
@@ -213,7 +212,7 @@ def _strays(usual: Trace, changed: Trace, places: list[list[Place]], row: int, s
 
 
 def _differing(usual: Trace, again: Trace) -> tuple[str, ...]:
-    """The innermost modules that returned something else for the same input."""
+    """The innermost modules whose outputs differ for the same input."""
     if [call.name for call in usual] != [call.name for call in again]:
         return (usual[-1].name,)
     found = [
@@ -231,7 +230,7 @@ def _unlike(ones: list[Tensor], others: list[Tensor]) -> bool:
 
 
 def _innermost(names: list[str]) -> list[str]:
-    """Without those that have another one inside."""
+    """The names without those of modules that contain another named module."""
     return [name for name in names if not any(_inside(other, name) for other in names)]
 
 
@@ -241,7 +240,7 @@ def _inside(name: str, outer: str) -> bool:
 
 @contextmanager
 def moved_weights(model: nn.Module) -> Iterator[None]:
-    """Inside, every weight is moved at random, by about what it would take to matter."""
+    """Inside, every weight is moved at random, far enough to matter; the weights are restored afterwards."""
     parameters = [parameter for parameter in model.parameters() if parameter.is_floating_point()]
     kept = [parameter.detach().clone() for parameter in parameters]
     try:
@@ -263,7 +262,7 @@ def _state(model: nn.Module) -> dict[str, Tensor]:
 
 
 def _put_back(model: nn.Module, kept: dict[str, Tensor]) -> tuple[str, ...]:
-    """Give parameters and buffers their values again; the names of those that had others."""
+    """Restore the values of parameters and buffers; returns the names of those that had changed."""
     changed = []
     with torch.no_grad():
         for name, tensor in _state(model).items():

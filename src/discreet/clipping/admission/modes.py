@@ -1,7 +1,7 @@
-"""Training and evaluation mode, without putting a frozen norm into training mode on the way.
+"""Training and evaluation mode, without putting a frozen norm layer into training mode.
 
-A norm with kept statistics is frozen by `module.eval()` before the run: it is then a scale and a shift with constants.
-In training mode it would mix examples and store private statistics, so nothing here ever switches one on.
+`module.eval()` before the run freezes a norm layer with running statistics: it then scales and shifts by constants. In
+training mode it would mix examples and store private statistics, so nothing here puts it into training mode.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 
 
 def keeps_statistics(module: nn.Module) -> bool:
-    """Whether a module is a norm that holds running statistics, which it uses in evaluation mode."""
+    """Whether a module is a norm layer with running statistics, which it uses in evaluation mode."""
     return isinstance(module, _BatchNorm | _InstanceNorm) and module.running_mean is not None
 
 
 def frozen_norms(model: nn.Module) -> list[str]:
-    """The names of the norms that stay in evaluation mode while the model is trained."""
+    """The names of the norm layers that stay in evaluation mode while the model is trained."""
     return [name for name, module in model.named_modules() if keeps_statistics(module) and not module.training]
 
 
 def training_mode(model: nn.Module) -> None:
-    """Training mode for all modules but norms that hold running statistics, which are put into evaluation mode.
+    """Put all modules into training mode, but norm layers with running statistics into evaluation mode.
 
-    For models that were admitted: those norms were in evaluation mode then.
+    For admitted models, whose norm layers with running statistics were in evaluation mode when they were admitted.
     """
     model.train()
     for module in model.modules():
@@ -37,7 +37,7 @@ def training_mode(model: nn.Module) -> None:
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside; outside, the mode of every module as it was."""
+    """Inside, the model is in evaluation mode; afterwards, the mode of every module is as it was."""
     with modes_kept(model):
         model.eval()
         yield

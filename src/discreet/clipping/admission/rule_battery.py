@@ -1,4 +1,4 @@
-"""The checks that every rule must pass, for rules of your own too: `check_rule` in a test."""
+"""The checks that every rule must pass, including your own rules: call `check_rule` in a test."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from discreet.clipping.seeding import seed_torch
 from discreet.clipping.units import Units
 
 _TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
-"""Allowed distance of a sum, relative to batch x clip norm."""
+"""The allowed distance between two sums, relative to batch x clip norm."""
 
 _SHARES = (0.1, 0.7, 10.0)
-"""Clip norms, relative to the largest norm of a gradient: all are clipped, some, none."""
+"""Clip norms, relative to the largest norm of a gradient: they clip all gradients, some, or none."""
 
 
 def check_rule(model: nn.Module, inputs: Tensor) -> None:
-    """Hold the rules for the modules in `model` against one backward pass per example.
+    """Compare the rules for the modules in `model` with one backward pass per example.
 
-    `inputs`: at least four examples along axis 0, or token indices; `model(inputs)`: one tensor, examples along axis 0.
-    Checked in single and in double precision: the sum of clipped gradients, of batches of no, one and all examples,
-    contiguous or not; that chunks add up; that no example moves the sum by more than the clip norm; that one that is
-    not finite leaves the others alone; and units of several rows. Random numbers start from a fixed seed.
+    `inputs`: at least four examples along axis 0 (numbers or token indices); `model(inputs)`: one tensor, examples
+    along axis 0. Checked in single and in double precision: the sum of clipped gradients for no, one and all examples,
+    contiguous or not, and for units of several rows; that chunks add up; that no example moves the sum by more than the
+    clip norm; that an example that is not finite does not change the others. Random numbers start from a fixed seed.
 
     `AssertionError` says which check failed and by how much, or which module has no rule.
     """
@@ -68,7 +68,7 @@ def _batches(inputs: Tensor, targets: Tensor) -> Iterator[tuple[str, Tensor, Ten
 
 
 def _loss(output: Tensor, target: Tensor) -> Tensor:
-    """Its gradient differs from example to example and from place to place."""
+    """A loss whose gradient differs between examples and between places."""
     return (torch.sin(3 * output) * target.view(-1, *[1] * (output.dim() - 1))).sum()
 
 
@@ -88,7 +88,7 @@ def _agrees(
 
 
 def _bounded(model: nn.Module, inputs: Tensor, targets: Tensor, clip: Clip, tolerance: float) -> None:
-    """Chunks add up, and no example counts for more than the clip norm."""
+    """Chunks add up, and no example moves the sum by more than the clip norm."""
     whole = _sums("bookkeeping", model, inputs, targets, clip, None)
     for row in range(len(inputs)):
         rest = [i for i in range(len(inputs)) if i != row]
@@ -101,7 +101,7 @@ def _bounded(model: nn.Module, inputs: Tensor, targets: Tensor, clip: Clip, tole
 
 
 def _separate(model: nn.Module, inputs: Tensor, targets: Tensor, clip: Clip, tolerance: float) -> None:
-    """An example that is not finite counts for the clip norm at most, and does nothing to the others."""
+    """An example that is not finite moves the sum by at most the clip norm, and does not change the others."""
     rest = _sums("bookkeeping", model, inputs[1:], targets[1:], clip, None)
     for value in (float("nan"), float("inf")):
         x, y = inputs.clone(), targets.clone()

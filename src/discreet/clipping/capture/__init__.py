@@ -1,1 +1,1 @@
-"""What the modules of a model are given, and the gradients of what they return."""
+"""Capture of the inputs of a model's modules, and of the gradients of their outputs."""

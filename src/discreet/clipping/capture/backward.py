@@ -1,6 +1,6 @@
-"""The backward pass to what owners returned, in which each call is handed over as soon as its gradients are known.
+"""The backward pass to the outputs of owners; each call is handed over as soon as its gradients are known.
 
-Nothing is held for a call that the receiver does not keep, so the memory of one part of the model serves the next.
+After that only the receiver may keep tensors of a call, so parts of the model reuse the same memory one after another.
 Calls of modules that share parameters are handed over together.
 """
 
@@ -26,7 +26,8 @@ _Node = Any
 def visit(loss: Tensor, calls: list[Call], ready: Callable[[list[Call]], None]) -> None:
     """Go back from the loss; call `ready` once for every group of calls whose gradients are known, then clear them.
 
-    Calls that the loss does not depend on are left out. No gradient of a parameter is computed.
+    Calls on which the loss does not depend are left out. No gradient of a parameter is computed. `UnsupportedModel` if
+    the backward pass does not reach a module on which the loss depends.
     """
     reached, lowest = _places(loss, calls)
     groups = [_Group(group, reached) for group in _groups(calls)]
@@ -63,7 +64,7 @@ def visit(loss: Tensor, calls: list[Call], ready: Callable[[list[Call]], None]) 
 
 
 class _Group:
-    """Calls that are handed over together. `awaited`: the nodes that made what they returned and are still to come."""
+    """Calls that are handed over together. `awaited`: nodes of their outputs that the pass has not reached yet."""
 
     def __init__(self, calls: list[Call], reached: set[_Node]) -> None:
         self.calls = calls
@@ -75,7 +76,7 @@ class _Group:
         return (edge for call in self.calls for edge in call.outputs if edge is not None)
 
     def take(self, node: _Node, gradients: tuple[Tensor | None, ...]) -> None:
-        """Note the gradients of what `node` made."""
+        """Note the gradients of the outputs of `node`."""
         self.awaited.discard(node)
         for call in self.calls:
             call.gradients = tuple(
@@ -92,7 +93,7 @@ class _Group:
 
 
 def _groups(calls: list[Call]) -> list[list[Call]]:
-    """The calls, those that have a parameter in common together, directly or by way of others."""
+    """The calls in groups: calls that share a parameter, directly or through other calls, are in one group."""
     group_of: dict[int, list[Call]] = {}
     for call in calls:
         keys = call.owner.keys
@@ -105,8 +106,8 @@ def _groups(calls: list[Call]) -> list[list[Call]]:
 
 
 def _places(loss: Tensor, calls: list[Call]) -> tuple[set[_Node], set[_Node]]:
-    """Of the nodes that made what calls returned: those that the loss depends on, and of these the lowest, below which
-    there is no other. The backward pass is at all of them if it is sent to the lowest."""
+    """Among the nodes that made the outputs of calls: those on which the loss depends, and the lowest of these, with no
+    such node below them. A backward pass to the lowest nodes reaches all of them."""
     made = {edge.node for call in calls for edge in call.outputs if edge is not None}
     below: dict[_Node, bool] = {}
     todo: list[tuple[_Node, bool]] = [(get_gradient_edge(loss).node, False)]

@@ -1,7 +1,7 @@
-"""One forward pass over a batch: what every owner was given, and where the gradients of what it returned will be.
+"""One forward pass over a batch: the inputs of every owner, and where the gradients of its outputs will be.
 
-The backward pass (see `backward`) goes to the outputs of the owners only, so no gradient of a parameter is computed in
-it. The hooks on modules are gone when it starts; the model is left as it was found, also after an exception.
+The backward pass (see `backward`) goes to the outputs of the owners only, so it computes no gradient of a parameter.
+The hooks on modules are removed before it starts; the model is left as it was, also after an exception.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OTHER_ENGINE = "the engine 'vmap' may run it"
 
 @dataclass(slots=True)
 class Call:
-    """One call of an owner. `gradients`: of the tensors that it returned, in order; None where the loss needs none."""
+    """One call of an owner. `gradients`: of its outputs, in order; None where the loss does not depend on one."""
 
     owner: Owner
     args: tuple[Any, ...]
@@ -60,8 +60,8 @@ def capture(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Ten
 def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> tuple[Tensor, list[Call]]:
     """The forward pass alone: the sum of the losses, shape (), and the calls whose outputs have a gradient, in order.
 
-    `UnsupportedModel` if a trainable parameter is used in a way that no owner accounts for, or if examples do not lie
-    along axis 0 of what a owner is given and returns.
+    `UnsupportedModel` if a trainable parameter is used in a way that no owner accounts for, or if the inputs or outputs
+    of an owner do not hold the examples along the axis that its rule names.
     """
     owners = owners_of(model)
     with torch.enable_grad(), _recording(owners) as calls, recorder.forward(model, inputs), _without_cache():
@@ -81,7 +81,7 @@ def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tens
 
 
 def _run_again(calls: list[Call]) -> None:
-    """See whether modules without a rule still do what they did, in the order in which they ran."""
+    """Check that modules without a rule do the same when they run again, in the order in which they ran."""
     for call in calls:
         with torch.enable_grad(), _without_cache():
             recorder.run_again(call.span, call.owner.name, call.owner.module, call.args, call.kwargs)
@@ -108,7 +108,7 @@ def _recording(owners: list[Owner]) -> Iterator[list[Call]]:
 
 @contextmanager
 def _without_cache() -> Iterator[None]:
-    """Inside, autocast converts a weight wherever it is used, so that a module does the same when it is run again."""
+    """Inside, autocast converts a weight at every use, so that a module does the same when it runs again."""
     before = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)
     try:
@@ -124,7 +124,7 @@ def _recorder(owner: Owner, calls: list[Call]) -> Callable[..., Any]:
 
     def record_call(args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> Any:
         if not isinstance(returned, Tensor) and sum(part.requires_grad for part in tensors_in(returned)) > 1:
-            # One may be made from another inside the module; what counts is how each is used outside.
+            # One may be made from another inside the module; only the uses outside of the module count.
             returned = tree_map_only(Tensor, _alias, returned)
         leaves, parts = tensors_in((args, kwargs) if kwargs else args), tensors_in(returned)
         recorder.holds(owner.name, owner.rule.axis(owner.module), leaves)
@@ -150,8 +150,8 @@ def _alias(tensor: Tensor) -> Tensor:
 
 
 def _watch(owner: Owner, calls: list[Call]) -> tuple[Callable[..., None], Callable[..., None]]:
-    """Hooks that remember where a module and its random numbers start, or refuse it if it cannot be run again with the
-    same ones, and on the same input."""
+    """Hooks that note the state of the generator, the input and the operators when a module starts. They refuse a
+    module that cannot run again with the same random numbers on the same input."""
     states: list[tuple[Tensor, list[int], Span | None]] = []
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -211,15 +211,15 @@ def _check_versions(call: Call) -> None:
 
 
 def _versions(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
-    """How often each tensor that a module is given was written to."""
+    """The version counter of each input tensor of a module: how often it was written to."""
     return [leaf._version for leaf in tensors_in((args, kwargs) if kwargs else args)]
 
 
 def _check_routes(owners: list[Owner], loss: Tensor, calls: list[Call]) -> None:
     """Refuse a gradient that reaches a trainable parameter without passing through a recorded call.
 
-    Walks the graph of the loss, from the outputs of each call on at its inputs. What an open owner holds directly is
-    reached inside of it.
+    The walk over the graph of the loss jumps from the outputs of each call to its inputs. Parameters that an open owner
+    holds directly are reached inside of it, so they are allowed.
     """
     names = {key: (owner, local) for owner in owners for key, local in zip(owner.keys, owner.parameters, strict=True)}
     exits: dict[tuple[object, int], Call] = {}
@@ -264,6 +264,6 @@ def tensors_in(values: object) -> list[Tensor]:
     """The tensors in nested tuples, lists and dictionaries, in order."""
     if isinstance(values, Tensor):
         return [values]
-    if type(values) is tuple and all(isinstance(value, Tensor) for value in values):  # mostly, and faster
+    if type(values) is tuple and all(isinstance(value, Tensor) for value in values):  # the usual case, faster
         return list(values)
     return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]

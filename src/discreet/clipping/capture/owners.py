@@ -1,4 +1,4 @@
-"""Which modules of a model own what is trained, and which rule each is clipped by."""
+"""The modules of a model that own trained parameters, and the rule by which each is clipped."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch.nn.utils import parametrize
 from discreet.clipping.rules import RULES, Rule, Vectorised
 
 _WHOLE = (nn.MultiheadAttention, nn.RNNBase, nn.RNNCellBase)
-"""Modules whose parameters are used without calling the modules inside that hold them."""
+"""Modules that use the parameters of modules inside without calling these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
     """A module that owns trainable parameters: `parameters`, by their names within the module.
 
-    `open`: modules inside are owners of their own; what is named here is what the module holds directly.
+    `open`: modules inside are owners themselves; `parameters` are those that the module holds directly.
     """
 
     name: str
@@ -33,17 +33,17 @@ class Owner:
 
     @property
     def keys(self) -> tuple[int, ...]:
-        """What its parameters are told apart by."""
+        """The ids of its parameters, which identify them."""
         return tuple(map(id, self.parameters.values()))
 
     @property
     def described(self) -> str:
-        """The module as messages name it."""
+        """The description of the module in messages."""
         return f"module {self.name or 'model'!r} ({type(self.module).__name__})"
 
 
 def owners_of(model: nn.Module) -> list[Owner]:
-    """The owners of a model; every trainable parameter belongs to one, a shared one to each that holds it."""
+    """The owners of a model. Every trainable parameter belongs to one, a shared one to each owner that holds it."""
     found: list[Owner] = []
     seen: set[int] = set()
 
@@ -69,7 +69,7 @@ def owners_of(model: nn.Module) -> list[Owner]:
 
 
 def rule_of(module: nn.Module) -> type[Rule] | None:
-    """The rule for a module, if its type has one that covers this configuration of it."""
+    """The rule for a module; None unless its type has a rule that covers this configuration."""
     for kind in type(module).__mro__:
         if kind in RULES:
             rule = RULES[kind]
@@ -80,7 +80,7 @@ def rule_of(module: nn.Module) -> type[Rule] | None:
 
 
 def _direct(module: nn.Module) -> dict[str, nn.Parameter]:
-    """The trainable parameters that a module holds itself; one that it holds twice, once."""
+    """The trainable parameters that a module holds itself, each once."""
     found: dict[str, nn.Parameter] = {}
     for name, parameter in module._parameters.items():
         if parameter is not None and parameter.requires_grad and not any(parameter is one for one in found.values()):
@@ -89,5 +89,5 @@ def _direct(module: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def _trained(module: nn.Module) -> dict[str, nn.Parameter]:
-    """The trainable parameters of a module and of those inside, a shared one once."""
+    """The trainable parameters of a module and of the modules inside, each once."""
     return {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}

@@ -1,4 +1,4 @@
-"""What every module of a model was given and returned in a run, with random numbers that do not depend on data."""
+"""Traces of the inputs and outputs of every module in a run, with random numbers that do not depend on data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from discreet.clipping.seeding import seed_torch
 
 @dataclass(slots=True)
 class Call:
-    """One call of a module: the tensors it was given (also as they were passed) and returned."""
+    """One call of a module: its arguments (`passed`), the tensors among them (`given`), and its output tensors."""
 
     name: str
     passed: tuple[Any, Any]
@@ -28,7 +28,7 @@ class Call:
 
 
 Trace = list[Call]
-"""The calls of one run, in the order in which they ended; that of the model is the last."""
+"""The calls of one run, in the order in which they ended; the call of the model is last."""
 
 
 def trace(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Trace:
@@ -61,8 +61,8 @@ def trace(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None
 
 @contextmanager
 def seeded(model: nn.Module) -> Iterator[None]:
-    """Inside, random numbers start again wherever a module begins or ends, so that they are the same even if how many a
-    module draws depends on what it is given."""
+    """Inside, the generator is seeded again wherever a module begins or ends, so that later random numbers are the same
+    even if the number of draws in a module depends on its input."""
     seeds = itertools.count()
 
     def seed(*_: object) -> None:
@@ -79,14 +79,14 @@ def seeded(model: nn.Module) -> Iterator[None]:
 
 
 def plain(values: Any) -> list[Tensor]:
-    """The tensors whose entries have a place."""
+    """The strided tensors among `values`, whose entries have places in memory."""
     tensors = [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
     return [leaf for leaf in tensors if leaf.layout == torch.strided and not leaf.is_nested]
 
 
 @contextmanager
 def steady_slopes(model: nn.Module) -> Iterator[None]:
-    """Inside, random slopes are their mean: how many an RReLU draws depends on signs, so they would come to others."""
+    """Inside, random slopes are replaced by their mean: how many an RReLU draws depends on the signs of its input."""
     slopes = [(module, module.lower, module.upper) for module in model.modules() if isinstance(module, nn.RReLU)]
     try:
         for module, lower, upper in slopes:
@@ -99,7 +99,7 @@ def steady_slopes(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def repeatable() -> Iterator[None]:
-    """Inside, torch takes algorithms that give the same bits on every call, where it has them."""
+    """Inside, torch uses deterministic algorithms, where it has them."""
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     try:
         with warnings.catch_warnings():

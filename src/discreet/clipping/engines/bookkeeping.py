@@ -1,9 +1,9 @@
 """Book-keeping: clipped sums at about the price of an ordinary step, without per-example gradients.
 
-One forward and one backward pass to the outputs of the modules that own parameters. From what each was given and the
-gradients of what it returned, its rule has the per-example norms; their clip factors are the weights of a sum that
-each rule forms from the same tensors (Bu et al. 2023, "Differentially private optimization on large model at small
-cost", algorithm 1).
+There is one forward pass, and one backward pass to the outputs of the modules that own parameters. From the inputs of
+a module and the gradients of its outputs, its rule computes the per-example norms. The clip factors are then the
+weights of a sum that each rule forms from the same tensors (Bu et al. 2023, "Differentially private optimization on
+large model at small cost", algorithm 1).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from discreet.clipping.weights import counted, for_chunk, sizes
 from discreet.core.errors import UnsupportedModel
 
 _PASSES = 8
-"""Rows that are gone over several times are formed in blocks so many times smaller, which stay nearer (measured)."""
+"""Rows that are read several times are formed in blocks this many times smaller, which stay in caches (measured)."""
 
 Share = tuple[Rule, str]
 """A rule, and the name by which its module knows a parameter."""
@@ -36,10 +36,10 @@ Share = tuple[Rule, str]
 def clipped_sums(
     model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
 ) -> dict[str, Tensor]:
-    """The sum of the gradients of all examples, each clipped as `clip` says, by parameter name: in the type in which it
-    was formed, at least single precision, and float64 where several calls add up.
+    """The sum of the gradients of all examples, each clipped as `clip` says, by parameter name: at least in single
+    precision, and in float64 where several calls add up.
 
-    With `units`, the sum of the mean gradients of units, each clipped as a whole.
+    With `units`, the sum of the mean gradients of units, each clipped as a whole. Errors are those of `capture.record`.
     """
     parameters = private_parameters(model)
     if len(inputs) == 0:
@@ -61,12 +61,12 @@ def clipped_sums(
     loss, calls = record(model, criterion, inputs, targets)
     if calls:
         visit(loss, calls, measure)
-    del loss, calls  # with what is left of the graph
+    del loss, calls  # and the rest of the graph with them
     with torch.no_grad(), full_precision(device):
         none = torch.zeros(count, dtype=torch.float64, device=inputs.device)
         squares = {name: squares.get(name, none) for name in parameters}
         decision = decide(clip, counted(squares, units), sizes(parameters))
-        # With scales, `total_of` looks after small weights itself.
+        # With scales, `total_of` handles small weights itself.
         decision = for_chunk(decision, parameters, units, cut_off=clip.scales is None)
         spoilt = bool(decision.unusable.any())
         for one in rules_of(shares):
@@ -83,7 +83,7 @@ def clipped_sums(
 def measured(
     parameters: dict[str, nn.Parameter], calls: list[Call], units: Units | None, clip: Clip
 ) -> tuple[dict[str, list[Share]], dict[str, Tensor]]:
-    """By parameter of the calls: the rules that have a share in its gradient, and the squared norms of that gradient
+    """By parameter of the calls: the rules that contribute to its gradient, and the squared norms of that gradient
     for each example (or unit), in the scales of the clip unless it is a box: float64, shape (examples,)."""
     shares = _shares(parameters, calls, units if units is not None and units.most > 1 else None)
     scales = {} if clip.scales is None or clip.box else clip.scales
@@ -91,12 +91,12 @@ def measured(
 
 
 def rules_of(shares: dict[str, list[Share]]) -> list[Rule]:
-    """All rules that have a share, each once."""
+    """All rules that contribute to a gradient, each once."""
     return list({id(one): one for held in shares.values() for one, _ in held}.values())
 
 
 def _shares(parameters: dict[str, nn.Parameter], calls: list[Call], units: Units | None) -> dict[str, list[Share]]:
-    """Which rules have a share in the gradient of each parameter of the calls."""
+    """The rules that contribute to the gradient of each parameter of the calls."""
     names = {id(parameter): name for name, parameter in parameters.items()}
     shares: dict[str, list[Share]] = {}
     for one, call in _joined(calls):
@@ -108,7 +108,7 @@ def _shares(parameters: dict[str, nn.Parameter], calls: list[Call], units: Units
 
 
 def _joined(calls: list[Call]) -> Iterator[tuple[Rule, Call]]:
-    """The rule of every call; calls with the same parameters share one where the family can do that."""
+    """The rule of every call; calls with the same parameters share one rule if the rule can join them."""
     if len(calls) == 1:
         yield _rule(calls[0]), calls[0]
         return
@@ -134,8 +134,8 @@ def _rule(call: Call) -> Rule:
 
 
 def _squares(held: list[Share], scale: Tensor | None) -> Tensor:
-    """The squared norm of each example's gradient for one parameter, divided by `scale` if there is one. Several calls
-    are added up before they are measured, block by block: their gradients are not at right angles."""
+    """The squared norm of each example's gradient for one parameter, divided by `scale` if given. The gradients of
+    several calls are added up before they are measured, block by block, since they are not orthogonal."""
     first, name = held[0]
     if len(held) == 1:
         known = first.squares(name) if scale is None else first.scaled_squares(name, scale)
@@ -151,7 +151,7 @@ def _squares(held: list[Share], scale: Tensor | None) -> Tensor:
     enlarged = with_rounding(squares, terms / scale.min(), len(held), kind)
     if torch.equal(enlarged, squares):
         return squares
-    # Rounding is in proportion to the terms number by number: a small scale enlarges it where that scale is.
+    # Rounding is proportional to the terms, number by number: a small scale enlarges it only at its own number.
     terms = torch.stack([one.scaled_lengths(local, scale) for one, local in held]).sum(0)
     return torch.minimum(enlarged, with_rounding(squares, terms, len(held), kind))
 
@@ -160,13 +160,13 @@ def _scaled_squares(rows: Tensor, scale: Tensor) -> Tensor:
     rows = rows.reshape(-1, *scale.shape)
     squares = squared_norms(divided(rows, scale))
     beyond = ~torch.isfinite(squares)
-    if bool(beyond.any()):  # of single precision, perhaps
+    if bool(beyond.any()):  # perhaps only of single precision
         squares[beyond] = squared_norms(rows[beyond].double() / scale)
     return squares
 
 
 def _rows(held: list[Share], part: int = 1) -> Iterator[Tensor]:
-    """The gradients of the examples for one parameter, in blocks that take a `part` of the memory budget."""
+    """The gradients of the examples for one parameter, in blocks that take 1 / `part` of the memory budget."""
     first, name = held[0]
     size = first.module.get_parameter(name).numel() * 8
     step = max(1, base.BUDGET // part // max(1, size))
@@ -195,7 +195,7 @@ def total_of(held: list[Share], parameter: nn.Parameter, weights: Tensor, clip: 
         rows, start = block.view(-1, *parameter.shape), start + len(block)
         if clip.box:
             total += in_box(rows, scale).sum(0)
-        else:  # in single precision such weights would have too few digits, or none
+        else:  # single precision would keep too few digits of such small weights
             total += weighted_sum(weights[start - len(rows) : start], rows.double() / scale)
     return total
 

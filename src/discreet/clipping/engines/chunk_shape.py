@@ -12,8 +12,8 @@ from discreet.clipping.units import Units
 
 
 def under_autocast(clipped_sum: ClippedSums, dtype: torch.dtype) -> ClippedSums:
-    """The same with the model and the loss under `torch.autocast`. Norms and sums are formed outside of it, both from
-    what the model computed."""
+    """The engine with the model and the loss under `torch.autocast`. Norms and sums are both formed from what the model
+    computed, without autocast."""
 
     def wrapped(
         model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
@@ -25,8 +25,8 @@ def under_autocast(clipped_sum: ClippedSums, dtype: torch.dtype) -> ClippedSums:
 
 
 def in_fixed_rows(clipped_sum: ClippedSums, rows: int) -> ClippedSums:
-    """The same with chunks that are filled up to `rows` rows (or a multiple), so that a compiler or a graphics card
-    sees one shape. What fills them are copies of the first row, which contribute nothing."""
+    """The engine with chunks filled up to a multiple of `rows` rows, so that a compiler or a GPU sees one shape. The
+    padding consists of copies of the first row, which contribute nothing."""
 
     def wrapped(
         model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None

@@ -1,9 +1,9 @@
 """Engines: different ways to the same clipped sum.
 
-`reference` processes every example as a batch of one; it is slow and obvious. `vmap` is the same function, vectorised
-by torch.func; `exact` is `reference` on the grid, so that its sums have no rounding at all. In these no module can mix
-examples. `bookkeeping` and `ghost` run the batch as a batch: the first in one pass, the fast one, the second in two,
-with less memory. Tests hold each to the others.
+`reference` processes every example as a batch of one; it is slow and obviously right. `vmap` is the same function,
+vectorised by torch.func. `exact` is `reference` on the grid, so that its sums have no rounding at all. In these three
+no module can mix examples. `bookkeeping` and `ghost` run the batch as a batch: `bookkeeping` is fast and takes one
+backward pass, `ghost` takes two and less memory. Tests compare all of them.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Gradients = dict[str, Tensor]
 
 
 class ClippedSums(Protocol):
-    """From a chunk to sums by parameter name, in the type in which they were formed, in memory of their own; rows lie
-    along axis 0, and there is at least one. A clip with a bit adds its sum, under `BIT`.
+    """From a chunk (at least one row, rows along axis 0) to clipped sums by parameter name, in the type in which they
+    were formed and in memory of their own. If the clip has a bit, the sum of the bits is added under `BIT`.
 
-    Without `units` every row is an example of its own. With them, the gradient of the mean of a unit's losses is
-    clipped as a whole. A row whose gradient is not finite makes its whole unit contribute zero.
+    Without `units` every row is an example. With `units`, the gradient of the mean of a unit's losses is clipped as a
+    whole. A row whose gradient is not finite makes its whole unit contribute zero.
     """
 
     def __call__(
@@ -52,10 +52,10 @@ class ClippedSums(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A way to compute clipped sums, and what has to be assumed of its floating-point arithmetic.
+    """A way to compute clipped sums, and the assumption about its floating-point arithmetic.
 
     `float_bits`: 2^-bits bounds, relative to the clip norm and per unit on average, how far clipped gradients depend
-    on how the batch is cut; None means that sums are exact multiples of the grid.
+    on the division of the batch into chunks. None means that sums are exact multiples of the grid.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Engine:
 
     @property
     def assumption(self) -> str:
-        """What is assumed of its arithmetic, in the words of certificates."""
+        """The assumption about its arithmetic, in the words of certificates."""
         return assumptions.engine(self.name, self.float_bits)
 
 
@@ -111,10 +111,10 @@ def reference(
 def exact(
     model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
 ) -> Gradients:
-    """One backward pass per row, the clipped gradient of an example or unit cut to the grid.
+    """One backward pass per row; the clipped gradient of an example or unit is truncated to the grid.
 
-    Cutting toward zero cannot raise the norm, and sums of multiples of the grid are exact in float64 (the mechanism
-    refuses sums beyond 2^52 multiples), so the order and the chunks of a batch make no difference.
+    Truncation cannot raise the norm, and sums of multiples of the grid are exact in float64 (the mechanism refuses
+    sums beyond 2^52 multiples), so the order and the chunks of a batch make no difference.
     """
     return _add(
         {name: torch.trunc(row / clip.grid) * clip.grid for name, row in clipped(one, clip).items()}
@@ -125,7 +125,10 @@ def exact(
 def vectorised(
     model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
 ) -> Gradients:
-    """All rows of the chunk at once, through torch.func.vmap; memory grows with the chunk."""
+    """All rows of the chunk at once, through torch.func.vmap; memory grows with the chunk.
+
+    `UnsupportedModel` if vmap cannot run the model.
+    """
     trainable = {name: parameter.detach() for name, parameter in private_parameters(model).items()}
     fixed = {
         name: tensor.detach()
@@ -151,14 +154,14 @@ def vectorised(
 def bookkeeping(
     model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
 ) -> Gradients:
-    """All examples of the chunk in one pass, as a batch; see `discreet.clipping.engines.bookkeeping`."""
+    """All examples of the chunk as one batch, in one backward pass; see `discreet.clipping.engines.bookkeeping`."""
     return clipped_sums(model, criterion, inputs, targets, clip, units)
 
 
 def ghost(
     model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
 ) -> Gradients:
-    """Norms in one pass, the sum in another, in the memory of an ordinary step; see `ghost`."""
+    """Norms in one pass, the sum in another, in about the memory of an ordinary step; see `ghost.py`."""
     return ghost_sums(model, criterion, inputs, targets, clip, units)
 
 

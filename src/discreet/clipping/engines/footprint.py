@@ -1,4 +1,4 @@
-"""How much memory an example takes in a chunk, for engines that run a chunk as a batch."""
+"""The memory that an example takes in a chunk, for engines that run a chunk as a batch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from discreet.clipping.losses import Criterion
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes per example. `values`: what the backward pass or a rule will look at. `gradients`: those of everything
-    that modules with parameters returned. `largest`: the most that one of these modules has of them."""
+    """Bytes per example. `values`: tensors that the backward pass or a rule will read. `gradients`: those of all
+    outputs of modules with parameters. `largest`: the most of these gradients that one module has."""
 
     values: int
     gradients: int
@@ -22,17 +22,17 @@ class Footprint:
 
     @property
     def bookkeeping(self) -> int:
-        """All gradients are held at once."""
+        """Bytes per example for book-keeping, which holds all gradients at once."""
         return self.values + self.gradients
 
     @property
     def ghost(self) -> int:
-        """The gradients of one module are held at a time."""
+        """Bytes per example for ghost clipping, which holds the gradients of one module at a time."""
         return self.values + self.largest
 
 
 def footprint(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> Footprint:
-    """Measure it, by one pass forward and back. Errors are those of `capture`."""
+    """Measure the footprint by one forward and one backward pass. Errors are those of `capture`."""
     fixed = {tensor.untyped_storage().data_ptr() for tensor in [*model.parameters(), *model.buffers()]}
     values: dict[int, int] = {}
 

@@ -1,17 +1,17 @@
 """Ghost clipping: clipped sums in about the memory of an ordinary step, by two passes over a chunk.
 
-The first pass measures: as soon as the backward pass has reached what a module returned, its rule takes the norm of
-each example's gradient, and what was held for it is let go (Li et al. 2022, "Large language models can be strong
-differentially private learners", section 4). The second pass is the same once more, with the clip factors known: where
-the first one measured, it adds up.
+The first pass measures: as soon as the backward pass has the gradients of a module's outputs, the module's rule takes
+the norm of each example's gradient, and the tensors are freed (Li et al. 2022, "Large language models can be strong
+differentially private learners", section 4). The second pass repeats the first with known clip factors, and adds up
+where the first pass measured.
 
-So the sum is formed by the same rules, from the same numbers, as the norms, like that of book-keeping. (The gradient of
-the weighted loss would be the same sum in exact arithmetic. As computed it is not bound by the norms: rows can be made
-whose gradients cancel in a pass without weights, and do not in one with them.)
+So the sum is formed by the same rules and from the same numbers as the norms, as in book-keeping. (The gradient of the
+weighted loss would be the same sum in exact arithmetic. But as computed, the norms do not bound that gradient: rows can
+be made whose gradients cancel in a pass without weights, but not in a pass with weights.)
 
-- Random numbers are drawn again from where the first pass began.
-- That both passes saw the same numbers is not assumed: the second one measures what it adds up. Where an example is
-  longer than its weight allows for, or is finite in one pass only, the chunk is done again by book-keeping.
+- The second pass draws the same random numbers as the first.
+- Both passes are not assumed to see the same numbers: the second pass measures what it adds up. If an example is longer
+  than its weight allows, or finite in one pass only, the chunk is done again by book-keeping.
 - Both passes are in full precision, without autocast and TF32. Parameters in half precision are refused.
 """
 
@@ -34,13 +34,13 @@ from discreet.core.assumptions import MOST_BITS
 from discreet.core.errors import UnsupportedModel
 
 _LONGER = 2.0**-MOST_BITS
-"""By so much an example may be longer in the second pass, relative to its clip norm: the least that noise covers."""
+"""How much longer an example may be in the second pass, relative to its clip norm: the least that noise covers."""
 
 
 def ghost_sums(
     model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None = None
 ) -> dict[str, Tensor]:
-    """What `bookkeeping.clipped_sums` returns. `UnsupportedModel` as there, and for half precision and autocast."""
+    """The sums of `bookkeeping.clipped_sums`; `UnsupportedModel` as there, and for half precision and autocast."""
     parameters = private_parameters(model)
     _refuse_reduced(parameters, inputs.device.type)
     if len(inputs) == 0:
@@ -73,7 +73,7 @@ def ghost_sums(
 
 
 def _allowed(used: Decision, measured: Decision) -> bool:
-    """Whether what was used of each example is no more than what was `measured` as it was used allows for."""
+    """Whether no example was used with a larger weight than the second pass, which `measured` it, allows."""
     pairs = {id(weights): (weights, measured.weights[name]) for name, weights in used.weights.items()}
     fit = all(bool((weights <= limits * (1 + _LONGER)).all()) for weights, limits in pairs.values())
     return fit and torch.equal(used.unusable, measured.unusable)

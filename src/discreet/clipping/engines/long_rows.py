@@ -1,9 +1,9 @@
 """Rows with long numbers, taken one unit at a time.
 
-Beside a long number all that a model adds is lost in rounding: biases, the epsilon of a norm. Then rounding alone
-decides the branch of a ReLU or the direction of what is normalised, and kernels round differently for chunks of
-different lengths. So a row that comes or goes could change what other, long rows contribute, each by up to twice the
-clip norm. Taken alone, by one backward pass, a row contributes what depends on itself only.
+Beside a long number, whatever a model adds is lost in rounding: biases, the epsilon of a norm layer. Then rounding
+alone decides the branch of a ReLU or the direction of a normalised vector, and kernels round differently for chunks of
+different lengths. So adding or removing a row could change the contributions of other, long rows, each by up to twice
+the clip norm. In a backward pass of its own, the contribution of a row depends on that row only.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ LONG_TARGET = 2.0**20
 """Targets with larger numbers are long."""
 
 _WIDE_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
-"""Types that torch hardly computes with."""
+"""Types for which torch has hardly any operators."""
 
 
 @dataclass(frozen=True, slots=True)
 class LongAlone:
-    """The sum of a chunk by the engine `together`, but for its long units; these are `alone`'s, which takes rows one at
-    a time. Long are units with a number beyond `reach` in a row, or beyond `LONG_TARGET` in a target.
+    """The sum of a chunk: long units by the engine `alone`, which takes rows one at a time, the others by `together`.
 
-    Whether a unit is long depends on its own rows only. One with a number that is not finite is.
+    A unit is long if a row holds a number beyond `reach`, a target one beyond `LONG_TARGET`, or either one that is not
+    finite. So whether a unit is long depends on its own rows only.
     """
 
     together: ClippedSums
@@ -63,12 +63,12 @@ class LongAlone:
 
 
 def beyond(part: Tensor, limit: float) -> Tensor:
-    """Which rows have a number beyond the limit, or one that is not finite: shape (rows,)."""
+    """Whether each row has a number beyond the limit, or one that is not finite: bool, shape (rows,)."""
     numbers = _numbers(part)
     if numbers is None:
         return torch.zeros(len(part), dtype=torch.bool, device=part.device)
     if not numbers.is_floating_point():
-        numbers = numbers.double()  # the least of a type has no absolute value in it
+        numbers = numbers.double()  # the smallest integer of a type has no absolute value in that type
     return ~(numbers.abs() <= limit).reshape(len(part), -1).all(1)
 
 
@@ -77,11 +77,11 @@ def _any_beyond(part: Tensor, limit: float) -> bool:
     if numbers is None or (limit == math.inf and not numbers.is_floating_point()):
         return False
     least, most = torch.aminmax(numbers)
-    return not (least.item() >= -limit and most.item() <= limit)  # also if one is not a number
+    return not (least.item() >= -limit and most.item() <= limit)  # also true for NaN
 
 
 def _numbers(part: Tensor) -> Tensor | None:
-    """The numbers of a tensor, both parts of complex ones; None for truth values, and where there is none."""
+    """The numbers of a tensor, with complex numbers as two; None for booleans and empty tensors."""
     if part.dtype == torch.bool or not part.numel():
         return None
     part = torch.view_as_real(part.detach().resolve_conj()) if part.is_complex() else part.detach()

@@ -1,7 +1,7 @@
-"""The norms of examples' gradients in one backward pass, in which nothing is held longer than its rule needs it.
+"""The norms of examples' gradients in one backward pass that holds no tensor longer than its rule needs it.
 
-Calls of modules that share parameters are measured together, once the pass has been at all of them; all other calls
-as soon as it has been at what they returned.
+A call of a module is measured as soon as the pass has the gradients of its outputs. Calls of modules that share
+parameters are measured together, once the pass has reached all of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def example_squares(
     """The squared L2 norms of each example's (or unit's) gradient by parameter, in the scales of the clip unless it is
     a box: float64, shape (examples,).
 
-    `use` is given what was measured, by parameter, before it is let go. Errors are those of `capture.record`.
+    `use` gets the rules that measured, by parameter, before they are freed. Errors are those of `capture.record`.
     """
     parameters = private_parameters(model)
     device = next(iter(parameters.values())).device

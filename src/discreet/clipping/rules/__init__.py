@@ -1,6 +1,6 @@
-"""How the gradients of one module's parameters are measured and added up without being formed, family by family.
+"""Layer rules: they measure and add up the gradients of one module's parameters, mostly without forming them.
 
-A rule for a further module type is one small file: a class with `@rule(TheModule)`, see `rules.base`.
+A rule for another module type is one small file: a class with `@rule(TheModule)`, see `rules.base`.
 """
 
 from discreet.clipping.rules import attention, bilinear, conv, embedding, linear, norm, recurrent

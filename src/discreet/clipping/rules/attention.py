@@ -1,4 +1,4 @@
-"""Multi-head attention: four linear maps, whose inputs and gradients come from running the attention once more."""
+"""Multi-head attention: four linear maps; running the attention again gives their inputs and gradients."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SIGNATURE = inspect.signature(nn.MultiheadAttention.forward)
 _SEPARATE = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
 
 Pieces = dict[str, list[tuple[LinearRule, str]]]
-"""By parameter: the linear maps that its rows belong to, from top to bottom, and whether it is weight or bias."""
+"""By parameter: the linear maps of its rows, from top to bottom, and whether it is their "weight" or "bias"."""
 
 
 @rule(nn.MultiheadAttention)
 class AttentionRule(Rule):
-    """With masks, with dropout (replayed from the same random numbers), and with the weights returned or not."""
+    """Attention with masks, dropout (replayed with the same random numbers), and weights returned or not."""
 
     names = ()
     replays = True
@@ -101,7 +101,7 @@ class AttentionRule(Rule):
         return wide(tensor.transpose(0, self.axis(self.module)))
 
     def _run_again(self) -> Pieces:
-        """The attention from projections that are leaves of the graph, and its gradients for them."""
+        """Run the attention from projections that are leaves of the graph, to get the gradients of the projections."""
         module: Any = self.module
         inputs = [self._first(self._given[key]) for key in ("query", "key", "value")]
         if module._qkv_same_embed_dim:
@@ -133,7 +133,7 @@ class AttentionRule(Rule):
         }
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """What goes into the last projection, and the weights that are returned; the operations, and so the random
+        """The input of the last projection, and the weights that are returned. The operations, and so the random
         numbers, are those of torch."""
         module: Any = self.module
         given, heads = self._given, module.num_heads
@@ -153,7 +153,7 @@ class AttentionRule(Rule):
         return mixed, shown.mean(1) if given["average_attn_weights"] else shown
 
     def _mask(self, dtype: torch.dtype) -> Tensor | None:
-        """Both masks as one that is added to the scores; its first axis is that of the examples, or has length 1."""
+        """Both masks combined into one to add to the scores; its first axis holds the examples or has length 1."""
         module: Any = self.module
         found: Tensor | None = None
         mask, padding = self._given["attn_mask"], self._given["key_padding_mask"]

@@ -1,10 +1,10 @@
-"""What a rule is: per-example squared norms, and the weighted sum, from one call of a module.
+"""The interface of rules: per-example squared norms, and the weighted sum, from one call of a module.
 
-The gradient of example i for a parameter of the module is a function of what the module was given for that example
-(`activation`) and of the gradient of that example's loss with respect to what it returned (`gradient`). A rule gets
+The gradient of example i for a parameter of the module is a function of the module's input for that example
+(`activation`) and of the gradient of that example's loss with respect to the module's output (`gradient`). A rule gets
 both for the whole batch and answers two questions, each of them once: how long is each example's gradient, and what
-is the sum of the gradients times given weights. Both answers use the same two tensors, so the sum is bounded by what
-was measured, whatever the model did before and after.
+is the sum of the gradients times given weights. Both answers use the same two tensors, so the measured norms bound
+the sum, whatever the model did before and after.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from discreet.clipping.units import Units
 from discreet.core.errors import UnsupportedModel
 
 BUDGET = 2**28
-"""Bytes that temporary tensors of one rule may take. One example is always taken at a time if it must."""
+"""Bytes that temporary tensors of one rule may take. If one example needs more, examples are taken one at a time."""
 
 
 class Rule(ABC):
@@ -30,10 +30,10 @@ class Rule(ABC):
     """
 
     names: ClassVar[tuple[str, ...]] = ("weight", "bias")
-    """The parameters that the rule knows, or none if it knows all. A module with others is not handled by it."""
+    """The parameters that the rule knows; empty if it knows all. It does not handle a module with other parameters."""
 
     replays: ClassVar[bool] = False
-    """Whether the rule runs the module again and can do so with the same random numbers, from `generator`."""
+    """Whether the rule runs the module again with the same random numbers, which it draws from `generator`."""
 
     generator: Tensor | None = None
     """The state of torch's generator when the module was called, for rules that replay."""
@@ -62,7 +62,7 @@ class Rule(ABC):
 
     @classmethod
     def axis(cls, module: nn.Module) -> int:
-        """The axis of the examples in what the module is given and returns."""
+        """The axis of the examples in the inputs and outputs of the module."""
         return 0
 
     @property
@@ -75,13 +75,13 @@ class Rule(ABC):
         """The squared L2 norm of each example's gradient for parameter `name`: float64, shape (batch,)."""
 
     def scaled_squares(self, name: str, scale: Tensor) -> Tensor | None:
-        """The same of gradients divided by `scale`, shaped like the parameter, if they can be had without `rows` and
-        the terms of `total` cannot cancel within one example."""
+        """The squared norms of gradients divided by `scale`, shaped like the parameter, if the rule can compute them
+        without `rows` and the terms of `total` cannot cancel within one example; else None."""
         return None
 
     def boxed_total(self, name: str, scale: Tensor) -> Tensor | None:
-        """The sum over examples of gradients divided by `scale`, each number cut to [-1, 1], if it can be had without
-        `rows`: float64, shaped like the parameter."""
+        """The sum over examples of gradients divided by `scale`, each number clipped to [-1, 1]: float64, shaped like
+        the parameter; None if the rule cannot compute it without `rows`."""
         return None
 
     @abstractmethod
@@ -92,41 +92,41 @@ class Rule(ABC):
     def rows(self, name: str, start: int, stop: int) -> Tensor:
         """The gradients of examples start .. stop - 1 for `name`, shape (stop - start, *parameter shape).
 
-        For parameters that several calls share: their gradients must be added up before they are measured.
+        For parameters that several calls share: the gradients of the calls are added up before they are measured.
         """
 
     def lengths(self, name: str) -> Tensor:
-        """What the norms of the terms add up to of which `total` makes an example's gradient: float64, shape (batch,).
+        """The sum of the norms of the terms that `total` adds up for an example's gradient: float64, shape (batch,).
 
-        More than its norm where the gradient is never formed by itself, and its terms cancel (see `with_rounding`).
+        Larger than the norm of the gradient if `total` never forms it and its terms cancel (see `with_rounding`).
         """
         return self.squares(name).sqrt()
 
     def scaled_lengths(self, name: str, scale: Tensor) -> Tensor:
-        """The same of terms divided by `scale`, shaped like the parameter, or more."""
+        """An upper bound on `lengths` of terms divided by `scale`, which is shaped like the parameter."""
         return self.lengths(name) / scale.min()
 
     def drop(self, unusable: Tensor) -> None:
-        """Forget what was captured of the examples marked in `unusable`, shape (batch,): a zero weight would not do,
+        """Zero what was captured of the examples marked in `unusable`, shape (batch,): a weight of zero is not enough,
         because zero times infinity is not zero."""
         self.activation = blank(self.activation, unusable)
         self.gradient = blank(self.gradient, unusable)
 
     def settle(self, *, rows: bool = False) -> None:
-        """Let go of what was needed for the norms only, and note what the sum will be formed from; `rows`: also from
-        these, so that nothing is let go."""
+        """Free the tensors that only the norms needed, and note the versions of the others, for `check`. `rows`: the
+        method `rows` will be called again, so nothing is freed."""
         if not rows:
             self.forget()
         held = _tensors(self)
         self._held, self._versions = held, [tensor._version for tensor in held]
 
     def forget(self) -> None:
-        """Let go of what `total` will not look at. Only `total` and `drop` are called afterwards."""
+        """Free the tensors that `total` will not read. Only `total` and `drop` are called afterwards."""
         return
 
     def check(self) -> None:
-        """Refuse a sum from other numbers than those that were measured: the backward pass went on in between, and an
-        operation in place might have written to them."""
+        """`UnsupportedModel` if a tensor was written to since it was measured: the backward pass went on in between,
+        and may contain operations in place."""
         if any(tensor._version != version for tensor, version in zip(self._held, self._versions, strict=True)):
             raise UnsupportedModel(
                 f"what a {type(self.module).__name__} was given, or a gradient, was overwritten in the backward pass; "
@@ -134,19 +134,19 @@ class Rule(ABC):
             )
 
     def of_units(self, units: Units) -> Rule | None:
-        """A rule with units along the axis of the examples, if the family has one that forms no gradients of rows."""
+        """A rule with units instead of examples, if the family has one that forms no gradients of rows; else None."""
         return None
 
     def join(self, others: list[Rule]) -> Rule | None:
-        """One rule for this and further calls of modules with the same parameters, if the family has one."""
+        """One rule for this and further calls of modules with the same parameters, if the family has one; else None."""
         return None
 
 
 class Formed(Rule):
-    """A rule that forms per-example gradients, in blocks of bounded memory; for parameters that are small."""
+    """A rule that forms per-example gradients, in blocks of bounded memory; for small parameters."""
 
     formed: tuple[str, ...]
-    """The parameters whose gradients are formed: all that are trained, unless the rule knows better for some."""
+    """The parameters whose gradients are formed: all trained ones, unless the rule has a better way for some."""
 
     _kept: dict[str, Tensor] | None = None
     _squares: dict[str, Tensor] | None = None
@@ -196,7 +196,7 @@ class Formed(Rule):
             self._forgotten = True
 
     def forget_captured(self) -> None:
-        """Let go of what gradients are made from."""
+        """Free the tensors from which gradients are formed."""
         self.activation = self.gradient = NOTHING
 
     def drop(self, unusable: Tensor) -> None:
@@ -205,22 +205,22 @@ class Formed(Rule):
         self.drop_rows(unusable)
 
     def drop_rows(self, unusable: Tensor) -> None:
-        """Blank the gradients of these examples, also those formed later: from captured zeros a function may well
-        make a gradient that is not finite."""
+        """Zero the gradients of these examples, also those formed later: captured zeros may still give a gradient that
+        is not finite."""
         self._unusable = unusable
         if self._kept is not None:
             self._kept = {name: blank(rows, unusable) for name, rows in self._kept.items()}
 
     def drop_captured(self, unusable: Tensor) -> None:
-        """`drop`, for what gradients are made from."""
+        """`drop`, for the tensors from which gradients are formed."""
         Rule.drop(self, unusable)
 
     def bytes_per_example(self) -> int:
-        """Memory that one example's gradients and what they are made from take."""
+        """The bytes of one example's gradients and of the tensors from which they are formed."""
         return self._numbers() * self.gradient.element_size()
 
     def _numbers(self) -> int:
-        """The numbers of one example's gradients."""
+        """The number of elements of one example's gradients."""
         return sum(self.module.get_parameter(name).numel() for name in self.formed)
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
@@ -241,11 +241,11 @@ def _joined(blocks: list[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 
 NOTHING = torch.empty(0)
-"""In place of tensors that were let go."""
+"""Stands in the place of freed tensors."""
 
 
 def _tensors(rule: Rule) -> list[Tensor]:
-    """The tensors of a rule, and of rules that it holds."""
+    """The tensors of a rule and of the rules that it holds."""
     found: list[Tensor] = []
     todo: list[Any] = list(vars(rule).values())
     while todo:
@@ -267,11 +267,11 @@ def _tensors(rule: Rule) -> list[Tensor]:
 R = TypeVar("R", bound=type[Rule])
 
 RULES: dict[type[nn.Module], type[Rule]] = {}
-"""By module type. Subclasses that keep the type's `forward` are covered too."""
+"""The rules by module type. Subclasses that keep the `forward` of the type are covered too."""
 
 
 def rule(*kinds: type[nn.Module]) -> Callable[[R], R]:
-    """Register a rule for module types."""
+    """Register a rule for these module types; used as a class decorator."""
 
     def register(cls: R) -> R:
         for kind in kinds:

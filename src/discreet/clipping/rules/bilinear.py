@@ -1,4 +1,4 @@
-"""Bilinear layers: linear in the products of two inputs' features."""
+"""Bilinear layers, which are linear in the products of the features of two inputs."""
 
 from __future__ import annotations
 

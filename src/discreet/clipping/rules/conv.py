@@ -1,8 +1,8 @@
 """Convolutions: a linear layer on windows of the input, one position for every place of the kernel.
 
-Which of three ways is taken is a matter of cost: to form the gradients from windows that are written out, to form them
-one example at a time by the library's convolution, or to measure them by Gram matrices (see `rules.linear`) and form
-their weighted sum alone.
+The cheapest of three ways is taken: forming the gradients from windows written out in memory, forming them one example
+at a time by torch's convolution, or measuring them by Gram matrices (see `rules.linear`) and forming only their
+weighted sum.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from discreet.clipping.rules.numbers import blank, scaled
 _WEIGHT_OF: dict[int, Callable[..., Tensor]] = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
 
 _WINDOW, _KEPT, _CALL = 20, 30, 1_600_000
-"""Costs, in multiplications (measured): a number written to a window or kept as gradient, and a convolution's call."""
+"""Costs in multiplications (measured): writing a number to a window, keeping a gradient's number, one convolution."""
 
 _CACHE = 2**20
-"""Bytes of windows at a time. (Much more would come from new memory, which costs more than filling it.)"""
+"""Bytes of windows at a time. (Many more would need new memory, whose allocation costs more than filling it.)"""
 
 
 class Convolution(Formed):
@@ -39,7 +39,7 @@ class Convolution(Formed):
         weight = module.get_parameter("weight")
         self._groups: int = getattr(module, "groups")  # noqa: B009
         self._places = math.prod(self._values.shape[2:])
-        self._inner = math.prod(weight.shape[1:])  # of one group: channels x kernel
+        self._inner = math.prod(weight.shape[1:])  # channels x kernel of one group
         self._outer = weight.shape[0] // self._groups
         products = self._groups * self._places * self._inner * self._outer
         kept = weight.numel() * (_KEPT if self.examples * weight.numel() > MANY else _KEPT // 6)
@@ -54,7 +54,7 @@ class Convolution(Formed):
             self.formed = tuple(name for name in self.trained if name != "weight")
 
     def parts(self) -> tuple[Tensor, Tensor]:
-        """(what windows are cut from, padded; the values at the places)."""
+        """(the padded tensor from which windows are cut, the values at the places)."""
         raise NotImplementedError
 
     def squares(self, name: str) -> Tensor:
@@ -136,7 +136,7 @@ class Convolution(Formed):
         return values.reshape(count * self._groups, self._outer, self._places), columns
 
     def _cut(self, source: Tensor, places: torch.Size) -> Tensor:
-        """The part of `source` that windows at so many places reach."""
+        """The part of `source` that the windows at `places` (their number along each axis) reach."""
         module: Any = self.module
         for axis, size in enumerate(places):
             reach = (size - 1) * module.stride[axis] + module.dilation[axis] * (module.kernel_size[axis] - 1) + 1
@@ -145,7 +145,7 @@ class Convolution(Formed):
 
 
 def _windows(source: Tensor, module: Any) -> Tensor:
-    """A view: (batch, channels, *kernel, *places)."""
+    """The windows as a view of shape (batch, channels, *kernel, *places)."""
     for axis, (size, stride, dilation) in enumerate(
         zip(module.kernel_size, module.stride, module.dilation, strict=True)
     ):
@@ -155,17 +155,17 @@ def _windows(source: Tensor, module: Any) -> Tensor:
 
 
 def _in_rows(module: Any) -> bool:
-    """Whether `_of_rows` can be used, and is faster: numbers of a window that lie apart are brought together once."""
+    """Whether `_of_rows` can be used and is faster: it brings numbers of a window that lie apart together once."""
     if len(module.stride) != 2 or module.stride[1] == 1 or any(dilation != 1 for dilation in module.dilation):
         return False
     return bool(module.kernel_size[0] % module.stride[0] == 0)
 
 
 def _of_rows(source: Tensor, module: Any) -> Tensor:
-    """What `_windows` is for a stride in the plane, as (batch, channels, height / stride, stride, width, places).
+    """The windows of a strided 2-D convolution, as (batch, channels, height / stride, stride, width, places).
 
-    Windows along each line are written out, lines that are a stride apart beside each other. Windows over several lines
-    are then views of these, in which all places lie in a row.
+    Windows along each line are written out, with lines that are a stride apart beside each other. Windows over several
+    lines are then views of this copy in which all places are contiguous.
     """
     (high, wide), (down, across) = module.kernel_size, module.stride
     count, channels, lines = source.shape[:3]

@@ -1,8 +1,8 @@
-"""Embeddings: an example's gradient is zero but in the rows of its tokens, where gradients of equal tokens add up.
+"""Embeddings: an example's gradient is zero except in the rows of its tokens; gradients of equal tokens add up.
 
-No one-hot matrix and no gradient of the size of the table for each example: on processors a compiled loop brings equal
-tokens together, elsewhere sorting. Where all positions have the same gradient, as under a mean over positions, the norm
-needs counts only.
+No one-hot matrix is formed, and no gradient of the size of the table for each example: equal tokens are brought
+together by a compiled loop on CPUs, and by sorting elsewhere. If all positions of an example have the same gradient,
+as under a mean over positions, the norm needs only counts of tokens.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from discreet.clipping.units import Units
 
 @rule(nn.Embedding)
 class EmbeddingRule(Rule):
-    """Any number of axes between the examples and the features. Tokens equal to `padding_idx` have no gradient."""
+    """Embeddings, with any axes between examples and features. Tokens equal to `padding_idx` have no gradient."""
 
     names = ("weight",)
     _groups: EqualTokens | None = None
@@ -38,9 +38,9 @@ class EmbeddingRule(Rule):
         self.activation = checked_tokens(tokens.reshape(count, -1), module.num_embeddings)
         self.gradient = self.gradient.reshape(count, -1, self.gradient.shape[-1])
         self.factors: Tensor | None = None
-        """What each token's gradient is multiplied with, shape (batch, tokens); None for one."""
+        """The factor of each token's gradient, shape (batch, tokens); None if all factors are 1."""
         if self._same_everywhere():
-            self.gradient = self.gradient[:, 0].clone()  # the others are let go
+            self.gradient = self.gradient[:, 0].clone()  # cloned, so that the others are freed
             self.factors = torch.ones_like(self.activation, dtype=self.gradient.dtype)
         if module.padding_idx is not None:
             self._without(module.padding_idx)
@@ -53,14 +53,14 @@ class EmbeddingRule(Rule):
         count = self.activation.shape[1]
         if count == 0:
             return torch.zeros(self.examples, dtype=torch.float64, device=self.gradient.device)
-        dtype = torch.float64 if self._on_processor else self.gradient.dtype  # of the table
+        dtype = torch.float64 if self._on_processor else self.gradient.dtype  # the type of the table
         return with_rounding(self._squares(), self.lengths(name), count, dtype)
 
     def lengths(self, name: str) -> Tensor:
         if self.factors is not None:
             return norms_of(self.gradient, 1) * self.factors.double().abs().sum(1)
         whole: Tensor = torch.linalg.vector_norm(self.gradient.flatten(1), dim=1)
-        return whole.double() * math.sqrt(self.activation.shape[1])  # by the inequality of Cauchy and Schwarz
+        return whole.double() * math.sqrt(self.activation.shape[1])  # by the Cauchy-Schwarz inequality
 
     def _squares(self) -> Tensor:
         if self._on_processor:
@@ -89,11 +89,11 @@ class EmbeddingRule(Rule):
 
     @property
     def _on_processor(self) -> bool:
-        """Whether the compiled functions can be used, which look at every token once; elsewhere tokens are sorted."""
+        """Whether the compiled functions can be used, which read every token once; elsewhere tokens are sorted."""
         return self.gradient.device.type == "cpu"
 
     def of_units(self, units: Units) -> Rule:
-        """The tokens of a unit's rows are one sequence, each with its part of the unit's gradient."""
+        """The tokens of a unit's rows become one sequence, with gradients divided by the number of rows."""
         spread = self._spread()
         share = units.shared(torch.ones(len(units), dtype=spread.dtype, device=spread.device))
         self.activation = units.side_by_side(self.activation)
@@ -101,7 +101,7 @@ class EmbeddingRule(Rule):
         return self
 
     def _measured(self) -> tuple[Tensor, EqualTokens]:
-        """What equal tokens of an example add up to: gradients, or factors where all gradients are the same."""
+        """The sums over equal tokens of an example: of gradients, or of factors if all gradients are the same."""
         if self._groups is None:
             self._groups = EqualTokens(self.activation)
             values = self.gradient.flatten(0, 1) if self.factors is None else self.factors.reshape(-1, 1)
@@ -137,7 +137,7 @@ class EmbeddingRule(Rule):
         )
 
     def _without(self, padding: int) -> None:
-        """Give padding no gradient."""
+        """Zero the gradients of padding tokens."""
         counted = self.activation != padding
         if self.factors is not None:
             self.factors = self.factors * counted
@@ -147,7 +147,7 @@ class EmbeddingRule(Rule):
 
 @rule(nn.EmbeddingBag)
 class EmbeddingBagRule(EmbeddingRule):
-    """One bag of tokens per example: sums, weighted or not, and means."""
+    """One bag of tokens per example: sums (weighted or not) and means."""
 
     def __init__(
         self,

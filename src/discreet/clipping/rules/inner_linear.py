@@ -1,4 +1,4 @@
-"""Modules whose parameters are those of linear maps inside: each map is a linear layer of its own to the rule."""
+"""Rules for modules that consist of linear maps: the rule handles each map as a linear layer of its own."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from discreet.clipping.rules.linear import LinearRule
 from discreet.clipping.units import Units
 
 Part = tuple[LinearRule, str]
-"""A linear map, and whether a parameter is its weight or its bias."""
+"""A linear map, and "weight" or "bias": which of its parameters is meant."""
 
 
 class LinearParts(Rule):
-    """A rule that hands every question on to the linear maps that the module is made of."""
+    """A rule that passes every question on to the linear maps inside the module."""
 
     _parts: dict[str, Part] | None = None
 
     @abstractmethod
     def find(self) -> dict[str, Part]:
-        """The linear map of every parameter, by name; asked once."""
+        """The linear map of every parameter, by name; called once."""
 
     def part(self, name: str) -> Part:
         """The linear map that parameter `name` belongs to."""
@@ -30,7 +30,7 @@ class LinearParts(Rule):
 
     @property
     def parts(self) -> dict[str, Part]:
-        """All of them."""
+        """The linear map of every parameter, by name; found at first use."""
         if self._parts is None:
             self._parts = self.find()
         return self._parts
@@ -76,5 +76,5 @@ class LinearParts(Rule):
 
 
 def examples_first(steps: Tensor) -> Tensor:
-    """(batch, time, features) for (time, batch, features), without a history."""
+    """The steps, detached, as (batch, time, features) instead of (time, batch, features)."""
     return torch.transpose(steps.detach(), 0, 1)

@@ -1,8 +1,8 @@
 """Linear layers: the gradient of an example is a sum over positions of outer products, g_t a_t^T.
 
-With one position its norm is |g| |a| (Goodfellow 2015, "Efficient per-example gradient computations"). With T, the
-squared norm is also the sum over pairs of positions of (a_t . a_s)(g_t . g_s) (Li et al. 2022, section 4, "ghost
-clipping"), which costs T^2 instead of the size of the weight.
+With one position the norm is |g| |a| (Goodfellow 2015, "Efficient per-example gradient computations"). With T
+positions, the squared norm is the sum over pairs of positions of (a_t . a_s)(g_t . g_s) (Li et al. 2022, section 4,
+"ghost clipping"), whose cost grows with T^2 instead of the size of the weight.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from discreet.clipping.rules.numbers import LARGEST, blank, norms_of, scaled, sq
 from discreet.clipping.units import Units
 
 _CANCELLED = 16
-"""Gram sums this many times smaller than those of T unrelated positions are computed again, from the products."""
+"""Gram sums this many times smaller than those of T orthogonal terms are computed again, from the products."""
 
 _HALVED = 64
-"""Positions from which on Gram matrices are formed in halves (measured)."""
+"""From this many positions on, Gram matrices are formed in halves (measured)."""
 
 _NARROW = 8
-"""Products with so much fewer columns than rows are formed the other way round, which is faster (measured)."""
+"""Products with this many times fewer columns than rows are computed transposed, which is faster (measured)."""
 
 MANY, NEW = 2**21, 70
-"""Numbers beyond which gradients that are kept come from new memory, and what such a number costs, in multiplications
-(measured). Gram matrices need no such memory, so they are also taken if they cost a little more."""
+"""The numbers beyond which kept gradients need new memory, and the cost of each such number, in multiplications
+(measured). Gram matrices need no such memory, so they are chosen even if they cost a little more."""
 
 
 @rule(nn.Linear)
 class LinearRule(Rule):
-    """Any number of axes between the examples and the features; they are all positions."""
+    """Linear layers. All axes between those of the examples and the features are positions."""
 
     @classmethod
     def of(cls, module: nn.Module, activation: Tensor, gradient: Tensor) -> LinearRule:
@@ -60,7 +60,7 @@ class LinearRule(Rule):
         return self
 
     def of_units(self, units: Units) -> Rule:
-        """The rows of a unit are further positions, each with its part of the unit's gradient."""
+        """The rows of a unit become further positions, with the gradient divided by the number of rows."""
         a, g = self._positions()
         share = units.shared(torch.ones(len(units), dtype=g.dtype, device=g.device))
         self.activation, self.gradient = units.side_by_side(a), units.side_by_side(g * share.view(-1, 1, 1))
@@ -99,7 +99,7 @@ class LinearRule(Rule):
         if name == "bias":
             return outer.scaled_squares(a.new_ones(len(a), 1), self._bias_rows(g), scale.unsqueeze(1))
         if a.shape[1] > 1:
-            return None  # positions add up before they are squared
+            return None  # the sum over positions comes before the square
         return outer.scaled_squares(a.squeeze(1), g.squeeze(1), scale)
 
     def boxed_total(self, name: str, scale: Tensor) -> Tensor | None:
@@ -151,7 +151,7 @@ class LinearRule(Rule):
         return self._squares_of_bias
 
     def _in_blocks(self, a: Tensor, g: Tensor, numbers: int, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """`function` on blocks of examples, each of which needs room for `numbers` numbers."""
+        """`function` on blocks of examples, where one example needs room for `numbers` numbers."""
         size = max(1, base.BUDGET // max(1, numbers * a.element_size()))
         return torch.cat([function(x, y) for x, y in zip(torch.split(a, size), torch.split(g, size), strict=True)])
 
@@ -161,8 +161,8 @@ def _from_products(a: Tensor, g: Tensor) -> Tensor:
 
 
 def outer_lengths(a: Tensor, g: Tensor) -> Tensor:
-    """What the norms of the outer products g_t a_t^T of an example add up to: float64, shape (batch,). Infinite where a
-    factor is beyond `LARGEST`."""
+    """The sum of the norms of the outer products g_t a_t^T of each example: float64, shape (batch,). Infinite if, in
+    single precision, a factor is longer than `LARGEST`."""
     ones, others = norms_of(a, 2), norms_of(g, 2)
     lengths = (ones * others).sum(1)
     if a.dtype == torch.float32:
@@ -175,25 +175,25 @@ def _products_and_rounding(a: Tensor, g: Tensor) -> Tensor:
 
 
 def _pairs(a: Tensor, g: Tensor, start: int, stop: int) -> tuple[Tensor, Tensor]:
-    """(a_t . a_s)(g_t . g_s) for t in start .. stop - 1 and s in 0 .. stop - 1; and the share of positions t in what is
-    lost (see `_lost`)."""
+    """(a_t . a_s)(g_t . g_s) for t in start .. stop - 1 and s in 0 .. stop - 1; and the share of these positions t in
+    the loss (see `_lost`)."""
     products = [torch.bmm(x[:, start:stop], x[:, :stop].transpose(1, 2)) for x in (a, g)]
     own = [part[:, :, start:].diagonal(dim1=1, dim2=2).sum(1) for part in products]
     return products[0].mul_(products[1]), _lost(own[0], own[1], (a.shape[2], g.shape[2]), a.shape[1])
 
 
 def gram_and_rounding(a: Tensor, g: Tensor) -> Tensor:
-    """What a sum is clipped by that is formed elsewhere: `gram_squares`, with the rounding of positions that cancel."""
+    """`gram_squares`, enlarged where positions cancel by the rounding of the weighted sum, which other code forms."""
     squares, unrelated = gram_squares(a, g)
     positions = a.shape[1]
     return with_rounding(squares, (positions * unrelated).sqrt(), positions, g.dtype)
 
 
 def gram_squares(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    """Squared norms of sums over positions of outer products g_t a_t^T, by Gram matrices, and what they would be if
-    all positions were at right angles; float64, shape (batch,). Both hold what may be lost below the range of the type.
+    """Squared norms of sums over positions of outer products g_t a_t^T, by Gram matrices, and their values if the
+    terms were orthogonal; float64, shape (batch,). Both include what may be lost below the range of the type.
 
-    Where positions cancel, rounding is all that is left of such a sum, so there the products themselves are measured.
+    Where positions cancel, only rounding is left of the Gram sum, so there the products themselves are measured.
     """
     half = a.shape[1] // 2 if a.shape[1] >= _HALVED else 0
     pairs, lost = _pairs(a, g, half, a.shape[1])
@@ -214,12 +214,14 @@ def gram_squares(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _lost(a_own: Tensor, g_own: Tensor, sizes: tuple[int, int], positions: int) -> Tensor:
-    """What a sum over pairs of positions may lack because products are below the range of the type: float64, shape
-    (batch,). `a_own`: the sums of |a_t|^2 over some positions, whose share it is; `sizes`: the numbers of a position.
+    """The most that a sum over pairs of positions can lack because products are below the range of the type: float64,
+    shape (batch,). The result is the share of some positions; `a_own`, `g_own`: the sums of |a_t|^2 and |g_t|^2 over
+    these. `sizes`: the numbers of a position in a and g.
 
-    A sum of n products lacks at most n of the smallest normal number, u. Of (a_t . a_s)(g_t . g_s), of m and n numbers,
-    m u |g_t . g_s| + n u |a_t . a_s| + m n u^2 + u may then be missing; and by the inequality of Cauchy and Schwarz the
-    sum over pairs of |a_t . a_s| is at most positions x the sum of |a_t|^2, which lacks positions x m u itself.
+    A sum of n products lacks at most n u, where u is the smallest normal number. So for vectors of m and n numbers,
+    (a_t . a_s)(g_t . g_s) lacks at most m u |g_t . g_s| + n u |a_t . a_s| + m n u^2 + u. By the Cauchy-Schwarz
+    inequality the sum over pairs of |a_t . a_s| is at most positions x the sum of |a_t|^2, which itself lacks at most
+    positions x m u.
     """
     tiny = torch.finfo(a_own.dtype).tiny
     a_room, g_room = (positions * size * tiny for size in sizes)

@@ -1,4 +1,4 @@
-"""Affine parts of norms within one example: scale and shift, of as many numbers as there are channels."""
+"""The affine part of normalisation layers: a scale and a shift, mostly with one number for each channel."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from discreet.clipping.rules.numbers import wide
 
 
 class Affine(Formed):
-    """output = weight x normalised + bias: the gradients are sums over positions of gradient x normalised, and of
-    the gradient."""
+    """output = weight x normalised + bias: the weight's gradient is the sum over positions of gradient x normalised,
+    the bias's that of the gradient."""
 
     def normalised(self, activation: Tensor) -> Tensor:
-        """What the scale is applied to."""
+        """The normalised input, to which the scale is applied."""
         raise NotImplementedError
 
     def positions(self) -> list[int]:
-        """The axes that are neither the examples nor in the shape of the parameters."""
+        """The axes of `gradient` that are neither the axis of the examples nor axes of the parameters."""
         return list(range(2, self.gradient.dim()))
 
     def gradients(self, start: int, stop: int) -> dict[str, Tensor]:
@@ -41,7 +41,7 @@ class Affine(Formed):
 
 @rule(nn.LayerNorm, nn.RMSNorm)
 class LayerNormRule(Affine):
-    """Normalised over the last axes; all others but the first are positions."""
+    """Normalised over the last axes; the axes between the first and these are positions."""
 
     def normalised(self, activation: Tensor) -> Tensor:
         module: Any = self.module
@@ -66,7 +66,7 @@ class GroupNormRule(Affine):
 
 @rule(nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
 class InstanceNormRule(Affine):
-    """Normalised over the positions of each channel, or with constants kept from before."""
+    """Normalised over the positions of each channel, or in evaluation mode by stored statistics."""
 
     def __init__(self, module: nn.Module, *captured: Any) -> None:
         super().__init__(module, *captured)
@@ -83,7 +83,7 @@ class InstanceNormRule(Affine):
 
 @rule(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 class FrozenBatchNormRule(Affine):
-    """In evaluation mode, with constants kept from before; in training mode it mixes examples."""
+    """Normalised by stored statistics, in evaluation mode. Training mode is refused, since it mixes examples."""
 
     def __init__(self, module: nn.Module, *captured: Any) -> None:
         super().__init__(module, *captured)

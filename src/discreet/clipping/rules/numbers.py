@@ -1,4 +1,4 @@
-"""Norms and weighted sums of rows: their precision, and how rounding is bounded."""
+"""Norms and weighted sums of rows: their precision, and bounds on their rounding."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from torch import Tensor
 _PIECE, _ONE = 2048, torch.ones(())
 
 _CANCELLED = 16
-"""Squared norms this many times smaller than those of unrelated terms are small because terms cancel."""
+"""A squared norm this many times smaller than that of orthogonal terms is small because its terms cancel."""
 
 
 LARGEST = 1e30
-"""Longer gradients, and longer factors of gradients, count as not finite in single precision: what a weight makes of
-the one factor may be below the range of the type, and the other factor would make its rounding large again."""
+"""Longer gradients, and longer factors of gradients, count as not finite in single precision: weight x one factor may
+be below the range of the type, and the other factor would make its rounding large again."""
 
 
 def wide(tensor: Tensor) -> Tensor:
-    """The tensor in at least single precision; whole numbers as they are."""
+    """The tensor, detached, in at least single precision; whole numbers keep their type."""
     tensor = tensor.detach()
     return tensor.to(wide_type(tensor.dtype))
 
 
 def wide_type(dtype: torch.dtype) -> torch.dtype:
-    """The type in which values of type `dtype` are added up: at least single precision; whole numbers as they are."""
+    """The type in which values of type `dtype` are added up: at least single precision; whole numbers keep theirs."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
 def blank(tensor: Tensor, unusable: Tensor) -> Tensor:
-    """The tensor with zeros in the rows that are marked."""
+    """The tensor with zeros in the rows that `unusable` marks."""
     return torch.where(unusable.view(-1, *[1] * (tensor.dim() - 1)), torch.zeros_like(tensor), tensor)
 
 
 def squared_norms(rows: Tensor) -> Tensor:
     """Squared L2 norm of each row: float64, shape (len(rows),).
 
-    In the type of the rows over pieces short enough for it, and in float64 over the pieces. Rows whose squares might
-    leave the range of single precision are measured in float64 throughout; beyond `LARGEST` they are infinite.
+    Short pieces of a row are measured in the type of the rows, and added up in float64. Rows whose squares might leave
+    the range of single precision are measured in float64 throughout; the result is infinite beyond `LARGEST`.
     """
     flat = rows.reshape(rows.shape[0], -1)
     if flat.dtype == torch.float64 or flat.shape[1] == 0:
@@ -48,7 +48,7 @@ def squared_norms(rows: Tensor) -> Tensor:
     if whole:
         squares += _lengths(flat[:, :whole].reshape(rows.shape[0], -1, _PIECE)).square_().sum(1)
     least, most = squares.aminmax() if squares.shape[0] else (_ONE, _ONE)
-    if not (float(least) > 1e-24 and float(most) < 1e24):  # also if one is NaN
+    if not (float(least) > 1e-24 and float(most) < 1e24):  # also true for NaN
         doubtful = ~((squares > 1e-24) & (squares < 1e24))
         again = _lengths(flat[doubtful].double()).square_()
         squares[doubtful] = again.masked_fill_(again > LARGEST**2, math.inf)
@@ -56,14 +56,15 @@ def squared_norms(rows: Tensor) -> Tensor:
 
 
 def with_rounding(squares: Tensor, terms: Tensor, count: int | Tensor, dtype: torch.dtype) -> Tensor:
-    """Squared norms of sums, enlarged where their `count` terms, whose norms add up to `terms`, cancel; float64.
+    """The squared norms of sums of `count` terms, enlarged where the terms cancel; float64. `terms`: the sums of the
+    norms of the terms.
 
-    The weighted sum over a batch is formed in `dtype`, and its rounding is in proportion to the terms. Where little is
-    left of an example's terms, a weight made for that little would let the rounding through, so there the rounding is
-    measured with it: 32 units in the last place of the terms. Terms beyond all range make the norm not finite.
+    The weighted sum over a batch is formed in `dtype`, and its rounding is proportional to the terms. If an example's
+    terms nearly cancel, a weight made for the small rest would let this rounding through. So the rounding is added to
+    the norm there: 32 units in the last place of the terms. Overflowing terms make the norm not finite.
     """
     room = 32 * torch.finfo(dtype).eps * terms
-    cancelled = ~(squares * _CANCELLED * count >= terms.square())  # also where one of them is not a number
+    cancelled = ~(squares * _CANCELLED * count >= terms.square())  # also true for NaN
     return torch.where(cancelled, (squares.sqrt() + room).square(), squares)
 
 
@@ -74,17 +75,17 @@ def _lengths(rows: Tensor) -> Tensor:
 
 
 def norms_of(values: Tensor, dim: int) -> Tensor:
-    """The L2 norms over an axis, computed in it: float64."""
+    """The L2 norms over axis `dim`, computed in float64."""
     norms: Tensor = torch.linalg.vector_norm(values, dim=dim, dtype=torch.float64)
     return norms
 
 
 def weighted_sum(weights: Tensor, rows: Tensor) -> Tensor:
-    """The sum of weight x row, shape of a row."""
+    """The sum over rows of weight x row, in the type of the rows; it has the shape of a row."""
     total: Tensor = weights.to(rows.dtype) @ rows.reshape(rows.shape[0], -1)
     return total.view(rows.shape[1:])
 
 
 def scaled(weights: Tensor, tensor: Tensor) -> Tensor:
-    """Each example times its weight."""
+    """Each example (axis 0) times its weight, in the type of the tensor."""
     return tensor * weights.to(tensor.dtype).view(-1, *[1] * (tensor.dim() - 1))

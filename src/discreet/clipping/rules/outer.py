@@ -1,6 +1,6 @@
-"""Outer products g a^T, one for each example, in scales: their norms, and their sum in a box, without forming them.
+"""Outer products g a^T of examples, divided by scales: their norms and their boxed sum, without forming them.
 
-The function for the box is compiled by numba when the first box is summed.
+numba compiles the function for the box when the first box is summed.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from discreet.clipping.rules.numbers import LARGEST
 from discreet.core.array_types import Array
 
 _SAFE = 1e7
-"""Squares of numbers up to here, and of what is this much smaller than 1, are well within single precision."""
+"""Squares of numbers between 1 / this and this are well within the range of single precision."""
 
 _EVEN = 1e6
-"""Scales may be so many times apart where squares are formed in single precision."""
+"""The largest ratio of two scales for which squares are formed in single precision."""
 
 _NARROW = 128
-"""Products with so few columns are formed the other way round, which is faster (measured)."""
+"""Products with at most this many columns are computed transposed, which is faster (measured)."""
 
 _LANES = 16
-"""Rows are filled up to a multiple of this, as many numbers as a processor takes at once."""
+"""Rows are padded to a multiple of this, the numbers that a CPU handles at once."""
 
 _ABREAST = 4
-"""So many examples are looked at together."""
+"""The number of examples that the loop handles together."""
 
 _BELOW = 1 - 2.0**-23
-"""Sides in single precision are not above those in double precision."""
+"""With this factor, sides rounded to single precision do not exceed those in double precision."""
 
 _PIECE = 64
-"""So many examples are added up in single precision before the sum goes to double precision."""
+"""The number of examples that are added up in single precision before the sum goes to double precision."""
 
 
 def scaled_squares(a: Tensor, g: Tensor, scale: Tensor) -> Tensor:
     """The squared norm of g a^T / scale for each example, sum_ij g_i^2 a_j^2 / scale_ij^2: float64, shape (batch,).
 
-    `a`: (batch, inputs). `g`: (batch, outputs). `scale`: (outputs, inputs), float64 and positive. One matrix product.
-    It is in single precision, if `a` and `g` are, for examples whose largest numbers are of moderate size: what is lost
-    below its range then is nothing beside the norm. The rounding of a sum of positive terms is relative to it.
+    `a`: (batch, inputs). `g`: (batch, outputs). `scale`: (outputs, inputs), float64 and positive. This takes one matrix
+    product. If `a` and `g` are in single precision, so is the product, for examples of moderate norms: numbers lost
+    below its range are then negligible beside the norm. The rounding of a sum of positive terms is relative to the sum.
     """
     least, most = (float(end) for end in scale.aminmax())
     if a.shape[1] > g.shape[1]:
@@ -63,7 +63,7 @@ def scaled_squares(a: Tensor, g: Tensor, scale: Tensor) -> Tensor:
 
 
 def _in_double(a: Tensor, g: Tensor, scale: Tensor) -> Tensor:
-    """Infinite where, in single precision, g a^T may not be finite or a factor is beyond `LARGEST`, in the scales."""
+    """`scaled_squares` in float64. For single precision, infinite if g a^T may overflow or a factor is too long."""
     a_squares, g_squares = a.double().square(), g.double().square()
     squares = _dot(g_squares @ scale.square().reciprocal_(), a_squares)
     if a.dtype == torch.float32:
@@ -75,22 +75,22 @@ def _in_double(a: Tensor, g: Tensor, scale: Tensor) -> Tensor:
 
 
 def _dot(one: Tensor, other: Tensor) -> Tensor:
-    """Row by row, in double precision."""
+    """The dot product of each pair of rows, in double precision."""
     product: Tensor = torch.linalg.vecdot(one.double(), other.double())
     return product
 
 
 def _moderate(squares: Tensor) -> Tensor:
-    """Whether the sum of each row is neither large nor small; not so where one is not a number."""
+    """Whether the sum of each row is neither large nor small; False for NaN."""
     sums = squares.sum(1)
     return (sums > _SAFE**-2) & (sums < _SAFE**2)
 
 
 def boxed_sum(a: Tensor, g: Tensor, scale: Tensor) -> Tensor:
-    """The sum over examples of g a^T / scale, every number of each term cut to [-1, 1]: float64, the shape of `scale`.
+    """The sum over examples of g a^T / scale, with every number clipped to [-1, 1]: float64, the shape of `scale`.
 
-    Shapes as for `scaled_squares`; on a processor and in single precision, with scales that have room there. Every
-    number of every term is looked at, but none is kept.
+    Shapes as for `scaled_squares`; for CPU tensors in single precision, with scales that fit into it. Every number of
+    every term is computed, but none is stored.
     """
     outputs, inputs = scale.shape
     width = -(-inputs // _LANES) * _LANES
@@ -105,7 +105,7 @@ def boxed_sum(a: Tensor, g: Tensor, scale: Tensor) -> Tensor:
 
 
 def _boxed_sum(values: Any, slopes: Any, sides: Any, total: Array) -> None:
-    """Set `total` to the sums of slope x value, each cut to its side. `values`: (batch, width), `slopes`: (outputs,
+    """Set `total` to the sums of slope x value, each clipped to +-side. `values`: (batch, width), `slopes`: (outputs,
     batch), `sides`: (outputs, width), float32; the batch is a multiple of 4."""
     count, width = values.shape
     piece = np.empty(width, np.float32)

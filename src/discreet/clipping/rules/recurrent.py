@@ -1,7 +1,7 @@
-"""Recurrent networks: linear maps at every time step, whose inputs and gradients come from running them once more.
+"""Recurrent networks: linear maps at every time step; running the network again gives their inputs and gradients.
 
-The gates of a step are activations of x W_ih' + b_ih and h W_hh' + b_hh. The recurrence runs again step by step, one
-backward pass gives the gradients of both, and from there on these are linear layers with time steps for positions.
+The gates of a step are activations of x W_ih' + b_ih and h W_hh' + b_hh. The recurrence runs again step by step, and
+one backward pass gives the gradients of both maps. Then both are linear layers whose positions are the time steps.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from discreet.clipping.rules.linear import LinearRule
 from discreet.clipping.rules.numbers import wide
 
 _KEPT_PER_GATE = 6
-"""Numbers that a step keeps until its backward pass, for each that goes into a gate (more than were counted)."""
+"""Numbers that a step keeps until its backward pass, for each input of a gate (a safe upper estimate)."""
 
 
 @dataclass(slots=True)
 class _Weights:
-    """What one layer uses in one direction, without a history; `tail` ends the names of its parameters."""
+    """The weights of one layer in one direction, detached; `tail` ends the names of its parameters."""
 
     tail: str
     inner: Tensor
@@ -39,10 +39,10 @@ class _Weights:
 
 @dataclass(slots=True)
 class _Trace:
-    """One layer in one direction, by time step: what linear maps are given and return, within the graph.
+    """Inputs and outputs of the linear maps of one layer in one direction, by time step, within the graph.
 
-    `before`: the states at the start of the steps. `outer`: h W_hh' + b_hh, where its gradient is not that of `inner`.
-    `unprojected`, `states`: around the projection of the states, where there is one.
+    `before`: the states at the start of the steps. `outer`: h W_hh' + b_hh, if its gradient differs from that of
+    `inner`. `unprojected`, `states`: the states before and after their projection, if there is one.
     """
 
     weights: _Weights
@@ -55,12 +55,12 @@ class _Trace:
 
     @property
     def wanted(self) -> list[Tensor]:
-        """What gradients are asked for."""
+        """The tensors whose gradients are needed."""
         return [self.inner, *self.outer, *(self.states if self.unprojected else ())]
 
 
 class _Recurrent(LinearParts):
-    """Common to modules and cells. Everything inside has time along axis 0 and examples along axis 1."""
+    """Base of the rules for modules and cells. Inside, time is axis 0 and the examples are axis 1."""
 
     names = ()
     replays = True
@@ -81,7 +81,7 @@ class _Recurrent(LinearParts):
 
     @classmethod
     def covers(cls, module: nn.Module) -> bool:
-        """Weights that are shared inside, or made from others, are not told apart here."""
+        """Not covered: weights that are shared inside the module, or computed from others."""
         names = [name for name, _ in module.named_parameters(remove_duplicate=False)]
         plain = len(names) == len(list(module.parameters())) and not list(module.children())
         return plain and all(name.startswith(("weight_", "bias_")) for name in names)
@@ -99,8 +99,8 @@ class _Recurrent(LinearParts):
         return _Weights(tail, inner, outer, get("bias_ih"), get("bias_hh"), get("weight_hr"))
 
     def parts_of(self, traces: list[_Trace], grads: dict[int, Tensor | None]) -> dict[str, tuple[Tensor, Tensor]]:
-        """By the name of a weight: what its linear map was given, and the gradient of what it returned, both of shape
-        (batch, time, features). `grads`: by the id of what they were asked for."""
+        """By the name of a weight: the input of its linear map, and the gradient of the map's output, both of shape
+        (batch, time, features). `grads`: gradients by the id of their tensor."""
 
         def pulled(steps: list[Tensor]) -> Tensor:
             found = [(step, grads[id(step)]) for step in steps]
@@ -119,7 +119,7 @@ class _Recurrent(LinearParts):
         return parts
 
     def as_maps(self, parts: Mapping[str, tuple[Tensor, Tensor]]) -> dict[str, Part]:
-        """The linear maps, by the names of weights and biases."""
+        """The linear map of each weight and bias, by name."""
         found: dict[str, Part] = {}
         for name, (given, gradient) in parts.items():
             one = LinearRule.of(self.module, given, gradient)
@@ -150,14 +150,14 @@ class _Recurrent(LinearParts):
         return h, c
 
     def begin(self, weights: _Weights, inputs: Tensor) -> _Trace:
-        """The first of both linear maps, for all time steps at once."""
+        """The trace with the input map, x W_ih' + b_ih, computed for all time steps at once."""
         added = isinstance(self.module, nn.GRU | nn.GRUCell) or weights.bias is None or weights.outer_bias is None
         bias = weights.bias if added else weights.bias + weights.outer_bias  # type: ignore[operator]
         return _Trace(weights, inputs, _tracked(F.linear(inputs, weights.inner, bias)), [], [], [], [])
 
 
 def _backward(traces: list[_Trace], outputs: list[tuple[Tensor, Tensor | None]]) -> dict[int, Tensor | None]:
-    """The gradients of everything that is wanted, by id, from (output, gradient of output)."""
+    """The gradients of all `wanted` tensors, by id; `outputs`: pairs (output, gradient of output)."""
     wanted = [tensor for trace in traces for tensor in trace.wanted]
     pairs = [(output, gradient) for output, gradient in outputs if gradient is not None]
     found = torch.autograd.grad([one for one, _ in pairs], wanted, [two for _, two in pairs], allow_unused=True)
@@ -166,8 +166,8 @@ def _backward(traces: list[_Trace], outputs: list[tuple[Tensor, Tensor | None]])
 
 @rule(nn.RNN, nn.LSTM, nn.GRU)
 class RecurrentRule(_Recurrent):
-    """Any number of layers, both directions, projections, states given or not; dropout between layers is replayed on
-    processors, and refused elsewhere."""
+    """Any number of layers, both directions, projections, with or without given states. Dropout between layers is
+    replayed on CPUs, and refused elsewhere."""
 
     @classmethod
     def axis(cls, module: nn.Module) -> int:
@@ -198,7 +198,7 @@ class RecurrentRule(_Recurrent):
     def _run(
         self, weights: list[_Weights], given: list[Tensor | None], masks: list[Tensor], states: list[Tensor]
     ) -> dict[str, tuple[Tensor, Tensor]]:
-        """`given`: the sequence, and the gradients of all that was returned."""
+        """Run a block of examples again, for `parts_of`. `given`: the sequence, and the gradients of all outputs."""
         x, outer, *last = given
         assert x is not None
         directions = 2 if getattr(self.module, "bidirectional", False) else 1
@@ -223,7 +223,7 @@ class RecurrentRule(_Recurrent):
     def _one_way(
         self, weights: _Weights, x: Tensor, begun: list[Tensor], *, backwards: bool
     ) -> tuple[Tensor, tuple[Tensor, Tensor], _Trace]:
-        """One layer in one direction: its states at all time steps, the last ones, and its trace."""
+        """One layer in one direction: its states at all time steps, its final states, and its trace."""
         h = begun[0] if begun else x.new_zeros(x.shape[1], weights.outer.shape[1])
         c = begun[1] if len(begun) > 1 else x.new_zeros(x.shape[1], weights.outer.shape[0] // 4)
         trace = self.begin(weights, x)
@@ -231,7 +231,7 @@ class RecurrentRule(_Recurrent):
         for t in range(len(rows) - 1, -1, -1) if backwards else range(len(rows)):
             h, c = self.step(weights, rows[t], h, c, trace)
             steps.append(h)
-        if backwards:  # in the order of time again
+        if backwards:  # back into the order of time
             for part in (steps, trace.before, trace.outer, trace.unprojected, trace.states):
                 part.reverse()
         return torch.stack(steps), (h, c), trace
@@ -240,7 +240,7 @@ class RecurrentRule(_Recurrent):
         return tensor.transpose(0, 1 - self.axis(self.module))
 
     def _dropped(self, sequence: Tensor) -> list[Tensor]:
-        """What torch multiplied the outputs of each layer but the last with: the same random numbers again."""
+        """The dropout masks of all layers but the last, drawn again from the same random numbers."""
         module = self.module
         assert isinstance(module, nn.RNNBase)
         if not (module.dropout and module.training and module.num_layers > 1):
@@ -256,7 +256,7 @@ class RecurrentRule(_Recurrent):
 
 @rule(nn.RNNCell, nn.LSTMCell, nn.GRUCell)
 class CellRule(_Recurrent):
-    """One time step. A cell that is called at every step is measured over all of its calls together."""
+    """One time step. If a cell is called at several steps, its calls are measured together."""
 
     def find(self) -> dict[str, Part]:
         x, weights = wide(self.given).unsqueeze(0), self.weights("")
@@ -272,12 +272,12 @@ class CellRule(_Recurrent):
 
 
 def _tracked(tensor: Tensor) -> Tensor:
-    """The tensor, of which a gradient can be asked."""
+    """The tensor, with `requires_grad` set."""
     return tensor if tensor.requires_grad else tensor.requires_grad_()
 
 
 def _joined(pairs: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-    """The blocks one after another along the axis of the examples."""
+    """The blocks, concatenated along the axis of the examples."""
     if len(pairs) == 1:
         return pairs[0]
     return torch.cat([a for a, _ in pairs]), torch.cat([g for _, g in pairs])

@@ -1,6 +1,6 @@
-"""What equal tokens add up to, on processors: one pass over the tokens, with a place for each number of the table.
+"""Sums over equal tokens on CPUs: one pass over the tokens, with a slot for each row of the table.
 
-The functions are compiled by numba when the first embedding is clipped. Everything is added up in float64.
+numba compiles the functions when the first embedding is clipped. All sums are in float64.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from discreet.core.array_types import Array, IntArray
 def token_squares(tokens: Tensor, values: Tensor, size: int) -> Tensor:
     """The squared norm of each example's gradient for a table of `size` rows: float64, shape (batch,).
 
-    `tokens`: (batch, length), whole numbers from 0, below `size`. `values`: their gradients, (batch, length, features).
+    `tokens`: (batch, length), whole numbers in 0 .. `size` - 1. `values`: their gradients, (batch, length, features).
     """
     count, length, features = values.shape
     squares = np.empty(count)
@@ -32,7 +32,7 @@ def token_table(tokens: Tensor, values: Tensor, weights: Tensor, size: int) -> T
     """The sums, by token, of weight x value: float64, shape (size, features).
 
     `tokens`, `weights`: (batch, length). `values`: (batch, length, features), or (batch, features) if all tokens of an
-    example have the same.
+    example have the same value.
     """
     table = np.zeros((size, values.shape[-1]))
     rows = np.ascontiguousarray(values.numpy()).reshape(-1, values.shape[-1])
@@ -48,14 +48,14 @@ def alike(values: Tensor) -> bool:
 
 
 def checked_tokens(tokens: Tensor, size: int) -> Tensor:
-    """The tokens as contiguous int64; `IndexError` outside the table, as the functions here look at no bounds."""
+    """The tokens as contiguous int64; `IndexError` outside the table, since the compiled functions check no bounds."""
     if tokens.numel() and not (int(tokens.min()) >= 0 and int(tokens.max()) < size):
         raise IndexError(f"tokens must be in 0 .. {size - 1}")
     return tokens.long().contiguous()
 
 
 def _squares(tokens: IntArray, values: Array, slots: IntArray, sums: Array, squares: Array) -> None:
-    """Each token of an example that is new gets the next row of `sums`, which `slots` remembers until its end."""
+    """Each new token of an example gets the next row of `sums`; `slots` holds its number until the example ends."""
     count, length, features = values.shape
     for example in range(count):
         used, total = 0, 0.0
@@ -99,7 +99,7 @@ def _alike(values: Array) -> bool:
 
 @cache
 def _compiled() -> tuple[Callable[..., Any], ...]:
-    """The functions as machine code, made for the types that they are called with."""
+    """The functions as machine code, compiled for the types with which they are called."""
     import numba  # here, because most models have no embedding
 
     build = numba.njit(nogil=True, error_model="numpy")

@@ -1,4 +1,4 @@
-"""Bringing equal tokens of an example together, and then equal tokens of all examples, by sorting."""
+"""Grouping equal tokens by sorting: first within each example, then over all examples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 class EqualTokens:
     """The groups of equal tokens within each example. `tokens`: whole numbers from 0, shape (batch, length).
 
-    Groups are ordered by example and then by token. `examples` says whose each is, `range` numbers them.
+    Groups are ordered by example and then by token. `examples`: the example of each group. `range`: the group numbers.
     """
 
     def __init__(self, tokens: Tensor) -> None:
@@ -41,6 +41,6 @@ class EqualTokens:
 
 
 def _sorted(numbers: Tensor) -> tuple[Tensor, Tensor]:
-    """Each row in ascending order, and where its entries came from; int64."""
+    """Each row in ascending order, and the original places of its entries; int64."""
     found = numbers.long().sort(1)
     return found.values, found.indices

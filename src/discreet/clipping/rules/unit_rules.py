@@ -1,6 +1,6 @@
-"""A rule for rows as one for units of several rows: gradients are formed and averaged before they are measured.
+"""Turns a rule for rows into a rule for units of several rows: gradients are averaged before they are measured.
 
-The squared norm of a mean has the products of different rows in it, so it cannot be had from the norms of the rows.
+The squared norm of a mean contains products of different rows, so the norms of the rows do not determine it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from discreet.clipping.units import Units
 
 
 class OfUnits(Rule):
-    """What `inner` captured of rows, asked about units: everything along the axis of the examples is by unit.
+    """The rule `inner`, which captured rows, with units in the place of examples.
 
-    The mean gradients of units are formed in float64, in blocks of bounded memory, and the sum is made of the same
-    numbers as the norms. So where rows of a unit cancel, their rounding is not let through.
+    The mean gradients of units are formed in float64, in blocks of bounded memory, and norms and sum use the same
+    numbers. So where rows of a unit cancel, their rounding is measured too.
     """
 
     def __init__(self, inner: Rule, units: Units) -> None:

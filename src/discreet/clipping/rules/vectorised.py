@@ -1,4 +1,4 @@
-"""For modules without a rule: the module alone, run again for every example through torch.func.vmap."""
+"""For modules without a rule: the module runs again, alone, for every example through torch.func.vmap."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from discreet.clipping.vectorise import vectorised_call
 class Vectorised(Formed):
     """Per-example gradients of one module, from its inputs and the gradients of its outputs.
 
-    The function that is run again must be the one that ran: a module that draws random numbers is refused before.
-    Every tensor among the inputs has the examples along axis 0.
+    The second run must compute what the first did, so modules that draw random numbers are refused earlier. Every
+    tensor among the inputs has the examples along axis 0.
     """
 
     names = ()
@@ -47,7 +47,7 @@ class Vectorised(Formed):
                 raise refuse(module, f"got a tensor of shape {tuple(value.shape)} for {self._count} examples")
 
     def _as_trained(self, tensor: Tensor) -> Tensor:
-        """In the type of the parameters, where autocast has made it a narrower one: the module runs again without."""
+        """The tensor in the type of the parameters if autocast narrowed it: the module runs again without autocast."""
         kind = self.module.get_parameter(self.trained[0]).dtype
         narrower = tensor.is_floating_point() and torch.promote_types(tensor.dtype, kind) == kind
         return tensor.detach().to(kind) if narrower else tensor.detach()
@@ -61,8 +61,8 @@ class Vectorised(Formed):
         return gradient
 
     def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call the module, `function`, for one example, whose tensors (as arranged) have no axis of examples; return
-        tensors likewise."""
+        """Call the module, `function`, for one example. The tensors given (as arranged) and returned have no axis of
+        examples."""
         args, kwargs = tree_map_only(Tensor, lambda tensor: tensor.unsqueeze(0), (args, kwargs))
         return tree_map_only(Tensor, lambda tensor: tensor.squeeze(0), function(*args, **kwargs))
 
@@ -86,7 +86,7 @@ class Vectorised(Formed):
         parameters = {name: self.module.get_parameter(name).detach() for name in self.trained}
         try:
             rows = vectorised_call(self._one, (None, 0, 0), parameters, *self._copied(start, stop))
-        except RuntimeError:  # not every function can be vectorised; every function can be run one by one
+        except RuntimeError:  # not every function can be vectorised, but all can run one by one
             captured = self._copied(start, stop)
             singles = [
                 self._alone(*({key: value[i] for key, value in group.items()} for group in captured))
@@ -96,8 +96,8 @@ class Vectorised(Formed):
         return {name: wide(row) for name, row in rows.items()}
 
     def _copied(self, start: int, stop: int) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
-        """What was captured of examples start .. stop - 1, in memory of its own: the module may work in place, and must
-        find the same again when the sum is formed."""
+        """Copies of what was captured of examples start .. stop - 1: the module may work in place, and must find the
+        same values again when the sum is formed."""
         given, outputs = (
             {key: value[start:stop].clone() for key, value in group.items()} for group in (self._given, self._outputs)
         )
@@ -127,7 +127,7 @@ class Vectorised(Formed):
     def _returned(
         self, trained: Mapping[str, Tensor], given: dict[int, Tensor], outputs: dict[int, Tensor]
     ) -> dict[int, Tensor]:
-        """What the module returns for one example, at the places that have a gradient."""
+        """The outputs of the module for one example that have a gradient, by their place."""
         leaves = [given.get(i, leaf) for i, leaf in enumerate(self._leaves)]
         args, kwargs = tree_unflatten(leaves, self._shape)
         parts = tree_leaves(self.call(partial(self._run, trained), args, kwargs))

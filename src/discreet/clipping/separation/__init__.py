@@ -1,15 +1,15 @@
-"""Do the examples of a batch stay apart in a model? A proof for what it does, and a look at whether it does that.
+"""Do the examples of a batch stay apart in a model? A proof for its program, and checks that the model runs it.
 
-recorder    what a model does, operator by operator, while it runs (`passes`, `interception`)
-program     that as data, for batches of every size
-spans       modules that are run again, and what ran inside
+recorder    records the operators of a model while it runs (`passes`, `interception`)
+program     the record as a program, for batches of every size
+spans       modules that run again, and the operators inside
 labels      where the examples are in a tensor
-registry    rules for operators, by name; they are in `rules/`
-propagate   from operator to operator: the proof
+registry    the table of rules for operators, by name; the rules are in `rules/`
+propagate   the proof: labels from operator to operator
 examine     programs and proofs from batches of random rows
-copies      models that private rows are run through
-memory      what a model holds beside its parameters
-watched     engines that are looked at while they run
+copies      copies of the model, through which private rows run
+memory      all that a model holds beside its parameters
+watched     engines that are checked while they run
 """
 
 from discreet.clipping.separation import recorder

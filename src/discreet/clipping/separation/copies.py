@@ -1,4 +1,4 @@
-"""Copies of a model and its loss, which private rows are run through: what is trained and published sees none."""
+"""Copies of a model and its loss, through which private rows run: the trained and published model sees none."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from discreet.clipping.separation.memory import Memory, same_values
 from discreet.core.errors import InputError
 
 Warm = Callable[[nn.Module, Criterion], None]
-"""Runs a model on random rows, so that it makes what it makes at its first call."""
+"""Runs a model on random rows, so that it creates whatever it creates at its first call."""
 
 _HOW = "the model and its loss are copied before the run, for all that is published, and"
 
 
 def copied(model: nn.Module, criterion: Criterion, *, own: bool = False) -> tuple[nn.Module, Criterion]:
-    """Deep copies whose parameters have the memory of those of the model, or their own. `InputError` for what cannot
-    be copied."""
+    """Deep copies of model and loss, whose parameters share the memory of the model's or, with `own`, have their own.
+    `InputError` if they cannot be copied."""
     memo: dict[int, object] = {}
     try:
         for one in model.parameters():
             memo[id(one)] = made = nn.Parameter(one.detach().clone() if own else one.detach(), one.requires_grad)
             vars(made).update(copy.deepcopy(vars(one), memo))
         twin, loss = copy.deepcopy((model, criterion), memo)
-    except Exception as error:  # a module may raise whatever it likes
+    except Exception as error:  # a module may raise any error
         why = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"{_HOW} copy.deepcopy fails: {why}") from None
     if _modules(model, criterion) & _modules(twin, loss) or _names(model) != _names(twin):
@@ -35,8 +35,8 @@ def copied(model: nn.Module, criterion: Criterion, *, own: bool = False) -> tupl
 
 
 class Twin:
-    """A copy of a model and a loss, with parameters of its own; `followed`: somebody follows what the model uses, so of
-    the model only buffers and modes are looked at here, and the loss is copied by itself, with nothing of the model."""
+    """A copy of a model and a loss, with its own parameters. `followed`: a recorder follows all that the model uses, so
+    of the model only buffers and modes are compared here, and the loss is copied alone, without the model."""
 
     def __init__(self, model: nn.Module, criterion: Criterion, *, followed: bool = False) -> None:
         self.model, joint = copied(model, criterion, own=True)
@@ -53,7 +53,7 @@ class Twin:
         return None, dict(self.model.named_buffers()), modes, trained, self.criterion
 
     def follow(self, model: nn.Module) -> None:
-        """Take over the values of a model's parameters, and where they are."""
+        """Take over the values of the parameters of `model`, and their devices."""
         theirs = dict(model.named_parameters())
         for name, mine in self.model.named_parameters():
             other = theirs[name].data
@@ -66,8 +66,8 @@ class Twin:
             buffer.data = buffer.data.to(device)
 
     def is_as_it_was(self, model: nn.Module) -> bool:
-        """Whether it holds what it held, and has the parameters of `model` bit by bit (who follows it sees what is
-        written to them)."""
+        """Whether the twin holds what it held, and has the parameters of `model` bit by bit. (If `followed`, the
+        recorder sees writes to parameters.)"""
         if self._followed:
             return self._memory.is_kept(*self._held())
         theirs, mine = dict(model.named_parameters()), dict(self.model.named_parameters())
@@ -77,10 +77,11 @@ class Twin:
 
 
 class Twins:
-    """Twins of the model and the loss that are trained. A row may leave something in a twin; then the next row gets
-    another one. So every unit meets the same model, and the one that is trained stays public.
+    """Twins of the trained model and its loss. If a row leaves something in a twin, the next row gets another twin. So
+    every unit meets the same model, and the trained model sees no private row.
 
-    `warm`: runs a model on random rows, so that it makes what it makes at its first call. `followed`: as in `Twin`.
+    `warm`: runs a model on random rows, so that it creates whatever it creates at its first call. `followed`: as in
+    `Twin`.
     """
 
     def __init__(self, warm: Warm, *, followed: bool = False) -> None:
@@ -91,7 +92,7 @@ class Twins:
         self._twin: Twin | None = None
 
     def of(self, model: nn.Module, criterion: Criterion) -> Twin:
-        """A twin of them as they are now, which has seen no private row that changed it."""
+        """A twin of model and loss as they are now, which no private row has changed."""
         if self._template is None or self._given is not criterion or not self._unchanged(model, criterion):
             self._source, self._given, self._twin = Memory(model, criterion), criterion, None
             self._template = Twin(model, criterion, followed=self._followed)
@@ -103,21 +104,21 @@ class Twins:
         return self._twin
 
     def _made(self, model: nn.Module, criterion: Criterion, warm: Twin) -> Twin:
-        """One that has made what it makes at its first call, where that can be copied: tensors of autograd cannot."""
+        """A copy of the warm twin; or of the model, if the warm twin holds tensors of autograd (not copyable)."""
         try:
             return Twin(warm.model, warm.criterion, followed=self._followed)
         except InputError:
             return Twin(model, criterion, followed=self._followed)
 
     def look(self, model: nn.Module) -> bool:
-        """Whether the last twin is as it was; if not, it is not used again."""
+        """Whether the last twin is unchanged; if not, it is dropped."""
         kept = self._twin is not None and self._twin.is_as_it_was(model)
         if not kept:
             self.drop()
         return kept
 
     def drop(self) -> None:
-        """Use another one from now on."""
+        """Use another twin from now on."""
         self._twin = None
 
     def _unchanged(self, model: nn.Module, criterion: Criterion) -> bool:

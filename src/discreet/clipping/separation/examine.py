@@ -1,4 +1,4 @@
-"""What a model does with batches of random rows, for batches of every size, and the proof that it keeps rows apart."""
+"""From runs on random rows: a model's program for batches of every size, and the proof that it keeps rows apart."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from discreet.clipping.separation.propagate import Mixes, prove
 from discreet.clipping.separation.recorder import Recorder
 
 FEWEST = 5
-"""Rows of the smallest batch that a proof is about: a model may do something else with one alone."""
+"""The rows of the smallest batch that a proof covers: a model may treat a single row differently."""
 
 _SIZES = (FEWEST, 7, 11, 13, 17, 19, 23, 29, 31)
-"""Sizes of the batches that are looked at, until one is no divisor of a size that has nothing to do with it."""
+"""The batch sizes to try in turn, until none divides an unrelated size of the model by chance."""
 
 
 Run = Callable[[int], None]
-"""Runs a model, there and back, on so many random rows."""
+"""Runs the forward and backward pass of a model on this number of random rows."""
 
 __all__ = ["Mixes", "Run", "examined", "proved", "recorded", "rules"]
 
 
 def recorded(run: Run, rows: int, items: Sequence[Any] = ()) -> list[Program]:
-    """The programs that `run` goes through on `rows` rows; `items`: what numbers that Python reads are said to be."""
+    """The programs that `run` executes on `rows` rows; `items`: the values that Python gets when it reads numbers."""
     recorder = Recorder(items, closely=True)
     with recorder.recording():
         run(rows)
@@ -33,7 +33,7 @@ def recorded(run: Run, rows: int, items: Sequence[Any] = ()) -> list[Program]:
 
 
 def examined(run: Run, items: Sequence[Any] = ()) -> Template:
-    """What `run` does with batches of any size. `Mixes` if that cannot be told, or is not proved to keep rows apart."""
+    """The program of `run` for batches of any size; `Mixes` if there is no single one, or no proof for it."""
     for small, large in itertools.pairwise(_SIZES):
         first, *again = recorded(run, small, items)
         other, *_ = recorded(run, large, first.items)
@@ -53,6 +53,6 @@ def examined(run: Run, items: Sequence[Any] = ()) -> Template:
 
 
 def proved(run: Run) -> Template:
-    """What `run` does with batches of any size, once it has made what it makes at its first call. `Mixes` as above."""
+    """`examined`, after one run on a single row, so that a model has created whatever it creates at its first call."""
     run(1)
     return examined(run)

@@ -1,7 +1,7 @@
-"""Every operator of torch, as it runs, and functions by which numbers leave torch or come to it.
+"""Interception of every operator of torch, and of functions through which numbers leave torch or enter it.
 
-A dispatch mode sees operators, whoever calls them. A function mode sees what is no operator: NumPy, addresses of
-memory, text.
+A dispatch mode sees all operators, whoever calls them. A function mode sees calls that are no operators: conversions to
+NumPy, memory addresses or text.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ _LEAVING = frozenset(
         "resize_as_",
     }
 )
-"""Functions by which the numbers of a tensor get to where operators are not seen."""
+"""Functions through which the numbers of a tensor leave torch, so that operators on them are not seen."""
 
 _MAKING = frozenset(
     ("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer", "from_file", "from_dlpack", "new_tensor")
 )
-"""Functions that make a tensor of what is not one."""
+"""Functions that make a tensor from other data."""
 
 
 _HOOKING = frozenset({"register_hook", "register_post_accumulate_grad_hook", "retain_grad", "backward"})
-"""Functions by which Python code gets into the backward pass."""
+"""Functions through which Python code enters the backward pass."""
 
 _NODES = frozenset({torch.Tensor.grad_fn.__get__, torch.Tensor.data.__set__})  # type: ignore[union-attr, attr-defined]
-"""A tensor's place in the backward pass, which takes hooks; and its memory, put in the place of another's."""
+"""Access to a tensor's node in the graph, which takes hooks, and setting its memory through `.data`."""
 
 
 class Taker(Protocol):
-    """Who is told. `busy`: it looks at tensors itself. `back`: the backward pass is running. `validating`: numbers are
-    read to refuse some, and for nothing else."""
+    """The receiver of what is intercepted. `busy`: the receiver itself works with tensors. `back`: the backward pass is
+    running. `validating`: numbers are read only to refuse invalid ones."""
 
     busy: bool
     back: bool
     validating: bool
 
     def ran(self, func: Any, args: Any, kwargs: dict[str, Any], back: bool) -> Any:
-        """Run an operator, and write it down."""
+        """Run an operator and record it."""
 
     def derivative(self, returned: Any) -> Any:
-        """Note what an operator of torch's own derivatives returned."""
+        """Note the outputs of an operator of torch's own derivatives."""
 
     def keep(self, tensor: Tensor) -> Any:
         """Note a tensor from elsewhere."""
 
     def fault(self, text: str) -> None:
-        """Note what cannot be followed."""
+        """Note something that cannot be followed."""
 
 
 class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -66,7 +66,7 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        return False  # which would put a frame of its own between
+        return False  # dynamo would add a frame of its own
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         one = self._pass
@@ -80,7 +80,7 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class Functions(TorchFunctionMode):
-    """Notices functions by which numbers leave torch, or come to it."""
+    """Notices functions through which numbers leave torch or enter it."""
 
     def __init__(self, one: Taker) -> None:
         super().__init__()
@@ -108,14 +108,14 @@ class Functions(TorchFunctionMode):
 
 
 def _classes(tensor: Tensor, num_classes: int = -1) -> int:
-    """The classes of a one-hot encoding. Where they are given, its numbers are read to refuse those that are not among
-    them, and for nothing else."""
+    """The number of classes given to a one-hot encoding. If it is given, the numbers are read only to refuse invalid
+    classes."""
     return num_classes
 
 
 def _of_torch(frame: Any) -> bool:
-    """Whether an operator of the backward pass was called by torch's own code for derivatives, with no Python code
-    between it and the call of the pass."""
+    """Whether torch's own code for derivatives called an operator of the backward pass, with no Python code in between
+    the operator and the call of the pass."""
     while frame is not None and "_dynamo" in frame.f_code.co_filename:
         frame = frame.f_back
     return frame is None or frame.f_code.co_name == "_engine_run_backward"

@@ -1,18 +1,18 @@
-"""Where the examples of a batch are in a tensor: the label that each tensor of a program is given.
+"""Labels: where the examples of a batch are in a tensor. Each tensor of a program gets one.
 
-| label | what is at each place |
+| label | the entries of the tensor |
 |---|---|
 | `SHARED` | the same for every batch: weights, constants, random numbers that all examples have in common |
-| `UNIFORM` | one number, or numbers drawn independently, in a shape that has the size of the batch in it |
-| `Rows(axis, outer, inner)` | entries of one example, and what they are depends on that example alone |
-| `NUMBERS` | 0, 1, 2, ... along the batch: good for picking something from each row, and for nothing else |
+| `UNIFORM` | one number throughout, or numbers drawn independently, in a shape that depends on the batch size |
+| `Rows(axis, outer, inner)` | each entry belongs to one example and depends on that example alone |
+| `NUMBERS` | 0, 1, 2, ... along the batch: may only be used to pick something from each row |
 | `Every(step)` | 0, step, 2 step, ... along the batch: where the entries of each example begin |
-| `EMPTY` | whatever the memory held before: to be written over, as a whole |
+| `EMPTY` | whatever the memory held before; must be overwritten as a whole |
 | `MIXED` | anything else: several examples, their number, or their order |
 
-In `Rows`, the length of `axis` is outer x batch x inner, the examples in the middle: a reshape may have put other axes
-before and behind them. All this is about any example at any place of a batch of any size; random numbers count as the
-same if they have the same law.
+In `Rows`, the length of `axis` is outer x batch x inner with the examples in the middle, since a reshape may have put
+other axes before and behind them. Labels hold for any example at any place of a batch of any size; random numbers count
+as the same if they have the same law.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ SHARED, UNIFORM, NUMBERS, EMPTY, MIXED = "shared", "uniform", "numbers", "empty"
 Label = Rows | Every | str
 
 BATCH = Rows(0)
-"""Examples along the first axis: how they come, and how a loss needs them."""
+"""Examples along the first axis: the label of the inputs, and of the outputs that a loss needs."""
 
 
 def sized(shape: Shape, batch: int) -> list[int]:
-    """The axes whose length may come from the size of the batch."""
+    """The axes whose length is a positive multiple of the batch size, so may depend on it."""
     return [axis for axis, length in enumerate(shape) if length % batch == 0 and length]
 
 
 def as_rows(label: Label, shape: Shape, batch: int) -> Label:
-    """A label that says where the examples are, of a tensor that is one number throughout: it has them anywhere."""
+    """The label, with `UNIFORM` turned into `Rows` along the only axis sized by the batch, or else into `MIXED`."""
     if label != UNIFORM:
         return label
     axes = sized(shape, batch)
@@ -60,14 +60,14 @@ def as_rows(label: Label, shape: Shape, batch: int) -> Label:
 
 
 def reshaped(label: Label, before: Shape, after: Shape, batch: int) -> Label:
-    """The label of a tensor whose entries, in order, are given another shape."""
+    """The label of a tensor after a reshape that keeps the order of its entries."""
     if label == UNIFORM:
         return UNIFORM if sized(after, batch) else SHARED
     if label == NUMBERS:
         return NUMBERS if sorted(after)[-1:] == [batch] and math.prod(after) == batch else MIXED
     if not isinstance(label, Rows):
         return SHARED if label == SHARED else MIXED
-    stride = label.inner * math.prod(before[label.axis + 1 :])  # from an example to the next
+    stride = label.inner * math.prod(before[label.axis + 1 :])  # entries from one example to the next
     behind = 1
     for axis in range(len(after) - 1, -1, -1):
         length = after[axis]
@@ -79,7 +79,7 @@ def reshaped(label: Label, before: Shape, after: Shape, batch: int) -> Label:
 
 
 def part_of_axis(label: Rows, batch: int, start: int, stop: int) -> Label:
-    """The label of entries start .. stop - 1 of the axis with the examples: whole batches, or nothing that has one."""
+    """The label of entries start .. stop - 1 of the axis with the examples: `MIXED` unless they are whole batches."""
     whole = batch * label.inner
     if start % whole or stop % whole or stop <= start:
         return MIXED
@@ -116,8 +116,8 @@ def joined(labels: Sequence[tuple[Label, Shape]], shape: Shape, batch: int) -> L
         found = as_rows(UNIFORM, shape, batch)
     if isinstance(found, Rows):
         if sized(shape, batch) != [found.axis]:
-            return MIXED  # made as long as the batch along another axis too
+            return MIXED  # another axis is a multiple of the batch size too
         behind = len(shape) - found.axis
         if any(len(given) >= behind and given[-behind] != 1 for given in plain):
-            return MIXED  # as many constants as there are entries along the examples
+            return MIXED  # constants that differ along the axis of the examples
     return found

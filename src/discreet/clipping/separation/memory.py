@@ -1,4 +1,4 @@
-"""What a model or a loss remembers beside its parameters, to see whether it changes: attributes, caches, buffers."""
+"""All that a model or a loss remembers beside its parameters (attributes, caches, buffers), to detect changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _AS_THEMSELVES = (
     torch.memory_format,
     logging.Logger,
 )
-"""What `copy.deepcopy` does not copy, and globals."""
+"""Types that `copy.deepcopy` does not copy, and globals."""
 
 _OF_TORCH = frozenset(
     {
@@ -38,17 +38,17 @@ _OF_TORCH = frozenset(
         *("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "_state_dict_hooks", "_state_dict_pre_hooks"),
     }
 )
-"""Attributes of modules that are looked at elsewhere, or say nothing."""
+"""Attributes of modules that other code here reads, or that carry no information."""
 
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class Memory:
-    """All that modules and objects hold, as it is now, but the numbers of the parameters of the first.
+    """All that modules and objects hold now, except the numbers of the parameters of the first one, `model`.
 
-    It is what `copy.deepcopy` copies, by value: `__dict__`, `__slots__`, and what `__reduce_ex__` gives. What can
-    neither be walked nor reduced is taken to change all the time. Losses of torch hold nothing. Left out are globals,
-    attributes of classes, closures, and, unless `tensors`, what is in these.
+    This is what `copy.deepcopy` copies, by value: `__dict__`, `__slots__`, and the result of `__reduce_ex__`. An object
+    that can neither be walked nor reduced counts as always changed. Losses of torch hold nothing. Left out are globals,
+    attributes of classes, closures, and, unless `tensors`, the numbers in tensors.
     """
 
     def __init__(self, model: object, *others: object, tensors: bool = True) -> None:
@@ -58,25 +58,25 @@ class Memory:
         self._found = [one.clone() if isinstance(one, Tensor) else one for one in found]
 
     def is_kept(self, model: object, *others: object) -> bool:
-        """Whether they hold the same as then."""
+        """Whether the objects still hold the same."""
         found = _found(self._parameters, (model, *others), self._tensors)
         return len(found) == len(self._found) and all(map(_same, self._found, found))
 
 
 class Kept:
-    """The buffers of a model and the memory of a loss, as they are now. All numbers are compared: torch does not count
-    writes through `.data`."""
+    """The buffers of a model and the memory of a loss, as they are now. All numbers are compared, since torch's version
+    counters miss writes through `.data`."""
 
     def __init__(self, model: nn.Module, criterion: object) -> None:
         self._memory = Memory(None, dict(model.named_buffers()), criterion)
 
     def is_kept(self, model: nn.Module, criterion: object) -> bool:
-        """Whether they hold the same numbers as then."""
+        """Whether model and loss still hold the same numbers."""
         return self._memory.is_kept(None, dict(model.named_buffers()), criterion)
 
 
 def same_values(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors are equal bit by bit, so that NaN is NaN."""
+    """Whether two tensors are equal bit by bit, so that NaN equals NaN."""
     if (one.shape, one.dtype, one.device) != (other.shape, other.dtype, other.device):
         return False
     if one.is_complex():
@@ -89,7 +89,7 @@ def same_values(one: Tensor, other: Tensor) -> bool:
 
 
 def holds_part_of(model: nn.Module, criterion: object) -> bool:
-    """Whether a loss holds the model, a module or a parameter of it."""
+    """Whether a loss holds the model, or a module or parameter of the model."""
     if is_of_torch(criterion):
         return False
     walk = _Walk({})
@@ -98,7 +98,7 @@ def holds_part_of(model: nn.Module, criterion: object) -> bool:
 
 
 class _Unknown:
-    """Stands for what cannot be looked into; it is equal to nothing, not even itself."""
+    """Stands for an object that cannot be read; it equals nothing, not even itself."""
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -118,15 +118,15 @@ def _same_bits(one: Tensor, other: Tensor) -> bool:
 
 
 def _bits(tensor: Tensor) -> Tensor:
-    """The numbers as whole ones, so that NaN is NaN, and zero is not minus zero."""
+    """The bits of the numbers as integers, so that NaN equals NaN, and zero differs from minus zero."""
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor.resolve_conj())
     return tensor.resolve_neg().view(_WORDS[tensor.element_size()])
 
 
 def _unwarned(kind: type) -> contextlib.AbstractContextManager[object]:
-    """Silent where Python warns that later versions do not reduce iterators. Only there: to change the filters makes
-    Python show all other warnings again."""
+    """Silences Python's warning that later versions do not reduce iterators, only for types of itertools: changing the
+    filters makes Python show all other warnings again."""
     if kind.__module__ != "itertools":
         return contextlib.nullcontext()
     return warnings.catch_warnings(action="ignore", category=DeprecationWarning)
@@ -144,17 +144,17 @@ def _found(parameters: dict[int, nn.Parameter], objects: tuple[object, ...], ten
 
 
 class _Walk:
-    """Writes down what objects hold, in the order in which it is found; objects that come again, by their place."""
+    """Lists what objects hold, in the order of the walk; an object that occurs again is listed by its place."""
 
     def __init__(self, parameters: dict[int, nn.Parameter], *, tensors: bool = True) -> None:
         self.found: list[Any] = []
         self._tensors = tensors
         self._parameters, self.places = parameters, dict[int, int]()
         self._alive: list[object] = []
-        """What was made on the way, so that no other object gets its id."""
+        """Objects met or made during the walk, kept so that no other object gets their id."""
 
     def into(self, value: Any) -> None:
-        """Write down one object."""
+        """List what one object holds."""
         kind, found = value.__class__, self.found
         if kind in _PLAIN:
             found += (kind, value)
@@ -167,7 +167,7 @@ class _Walk:
             return
         self.places[id(value)] = len(self.places)
         self._alive.append(value)
-        attributes = getattr(value, "__dict__", None)  # asked for first: some objects make it now, and reduce to it
+        attributes = getattr(value, "__dict__", None)  # read first: some objects create it now, and reduce to it
         if kind is list or kind is tuple or kind is deque:
             found += (kind, len(value))
             for one in list(value):
@@ -201,7 +201,7 @@ class _Walk:
                 kind = one.__class__
                 if kind in _PLAIN:
                     found += (kind, one)
-                elif (kind is not OrderedDict and kind is not dict) or one:  # hooks, of which most modules have none
+                elif (kind is not OrderedDict and kind is not dict) or one:  # most modules have no hooks
                     into(one)
         self._slots(module)
         self._mapping(module._parameters)
@@ -213,11 +213,11 @@ class _Walk:
             return
         if id(tensor) in self._parameters:
             self.found.append(tensor.requires_grad)
-            self.into(tensor.grad)  # none, but where the model ran a backward pass of its own
+            self.into(tensor.grad)  # None unless the model ran its own backward pass
             return
         try:
             found = (tensor.dtype, _bits(tensor.detach()))
-        except Exception:  # a tensor of another layout, or one that is dead
+        except Exception:  # a tensor of another layout, or one without memory
             self._reduced(tensor)
             return
         self.found += found
@@ -225,7 +225,7 @@ class _Walk:
             self.into(tensor.grad)
 
     def _other(self, value: Any) -> None:
-        """What it has by itself, and what it would be copied by."""
+        """List an object of any other type: its own state, and what it would be copied from."""
         if isinstance(value, np.ndarray):
             self.found += (value.shape, value.dtype)
             if value.dtype.hasobject:
@@ -254,7 +254,7 @@ class _Walk:
                 self.into(one)
 
     def _reduced(self, value: Any) -> None:
-        """What `copy.deepcopy` would copy it by; functions that put it together are named, and not looked into."""
+        """List what `copy.deepcopy` would copy an object from; functions among it are listed as they are."""
         try:
             with _unwarned(value.__class__):
                 special = copyreg.dispatch_table.get(value.__class__)
@@ -263,7 +263,7 @@ class _Walk:
                 self.found.append(parts)
                 return
             parts = [list(one) if place in (3, 4) and one is not None else one for place, one in enumerate(parts)]
-        except Exception:  # an object may raise whatever it likes
+        except Exception:  # an object may raise any error
             self.found.append(_Unknown())
             return
         for one in parts:

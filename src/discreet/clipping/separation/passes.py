@@ -1,4 +1,4 @@
-"""One pass of a model over a batch, there and back: what it writes down of every operator."""
+"""One forward and backward pass of a model over a batch, with a record of every operator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Key = tuple[int, torch.Size, tuple[int, ...], torch.dtype]
 
 
 class Pass:
-    """A forward pass and the backward pass that belongs to it."""
+    """The record of a forward pass and its backward pass."""
 
     def __init__(self, state: State, inputs: Tensor, forced: list[Any], closely: bool) -> None:
         self.program = Program(len(inputs))
@@ -40,18 +40,18 @@ class Pass:
         self._note(inputs, Ref("input"))
 
     def fault(self, text: str) -> None:
-        """Note what cannot be followed; the first of it counts."""
+        """Note something that cannot be followed; only the first fault is kept."""
         self.program.fault = self.program.fault or text
 
     def argument(self, value: Any) -> Any:
-        """What an operator is given, in a form that can be compared."""
+        """An argument of an operator in a form that can be compared."""
         kind = type(value)
         if kind is Tensor or kind is nn.Parameter or isinstance(value, Tensor):
             return self.tensor(value)
         if kind is list or kind is tuple or isinstance(value, list | tuple):
             return tuple([self.argument(one) for one in value])
         if kind is float:
-            return value.hex()  # in which minus zero is not zero
+            return value.hex()  # in hexadecimal, minus zero differs from zero
         if kind is bool:
             return str(value)
         if kind is torch.Generator:
@@ -59,7 +59,7 @@ class Pass:
         return value
 
     def tensor(self, tensor: Tensor) -> Argument:
-        """Where a tensor came from, and its shape."""
+        """The origin of a tensor, with its shape."""
         key = self._key(tensor)
         ref = self._refs.get(key) if key is not None else None
         if ref is None:
@@ -81,10 +81,10 @@ class Pass:
         return ref
 
     def ran(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any], back: bool) -> Any:
-        """Run an operator, and write it down."""
+        """Run an operator and record it."""
         if func is _ITEM and self.validating:
             return func(*args)
-        fresh = self.keep(args[0]) if func is _FRESH else None  # whatever was at that place in memory before
+        fresh = self.keep(args[0]) if func is _FRESH else None  # its memory may have been another tensor's before
         given = tuple([self.argument(value) for value in args])
         named = tuple([(name, self.argument(value)) for name, value in kwargs.items()]) if kwargs else ()
         program, number = self.program, len(self.program.ops)
@@ -113,37 +113,37 @@ class Pass:
         return returned
 
     def enter(self) -> Span:
-        """A module starts that will be run again."""
+        """Note that a module starts which will run again."""
         program = self.program
         self.spans.append(Span(len(program.ops), len(program.items), len(program.kept), dict(self._refs)))
         return self.spans[-1]
 
     def again(self, span: Span) -> Pass:
-        """A pass that starts where a module started, as far as it can be told what was there."""
+        """A new pass with the record as it was when the module of `span` started."""
         other = Pass((), torch.empty(0), self.program.items[span.items :], False)
         other.program = Program(self.program.batch, self.program.ops[: span.start], self.program.kept[: span.kept])
         other._refs = dict(span.refs)
         return other
 
     def give(self, tensors: Sequence[Tensor]) -> None:
-        """Note what a module is given that is run again on other tensors."""
+        """Note the arguments of a module that runs again on other tensors."""
         for number, tensor in enumerate(tensors):
             self._note(tensor, Ref("given", number))
 
     def look_at_generator(self) -> None:
-        """Note if torch's generator is not where the last operator left it."""
+        """Note a fault if torch's generator is not in the state in which the last operator left it."""
         if not torch.equal(self._generator, torch.get_rng_state()):
             self.fault("sets torch's generator")
 
     def derivative(self, returned: Any) -> Any:
-        """Note what an operator of torch's own derivatives returned."""
+        """Note the outputs of an operator of torch's own derivatives."""
         for tensor in (returned,) if isinstance(returned, Tensor) else tree_leaves(returned):
             if isinstance(tensor, Tensor):
                 self._note(tensor, Ref("gradient", tuple(tensor.shape)))
         return returned
 
     def _read(self, func: Any, args: Sequence[Any]) -> Any:
-        """A number that Python reads from a tensor: what it is, or what it is said to be."""
+        """A number that Python reads from a tensor: its value, or the forced one."""
         items = self.program.items
         value = func(*args)
         if len(items) < len(self.forced):
@@ -152,7 +152,7 @@ class Pass:
         return value
 
     def _look(self, values: Any, arguments: Any, tensors: list[Tensor]) -> None:
-        """Note, of an operator that ran, what an examination asks for."""
+        """Note what an examination needs about an operator that ran."""
         inputs = [one for one in tree_leaves(values) if isinstance(one, Tensor)]
         places = dict(zip(map(_place, reversed(inputs)), reversed(refs_in(arguments)), strict=True))
         shapes = tuple([tuple(one.shape) for one in tensors])
@@ -173,7 +173,7 @@ class Pass:
 
     @contextmanager
     def named(self, model: nn.Module) -> Iterator[None]:
-        """Inside, the innermost module that runs is known."""
+        """Inside, `modules` ends with the innermost module that is running."""
         handles = []
         for name, module in model.named_modules():
             handles.append(module.register_forward_pre_hook(lambda *_, name=name: self.modules.append(name)))

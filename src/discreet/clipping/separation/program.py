@@ -1,7 +1,7 @@
-"""What a model does with a batch, as a straight-line program: operators, what each is given, and where that came from.
+"""A model's work on a batch as a straight-line program: operators, their arguments, and the origins of these.
 
-Programs of batches of two sizes are one `Template`: the same operators on the same tensors, with whole numbers that
-grow by the same amount from example to example. What it says for another size is compared with what ran.
+The programs for batches of two sizes give a `Template`: the same operators on the same tensors, with whole numbers that
+grow by the same amount per example. The template predicts the program for any other size, to compare with what ran.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from torch import Tensor
 
 
 class Ref(NamedTuple):
-    """Where a tensor came from.
+    """The origin of a tensor.
 
-    | kind | which |
+    | kind | meaning |
     |---|---|
     | `input` | the examples |
     | `state` | a parameter or buffer, by name |
-    | `made` | what operator number `at` returned (`part` 0, 1, ...), or wrote to its argument (-1, -2, ...) |
+    | `made` | an output of operator number `at` (`part` 0, 1, ...), or an argument that it wrote to (-1, -2, ...) |
     | `kept` | a tensor from elsewhere, number `at` |
     | `gradient` | a tensor of the backward pass, by its shape |
-    | `given` | an argument of a module that is run again on one example, number `at` |
+    | `given` | argument number `at` of a module that runs again on one example |
     | `empty` | a tensor without entries |
     """
 
@@ -35,7 +35,7 @@ class Ref(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """A tensor that an operator is given; `mask`: of truth values; `grad`: it has a gradient."""
+    """A tensor given to an operator; `mask`: it may be a mask (booleans or bytes); `grad`: it requires a gradient."""
 
     ref: Ref
     shape: tuple[int, ...]
@@ -44,8 +44,8 @@ class Argument(NamedTuple):
 
 
 class Op(NamedTuple):
-    """A call of an operator. `back`: by Python code in the backward pass; torch's own derivatives are left out, as the
-    derivative of a function of one example is one."""
+    """A call of an operator. `back`: called by Python code in the backward pass. torch's own derivatives are not
+    recorded, since the derivative of a function of one example is a function of that example."""
 
     func: Any
     args: tuple[Any, ...]
@@ -54,8 +54,8 @@ class Op(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What is noted of an operator in an examination: the shapes of the tensors that it returned, which of its
-    arguments each of them shares memory with (or None), and the innermost module that was running."""
+    """Notes on an operator in an examination: the shapes of its output tensors, the argument with which each of them
+    shares memory (or None), and the innermost module that was running."""
 
     shapes: tuple[tuple[int, ...], ...]
     shares: tuple[Ref | None, ...]
@@ -63,8 +63,8 @@ class Seen(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A tensor that a module with parameters was given or returned, and its axis that must hold the examples; -1 where
-    that may be any."""
+    """An input or output tensor of a module with parameters, and its axis that must hold the examples; -1 for any
+    axis."""
 
     module: str
     axis: int
@@ -72,8 +72,8 @@ class Held(NamedTuple):
 
 
 class Inside(NamedTuple):
-    """Operators `start` .. `stop` - 1, which ran inside a module that is run again to clip its gradients; `given`: the
-    tensors among its arguments."""
+    """Operators `start` .. `stop` - 1, which ran inside a module that runs again to clip its gradients; `given`: the
+    tensors among the module's arguments."""
 
     module: str
     start: int
@@ -85,9 +85,9 @@ class Inside(NamedTuple):
 class Program:
     """The operators of a pass over `batch` examples.
 
-    `kept`: tensors from elsewhere. `items`: numbers that Python read from tensors. `returned`: by the model. `held`: by
-    modules with parameters. `inside`: modules that are run again. `fault`: what cannot be followed, if there was
-    something. `seen`: of each operator, in an examination.
+    `kept`: tensors from elsewhere. `items`: numbers that Python read from tensors. `returned`: outputs of the model.
+    `held`: inputs and outputs of modules with parameters. `inside`: modules that run again. `fault`: the first thing
+    that cannot be followed, or None. `seen`: notes on each operator, in an examination.
     """
 
     batch: int
@@ -106,7 +106,7 @@ class Program:
 
 
 def same(one: Tensor, other: Tensor) -> bool:
-    """Whether two constants are equal bit by bit: NaN is NaN, and zero is not minus zero."""
+    """Whether two constants are equal bit by bit: NaN equals NaN, and zero differs from minus zero."""
     if (one.shape, one.dtype) != (other.shape, other.dtype):
         return False
     bits, others = (
@@ -118,22 +118,22 @@ def same(one: Tensor, other: Tensor) -> bool:
 
 
 class Grows(NamedTuple):
-    """A whole number that is `first` + `each` x batch."""
+    """The whole number `first` + `each` x batch."""
 
     first: int
     each: int
 
 
 class Differs(Exception):
-    """Two programs are not the same but for the size of the batch."""
+    """Two programs differ in more than the size of the batch."""
 
 
 class Ambiguous(Exception):
-    """A size is a multiple of that of the batch by chance."""
+    """A size is a multiple of the batch size by chance."""
 
 
 class Template:
-    """A program for batches of every size, from those of two sizes. `Differs` says where they are not alike."""
+    """A program for batches of every size, from the programs for two sizes. `Differs` says where these disagree."""
 
     def __init__(self, one: Program, other: Program) -> None:
         if [op.func for op in one.ops] != [op.func for op in other.ops]:
@@ -149,19 +149,19 @@ class Template:
         self.at = lru_cache(maxsize=8)(self._at)
 
     def matches(self, ran: Program) -> bool:
-        """Whether that is what `ran`, on the same constants."""
+        """Whether `ran` is this program for its batch size, on the same constants."""
         ops, ends = self.at(ran.batch)
         return ran.fault is None and ran.ops == ops and _ends(ran) == ends and self.one.same_kept(ran.kept)
 
     def grows(self, number: int) -> frozenset[str]:
-        """The names of the arguments of an operator with numbers that grow with the batch, those of shapes apart."""
+        """The names of the arguments of operator `number` that hold numbers that grow with the batch, shapes apart."""
         op = self._ops[number]
         names = [one.name for one in op.func._schema.arguments]
         pairs = [*zip(names, op.args, strict=False), *op.kwargs]
         return frozenset(name for name, value in pairs if _grows(value))
 
     def _odd(self, other: Program) -> frozenset[tuple[int, int]]:
-        """Which parts of what operators return have sizes that are neither public nor multiples of the batch."""
+        """The outputs (operator, part) with sizes that are neither public nor multiples of the batch size."""
         found = set()
         for number, (one, two) in enumerate(zip(self.one.seen, other.seen, strict=True)):
             if len(one.shapes) != len(two.shapes):
@@ -223,7 +223,7 @@ def _where(one: Program, other: Program) -> str:
 
 
 def described(program: Program, number: int) -> str:
-    """An operator as messages name it, with the module that it ran in."""
+    """The description of an operator in messages, with the module in which it ran."""
     name = str(program.ops[number].func).removesuffix(".default")
     module = program.seen[number].module if program.seen else ""
     return f"{name} in module {module!r}" if module else name

@@ -1,7 +1,7 @@
 """The proof that a program keeps examples apart: every tensor gets a label, operator by operator.
 
-An operator without a rule in the table, or one that is given what its rule does not cover, makes what it returns
-`MIXED`. That may be looked at by nobody: it is no fault until it reaches an output of the model, a module with
+The outputs of an operator are `MIXED` if it has no rule in the table, or if its rule does not cover its arguments. A
+`MIXED` tensor that nobody reads is no fault. It is one as soon as it reaches an output of the model, a module with
 parameters, memory that stays, Python, or the backward pass.
 """
 
@@ -30,13 +30,13 @@ from discreet.clipping.separation.spans import reads_from_outside
 
 
 class Mixes(Exception):
-    """A program that is not proved to keep examples apart, and why."""
+    """A program is not proved to keep examples apart; the message says why."""
 
 
 def prove(template: Template) -> None:
-    """`Mixes` unless a program, for a batch of any size, computes of each example what it would compute of it alone.
+    """`Mixes` unless a program, for a batch of any size, computes for each example what it would compute for it alone.
 
-    Errors name the operator, and the module that it ran in.
+    Errors name the operator and the module in which it ran.
     """
     program = template.one
     if program.fault is not None:
@@ -59,7 +59,7 @@ def prove(template: Template) -> None:
 
 
 class Labels:
-    """The labels of the tensors of a program, as far as it was followed."""
+    """The labels of the tensors of a program, up to the operator that was followed last."""
 
     def __init__(self, template: Template) -> None:
         self._template, self._program, self._batch = template, template.one, template.one.batch
@@ -68,7 +68,7 @@ class Labels:
         self._mixed: str | None = None
 
     def of(self, ref: Ref) -> Label:
-        """The label of a tensor. Gradients have their examples where the tensor has them that they belong to."""
+        """The label of a tensor. A gradient has its examples where its tensor has them, found by its shape."""
         if ref.kind in ("state", "kept", "empty"):
             return self._labels.get(ref, SHARED)
         if ref.kind == "input":
@@ -79,11 +79,11 @@ class Labels:
         return self._labels[ref]
 
     def why(self, what: str) -> str:
-        """The reason for a fault, with the operator where examples met first."""
+        """The reason for a fault in `what`, with the operator at which examples met first."""
         return f"{what} depends on several examples, by {self._mixed}" if self._mixed else f"{what} cannot be followed"
 
     def follow(self, number: int, op: Op) -> None:
-        """Give labels to what operator `number` returned and wrote to."""
+        """Give labels to the outputs of operator `number`, and to the tensors to which it wrote."""
         given = self._given(number, op)
         parts = self._parts(number, given)
         name = described(self._program, number)
@@ -96,7 +96,7 @@ class Labels:
         self._write(number, op, given, parts, name)
 
     def _parts(self, number: int, given: Given) -> list[Label]:
-        """The labels of all that operator `number` returned."""
+        """The labels of all outputs of operator `number`."""
         found, drawn = self._found(given), _draws(given)
         parts = list(found) if isinstance(found, list) else [found] * max(1, len(given.shapes))
         for part, shape in enumerate(given.shapes[: len(parts)]):
@@ -108,10 +108,10 @@ class Labels:
         return parts
 
     def _possible(self, label: Label, shape: tuple[int, ...], *, drawn: bool) -> Label:
-        """A label, if a tensor of this shape can have it. What is drawn must be drawn for each example: those that are
-        done again alone have no number in common with others."""
+        """The label if a tensor of this shape can have it, else `MIXED`. Random numbers must be drawn for each example:
+        an example that is done again alone has no random number in common with others."""
         if 0 in shape:
-            return label  # nothing is in it
+            return label  # it has no entries
         axes = sized(shape, self._batch)
         if drawn and label in (SHARED, UNIFORM):
             label = as_rows(UNIFORM, shape, self._batch)
@@ -137,9 +137,9 @@ class Labels:
         name = given.func._schema.name.removeprefix("aten::")
         known = RULES.get(name) or RULES.get(name.removesuffix("_")) if "::" not in name else None
         if given.grows and not given.grows <= SIZES.get(name.removesuffix("_"), frozenset()):
-            return MIXED  # the number of examples, as a number
+            return MIXED  # the number of examples enters as a number
         if torch.Tag.inplace_view in given.func.tags:
-            return MIXED  # whatever else lies over that memory keeps its shape
+            return MIXED  # other views of that memory keep their shape
         if known is not None:
             label = known(given)
             return label if all(one.read or one.found == SHARED or 0 in one.shape for one in given.tensors) else MIXED
@@ -153,12 +153,12 @@ class Labels:
         return MIXED
 
     def _check(self, given: Given, op: Op, parts: list[Label], name: str) -> None:
-        """Refuse what gets out: to Python, or to the gradients."""
+        """`Mixes` if numbers of examples reach Python, or mixed numbers the backward pass."""
         tags = given.func.tags
         read: list[Value] = []
         if torch.Tag.dynamic_output_shape in tags or torch.Tag.data_dependent_output in tags:
             read = given.tensors
-            if given["indices"] is not None:  # whose numbers matter if they are masks
+            if given["indices"] is not None:  # indices whose numbers matter only if they are masks
                 read = [one for one in given["indices"] if isinstance(one, Value) and one.mask]
         if any(one.label != SHARED for one in read):
             raise Mixes(self.why(f"what runs depends on the numbers of examples, by {name}: that"))
@@ -166,7 +166,7 @@ class Labels:
             raise Mixes(f"gradients of examples meet in the backward pass, or cannot be followed, by {name}")
 
     def _write(self, number: int, op: Op, given: Given, parts: list[Label], name: str) -> None:
-        """Give their new labels to tensors that were written to, and to what shares memory with them."""
+        """Give new labels to tensors that were written to, and to tensors that share memory with them."""
         arguments = op.func._schema.arguments
         places = [i for i, one in enumerate(arguments) if one.alias_info is not None and one.alias_info.is_write]
         for part, place in enumerate(places):
@@ -185,7 +185,7 @@ class Labels:
 
     def _written(self, one: Value, label: Label, name: str) -> None:
         root, whole = self._root(one.ref)
-        allowed = {"made": label, "kept": SHARED, "input": BATCH}  # whatever is written to what is made anew
+        allowed = {"made": label, "kept": SHARED, "input": BATCH}  # tensors made by operators may get any label
         if allowed.get(root.kind) != label or (one.label != label and root.kind == "kept"):
             raise Mixes(f"{name} writes to {_held(root)}")
         before = self.of(root)
@@ -209,8 +209,8 @@ class Labels:
             self._mixed = self._mixed or name
 
     def _fits(self, root: Ref, candidate: Label, written: Ref, label: Label) -> bool:
-        """Whether what was written to has its label if the memory as a whole has the candidate's; then all that lies
-        over that memory has what follows of it."""
+        """Give the memory as a whole the label `candidate`, and its views the labels that follow; returns whether the
+        tensor `written` then has the label `label`."""
         self._labels[root] = candidate
         for ref in self._over(root):
             number, base, is_view = self._aliases[ref]
@@ -224,7 +224,7 @@ class Labels:
         return [ref for ref in self._aliases if ref != root and self._root(ref)[0] == root]
 
     def _root(self, ref: Ref) -> tuple[Ref, bool]:
-        """The tensor that had this memory first, and whether no view lies between."""
+        """The first tensor with this memory, and whether no view lies in between."""
         whole = True
         while ref in self._aliases:
             _, ref, is_view = self._aliases[ref]
@@ -238,7 +238,7 @@ _COUNTED = frozenset(
         *("view", "_unsafe_view", "_reshape_alias", "reshape", "flatten", "unsqueeze", "squeeze"),
     }
 )
-"""Operators that return the numbers of examples as they are."""
+"""Operators that keep the labels `NUMBERS` and `Every`."""
 
 
 def _keeps_counts(given: Given) -> bool:
@@ -246,13 +246,13 @@ def _keeps_counts(given: Given) -> bool:
 
 
 def _draws(given: Given) -> bool:
-    """Whether an operator draws random numbers, as it is called."""
+    """Whether an operator draws random numbers, with these arguments."""
     never = [given[name] for name in ("p", "dropout_p", "dropout") if given[name] is not None]
     return torch.Tag.nondeterministic_seeded in given.func.tags and (0.0).hex() not in never
 
 
 def _places(shape: tuple[int, ...], batch: int) -> list[Rows]:
-    """Everywhere that examples may be."""
+    """All `Rows` labels that a tensor of this shape can have."""
     return [
         Rows(axis, shape[axis] // batch // inner, inner)
         for axis in sized(shape, batch)

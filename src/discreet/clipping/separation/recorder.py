@@ -1,7 +1,7 @@
-"""Writing down what a model does with a batch, operator by operator, while it runs.
+"""Recording the operators of a model while it runs on a batch.
 
-In the forward pass that is every operator, in the backward pass those that Python code calls. `interception` hands them
-over.
+In the forward pass every operator is recorded, in the backward pass those that Python code calls. `interception` hands
+them over.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from discreet.clipping.separation.program import Argument, Held, Inside, Program
 from discreet.clipping.separation.spans import Span
 
 _RETURNED = (Tensor, nn.Parameter, type(None), bool, int, float, str)
-"""What a model may return, in tuples, lists and dictionaries, where somebody looks at what it does."""
+"""The types that a recorded model may return, in tuples, lists and dictionaries."""
 
 _active: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 
 
 class Recorder:
-    """Records the passes of a model over batches: `programs`, one for each forward pass with what follows it.
+    """Records the passes of a model over batches: `programs`, one for each forward pass with its backward pass.
 
-    `forced`: what numbers that Python reads from tensors are said to be, in order, beyond which they are what they are.
-    `closely`: shapes and modules are noted as well, for an examination. `plain_loss`: the loss has no part in its own
-    backward pass, so that one need not be looked at unless the model has a part in it.
+    `forced`: values that replace, in order, the first numbers that Python reads from tensors. `closely`: shapes and
+    modules are noted as well, for an examination. `plain_loss`: the loss has no Python code in the backward pass, so
+    the backward pass is only recorded if the model has some.
     """
 
     def __init__(self, forced: Sequence[Any] = (), *, closely: bool = False, plain_loss: bool = False) -> None:
@@ -62,7 +62,7 @@ class Recorder:
 
 
 def has_own_derivatives(tensors: Sequence[Tensor]) -> bool:
-    """Whether Python code has a part in the derivative of one of the tensors, which no rule is for."""
+    """Whether Python code takes part in the derivative of one of the tensors; no rule covers such code."""
     todo: list[Any] = [one.grad_fn for one in tensors if one.grad_fn is not None]
     seen = set(todo)
     while todo:
@@ -78,9 +78,9 @@ def has_own_derivatives(tensors: Sequence[Tensor]) -> bool:
 
 @contextmanager
 def forward(model: nn.Module | None, inputs: Tensor, state: State | None = None) -> Iterator[None]:
-    """Inside, a model is run on a batch, and what it does is written down if somebody wants to know.
+    """Inside, a model runs on a batch, and its operators are recorded if a recorder is active.
 
-    `state`: its parameters and buffers, if it is run with others, or if it is a function and has none.
+    `state`: the parameters and buffers in use, if they are not the model's own.
     """
     recorder = _active.get()
     if recorder is None:
@@ -93,7 +93,7 @@ def forward(model: nn.Module | None, inputs: Tensor, state: State | None = None)
 
 
 def returns(output: Any) -> None:
-    """Note what the model returned."""
+    """Note the output of the model."""
     one = _pass()
     if one is not None:
         with aside():
@@ -108,8 +108,8 @@ def returns(output: Any) -> None:
 
 
 def holds(module: str, axis: int, tensors: Sequence[Tensor]) -> None:
-    """Note what a module with parameters was given or returned, with the axis of the first that must hold the examples.
-    To be called `aside`."""
+    """Note inputs or outputs of a module with parameters; `axis` of the first one must hold the examples. To be called
+    inside `aside`."""
     one = _pass()
     if one is not None:
         one.program.held += [Held(module, axis, one.tensor(part)) for part in tensors[:1]]
@@ -117,13 +117,13 @@ def holds(module: str, axis: int, tensors: Sequence[Tensor]) -> None:
 
 
 def enters() -> Span | None:
-    """Note that a module starts which will be run again. To be called `aside`, as is `leaves`."""
+    """Note that a module starts which will run again. To be called inside `aside`, like `leaves`."""
     one = _pass()
     return None if one is None else one.enter()
 
 
 def leaves(span: Span | None, module: str, given: Sequence[Tensor], returned: Any) -> None:
-    """Note what such a module was given, and that it has returned."""
+    """Note the end of a module that will run again, with its arguments and outputs."""
     one = _pass()
     if one is None or span is None:
         return
@@ -134,8 +134,8 @@ def leaves(span: Span | None, module: str, given: Sequence[Tensor], returned: An
 
 
 def run_again(span: Span | None, module: str, run: Callable[..., Any], args: Any, kwargs: Any) -> None:
-    """Run a module again on what it was given, and on one example of it, as rules do; note if it does something else,
-    or reads something else, or counts its calls."""
+    """Run a module again on its arguments, and on one example of these, as rules do. Note a fault if it runs or reads
+    something else, or changes what it holds."""
     one = _pass()
     if one is None or span is None:
         return
@@ -149,9 +149,9 @@ def run_again(span: Span | None, module: str, run: Callable[..., Any], args: Any
     with Operators(again), Functions(again):
         try:
             returned = run(*args, **kwargs)
-        except Exception as error:  # a module may raise whatever it likes
+        except Exception as error:  # a module may raise any error
             again.fault(type(error).__name__)
-    with Operators(alone), Functions(alone), contextlib.suppress(Exception):  # some take several only
+    with Operators(alone), Functions(alone), contextlib.suppress(Exception):  # some need several examples
         run(*first[0], **first[1])
     with aside():
         if not memory.is_kept(run):
@@ -176,10 +176,10 @@ def _pass() -> Pass | None:
 
 @contextmanager
 def backward() -> Iterator[None]:
-    """Inside, the backward pass of what was recorded last is run.
+    """Inside, the backward pass of the last recorded forward pass runs.
 
-    Where no Python code has got into it, it is torch's own derivatives, and not looked at: a fault was noted for all
-    such code but that of checkpoints and losses.
+    A backward pass without Python code consists of torch's own derivatives and is not recorded. For all Python code in
+    it a fault was noted before, except for checkpoints and losses.
     """
     recorder, one = _active.get(), _pass()
     if one is None or recorder is None or (recorder.plain_loss and not one.hooked and not recorder.closely):
@@ -192,7 +192,7 @@ def backward() -> Iterator[None]:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Inside, operators are those of an engine, in the middle of a backward pass, and not written down."""
+    """Inside, operators are an engine's own and are not recorded, even in the middle of a backward pass."""
     if _active.get() is None:
         yield
         return

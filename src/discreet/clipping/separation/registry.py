@@ -1,4 +1,4 @@
-"""Rules by the name of an operator: from the labels of what it is given to that of what it returns."""
+"""Rules by the name of an operator: from the labels of its arguments to the labels of its outputs."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from discreet.clipping.separation.labels import MIXED, SHARED, Label, joined
 from discreet.clipping.separation.program import Op, Ref
 
 Rule = Callable[["Given"], "Label | list[Label]"]
-"""From what an operator is given to the label of what it returns: one for all parts, or one for each."""
+"""From the arguments of an operator to the label of its outputs: one label for all, or a list with one for each."""
 
 RULES: dict[str, Rule] = {}
-"""Rules by the name of the operator, without its overload and the mark of one in place."""
+"""Rules by the name of the operator, without its overload and without the final `_` of operators in place."""
 
 
 SIZES: dict[str, frozenset[str]] = {}
-"""The arguments that may be, or name, the number of examples, by the name of the operator."""
+"""The arguments that may depend on the number of examples (sizes and places), by the name of the operator."""
 
 
 def sizes(names: str, *operators: str) -> None:
-    """Enter arguments for operators whose shape or place they are."""
+    """Enter the arguments (separated by spaces) that are sizes or places for these operators."""
     SIZES.update(dict.fromkeys(operators, frozenset(names.split())))
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Enter a rule for the operators of these names."""
+    """Enter a rule for the operators of these names; used as a decorator."""
 
     def enter(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(names, function))
@@ -38,7 +38,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 @dataclass(slots=True)
 class Value:
-    """A tensor that an operator is given. `read`: its rule asked what it is."""
+    """A tensor among the arguments of an operator. `read`: whether the rule has asked for its label."""
 
     found: Label
     shape: tuple[int, ...]
@@ -57,8 +57,8 @@ class Value:
 
 
 class Given:
-    """What an operator is given, by the names of its schema, with defaults; the shapes of what it returned; and the
-    names of the arguments with numbers that grow with the batch."""
+    """The arguments of an operator by the names of its schema, with defaults; the shapes of its outputs; and `grows`,
+    the names of the arguments that hold numbers that grow with the batch."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Given:
 
     @property
     def tensors(self) -> list[Value]:
-        """All tensors, in order; those of lists as well. What is written to and not read (`out`) is left out."""
+        """All tensors in order, also those in lists, without arguments that are only written to (`out`)."""
         found: list[Value] = []
         only_written = {one.name for one in self.func._schema.arguments if one.kwarg_only and one.is_out}
         for name, value in self._values.items():
@@ -95,22 +95,22 @@ class Given:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the first tensor that was returned."""
+        """The shape of the first output."""
         return self.shapes[0]
 
     def without_numbers(self) -> None:
-        """Of the first tensor, only shape and type matter, if it is there."""
+        """State that only the shape and type of the argument `self` matter, if there is one."""
         value = self["self"]
         if isinstance(value, Value):
             value.read = True
 
     def all_shared(self, *others: Value | None) -> bool:
-        """Whether these are the same for every batch, if they are there at all."""
+        """Whether all of these (None for absent ones) are the same for every batch."""
         return all(one is None or one.label == SHARED for one in others)
 
 
 def entry_by_entry(given: Given) -> Label:
-    """The rule of operators that work on each entry of tensors that are broadcast."""
+    """The rule of operators that work entry by entry on broadcast tensors."""
     if any(math.prod(shape) and tuple(shape) != given.shape for shape in given.shapes):
         return MIXED
     return joined([(one.label, one.shape) for one in given.tensors], given.shape, given.batch)

@@ -1,7 +1,7 @@
-"""Modules that are run again, alone and for each example, to clip their gradients: what ran inside of them.
+"""Spans: the operators inside a module that runs again, alone and for each example, to clip its gradients.
 
-Run again, a module must find what it found in the forward pass, and nothing of the batch but what it is given: an
-attribute that holds something of the batch holds the same for every example, or that of another one.
+When a module runs again, it must find what it found in the forward pass, and nothing of the batch except its arguments:
+an attribute that holds a part of the batch would be the same for every example, or belong to another one.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from discreet.clipping.separation.program import Argument, Program, Ref, describ
 
 @dataclass(slots=True, eq=False)
 class Span:
-    """A call of a module that will be run again: from which operator, number that Python read, and tensor from
-    elsewhere it went on, and where tensors had come from by then. `stop`, `returned`: where it ended, and with what.
+    """A call of a module that will run again. `start`, `items`, `kept`: how many operators, numbers read by Python and
+    kept tensors were recorded before the call; `refs`: where tensors came from then. `stop`, `last_kept`, `returned`:
+    the same at its end, and its outputs.
 
-    What it reads from outside is held until it was run again, or else something new may be at its place in memory.
+    Tensors that it reads from outside are held until it has run again, or else their memory could be reused.
     """
 
     start: int
@@ -34,16 +35,16 @@ class Span:
     held: list[Tensor] = field(default_factory=list)
 
     def reads(self, tensor: Tensor, ref: Ref) -> None:
-        """Note what an operator inside is given."""
+        """Note an argument of an operator inside the module."""
         if not (ref.kind == "made" and ref.at >= self.start):
             self.held.append(tensor)
 
     def end(self, program: Program, returned: tuple[Argument, ...]) -> None:
-        """The module returned that."""
+        """Note the end of the call, and what the module returned."""
         self.stop, self.last_kept, self.returned = len(program.ops), len(program.kept), returned
 
     def is_as(self, program: Program, again: Program, returned: tuple[Argument, ...]) -> bool:
-        """Whether the module did the same when it was run again."""
+        """Whether the module did the same when it ran again."""
         kept = program.kept[self.kept : self.last_kept], again.kept[self.kept :]
         return (
             again.fault is None
@@ -54,8 +55,8 @@ class Span:
         )
 
     def is_closed(self, program: Program, alone: Program, given: Sequence[Ref]) -> bool:
-        """Whether the module read nothing else from outside when it was run on one example; `given`: the arguments with
-        all of them."""
+        """Whether the module read nothing else from outside when it ran on one example, the pass `alone`. `given`: its
+        arguments with all examples."""
         known = {ref for op in program.ops[self.start : self.stop] for ref in refs_in((op.args, op.kwargs))} - {*given}
         constants = program.kept[self.kept : self.last_kept]
         return all(
@@ -69,8 +70,8 @@ class Span:
 
 
 def reads_from_outside(program: Program, label: Callable[[Ref], Label]) -> str | None:
-    """What is wrong with the modules of a program that are run again, if one reads something of the batch that it is
-    not given. `label`: of a tensor, as far as the program goes."""
+    """What is wrong if a module that runs again reads something of the batch that is no argument of it; else None.
+    `label`: gives the label of a tensor."""
     for call in program.inside:
         for number in range(call.start, call.stop):
             op = program.ops[number]

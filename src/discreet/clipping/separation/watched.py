@@ -1,10 +1,10 @@
-"""Engines that are looked at while they run.
+"""Engines that are checked while they run.
 
-Private rows are run through twins of the model that is trained, which sees none (`copies`). `Apart` takes one unit at a
-time; a twin that a unit has changed is not used again, so every unit meets the same model. `Together` runs a batch as a
-batch: what a model does with a chunk must be what was proved to keep rows apart, or the chunk is done again by `Apart`.
-`Function` is the same for a function without parameters. So whatever a model does now and then, no row has to do with
-another, and nothing of a run tells whether it did.
+Private rows run through twins of the trained model; the model itself sees none of them (`copies`). `Apart` takes one
+unit at a time and never uses a twin again that a unit has changed, so every unit meets the same model. `Together` runs
+a chunk as a batch: the model must run a program that was proved to keep rows apart, or else the chunk is done again,
+one unit at a time. `Function` does the same for a function without parameters. So even if a model sometimes behaves
+differently, no row influences what another one adds, and nothing of a run shows that it did.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from discreet.core.errors import PrivacyViolation
 from discreet.randomness.host_generators import HostGenerators
 
 _REMEMBERED = 64
-"""Paths that are kept, of a model in which numbers that Python reads decide what runs."""
+"""The most programs that are kept of a model in which numbers read by Python decide what runs."""
 
 Sums = Callable[[nn.Module, Criterion, Tensor, Tensor, Clip, "Units | None"], dict[str, Tensor]]
 
 NOT_OF_A_ROW = (PrivacyViolation, MemoryError, torch.OutOfMemoryError)
-"""Errors that are not answered by going on without a row."""
+"""Errors that end a run; after any other error the run goes on without the row."""
 
 
 class Proofs:
-    """What is proved to keep rows apart. `run`: as `examined` takes it, to find out what belongs to the numbers that
-    Python reads from weights, which change."""
+    """The programs that are proved to keep rows apart. `run`: the argument of `examined`, which is used again if
+    Python reads numbers from weights, since weights change."""
 
     def __init__(self, proved: Sequence[Template], run: Run) -> None:
         self._proved, self._run = [*proved], run
 
     def cover(self, ran: Program) -> bool:
-        """Whether a program is one that was proved, and the one that belongs to the numbers that Python read in it."""
+        """Whether a program is proved, and is the one that belongs to the numbers that Python read in it."""
         known = next((one for one in self._proved if one.matches(ran)), None)
         if not ran.items:
             return known is not None
@@ -67,8 +67,8 @@ class Proofs:
 class Apart:
     """`ClippedSums` of an engine that runs rows apart, one unit at a time.
 
-    A unit on which model or loss fails adds nothing, nor does one of which a gradient is missing, as a row may freeze a
-    parameter of the twin that it meets.
+    A unit adds nothing if model or loss fails on it, or if a gradient is missing, since a row may freeze a parameter of
+    its twin.
     """
 
     def __init__(self, sums: Sums, twins: Twins) -> None:
@@ -99,7 +99,7 @@ class Apart:
         units: Units | None,
         after: Callable[[], object],
     ) -> dict[str, Tensor]:
-        """The sum; `after` is called after each unit."""
+        """The sum over units; `after` is called after each unit."""
         total, twin = sums_of_none(model, clip), self._twins.of(model, criterion)
         with unit_seeds() as seed:
             for x, y, unit in one_by_one(chunk, units):
@@ -117,12 +117,12 @@ class Apart:
 class Together:
     """`ClippedSums` of an engine that runs a chunk at once.
 
-    A chunk that is not as was proved is done again, one unit at a time: alone, or in a batch with copies of itself, if
-    that is as was proved, or else by `apart`. So what a unit adds is the same whether the others are as was proved or
-    not, also where a model does something else with one row than with several.
+    If the model does not run a proved program on a chunk, the chunk is done again, one unit at a time: alone, or in a
+    batch with copies of itself, if the program is proved then, or else by `apart`. So the contribution of a unit does
+    not depend on whether the program of the others is proved, even if a model treats one row unlike several.
 
-    `proofs`: what the model is proved to do with batches; None for an engine whose arithmetic keeps rows apart.
-    `again`: how many chunks were done again.
+    `proofs`: the proved programs of the model on batches; None for an engine whose arithmetic keeps rows apart.
+    `again`: the number of chunks that were done again.
     """
 
     def __init__(self, sums: Sums, apart: Sums, twins: Twins, proofs: Proofs | None) -> None:
@@ -159,7 +159,7 @@ class Together:
     def _alone(
         self, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, unit: Units | None
     ) -> dict[str, Tensor]:
-        """What a unit adds: as proved, alone or among copies that add nothing; or else whatever it is."""
+        """What a unit adds: by a proved program, alone or among copies that add nothing; or else by `apart`."""
         start = Generators([inputs, *model.parameters()])
         for times in (1, FEWEST) if self._proofs is not None else ():
             rows = [part.repeat(times, *[1] * (part.dim() - 1)) for part in (inputs, targets)]
@@ -173,11 +173,11 @@ class Together:
     def _as_proved(
         self, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None
     ) -> dict[str, Tensor] | None:
-        """The sum, if the model did with these rows what it is proved to do, and remembers none of them."""
+        """The sum, if the model ran a proved program on these rows and remembers none of them; else None."""
         twin, host = self._twins.of(model, criterion), HostGenerators()
         recorder = None if self._proofs is None else Recorder(plain_loss=is_of_torch(criterion))
         with nullcontext() if recorder is None else recorder.recording(), _each_loss_looked_at(twin.criterion):
-            found = attempted(self._sums, twin, inputs.clone(), targets.clone(), clip, units)  # which may be written to
+            found = attempted(self._sums, twin, inputs.clone(), targets.clone(), clip, units)  # may be written to
         covered = recorder is None or self._proofs is None or all(map(self._proofs.cover, recorder.programs))
         if host.rewind() or not covered or not self._twins.look(model):
             self._twins.drop()
@@ -188,15 +188,15 @@ class Together:
 def attempted(
     sums: Sums, twin: Twin, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None
 ) -> dict[str, Tensor] | None:
-    """What an engine makes of rows, by a twin; None if that fails, since an error would tell of a row. Gradients are on
-    for the next ones too, and the default type is as it was."""
+    """The sums of an engine for rows, with a twin as the model; None on an error, since raising it would tell about
+    a row. Whatever a row changed of gradient mode and default type is undone."""
     dtype = torch.get_default_dtype()
     try:
         with torch.enable_grad():
             return sums(twin.model, twin.criterion, inputs, targets, clip, units)
     except NOT_OF_A_ROW:
         raise
-    except (Exception, SystemExit):  # a module may raise whatever it likes
+    except (Exception, SystemExit):  # a module may raise any error
         return None
     finally:
         torch.set_default_dtype(dtype)
@@ -204,7 +204,7 @@ def attempted(
 
 @contextmanager
 def _each_loss_looked_at(criterion: Criterion) -> Iterator[None]:
-    """Inside, a loss of one's own that is called row by row must not remember a row, not even to the next one."""
+    """Inside, a custom loss that is called row by row must not remember a row, not even until the next one."""
     if is_of_torch(criterion):
         yield
         return
@@ -222,11 +222,11 @@ def _each_loss_looked_at(criterion: Criterion) -> Iterator[None]:
 
 
 class _Remembered(Exception):
-    """What is not kept apart is no sum."""
+    """Ends the sum of a chunk: the loss remembers a row."""
 
 
 def one_by_one(chunk: tuple[Tensor, Tensor], units: Units | None) -> Iterator[tuple[Tensor, Tensor, Units | None]]:
-    """(inputs, targets, units) of each unit of a chunk, each in memory of its own; those that fill it up left out."""
+    """(inputs, targets, units) of each unit of a chunk, copied; padding is left out."""
     inputs, targets = chunk
     sizes = [1] * len(inputs) if units is None else list(units.sizes)
     count = len(sizes) - (0 if units is None else units.padding)
@@ -236,22 +236,23 @@ def one_by_one(chunk: tuple[Tensor, Tensor], units: Units | None) -> Iterator[tu
 
 
 def names_of(model: nn.Module, clip: Clip) -> set[str]:
-    """What a clipped sum has."""
+    """The names that a clipped sum must have: the private parameters, and `BIT` if the clip has a bit."""
     return {*private_parameters(model), *([BIT] if clip.bit else [])}
 
 
 def sums_of_none(model: nn.Module, clip: Clip) -> dict[str, Tensor]:
-    """The clipped sum of no unit: float64 zeros by parameter, and for the bit of the clip if it has one."""
+    """The clipped sum of no units: float64 zeros for each parameter, and for the bit if the clip has one."""
     parameters = private_parameters(model).items()
     zeros = {name: torch.zeros(one.shape, dtype=torch.float64, device=one.device) for name, one in parameters}
     return zeros | ({BIT: torch.zeros(1, dtype=torch.float64)} if clip.bit else {})
 
 
 class Function:
-    """A function of rows that is called with all of them at once where that is proved to keep them apart, and with one
-    at a time, by a copy that has seen no other, where it is not.
+    """A function of rows. It is called with all rows at once if that is proved to keep them apart, and else with one
+    row at a time, each by a fresh copy of the function.
 
-    `function`: from rows to as many, along axis 0. `rows`: random ones, of the same shape and type.
+    `function`: from rows to equally many rows, along axis 0. `rows`: random rows of the same shape and type. `again`:
+    the number of calls that were done row by row.
     """
 
     def __init__(self, function: Callable[[Tensor], Tensor], rows: Tensor) -> None:
@@ -267,7 +268,7 @@ class Function:
             return self.function(inputs)
         start, host = Generators([inputs]), HostGenerators()
         if self._proofs is not None:
-            recorder, given, found = Recorder(), inputs.clone(), None  # which it may write to
+            recorder, given, found = Recorder(), inputs.clone(), None  # the function may write to them
             with recorder.recording(), torch.no_grad(), forward(None, given), contextlib.suppress(Exception):
                 found = self.function(given)
                 returns(found)
@@ -278,8 +279,8 @@ class Function:
         return torch.cat(self._one_by_one(inputs, host))
 
     def _one_by_one(self, inputs: Tensor, host: HostGenerators) -> list[Tensor]:
-        """Each row by a copy; one on which it fails becomes NaN, or zero, and has the shape of another. The error, if
-        it fails on all."""
+        """Each row by a copy of the function. A row on which it fails becomes NaN (or zero) in the shape of the others;
+        if it fails on all rows, the error is raised."""
         parts: dict[int, Tensor] = {}
         error: Exception | None = None
         with unit_seeds() as seed:
@@ -287,7 +288,7 @@ class Function:
                 seed()
                 try:
                     parts[i] = copy.deepcopy(self._pristine)(row.clone())
-                except Exception as raised:  # a transform may raise whatever it likes
+                except Exception as raised:  # a transform may raise any error
                     error = raised
                 host.rewind()
         if error is not None and not parts:

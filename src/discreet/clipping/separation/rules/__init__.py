@@ -1,4 +1,4 @@
-"""The rules of torch's operators: which keep examples apart, and where they are afterwards."""
+"""The rules for torch's operators: which of them keep examples apart, and where the examples are in the outputs."""
 
 from discreet.clipping.separation.rules import along, indexing, layers, made, products, views
 

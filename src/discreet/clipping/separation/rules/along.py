@@ -1,4 +1,4 @@
-"""Operators that work along some axes, each line of entries for itself: sums, softmax, sorting, norms, transforms."""
+"""Operators that treat each line of entries along some axes separately: sums, softmax, sorting, norms, transforms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from discreet.clipping.separation.registry import Given, entry_by_entry, rule
 @rule("any", "std", "var", "std_mean", "var_mean", "median", "nanmedian", "mode", "kthvalue", "logsumexp", "norm")
 @rule("linalg_vector_norm", "count_nonzero")
 def reduced(given: Given) -> Label:
-    """Axes gone, or of length one; all of them if none is named. Of two tensors, it works entry by entry."""
+    """Axes are reduced (removed, or kept with length one); all axes if none is named. Two tensors: entry by entry."""
     first = given.first
     if len(given.tensors) > 1:
         return entry_by_entry(given)
@@ -31,7 +31,7 @@ def reduced(given: Given) -> Label:
 @rule("_softmax", "_log_softmax", "softmax", "log_softmax", "_safe_softmax", "cumsum", "cumprod", "logcumsumexp")
 @rule("cummax", "cummin", "sort", "argsort", "topk", "glu")
 def line_by_line(given: Given) -> Label:
-    """One axis, whose entries may all meet; the others keep their places."""
+    """Entries may only meet along one axis; the other axes keep their places."""
     first = given.first
     label = as_rows(first.label, first.shape, given.batch)
     if not isinstance(label, Rows):
@@ -42,7 +42,7 @@ def line_by_line(given: Given) -> Label:
 
 @rule("flip", "roll", "fliplr", "flipud", "_fft_r2c", "_fft_c2c", "_fft_c2r", "rot90")
 def several_axes(given: Given) -> Label:
-    """Some axes, whose entries may all meet or change places; all of them if none is named."""
+    """Entries may meet or change places along some axes, or along all axes if none is named."""
     first = given.first
     label = as_rows(first.label, first.shape, given.batch)
     if not isinstance(label, Rows):
@@ -61,7 +61,7 @@ def _axes(named: object, dims: int) -> list[int]:
 
 @rule("native_layer_norm", "_fused_rms_norm", "rms_norm")
 def over_the_last(given: Given) -> Label:
-    """The last axes, each stretch of them for itself."""
+    """Normalisation over the last axes, separately for each place on the others."""
     first = given.first
     label = as_rows(first.label, first.shape, given.batch)
     if not given.all_shared(*given.tensors[1:]):
@@ -72,7 +72,7 @@ def over_the_last(given: Given) -> Label:
 
 
 def before_the_last(count: int, given: Given) -> Label:
-    """The label if the examples are on an axis before the last `count`, on which alone the operator works."""
+    """The rule of operators that work on the last `count` axes only: the examples must be on an axis before these."""
     first, *others = given.tensors
     label = as_rows(first.label, first.shape, given.batch)
     if not isinstance(label, Rows):
@@ -84,7 +84,7 @@ def before_the_last(count: int, given: Given) -> Label:
 
 @rule("renorm")
 def renorm(given: Given) -> Label:
-    """Slices of one axis, each by the norm of all its entries."""
+    """Each slice along one axis is scaled by the norm of all its entries, so slices must be examples."""
     label = as_rows(given.first.label, given.first.shape, given.batch)
     return label if label == SHARED or label == Rows(given["dim"] % given.first.dims) else MIXED
 
@@ -92,5 +92,5 @@ def renorm(given: Given) -> Label:
 @rule("tril", "triu", "linalg_inv_ex", "linalg_cholesky_ex", "linalg_qr", "_linalg_eigh", "_linalg_svd", "_linalg_det")
 @rule("_linalg_slogdet", "linalg_matrix_exp", "linalg_pinv")
 def matrices(given: Given) -> Label:
-    """Matrices in the last two axes."""
+    """Operators on matrices in the last two axes."""
     return before_the_last(2, given)

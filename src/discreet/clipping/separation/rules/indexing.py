@@ -1,4 +1,4 @@
-"""Operators that take entries at places that are numbers in tensors, or put some there."""
+"""Operators that read or write entries at places given by index tensors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from discreet.clipping.separation.registry import Given, Value, rule
 
 @rule("index_select")
 def index_select(given: Given) -> Label:
-    """Entries of an axis, at places that are the same for all; or rows of a table, at those of each example."""
+    """Entries of an axis at places that are the same for all examples; or rows of a table at the places of each."""
     first, index, dim = given["self"], given["index"], given["dim"] % max(1, given["self"].dims)
     label, places = as_rows(first.label, first.shape, given.batch), index.label
     if label == SHARED:
@@ -22,14 +22,14 @@ def index_select(given: Given) -> Label:
 
 @rule("gather", "take_along_dim")
 def gather(given: Given) -> Label:
-    """Along one axis, at places that lie as the entries do."""
+    """Entries along one axis, at places whose label is that of the entries."""
     first, index, dim = given["self"], given["index"], given["dim"] % max(1, given["self"].dims)
     return _lined_up([first, index], dim, given)
 
 
 @rule("scatter", "scatter_add", "scatter_reduce")
 def scatter(given: Given) -> Label:
-    """To places along one axis that lie as the entries do."""
+    """Writes to places along one axis; the labels of places and entries must agree."""
     parts = [one for one in (given["self"], given["index"], given["src"], given["value"]) if isinstance(one, Value)]
     if any(one.dims != given["self"].dims and one.label != SHARED for one in parts):
         return MIXED
@@ -52,7 +52,7 @@ def _axis(label: Label) -> int:
 
 @rule("index_add", "index_copy", "index_fill")
 def index_add(given: Given) -> Label:
-    """At places of one axis that are the same for all."""
+    """Writes to places of one axis that are the same for all examples."""
     first, dim = given["self"], given["dim"] % max(1, given["self"].dims)
     others = [one for one in (given["source"], given["value"]) if isinstance(one, Value) and one.dims]
     labels = {as_rows(one.label, one.shape, given.batch) for one in (first, *others)}
@@ -67,13 +67,13 @@ def index_add(given: Given) -> Label:
 
 @rule("index", "_unsafe_index")
 def index(given: Given) -> Label:
-    """`self[places]`, one tensor for each of the first axes, or None."""
+    """`self[places]`; `places` has a tensor or None for each of the first axes."""
     return _indexed(given["self"], given["indices"], given.shape, given)
 
 
 @rule("index_put", "_index_put_impl", "_unsafe_index_put")
 def index_put(given: Given) -> Label:
-    """`self[places] = values`: what is written must lie as what would be read there does."""
+    """`self[places] = values`: the label of the values must fit that of the entries read at these places."""
     first, values = given["self"], given["values"]
     label = as_rows(first.label, first.shape, given.batch)
     read = _indexed(Value(label, first.shape, first.ref), given["indices"], None, given)
@@ -108,7 +108,7 @@ def _indexed(first: Value, places: tuple[Value | None, ...], shape: tuple[int, .
             return MIXED
         gained = len(_broadcast([one.shape for _, one in named])) - len(axes)
         return label if label.axis < axes[0] else label._replace(axis=label.axis + gained)
-    # Something of each row: its number beside places of its own.
+    # Entries of each row: the index holds the row's number, and places of that row.
     if label != BATCH or not _adjacent(axes) or axes[0] != 0:
         return MIXED
     number, others = named[0][1], [one for _, one in named[1:]]

@@ -13,7 +13,7 @@ from discreet.clipping.separation.rules.along import before_the_last
 @rule("slow_conv_transpose3d", "cudnn_convolution_transpose", "convolution_overrideable", "native_channel_shuffle")
 @rule("affine_grid_generator", "channel_shuffle", "native_group_norm")
 def along_the_first(given: Given) -> Label:
-    """Whatever is done to each element of the first axis, with weights that are the same for all."""
+    """Operators on each element of the first axis, with weights that are the same for all."""
     first, *others = given.tensors
     label = as_rows(first.label, first.shape, given.batch)
     if not given.all_shared(*others):
@@ -23,7 +23,7 @@ def along_the_first(given: Given) -> Label:
 
 @rule("im2col", "col2im", "multinomial")
 def along_the_first_if_batched(given: Given) -> Label | list[Label]:
-    """The same of operators that take an element without a batch as well."""
+    """`along_the_first` for operators that also take an element without a batch: only with the axis of the batch."""
     batched = {"im2col": 4, "col2im": 3, "multinomial": 2}[given.func._schema.name.removeprefix("aten::")]
     return along_the_first(given) if given.first.dims == batched else MIXED
 
@@ -62,14 +62,14 @@ _spatial(
 
 @rule("fractional_max_pool2d", "fractional_max_pool3d")
 def fractional_pool(given: Given) -> Label:
-    """Pooling over windows that are drawn for each element of the first axis."""
+    """Pooling over windows that are drawn at random for each element of the first axis."""
     first, samples = given["self"], given["random_samples"]
     return first.label if first.label == Rows(0) and samples.label in (SHARED, UNIFORM, Rows(0)) else MIXED
 
 
 @rule("_native_batch_norm_legit_no_training", "_batch_norm_no_update")
 def frozen_batch_norm(given: Given) -> list[Label]:
-    """With stored statistics: entry by entry."""
+    """Batch norm with stored statistics, which works entry by entry."""
     first, others = given.first, given.tensors[1:]
     label = as_rows(first.label, first.shape, given.batch)
     fits = (label == SHARED or isinstance(label, Rows)) and given.all_shared(*others)
@@ -78,7 +78,7 @@ def frozen_batch_norm(given: Given) -> list[Label]:
 
 @rule("native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update", "cudnn_batch_norm")
 def batch_norm(given: Given) -> list[Label]:
-    """Over all axes but the second, on which the examples then must be, as those of instance norm are."""
+    """Statistics over all axes but the second, so the examples must lie on the second, as in instance norm."""
     if given["training"] is False:
         return frozen_batch_norm(given)  # type: ignore[return-value]
     if given["running_mean"] is not None or given["running_var"] is not None:
@@ -94,14 +94,14 @@ def batch_norm(given: Given) -> list[Label]:
 
 @rule("embedding")
 def embedding(given: Given) -> Label:
-    """Rows of a table that is the same for all."""
+    """Rows of a table that is the same for all examples."""
     indices = given["indices"]
     return as_rows(indices.label, indices.shape, given.batch) if given["weight"].label == SHARED else MIXED
 
 
 @rule("_embedding_bag", "_embedding_bag_forward_only")
 def embedding_bag(given: Given) -> list[Label]:
-    """Sums of rows of a table, over bags that are as long as an example is."""
+    """Sums of rows of a table, over bags with exactly the entries of an example."""
     indices, offsets, weights = given["indices"], given["offsets"], given["per_sample_weights"]
     label = as_rows(indices.label, indices.shape, given.batch)
     rest: list[Label] = [MIXED] * (len(given.shapes) - 1)
@@ -114,7 +114,7 @@ def embedding_bag(given: Given) -> list[Label]:
 
 @rule("mkldnn_rnn_layer")
 def mkldnn_rnn_layer(given: Given) -> list[Label]:
-    """A layer of an LSTM on (time, example, feature), its states on (example, feature)."""
+    """A layer of an LSTM: input (time, example, feature), states (example, feature)."""
     one, state = given["input"], (given["hx_"], given["cx_"])
     weights = [given[f"weight{i}"] for i in range(4)]
     label = as_rows(one.label, one.shape, given.batch)
@@ -126,7 +126,7 @@ def mkldnn_rnn_layer(given: Given) -> list[Label]:
 
 @rule("_cudnn_rnn", "miopen_rnn")
 def cudnn_rnn(given: Given) -> list[Label]:
-    """All layers of a recurrence, with the examples on the second axis, or on the first if so told."""
+    """All layers of a recurrent network, with the examples on the second axis, or with `batch_first` on the first."""
     one, states = given["input"], [part for part in (given["hx"], given["cx"]) if part is not None]
     label, wanted = as_rows(one.label, one.shape, given.batch), Rows(0 if given["batch_first"] else 1)
     shared = given.all_shared(*(given["weight"] or ()), given["weight_buf"])
@@ -146,7 +146,7 @@ def cudnn_rnn(given: Given) -> list[Label]:
 @rule("masked_fill", "fmax", "fmin", "copysign", "fake_quantize_per_tensor_affine_cachemask", "binary_cross_entropy")
 @rule("silu", "gelu", "threshold", "hardswish_", "relu6", "softshrink", "native_dropout_backward", "isin", "abs", "sgn")
 def entries(given: Given) -> Label | list[Label]:
-    """Entry by entry, also with random numbers for each."""
+    """Operators that work entry by entry, possibly with a random number for each entry."""
     tensors = [(one.label, one.shape) for one in given.tensors]
     if str(given.func).startswith("aten.isin") and not given.all_shared(*given.tensors[1:]):
         return MIXED
@@ -159,5 +159,5 @@ def entries(given: Given) -> Label | list[Label]:
 
 @rule("_weight_norm_interface", "_weight_norm")
 def weight_norm(given: Given) -> Label:
-    """Weights made of weights."""
+    """Weights computed from weights."""
     return SHARED if given.all_shared(*given.tensors) else MIXED

@@ -1,4 +1,4 @@
-"""Operators that make tensors of nothing: constants, random numbers, 0, 1, 2, ..."""
+"""Operators that make new tensors: constants, random numbers, 0, 1, 2, ..."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def made(given: Given) -> Label:
 
 @rule(*_EMPTY)
 def empty(given: Given) -> Label:
-    """Memory as it is, which may have been another row's."""
+    """Uninitialised memory, which may hold numbers of another row."""
     given.without_numbers()
     return EMPTY
 
 
 @rule(*(f"{name}_" for name in _FILLED), "bernoulli_", "normal_", *_FILLED)
 def filled(given: Given) -> Label:
-    """The same, over what a tensor held. One with examples is left to be one."""
+    """Constants or random numbers, written over a tensor. A tensor with examples keeps its label."""
     first, *others = given.tensors
     if not given.all_shared(*others):
         return MIXED
@@ -64,7 +64,7 @@ def filled(given: Given) -> Label:
 
 @rule("normal")
 def normal(given: Given) -> Label:
-    """Drawn independently, with a mean and a deviation for each entry, or for all."""
+    """Normals drawn independently, with a mean and a standard deviation for each entry or for all."""
     if not given.tensors:
         return UNIFORM if sized(given.shape, given.batch) else SHARED
     return entry_by_entry(given)
@@ -72,7 +72,7 @@ def normal(given: Given) -> Label:
 
 @rule("arange")
 def arange(given: Given) -> Label:
-    """0, 1, 2, ... to a public number, or the numbers of the examples."""
+    """0, 1, 2, ... up to a public number, or the numbers of the examples."""
     if not given.grows:
         return SHARED
     step = given["step"] or 1
@@ -83,6 +83,6 @@ def arange(given: Given) -> Label:
 
 @rule("randperm", "eye", "linspace", "logspace", "tril_indices", "triu_indices")
 def ordered(given: Given) -> Label:
-    """Numbers that tell places apart: of public sizes, and between public ends, only."""
+    """Numbers that differ between places: only for public sizes and public ends."""
     shared = given.all_shared(*given.tensors)
     return SHARED if shared and not sized(given.shape, given.batch) else MIXED

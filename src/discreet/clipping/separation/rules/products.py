@@ -1,4 +1,4 @@
-"""Products of matrices, and attention: what is summed over must not be the axis of the examples."""
+"""Products of matrices, and attention: they must not sum over the axis of the examples."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def _product(one: Value, other: Value, batch: int) -> Label:
 
 @rule("mm", "bmm")
 def product(given: Given) -> Label:
-    """Two matrices, or pairs of them."""
+    """The product of two matrices, or of pairs of matrices."""
     one, other = given["self"], given["mat2"]
     return _product(one, other, given.batch)
 
 
 @rule("addmm", "baddbmm", "_addmm_activation", "addbmm")
 def product_and_sum(given: Given) -> Label:
-    """A product, and something that is added to it."""
+    """A product of matrices plus another tensor."""
     names = ("mat1", "mat2") if given["mat1"] is not None else ("batch1", "batch2")
     one, other = (given[name] for name in names)
     found = _product(one, other, given.batch)
@@ -42,7 +42,7 @@ def product_and_sum(given: Given) -> Label:
 
 @rule("mv", "addmv")
 def matrix_and_vector(given: Given) -> Label:
-    """A matrix and a vector that is the same for all."""
+    """The product of a matrix and a vector that is the same for all examples."""
     matrix = given["mat"] if given["mat"] is not None else given["self"]
     label = as_rows(matrix.label, matrix.shape, given.batch)
     others = [one for one in given.tensors if one is not matrix]
@@ -51,7 +51,7 @@ def matrix_and_vector(given: Given) -> Label:
 
 @rule("linear")
 def linear(given: Given) -> Label:
-    """The last axis, times a matrix that is the same for all."""
+    """The last axis times a matrix that is the same for all examples."""
     first = given["input"]
     label = as_rows(first.label, first.shape, given.batch)
     if not given.all_shared(given["weight"], given["bias"]):
@@ -82,7 +82,7 @@ def attention(given: Given) -> list[Label]:
 
 @rule("_cdist_forward", "_euclidean_dist")
 def distances(given: Given) -> Label:
-    """Distances of the rows of matrices, in each element of the first axis, or to rows that are the same for all."""
+    """Distances between rows of two matrices: a pair of them for each example, or examples as rows and a shared one."""
     one, other = given["x1"], given["x2"]
     a, b = (as_rows(value.label, value.shape, given.batch) for value in (one, other))
     if a == b and isinstance(a, Rows) and one.dims == other.dims and a.axis < one.dims - 2:

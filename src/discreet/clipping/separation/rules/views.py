@@ -1,4 +1,4 @@
-"""Operators that give entries another shape or order, take a part of them, or put tensors together."""
+"""Operators that reshape or reorder entries, take a part of them, or join tensors."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from discreet.clipping.separation.registry import Given, Value, entry_by_entry, 
 @rule("view", "_unsafe_view", "_reshape_alias", "reshape", "unsqueeze", "squeeze", "_reshape_copy", "flatten", "alias")
 @rule("detach", "lift_fresh", "view_as_real", "view_as_complex", "real", "imag", "_conj", "_neg_view", "contiguous")
 def same_entries(given: Given) -> Label:
-    """The same entries in the same order."""
+    """The same entries in the same order, possibly in another shape or type."""
     first = given.first
     before, after = first.shape, given.shape
     if given["dtype"] is None and math.prod(before) == math.prod(after):
         return reshaped(first.label, before, after, given.batch)
-    # Of another type: entries of the last axis come together, or apart, and one number is several.
+    # Another type: neighbouring entries of the last axis become one number, or one number becomes several.
     label = as_rows(first.label, before, given.batch)
     if isinstance(label, Rows):
         limit = min(len(before), len(after)) - (len(before) == len(after))
@@ -58,14 +58,14 @@ def reordered(given: Given) -> Label:
 
 @rule("expand")
 def expand(given: Given) -> Label:
-    """Axes of length one, or new ones, made longer."""
+    """Axes of length one, or new axes, become longer."""
     first, batch = given.first, given.batch
     new = len(given.shape) - first.dims
     longer = [i for i, length in enumerate(given.shape) if i < new or first.shape[i - new] != length]
     sizes = [axis for axis in longer if given.shape[axis] % batch == 0 and given.shape[axis]]
     if first.label == NUMBERS:
         return NUMBERS if not longer else MIXED
-    label = as_rows(first.label, first.shape, batch) if longer else first.label  # entries have numbers in common now
+    label = as_rows(first.label, first.shape, batch) if longer else first.label  # entries are now copies of others
     if label == UNIFORM:
         return UNIFORM
     if isinstance(label, Rows):
@@ -79,12 +79,12 @@ def expand(given: Given) -> Label:
 
 @rule("repeat")
 def repeat(given: Given) -> Label:
-    """The tensor again and again along its axes."""
+    """The tensor, repeated along its axes."""
     first, batch, times = given.first, given.batch, given["repeats"]
     new = len(times) - first.dims
     shape = (1,) * new + first.shape
     often = [axis for axis, time in enumerate(times) if time % batch == 0 and time]
-    label = as_rows(first.label, first.shape, batch)  # entries have numbers in common now
+    label = as_rows(first.label, first.shape, batch)  # entries are now copies of others
     if isinstance(label, Rows):
         axis = label.axis + new
         return MIXED if often else Rows(axis, label.outer * times[axis], label.inner)
@@ -116,7 +116,7 @@ def slice_(given: Given) -> Label:
     if not along:
         return first.label
     if start and "start" not in given.grows:
-        return MIXED  # a public place, among examples
+        return MIXED  # a public place along the axis of the examples
     return part_of_axis(first.label, given.batch, start, start + after) if (given["step"] or 1) == 1 else MIXED
 
 
@@ -126,13 +126,13 @@ def _place(index: int, length: int) -> int:
 
 @rule("select", "unbind")
 def select(given: Given) -> Label:
-    """One entry of an axis, or each in turn: the axis is gone."""
+    """One entry of an axis, or each in turn; the axis is removed."""
     first, dim = given.first, (given["dim"] or 0) % given.first.dims
     return without(first, [dim], given)
 
 
 def without(first: Value, dims: Sequence[int], given: Given) -> Label:
-    """The label of a tensor without these axes, of which one entry was taken."""
+    """The label of a tensor after one entry was taken along each of these axes, which are removed."""
     if first.label == SHARED:
         return SHARED
     if first.label == UNIFORM:
@@ -152,7 +152,7 @@ def split(given: Given) -> list[Label]:
         stop = start + shape[dim]
         if isinstance(first.label, Rows) and first.label.axis == dim:
             if not given.grows and len(given.shapes) > 1:
-                return [MIXED] * len(given.shapes)  # as public places, among examples
+                return [MIXED] * len(given.shapes)  # public places along the axis of the examples
             found.append(part_of_axis(first.label, given.batch, start, stop))
         else:
             plain = first.label in (SHARED, UNIFORM) or isinstance(first.label, Rows)
@@ -163,7 +163,7 @@ def split(given: Given) -> list[Label]:
 
 @rule("unfold", "unfold_copy")
 def windows(given: Given) -> Label:
-    """Windows along an axis, which get an axis of their own at the end."""
+    """Windows along an axis; the entries of a window get a new last axis."""
     label = given.first.label
     if isinstance(label, Rows):
         return MIXED if label.axis == given["dimension"] % given.first.dims else label
@@ -172,7 +172,7 @@ def windows(given: Given) -> Label:
 
 @rule("diagonal")
 def diagonal(given: Given) -> Label:
-    """The diagonal of two axes, at the end."""
+    """The diagonal of two axes, as a new last axis."""
     first = given.first
     dims = [given[name] % first.dims for name in ("dim1", "dim2")]
     return without(first, dims, given)
@@ -239,7 +239,7 @@ def pad(given: Given) -> Label:
 
 @rule("clone", "_to_copy", "to", "type_as", "contiguous", "lift")
 def copied(given: Given) -> Label:
-    """The same entries elsewhere, or of another type. Numbers of examples stay what they are only if they are whole."""
+    """The same entries in other memory or another type. Numbers of examples keep their label only as whole numbers."""
     label = given.first.label
     whole = given["dtype"] in (None, torch.int64, torch.int32)
     return label if whole or not (label == NUMBERS or isinstance(label, Every)) else MIXED
@@ -247,8 +247,8 @@ def copied(given: Given) -> Label:
 
 @rule("copy_", "copy")
 def copied_into(given: Given) -> Label:
-    """Entries written over those of a tensor, broadcast to its shape. Where it was one number throughout, only the
-    examples that are written count."""
+    """Entries, broadcast to the shape of a tensor, overwrite that tensor. If it was one number throughout, its label
+    becomes that of the written examples."""
     source = given["src"]
     if given.first.label == EMPTY:
         label = joined([(source.label, source.shape)], given.shape, given.batch)
