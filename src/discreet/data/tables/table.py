@@ -16,6 +16,7 @@ from torch import Tensor
 from discreet.core.array_types import BoolArray, IntArray
 from discreet.core.errors import InputError
 from discreet.data.tables.encoder import Encoded, Encoder
+from discreet.data.tables.files.as_written import as_written
 from discreet.data.tables.images import Once, opened, sources
 from discreet.data.tables.problems import Problems
 from discreet.data.tables.row_store import StoredRows, private_store
@@ -92,11 +93,15 @@ class PublicTable:
 
 
 def public_table(path: Path, encoder: Encoder, seen_as: Seen | None = None) -> PublicTable:
-    """A table declared public, encoded in memory. The same errors; its subgroups are those of the schema."""
+    """A table declared public, encoded in memory. The same errors; its subgroups are those of the schema.
+
+    It may be written in another way than the private one (`as_written`).
+    """
     schema = encoder.schema
     inputs, targets = [], []
     codes: dict[str, list[IntArray]] = {name: [] for name in schema.subgroups}
     wanted = [name for name in schema.read if name not in _apart(encoder)]
+    encoder = Encoder(as_written(path, schema, wanted))
     for rows, block in _encoded(path, encoder, wanted):
         assert rows.targets is not None
         inputs.append(_as(rows, seen_as).inputs)
@@ -118,8 +123,12 @@ def public_table(path: Path, encoder: Encoder, seen_as: Seen | None = None) -> P
 
 
 def new_rows(path: Path, encoder: Encoder) -> Iterator[Encoded]:
-    """The features of a table block by block, for predictions; targets, units and names need not be there."""
+    """The features of a table block by block, for predictions; targets, units and names need not be there.
+
+    It may be written in another way than the private one (`as_written`).
+    """
     start, problems = 0, Problems(path)
+    encoder = Encoder(as_written(path, encoder.schema, encoder.schema.features))
     for block in sources(path, encoder.schema, encoder.schema.features, problems):
         ready = opened(block, path, encoder.schema, start)
         yield encoder.encode(ready, start, targets=False, problems=problems)

@@ -1,0 +1,39 @@
+"""A file of the same table that is written in another way: public rows, or new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from discreet.core.errors import InputError
+from discreet.data.tables.files.dialect import found_format
+from discreet.data.tables.files.reading import column_names, is_text
+from discreet.data.tables.schema import Schema
+
+
+def as_written(path: Path, schema: Schema, wanted: Sequence[str]) -> Schema:
+    """The schema with the format of this file, where the schema's does not fit it.
+
+    For files that may be looked at. Delimiter and encoding are found out where the `wanted` columns are not there as
+    the schema would read them, decimal and thousands mark always. What cannot be told is the schema's.
+    """
+    if not is_text(path) or not path.is_file():
+        return schema
+    fits = _has(path, schema, wanted)
+    try:
+        found = found_format(path, schema.csv, ("decimal", "thousands") if fits else ("encoding", "delimiter"))
+        if not fits:
+            found = found_format(path, found, ("decimal", "thousands"))
+    except (InputError, OSError):
+        return schema  # which says what is wrong with it
+    other = schema.model_copy(update={"csv": found})
+    return other if fits or _has(path, other, wanted) else schema
+
+
+def _has(path: Path, schema: Schema, wanted: Sequence[str]) -> bool:
+    if not schema.csv.header:
+        return True
+    try:
+        return set(wanted) <= set(column_names(path, schema.csv))
+    except InputError:
+        return False
