@@ -23,8 +23,8 @@ TORCH = {
     "cli",
 }
 
-# package -> the packages it may import, itself and core apart. "Imports: everything -> core; ..."; a package may
-# also reach what its own imports reach.
+# package -> the packages it may import, itself and core apart: the order of rooms in ARCHITECTURE.md, and no more than
+# is needed. A package may also reach what its own imports reach.
 ALLOWED: dict[str, set[str]] = {
     "core": set(),
     "accounting": set(),
@@ -37,10 +37,10 @@ ALLOWED: dict[str, set[str]] = {
         "mechanism",
         "sampling",
         "ledger",
-    },  # beyond the sentence: a query draws its rows and is charged, like a step
+    },  # a query draws its rows and is charged, like a step
     "ledger": {"accounting"},
     "plan": {"accounting", "sampling"},
-    "features": set(),  # not in the sentence: fixed front ends, on torch alone
+    "features": set(),  # fixed front ends, on torch alone
     "clipping": {"mechanism", "randomness"},
     "methods": {"mechanism"},
     "training": {
@@ -78,14 +78,14 @@ ALLOWED: dict[str, set[str]] = {
         "clipping",
         "training",
         "randomness",
-    },  # not in the sentence: named data sets and models with a plan, and the training that comes of them
+    },  # named data sets and models with a plan, and the training that comes of them
     "prediction": {
         "certificate",
         "verification",
         "recipes",
         "features",
         "data",
-    },  # not in the sentence: what a published folder is built from again
+    },  # what a published folder is built from again
     "estimators": {
         "recipes",
         "training",
@@ -96,8 +96,8 @@ ALLOWED: dict[str, set[str]] = {
         "prediction",
         "queries",
         "jobs",
-    },  # not in the sentence: training as scikit-learn has it, a recipe of declared facts
-    "integrations": {"training", "plan"},  # not in the sentence: other people's loops around a private one
+    },  # training as scikit-learn has it, a recipe of declared facts
+    "integrations": {"training", "plan"},  # other people's loops around a private one
 }
 ALLOWED["jobs"] = {"recipes", "training", "clipping", "plan", "data", "publication", "prediction", "ledger"}
 ALLOWED["cli"] = set(ALLOWED)
@@ -174,3 +174,18 @@ def test_the_verifier_shares_only_the_errors() -> None:
     ]
     assert wrong == []
     assert list(folder.rglob("*.py"))
+
+
+def test_checks_share_few_files_of_core() -> None:
+    """Beside errors: what words mean (adjacency, assumptions, guarantee), records of trials, and a table in HTML."""
+    shared = ("adjacency", "assumptions", "errors", "guarantee", "html", "trials")
+    allowed = tuple(
+        f"discreet.{name}" for name in (*(f"core.{name}" for name in shared), "certificate", "verification")
+    )
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in sorted((ROOT / "verification").rglob("*.py"))
+        for name in imported(path)
+        if name.split(".")[0] == "discreet" and name != "discreet.core" and not name.startswith(allowed)
+    ]
+    assert wrong == []

@@ -29,7 +29,7 @@ def disturbed(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
         first.view(-1)[0] += size * clip.norm * (len(inputs) - 1)
         return sums
 
-    broken = engine.Engine("vmap", clipped_sum, real.float_bits)
+    broken = engine.Engine("vmap", clipped_sum, real.float_bits, "chunk")
     monkeypatch.setitem(engine.ENGINES, "vmap", broken)
 
 

@@ -163,7 +163,7 @@ def test_the_engine_is_rehearsed_on_units_of_several_rows(tmp_path: Path, monkey
         next(iter(sums.values())).view(-1)[0] += 2.0**-17 * clip.norm * (0 if units is None else len(units) - 1)
         return sums
 
-    monkeypatch.setitem(engines.ENGINES, "vmap", engines.Engine("vmap", clipped_sum, real.float_bits))
+    monkeypatch.setitem(engines.ENGINES, "vmap", engines.Engine("vmap", clipped_sum, real.float_bits, "chunk"))
     training = user_training(tmp_path, engine="vmap")
     assert {units.sizes for units in seen if units is not None} >= {(1, 2, 3) * 4}
     assert training.engine.float_bits in (13, 14)

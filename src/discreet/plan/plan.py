@@ -229,7 +229,7 @@ class Plan(RunPlan):
         return timeline.first_steps(self, count)
 
     def next_block(self, position: int) -> tuple[Event, ...]:
-        """The events of the next block when `position` steps are charged already (`order.next_block`)."""
+        """The events of the next block when `position` steps are charged already (`timeline.next_block`)."""
         return timeline.next_block(self, position)
 
     @property

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -56,11 +56,14 @@ class Engine:
 
     `float_bits`: 2^-bits bounds, relative to the clip norm and per unit on average, how far clipped gradients depend
     on the division of the batch into chunks. None means that sums are exact multiples of the grid.
+    `runs`: what goes through the model at once. A "batch" goes as it is, so modules could mix its rows; a "chunk" goes
+    vectorised over rows; "rows" go one at a time. It decides what is proved beforehand and looked at in every step.
     """
 
     name: str
     clipped_sum: ClippedSums
     float_bits: int | None
+    runs: Literal["batch", "chunk", "rows"]
 
     @property
     def error(self) -> float | None:
@@ -174,9 +177,9 @@ def _add(rows: Iterator[Gradients]) -> Gradients:
 
 
 ENGINES: dict[str, Engine] = {
-    "bookkeeping": Engine("bookkeeping", bookkeeping, assumptions.MOST_BITS),
-    "ghost": Engine("ghost", ghost, assumptions.MOST_BITS),
-    "vmap": Engine("vmap", vectorised, assumptions.MOST_BITS),
-    "reference": Engine("reference", reference, assumptions.MOST_BITS),
-    "exact": Engine("exact", exact, None),
+    "bookkeeping": Engine("bookkeeping", bookkeeping, assumptions.MOST_BITS, "batch"),
+    "ghost": Engine("ghost", ghost, assumptions.MOST_BITS, "batch"),
+    "vmap": Engine("vmap", vectorised, assumptions.MOST_BITS, "chunk"),
+    "reference": Engine("reference", reference, assumptions.MOST_BITS, "rows"),
+    "exact": Engine("exact", exact, None, "rows"),
 }

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from discreet.clipping import Clip, Criterion, Engine, modes_kept, training_mode
-from discreet.clipping.engines.engine import ClippedSums
+from discreet.clipping.engines.engine import ENGINES, ClippedSums
 from discreet.clipping.engines.long_rows import LongAlone
 from discreet.clipping.separation import Apart, Function, Mixes, Proofs, Together, Twins
 from discreet.clipping.separation import proved as proved_of
@@ -25,11 +25,8 @@ from discreet.training.preflight.random_rows import Examples, random_rows
 
 _CLIP = Clip(1.0, 2.0**-30)
 
-BATCHED = ("bookkeeping", "ghost")
+BATCHED = frozenset(name for name, engine in ENGINES.items() if engine.runs == "batch")
 """Engines that run a batch as a batch."""
-
-CHUNKED = (*BATCHED, "vmap")
-"""Engines that run a chunk at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +99,10 @@ def watched(
 
     `rows`: to fill up chunks to, if that is asked for. `found`: what `proved` found. `reach`: as in `LongAlone`.
     """
-    sums, batched = engine.clipped_sum, engine.name in BATCHED
+    sums, batched = engine.clipped_sum, engine.runs == "batch"
     shaped = options.shaped(engine, rows).clipped_sum
     twins = Twins(partial(pristine.warm, shaped), followed=batched)
-    if engine.name not in CHUNKED:
+    if engine.runs == "rows":
         return options.shaped(replace(engine, clipped_sum=Apart(sums, twins)), rows)
     alone = options.engine("reference").clipped_sum
     apart = Apart(alone, Twins(partial(pristine.warm, alone)))
