@@ -215,11 +215,9 @@ def show(rows: list[dict[str, Any]]) -> None:
             library = best((value for value in others[2:] if value is not None), default=None)
             if ours is None or free[1] is None:
                 continue
-            shown = (f"{value:.4g}" if regression else f"{value:.1%}" for value in [ours, *others[:2]] if value)
-            last = (
-                "" if value is None else f"{value:.4g}" if regression else f"{value:.1%}" for value in (library, *free)
-            )
-            print(f"| {name} | {epsilon:g} | {' | '.join([*shown, *last])} |")
+            cells_of = (ours, *others[:2], library, *free)
+            shown = ("" if value is None else f"{value:.4g}" if regression else f"{value:.1%}" for value in cells_of)
+            print(f"| {name} | {epsilon:g} | {' | '.join(shown)} |")
             rival = best(value for value in others if value is not None)
             gain = (rival - ours) / free[1] if regression else ours - rival
             cells, level, ahead = cells + 1, level + (gain >= -0.005), ahead + (gain > 0)

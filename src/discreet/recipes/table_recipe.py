@@ -2,13 +2,14 @@
 
 | what          | chosen by                                                                                           |
 |---------------|-----------------------------------------------------------------------------------------------------|
-| model         | a hidden layer where population x epsilon is at least 1,000 a column, and 5,000; with less, noise   |
-|               | drowns it: linear. Rows of features have norm 1 (`UnitColumns`)                                     |
+| model         | a hidden layer where population x epsilon is at least 1,000 a column, and 5,000; a column counts    |
+|               | once for every 20 categories. With less, noise drowns it: linear. Rows of features have norm 1      |
+|               | (`UnitColumns`)                                                                                     |
 | batch, steps  | as `discreet suggest` does; of a linear model for at most 20,000 people all rows, 100 steps         |
-| clip norm     | part of the longest gradient, which keeps more of the signal than of the noise: 0.3, or 1 with a    |
+| clip norm     | part of the longest gradient, which keeps more of the signal than of the noise: 0.4, or 1 with a    |
 |               | hidden layer; there 0.25 of a number, as most errors are smaller than its range                     |
-| learning rate | such that the noise of all steps together moves an output by about 1.5, or 1 with a hidden layer;   |
-|               | of a number that is predicted by 0.5 or 0.3, as its range is -1 to 1. At most 4, and 1.5            |
+| learning rate | such that the noise of all steps together moves an output by about 2, or 1 with a hidden layer; of  |
+|               | a number that is predicted by 0.4 or 0.3, as its range is -1 to 1. At most 4, and 1.5               |
 | averaging     | of the second half of the steps                                                                     |
 
 Of images and texts, see `wide`.
@@ -31,11 +32,12 @@ from discreet.recipes.wide_recipe import wide_recipe
 _SIGNAL, _SIGNAL_OF_COLUMN = 5_000, 1_000
 """Population x epsilon from which on a hidden layer tells more than noise hides, and of each column."""
 
+_CATEGORIES = 20
 _HIDDEN = [64]
 _PIECES = 12
 _MOMENTUM = 0.9
-_CLIP_NORMS = {(False, False): 0.3, (False, True): 1.0, (True, False): 0.3, (True, True): 0.25}
-_DRIFTS = {(False, False): 1.5, (False, True): 1.0, (True, False): 0.5, (True, True): 0.3}
+_CLIP_NORMS = {(False, False): 0.4, (False, True): 1.0, (True, False): 0.4, (True, True): 0.25}
+_DRIFTS = {(False, False): 2.0, (False, True): 1.0, (True, False): 0.4, (True, True): 0.3}
 """By whether a number is predicted, and whether there is a hidden layer."""
 
 _FASTEST = {False: 4.0, True: 1.5}
@@ -66,7 +68,8 @@ def table_recipe(
     encoder = Encoder(provisional(schema))
     signal = schema.population * epsilon
     if hidden is None:
-        hidden = _HIDDEN if signal >= max(_SIGNAL, _SIGNAL_OF_COLUMN * len(encoder.kinds)) else []
+        columns = sum(max(1.0, kind / _CATEGORIES) for kind in encoder.kinds)
+        hidden = _HIDDEN if signal >= max(_SIGNAL, _SIGNAL_OF_COLUMN * columns) else []
     kind = encoder.task == "regression", bool(hidden)
     if clip_norm is None:
         clip_norm = _CLIP_NORMS[kind]
