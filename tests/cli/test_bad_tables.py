@@ -340,4 +340,4 @@ def test_a_table_that_is_right_is_not_refused(published: Path, capfd: pytest.Cap
     for mark in (b"", b"\xef\xbb\xbf"):
         Path("n.csv").write_bytes(mark + f"{NEW}\n50,f,2024-01-01,1\n".encode())
         assert run(["predict", str(published), "n.csv"]) == 0
-        assert capfd.readouterr().out.startswith("outcome,probability\n")
+        assert capfd.readouterr().out.startswith("outcome,probability,p(well),p(ill)\n")

@@ -36,6 +36,6 @@ def test_colours_are_learned_published_verified_and_predicted(capsys: pytest.Cap
     assert "40 rows declared public have weight" in capsys.readouterr().out
     assert run(["predict", "photos-private", "public"]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
-    assert head == "path,class,ripe,unripe"
+    assert head == "path,class,probability,p(ripe),p(unripe)"
     right = np.mean([line.split("/")[0] == line.split(",")[1] for line in lines])
     assert right == pytest.approx(facts["public_test"]["accuracy"])

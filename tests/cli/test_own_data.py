@@ -109,7 +109,7 @@ def test_a_search_on_a_table_from_its_plan_to_predictions(capsys: Capture) -> No
     capsys.readouterr()
     assert run(["predict", "best", "public.csv"]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
-    assert head == "ill,probability"
+    assert head == "ill,probability,p(false),p(true)"
     wanted = [("false", "true")[int(row[-1])] for row in Path("public.csv").read_text().splitlines()[1:]]
     right = np.mean([line.split(",")[0] == one for line, one in zip(lines, wanted, strict=True)])
     assert right == pytest.approx(facts["public_test"]["accuracy"])

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from folders import folder_of
 
@@ -51,7 +52,7 @@ def test_of_arrays(capsys: pytest.CaptureFixture[str]) -> None:
     folder_of(Path("m"), MODELS["linear"](4, 3), spec)
     np.save("n.npy", np.eye(4))
     found = [json.loads(line) for line in lines(capsys, "m", "n.npy", "--json")]
-    assert [set(one) for one in found] == [{"class", "probability"}] * 4
+    assert [set(one) for one in found] == [{"class", "probability", "p(0)", "p(1)", "p(2)"}] * 4
     assert all(isinstance(one["class"], int) and 1 / 3 <= one["probability"] <= 1 for one in found)
 
 
@@ -67,3 +68,26 @@ def test_on_a_terminal_names_of_classes_move_no_cursor(
     assert "\x1b" in lines(capsys, "m", "n.csv")[1]  # a file is as the table was
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert lines(capsys, "m", "n.csv")[1].startswith("\\x1b[2J")
+
+
+def test_columns_are_copied_and_parquet_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    """Probabilities add up, the class is the most probable one, and a row that is dropped keeps its place and name."""
+    encoder = Encoder(Schema.model_validate(SCHEMA | {"target": ["grade"]}))
+    arguments = {"kinds": list(encoder.kinds), "outputs": 2}
+    spec = ModelSpec(Named("tabular", arguments), inputs=(2,), table=encoder.to_json(), outputs="classes")
+    folder_of(Path("m"), MODELS["tabular"](**arguments), spec)
+    Path("n.csv").write_text("id;age;cost\na;5;3\nb;;4\nc;70;5\n")  # and another delimiter
+    rows = list(csv.DictReader(lines(capsys, "m", "n.csv", "--keep", "id, cost")))
+    assert [(row["id"], row["cost"]) for row in rows] == [("a", "3"), ("b", "4"), ("c", "5")]
+    assert [row["grade"] == "" for row in rows] == [False, True, False]
+    assert lines(capsys, "m", "n.csv", "--keep", "id,cost", "--out", "p.parquet") == []
+    table = pq.read_table("p.parquet")
+    assert table.column_names == ["id", "cost", "grade", "probability", "p(1)", "p(2)"]
+    for row in table.slice(0, 1).to_pylist():
+        shares = {"1": row["p(1)"], "2": row["p(2)"]}
+        assert sum(shares.values()) == pytest.approx(1)
+        assert row["probability"] == max(shares.values()) == shares[row["grade"]]
+    assert run(["predict", "m", "n.csv", "--keep", "name"]) == 2
+    assert "no column 'name'" in capsys.readouterr().err
+    assert run(["predict", "m", "n.csv", "--out", "q.parquet", "--json"]) == 2
+    assert "--json writes text" in capsys.readouterr().err

@@ -64,12 +64,12 @@ def test_from_a_folder_to_a_verified_one(capsys: pytest.CaptureFixture[str]) -> 
     Path("public/down/0.png").rename("public/0.png")  # new images may lie anywhere
     assert run(["predict", "private-private", "public"]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
-    assert head == "path,class,across,down"
+    assert head == "path,class,probability,p(across),p(down)"
     rows = [line.split(",") for line in lines]
     assert [row[0] for row in rows[:2]] == ["0.png", "across/1.png"]
     right = [row[1] == ("down" if row[0] == "0.png" else row[0].split("/")[0]) for row in rows]
     assert np.mean(right) == facts["public_test"]["accuracy"]
-    assert all(abs(float(row[2]) + float(row[3]) - 1) < 1e-4 for row in rows)
+    assert all(abs(float(row[3]) + float(row[4]) - 1) < 1e-4 for row in rows)
 
 
 def test_an_index_with_several_images_of_a_person(capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,7 +102,7 @@ def test_an_index_with_several_images_of_a_person(capsys: pytest.CaptureFixture[
     assert certificate["claim"]["unit"] == "user"
     Path("new.csv").write_text("file\nprivate/down/0.png\n")
     assert run(["predict", "index-private", "new.csv"]) == 0
-    assert capsys.readouterr().out.startswith("file,kind,down,across\nprivate/down/0.png,")
+    assert capsys.readouterr().out.startswith("file,kind,probability,p(down),p(across)\nprivate/down/0.png,")
 
 
 def test_a_drafted_schema_with_treatments_and_rows_held_out(capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,5 +119,5 @@ def test_a_drafted_schema_with_treatments_and_rows_held_out(capsys: pytest.Captu
     Path("public/down/2.png").write_bytes(b"no image")
     assert run(["predict", "private-private", "public/down"]) == 0
     lines = dict(line.split(",", 1) for line in capsys.readouterr().out.splitlines())
-    assert lines["2.png"] == ",,"
+    assert lines["2.png"] == ",,,"
     assert lines["4.png"] != ",,"

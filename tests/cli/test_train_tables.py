@@ -76,7 +76,7 @@ def test_from_a_table_to_a_verified_folder(capsys: pytest.CaptureFixture[str]) -
     assert {path.name for path in Path().iterdir()} == names
 
 
-def predicted(capsys: pytest.CaptureFixture[str], head: str = "ill,probability") -> list[str]:
+def predicted(capsys: pytest.CaptureFixture[str], head: str = "ill,probability,p(false),p(true)") -> list[str]:
     """What the published folder says of the public rows."""
     assert run(["predict", "patients-private", "public.csv"]) == 0, capsys.readouterr().err
     first, *lines = capsys.readouterr().out.splitlines()
@@ -114,7 +114,7 @@ def test_rows_for_predictions_need_no_target_and_keep_their_places(capsys: pytes
 def test_tasks(target: str, metrics: set[str], capsys: pytest.CaptureFixture[str]) -> None:
     facts = trained([*write(), "--target", target, "--test", "public.csv", *FEW], capsys)
     assert set(facts["public_test"]) == metrics
-    heads = {"ward": "ward,probability", "stay": "stay", "ill,smoker": "ill,smoker"}
+    heads = {"ward": "ward,probability,p(A),p(B),p(C)", "stay": "stay", "ill,smoker": "ill,smoker"}
     assert len(predicted(capsys, heads[target])) == 200
 
 

@@ -48,7 +48,7 @@ def test_from_texts_to_a_verified_folder(vocabulary: str | None, capsys: pytest.
     capsys.readouterr()
     assert run(["predict", "reviews-private", "public.csv"]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
-    assert head == "sentiment,probability"
+    assert head == "sentiment,probability,p(n),p(p)"
     assert np.mean([line[0] == "np"[i % 2] for i, line in enumerate(lines)]) == pytest.approx(seen)
 
 

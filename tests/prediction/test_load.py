@@ -94,11 +94,14 @@ def test_the_command_predicts_files_of_numbers(
     for name in ("new.csv", "new.npy", "new.npz"):
         assert run(["predict", str(folder), str(tmp_path / name)]) == 0
         told.append(capsys.readouterr().out.splitlines())
-    assert told[0][0] == "class,probability"
+    assert told[0][0].startswith("class,probability,p(0),p(1)")
     assert [int(line.split(",")[0]) for line in told[0][1:]] == expected.argmax(dim=1).tolist()
     assert told[0] == told[1] == told[2]
     assert run(["predict", str(folder), str(tmp_path / "new.csv"), "--out", str(tmp_path / "out.csv")]) == 0
     assert (tmp_path / "out.csv").read_text().splitlines() == told[0]
+    assert run(["predict", str(folder), str(tmp_path / "new.csv"), "--out", str(tmp_path / "out.csv")]) == 2
+    assert "exists already; name another file with --out, or overwrite it with --force" in capsys.readouterr().err
+    assert run(["predict", str(folder), str(tmp_path / "new.csv"), "--out", str(tmp_path / "out.csv"), "--force"]) == 0
 
 
 def test_a_module_of_ones_own_is_compared_with_the_file(own: Path) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import torch
 
 from discreet.core.array_types import Array
 from discreet.core.errors import InputError
-from discreet.data.tables import Encoder, new_rows
+from discreet.data.tables import Encoder, blocks, new_rows
+from discreet.data.tables.files.as_written import as_written
 from discreet.prediction.load import Predictor
 
 
@@ -46,3 +49,14 @@ def predict_table(predictor: Predictor, path: str | Path) -> tuple[Encoder, Arra
     if not found:
         raise InputError(f"{path} has no rows")
     return encoder, np.concatenate(found)
+
+
+def copied_columns(path: str | Path, encoder: Encoder, names: Sequence[str]) -> dict[str, pa.Array]:
+    """The columns of a table with new rows as they stand; `InputError` for one that it has not."""
+    if not names:
+        return {}
+    if Path(path).is_dir():
+        raise InputError("--keep copies columns of a table; a folder of images has none")
+    schema = as_written(Path(path), encoder.schema, names).model_copy(update={"others": "ignore"})
+    found = pa.Table.from_batches(list(blocks(Path(path), schema, names)))
+    return {name: found.column(name).combine_chunks() for name in names}

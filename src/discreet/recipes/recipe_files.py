@@ -35,10 +35,19 @@ def load_recipe(name: str, settings: Sequence[str] = (), overrides: Mapping[str,
     return recipe_of(data, f"recipe {name}", settings, overrides)
 
 
+_HOW_DRAWN = {"rate", "sampling", "batches"}
+
+
 def recipe_of(
     data: dict[str, Any], where: str, settings: Sequence[str] = (), overrides: Mapping[str, object] | None = None
 ) -> Recipe:
-    """The recipe that `data` says, with settings and overrides as in `load_recipe`; `where` is named in errors."""
+    """The recipe that `data` says, with settings and overrides as in `load_recipe`; `where` is named in errors.
+
+    A setting that says how batches are drawn replaces what `data` says of it in another way.
+    """
+    given = {setting.partition("=")[0].partition(".")[0] for setting in settings} & _HOW_DRAWN
+    for name in _HOW_DRAWN - given if given else ():
+        data.pop(name, None)
     for setting in settings:
         _set(data, setting)
     data.update(overrides or {})

@@ -125,10 +125,11 @@ def public_table(path: Path, encoder: Encoder, seen_as: Seen | None = None) -> P
 def new_rows(path: Path, encoder: Encoder) -> Iterator[Encoded]:
     """The features of a table block by block, for predictions; targets, units and names need not be there.
 
-    It may be written in another way than the private one (`as_written`).
+    It may be written in another way than the private one (`as_written`), and have columns that the schema does not name.
     """
     start, problems = 0, Problems(path)
-    encoder = Encoder(as_written(path, encoder.schema, encoder.schema.features))
+    schema = as_written(path, encoder.schema, encoder.schema.features)
+    encoder = Encoder(schema.model_copy(update={"others": "ignore"}))
     for block in sources(path, encoder.schema, encoder.schema.features, problems):
         ready = opened(block, path, encoder.schema, start)
         yield encoder.encode(ready, start, targets=False, problems=problems)

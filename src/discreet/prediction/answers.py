@@ -1,0 +1,77 @@
+"""What a model says of new rows, as columns with names: the class, a probability of each, or amounts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from torch import Tensor
+
+from discreet.core.array_types import Array
+from discreet.core.errors import InputError
+from discreet.data.tables import Encoder, image_paths
+from discreet.prediction.load import Predictor
+from discreet.prediction.row_files import read_rows
+from discreet.prediction.table_rows import copied_columns, predict_table
+
+PROBABILITY = "probability"
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Columns of equal length. Figures are float64, NaN in rows that a treatment of the schema drops; names of classes
+    and paths are texts, null there; `class` of a model without a schema is a number."""
+
+    columns: dict[str, pa.Array]
+    digits: int
+    """Significant digits of its figures for people."""
+
+
+def answers(predictor: Predictor, path: Path, keep: Sequence[str] = ()) -> Answers:
+    """What the model says of the rows of a file; first the columns of the file that are named by `keep`.
+
+    `InputError` if the rows are not those of the model, and for a column that is not there.
+    """
+    if predictor.spec.table is None:
+        if keep:
+            raise InputError("--keep copies columns of a table; this model was trained on arrays, which have none")
+        return _of_scores(predictor.scores(read_rows(path, predictor.spec.inputs)), predictor.spec.outputs)
+    encoder, found = predict_table(predictor, path)
+    said = _of_table(encoder, found)
+    paths = image_paths(path, encoder)
+    first = {} if paths is None else {encoder.schema.features[0]: pa.array(paths)}
+    copied = copied_columns(path, encoder, keep)
+    twice = sorted(set(copied) & {*first, *said.columns})
+    if twice:
+        raise InputError(f"--keep {twice[0]}: the predictions have a column of that name already; leave it out")
+    return Answers(copied | first | said.columns, said.digits)
+
+
+def _of_scores(scores: Tensor, outputs: str | None) -> Answers:
+    if outputs == "classes":
+        shares = scores.softmax(dim=1).double().numpy()
+        best = shares.argmax(axis=1)
+        return Answers({"class": pa.array(best), **_shares(shares, best, map(str, range(shares.shape[1])))}, 6)
+    rows = scores.reshape(len(scores), -1).double().numpy()
+    return Answers({f"output_{place}": pa.array(column) for place, column in enumerate(rows.T)}, 9)
+
+
+def _of_table(encoder: Encoder, found: Array) -> Answers:
+    names = encoder.classes
+    if encoder.task == "classes":
+        known, best = ~np.isnan(found[:, 0]), np.nan_to_num(found).argmax(axis=1)
+        chosen = pa.array(
+            [names[place] if said else None for place, said in zip(best, known, strict=True)], pa.string()
+        )
+        return Answers({encoder.schema.target[0]: chosen, **_shares(found, best, names)}, 6)
+    columns = {name: pa.array(column) for name, column in zip(names, found.T, strict=True)}
+    return Answers(columns, 6 if encoder.task == "labels" else 9)
+
+
+def _shares(shares: Array, best: Array, names: Sequence[str] | map[str]) -> dict[str, pa.Array]:
+    """The probability of the class that is named, and then of each."""
+    of_each = {f"p({name})": pa.array(column) for name, column in zip(names, shares.T, strict=True)}
+    return {PROBABILITY: pa.array(shares[np.arange(len(shares)), best]), **of_each}
