@@ -57,6 +57,6 @@ def copied_columns(path: str | Path, encoder: Encoder, names: Sequence[str]) -> 
         return {}
     if Path(path).is_dir():
         raise InputError("--keep copies columns of a table; a folder of images has none")
-    schema = as_written(Path(path), encoder.schema, names).model_copy(update={"others": "ignore"})
+    schema = as_written(Path(path), encoder.schema, encoder.schema.features).model_copy(update={"others": "ignore"})
     found = pa.Table.from_batches(list(blocks(Path(path), schema, names)))
     return {name: found.column(name).combine_chunks() for name in names}

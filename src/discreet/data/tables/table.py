@@ -125,7 +125,8 @@ def public_table(path: Path, encoder: Encoder, seen_as: Seen | None = None) -> P
 def new_rows(path: Path, encoder: Encoder) -> Iterator[Encoded]:
     """The features of a table block by block, for predictions; targets, units and names need not be there.
 
-    It may be written in another way than the private one (`as_written`), and have columns that the schema does not name.
+    It may be written in another way than the private one (`as_written`), and have columns that the schema does not
+    name.
     """
     start, problems = 0, Problems(path)
     schema = as_written(path, encoder.schema, encoder.schema.features)
