@@ -59,8 +59,8 @@ def test_the_plan_of_a_table_is_that_of_its_run_and_reads_no_row(capsys: Capture
     without = planned(capsys, *TABLE, *FEW)
     Path("patients.csv").write_bytes(b"\xff\x00 no table\n")
     assert planned(capsys, *TABLE, *FEW) == without
-    assert run(["train", *TABLE, *FEW, "--dry-run"]) == 0
-    plan = validate(Plan, json.loads(capsys.readouterr().out), "plan")
+    assert run(["train", *TABLE, *FEW, "--dry-run", "--json"]) == 0
+    plan = validate(Plan, json.loads(capsys.readouterr().out)["plan"], "plan")
     assert plan.guarantee().epsilon == without["epsilon"]
     assert (without["steps"], without["noise"]) == (5, [[plan.noise[0].multiplier, 5]])
     assert 7.9 < without["epsilon"] <= 8.0

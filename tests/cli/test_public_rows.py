@@ -61,7 +61,7 @@ def test_a_table_learns_from_public_rows_and_says_so(capsys: Capture) -> None:
     arguments = [*TRAIN, "--epsilon", "0.1", "--test", "test.csv", *more]
     said = "80 rows, declared public, join every step, 40 at a time, with weight 0.98; they are not protected"
     assert run([*arguments, "--dry-run"]) == 0
-    assert said in capsys.readouterr().err
+    assert said in capsys.readouterr().out
     assert run(["plan", *arguments[1:], "--no-probe"]) == 0
     assert said in capsys.readouterr().out
     assert run([*arguments, "--json"]) == 0
@@ -115,7 +115,7 @@ def test_a_share_of_the_public_rows_of_a_data_set_is_no_longer_tested_on() -> No
 def test_a_recipe_with_public_rows_is_published_with_them(capsys: Capture) -> None:
     settings = ["--set", "steps=3", "--set", "engine=bookkeeping", "--set", "public.share=25%"]
     assert run(["train", "digits", *settings, "--dry-run"]) == 0
-    assert "25 % of the public test rows, declared public, join every step, with a weight" in capsys.readouterr().err
+    assert "25 % of the public test rows, declared public, join every step, with a weight" in capsys.readouterr().out
     assert run(["train", "digits", *settings]) == 0
     assert declared("digits-private")["rows"] == 90
     assert run(["verify", "digits-private"]) == 0

@@ -191,3 +191,17 @@ def test_a_table_that_does_not_fit_the_budget_charges_nothing(capsys: pytest.Cap
     assert run(["ledger", "budget", *shared, "--epsilon", "1", "--delta", "1e-3"]) == 0
     assert run([*write(), "--target", "ill", *FEW, *shared]) == 3
     assert not Path("patients-private.run").exists()
+
+
+def test_a_second_run_without_a_ledger_says_that_it_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the run folder of the first; a shared ledger adds up by itself."""
+    arguments = [*write(), "--target", "ill", *FEW]
+    trained(arguments, capsys)
+    readme = Path("patients-private.run/README.md").read_text()
+    assert "do not publish this folder" in readme
+    arguments.remove("--json")
+    assert run([*arguments, "--out", "again"]) == 0
+    said = "patients.csv was trained on before: patients-private (epsilon 8); what is given away adds up."
+    assert said in capsys.readouterr().err
+    assert run([*arguments, "--out", "third", "--ledger", "l.sqlite", "--dataset-id", "patients"]) == 0
+    assert "trained on before" not in capsys.readouterr().err

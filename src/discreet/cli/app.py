@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -41,6 +42,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"discreet {version('discreet')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("debug")(debug.debug)
@@ -72,7 +92,8 @@ def run(arguments: Sequence[str]) -> int:
     except typer.Abort:
         return _fail("interrupted", 130)
     except typer.TyperException as error:
-        return _fail(error.format_message(), error.exit_code)
+        message = error.format_message()  # "" where help was shown instead
+        return _fail(message, error.exit_code) if message else error.exit_code
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
     except BudgetExhausted as error:

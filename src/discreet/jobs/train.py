@@ -83,6 +83,25 @@ class Job:
         trained = self._carried_out(assemble(self.recipe, split, run), finish=finish)
         return publish(trained, self.target, spec_of(self.recipe, split)), trained
 
+    def beside(self, ledger: str | None) -> list[str]:
+        """A line if the same table was trained on before and no ledger adds that up: by the run folders beside."""
+        if self.resume or ledger is not None or self.table is None:
+            return []
+        path, found = str(self.table.path.resolve()), []
+        for folder in sorted(self.folder.resolve().parent.glob("*.run")):
+            try:
+                facts = json.loads((folder / _FILE).read_text())
+                if facts["table"]["path"] == path:
+                    found.append(f"{Path(facts['target']).name} (epsilon {facts['recipe']['epsilon']:g})")
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+        if not found:
+            return []
+        return [
+            f"{self.table.path.name} was trained on before: {', '.join(found)}; what is given away adds up. "
+            "--ledger FILE --dataset-id NAME keeps account of all runs and holds them to one budget"
+        ]
+
     def _run_on_table(self, table: TableSource, run: Run, *, finish: bool) -> tuple[Guarantee, Trained]:
         schema, model = self.recipe.table, self.recipe.build_model()
         assert schema is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ def load_recipe(name: str, settings: Sequence[str] = (), overrides: Mapping[str,
 
 
 _HOW_DRAWN = {"rate", "sampling", "batches"}
+_NAMED = ("data", "model")
+"""Sections of which a recipe may say the name alone."""
 
 
 def recipe_of(
@@ -61,6 +63,8 @@ def _set(data: dict[str, Any], setting: str) -> None:
         raise InputError(f"--set needs key=value, got {setting!r}")
     *outer, last = key.split(".")
     for part in outer:
+        if part in _NAMED and isinstance(data.get(part), str):
+            data[part] = {"name": data[part]}
         data = data.setdefault(part, {})
         if not isinstance(data, dict):
             raise InputError(f"--set {setting}: {part!r} has no keys below it")
@@ -68,3 +72,17 @@ def _set(data: dict[str, Any], setting: str) -> None:
         data[last] = yaml.safe_load(text)
     except yaml.YAMLError:
         raise InputError(f"--set {setting}: the value is not valid YAML; quote it") from None
+
+
+def settings_of(recipe: Recipe) -> list[str]:
+    """All that a setting can change, as key=value, in the order of the recipe; not the schema of a table."""
+    return list(_settings(recipe.model_dump(mode="json", exclude={"table"})))
+
+
+def _settings(value: Any, key: str = "") -> Iterator[str]:
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _settings(inner, f"{key}.{name}" if key else name)
+    else:
+        text = yaml.safe_dump(value, default_flow_style=True, width=10**6)
+        yield f"{key}={text.removesuffix('...' + chr(10)).strip()}"

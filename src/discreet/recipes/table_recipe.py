@@ -63,6 +63,7 @@ def table_recipe(
     _check_declared(schema, epsilon)
     assert schema.population is not None
     assert epsilon is not None
+    _check_delta(schema.population, delta)
     if schema.wide is not None:
         return wide_recipe(schema, epsilon, delta)
     encoder = Encoder(provisional(schema))
@@ -113,6 +114,15 @@ def _plan(
     steps = suggested.steps if steps is None else steps
     plan = Plan.poisson(population=population, batch=batch, steps=steps, clip_norm=1.0, delta=delta)
     return plan.calibrate(epsilon)
+
+
+def _check_delta(population: float, delta: float | None) -> None:
+    if delta is not None and 1 / population < delta < 1:
+        power = 10.0 ** -(math.floor(math.log10(population)) + 1)
+        raise InputError(
+            f"delta {delta:g} is above 1 / population = {1 / population:.2g}: one row could be given away whole; say "
+            f"--delta {power:g}, or leave it out"
+        )
 
 
 def _check_declared(schema: Schema, epsilon: float | None) -> None:

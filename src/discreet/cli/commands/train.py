@@ -6,12 +6,11 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.options.accounting import JsonOption
+from discreet.cli.options.accounting import echo_json
 from discreet.cli.options.run import (
     DataOption,
     DatasetOption,
@@ -19,16 +18,21 @@ from discreet.cli.options.run import (
     DeviceOption,
     DryRunOption,
     EpsilonOption,
+    FinishOption,
     HoldoutOption,
+    JsonOption,
     LedgerOption,
     OutOption,
     PopulationOption,
+    ResumeOption,
     SettingsOption,
+    ShowSettingsOption,
+    VerboseOption,
     overrides_of,
 )
 from discreet.cli.options.shared import with_options
 from discreet.cli.options.table import NO_TABLE, TableOptions
-from discreet.cli.show import prices, public_rows
+from discreet.cli.show import planned, prices
 from discreet.cli.show.messages import spoken
 from discreet.core.errors import InputError
 
@@ -50,23 +54,22 @@ def train(
     delta: DeltaOption = None,
     population: PopulationOption = None,
     holdout: HoldoutOption = None,
-    out: OutOption = None,
-    settings: SettingsOption = None,
     dataset_id: DatasetOption = "",
     ledger: LedgerOption = None,
-    resume: Annotated[
-        Path | None, typer.Option("--resume", help="Go on with the run in this folder (OUT.run).")
-    ] = None,
-    finish: Annotated[
-        bool, typer.Option("--finish", help="With --resume: publish what there is, train no more.")
-    ] = False,
+    settings: SettingsOption = None,
+    show_settings: ShowSettingsOption = False,
+    resume: ResumeOption = None,
+    finish: FinishOption = False,
     device: DeviceOption = "cpu",
+    out: OutOption = None,
     dry_run: DryRunOption = False,
+    verbose: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Train on private data, publish the model, and hand over a proof of what it gives away."""
     from discreet.jobs.image_or_text_schema import declared
     from discreet.jobs.train import Job
+    from discreet.recipes.recipe_files import settings_of
 
     overrides = overrides_of(epsilon, delta, population, holdout)
     if resume is None:
@@ -77,13 +80,15 @@ def train(
         if recipe or data or out or settings or dataset_id or overrides or options.given:
             raise InputError("--resume goes on with the run as it was started; leave out recipe, data and settings")
         job = Job.resumed(resume)
-    if dry_run:
-        plan = job.recipe.plan()
-        _announce(public_rows.lines(public_rows.joining(job.recipe, job.table, plan)))
-        typer.echo(plan.model_dump_json(indent=2))
+    if show_settings:
+        typer.echo("\n".join(settings_of(job.recipe)))
         return
-    _announce([] if as_json else [*declared(job.recipe), *prices.of_recipe(job.recipe)])
-    with spoken():
+    if dry_run:
+        facts = planned.facts_of(job.recipe, job.table, probe=False)
+        echo_json(facts) if as_json else planned.say(job.recipe, facts)
+        return
+    _announce([] if as_json else [*declared(job.recipe), *prices.of_recipe(job.recipe), *job.beside(ledger)])
+    with spoken(verbose=verbose):
         guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish, device=device)
     _tell(job, guarantee, trained, as_json=as_json)
 

@@ -22,6 +22,7 @@ from discreet.cli.options.run import (
     OutOption,
     PopulationOption,
     SettingsOption,
+    VerboseOption,
     overrides_of,
 )
 from discreet.cli.options.shared import with_options
@@ -77,6 +78,7 @@ def tune(
     ledger: LedgerOption = None,
     device: DeviceOption = "cpu",
     dry_run: DryRunOption = False,
+    verbose: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Search for settings on private data, publish the best run, and prove what the whole search gives away."""
@@ -95,7 +97,7 @@ def tune(
             typer.echo(line, err=True)
         typer.echo(job.plan.model_dump_json(indent=2))
         return
-    with spoken():
+    with spoken(verbose=verbose):
         guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id)
     _tell(job, guarantee, trained, alone, as_json=as_json)
 

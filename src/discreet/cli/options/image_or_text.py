@@ -10,19 +10,25 @@ import typer
 
 from discreet.jobs.table_facts import WideFacts
 
+_PANEL = "Images and texts, without a schema"
+
 TextOption = Annotated[
-    str | None, typer.Option("--text", help="Of a table without schema: its column of texts, and the model sees it.")
+    str | None, typer.Option("--text", help="Column of texts that the model reads.", rich_help_panel=_PANEL)
 ]
 ImageOption = Annotated[
-    str | None, typer.Option("--image", help="The same of images: its column of paths, from where the table is.")
+    str | None, typer.Option("--image", help="Column with the paths of images.", rich_help_panel=_PANEL)
 ]
-SizeOption = Annotated[str | None, typer.Option("--size", help="Pixels that images are made: 28x28.")]
-ModeOption = Annotated[str | None, typer.Option("--mode", help="Of images: grey or rgb.")]
+SizeOption = Annotated[
+    str | None, typer.Option("--size", help="Pixels to scale images to: 28x28.", rich_help_panel=_PANEL)
+]
+ModeOption = Annotated[str | None, typer.Option("--mode", help="Colours: grey or rgb.", rich_help_panel=_PANEL)]
 ClassesOption = Annotated[
-    str | None, typer.Option("--classes", help="Without schema: A,B,C [those of --test or --public; the sub-folders].")
+    str | None,
+    typer.Option("--classes", help="Classes: A,B [those of --test or the sub-folders].", rich_help_panel=_PANEL),
 ]
 VocabularyOption = Annotated[
-    Path | None, typer.Option("--vocabulary", help="Of --text: a file with a word on each line, declared public.")
+    Path | None,
+    typer.Option("--vocabulary", help="File with one word a line, that may be public.", rich_help_panel=_PANEL),
 ]
 
 

@@ -1,4 +1,4 @@
-"""The options that `train` and `tune` share: what to train on, within which budget, and where to write."""
+"""The options that `train` and `tune` share, in groups: data, privacy, training, and what comes of a run."""
 
 from __future__ import annotations
 
@@ -7,23 +7,80 @@ from typing import Annotated
 
 import typer
 
-DataOption = Annotated[Path | None, typer.Option("--data", help="Where the recipe's data is.")]
+DATA, PRIVACY, TRAINING, OUTPUT = "Data", "Privacy", "Training", "Output"
+"""Groups of options in `--help`."""
+
+DataOption = Annotated[
+    Path | None,
+    typer.Option("--data", help="Folder or file with the data set that the recipe names.", rich_help_panel=DATA),
+]
 EpsilonOption = Annotated[
-    float | None, typer.Option("--epsilon", help="The budget, of a search the whole search's; overrides the recipe.")
+    float | None,
+    typer.Option("--epsilon", help="The privacy budget: less protects better.", rich_help_panel=PRIVACY),
 ]
-DeltaOption = Annotated[float | None, typer.Option("--delta", help="Its delta; overrides the recipe.")]
-PopulationOption = Annotated[float | None, typer.Option("--population", help="Declared public data set size.")]
+DeltaOption = Annotated[
+    float | None,
+    typer.Option(
+        "--delta",
+        help="Probability that epsilon does not cover; below 1 / population.",
+        rich_help_panel=PRIVACY,
+    ),
+]
+PopulationOption = Annotated[
+    float | None,
+    typer.Option(
+        "--population", help="How many people (or rows) there are, as the public may know.", rich_help_panel=PRIVACY
+    ),
+]
 HoldoutOption = Annotated[
-    str | None, typer.Option("--holdout", help="Rows never trained on, for metrics that are bought: 10%.")
+    str | None,
+    typer.Option(
+        "--holdout", help="Share of private rows to measure on instead of training: 10%.", rich_help_panel=PRIVACY
+    ),
 ]
-OutOption = Annotated[Path | None, typer.Option("--out", help="Folder to publish to [RECIPE-private].")]
-SettingsOption = Annotated[list[str] | None, typer.Option("--set", help="key=value, overrides the recipe.")]
-DatasetOption = Annotated[str, typer.Option("--dataset-id", help="The data set's name in the shared ledger.")]
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--out", help="Folder to publish to [RECIPE-private].", rich_help_panel=OUTPUT),
+]
+SettingsOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Change a setting: steps=200, optimizer.lr=0.1.", rich_help_panel=TRAINING),
+]
+ShowSettingsOption = Annotated[
+    bool,
+    typer.Option("--show-settings", help="List what --set can change; train nothing.", rich_help_panel=TRAINING),
+]
+DatasetOption = Annotated[
+    str,
+    typer.Option("--dataset-id", help="Name of the data set in the shared ledger.", rich_help_panel=PRIVACY),
+]
 LedgerOption = Annotated[
-    str | None, typer.Option("--ledger", envvar="DISCREET_LEDGER", help="Shared ledger: path or postgresql://...")
+    str | None,
+    typer.Option(
+        "--ledger",
+        envvar="DISCREET_LEDGER",
+        help="Ledger that adds up all runs on the data: a path or postgresql://...",
+        rich_help_panel=PRIVACY,
+    ),
 ]
-DeviceOption = Annotated[str, typer.Option("--device", help="Where models train: cpu, cuda.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan; charge and train nothing.")]
+DeviceOption = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda.", rich_help_panel=TRAINING)]
+ResumeOption = Annotated[
+    Path | None,
+    typer.Option("--resume", help="Go on with an interrupted run: OUT.run.", rich_help_panel=TRAINING),
+]
+FinishOption = Annotated[
+    bool,
+    typer.Option("--finish", help="With --resume: publish the model as it is.", rich_help_panel=TRAINING),
+]
+DryRunOption = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Show what the run would do; charge and train nothing.", rich_help_panel=OUTPUT),
+]
+VerboseOption = Annotated[
+    bool,
+    typer.Option("--verbose", help="Say which clipping engine runs, and how exact it is.", rich_help_panel=OUTPUT),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.", rich_help_panel=OUTPUT)]
 
 
 def overrides_of(

@@ -9,20 +9,30 @@ from typing import Annotated
 import typer
 
 from discreet.cli.options.image_or_text import WideOptions
+from discreet.cli.options.run import DATA, PRIVACY
 from discreet.jobs.table_facts import TableFacts
 
 TargetOption = Annotated[
-    str | None, typer.Option("--target", help="Of a table: the column to predict, or labels A,B,C.")
+    str | None,
+    typer.Option("--target", help="Column to predict; or several true/false labels: A,B.", rich_help_panel=DATA),
 ]
-SchemaOption = Annotated[Path | None, typer.Option("--schema", help="Of a table: its schema, a .yaml file.")]
+SchemaOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--schema", help="What the table's columns are (.yaml); `discreet schema` drafts it.", rich_help_panel=DATA
+    ),
+]
 UnitOption = Annotated[
-    str | None, typer.Option("--unit", help="Of a table: the column that says whose a row is, or row.")
+    str | None,
+    typer.Option("--unit", help="Column that says whose a row is; or row: one row a person.", rich_help_panel=PRIVACY),
 ]
-TestOption = Annotated[Path | None, typer.Option("--test", help="Of a table: another one, declared public.")]
-
+TestOption = Annotated[
+    Path | None,
+    typer.Option("--test", help="Table that may be public, to measure the model on.", rich_help_panel=DATA),
+]
 PublicOption = Annotated[
     Path | None,
-    typer.Option("--public", help="Of a table: one more, declared public, whose rows join every step. Not --test."),
+    typer.Option("--public", help="Table that may be public, to learn from in every step.", rich_help_panel=DATA),
 ]
 
 

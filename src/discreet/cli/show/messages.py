@@ -15,12 +15,15 @@ class _Echo(logging.Handler):
 
 
 @contextmanager
-def spoken() -> Iterator[None]:
-    """Inside, messages of the logger "discreet" go to standard error, a line each; also those that are no warnings."""
+def spoken(*, verbose: bool = False) -> Iterator[None]:
+    """Inside, messages of the logger "discreet" go to standard error, a line each; also those that are no warnings.
+
+    `verbose`: which engine runs, too.
+    """
     logger, handler = logging.getLogger("discreet"), _Echo()
     level = logger.level
     logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
     try:
         yield
     finally:

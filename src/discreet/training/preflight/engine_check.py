@@ -69,7 +69,7 @@ class Preflight:
 
     def report(self) -> None:
         """Say the line, as a message of the logger "discreet"."""
-        _log.info("%s", self.line)
+        _log.debug("%s", self.line)
 
 
 def try_engines(

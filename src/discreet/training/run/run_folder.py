@@ -16,6 +16,16 @@ from discreet.core.errors import InputError
 from discreet.core.processes import refuse_several_processes
 from discreet.randomness import load_key, new_run_key, save_key
 
+_README = """\
+# Private: do not publish this folder
+
+`discreet train` keeps here what it needs to go on after an interruption: its secret key, its checkpoint, and the ledger
+of what was charged, if no ledger is shared. Who has the key can undo the noise.
+
+- A run that was interrupted: `discreet train --resume FOLDER` goes on with it.
+- Once the model is published, key and checkpoint are gone. Keep the ledger as long as the data is in use: it says what
+  was given away. Then the folder can be deleted.
+"""
 _IGNORED = "# Keys, checkpoints and ledgers: nothing here is for publishing.\n*\n"
 
 
@@ -29,6 +39,7 @@ def make_private_folder(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700)
         (path / ".gitignore").write_text(_IGNORED)
+        (path / "README.md").write_text(_README)
     except FileExistsError:
         raise
     except OSError as error:
