@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, Schema, blocks, public_table
-from discreet.data.tables.draft import FOUND_OUT, draft
+from discreet.data.tables.drafting.draft import FOUND_OUT, draft
 from discreet.data.tables.files import text_rows
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.dialect import found_format

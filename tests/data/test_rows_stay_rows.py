@@ -11,7 +11,7 @@ import pytest
 
 from discreet import InputError
 from discreet.data.tables import Encoder, Schema, private_table
-from discreet.data.tables.draft import draft
+from discreet.data.tables.drafting.draft import draft
 from discreet.data.tables.files.reading import blocks
 from discreet.recipes import Recipe
 from discreet.recipes.table_recipe import table_recipe

@@ -27,7 +27,7 @@ from discreet.data.tables import (
     row_store,
 )
 from discreet.data.tables.bought import _range
-from discreet.data.tables.draft import draft
+from discreet.data.tables.drafting.draft import draft
 from discreet.data.tables.files import text_rows
 from discreet.data.tables.public_metrics import auroc, calibration_error, metrics_of
 from discreet.plan.pydantic_base import validate
@@ -167,10 +167,10 @@ def test_a_draft_is_made_of_names_and_types_alone(tmp_path: Path) -> None:
     drafts = []
     for values in (["3,0.5,x,true,2020-01-01"], ["91,7.25,y,false,2021-05-05"] * 5):
         path = tmp_path / "t.csv"
-        path.write_text("\n".join(["patient_id,bp,ward,smoker,seen", *values]) + "\n")
+        path.write_text("\n".join(["patient_id,dose,ward,smoker,seen", *values]) + "\n")
         drafts.append(draft(path))
     assert drafts[0] == drafts[1]
-    assert "bp: {type: number, low: FILL_IN, high: FILL_IN}" in drafts[0]
+    assert "dose: {type: number, low: FILL_IN, high: FILL_IN}" in drafts[0]
     assert "ward: {type: category, categories: FILL_IN}" in drafts[0]
     assert "patient_id: {type: ignore}" in drafts[0]
 

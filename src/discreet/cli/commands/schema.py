@@ -17,6 +17,17 @@ def schema(
         Path,
         typer.Argument(help="The table: .csv (also .gz, .zip), .parquet, .xlsx, .sav, .dta; or a folder of images."),
     ],
+    target: Annotated[str | None, typer.Option("--target", help="The column to predict.")] = None,
+    unit: Annotated[
+        str | None, typer.Option("--unit", help="Column that says whose a row is; or row: one row a person.")
+    ] = None,
+    population: Annotated[
+        float | None, typer.Option("--population", help="How many people (or rows) there are, as the public may know.")
+    ] = None,
+    public: Annotated[
+        list[Path] | None,
+        typer.Option("--public", "--test", help="Table that may be public: ranges and categories are taken from it."),
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="File to write to [standard output].")] = None,
     delimiter: Annotated[
         str, typer.Option("--delimiter", help="What parts the values of a .csv file: , or ; or tab or |.")
@@ -31,14 +42,16 @@ def schema(
     no_header: Annotated[bool, typer.Option("--no-header", help="The first line of the .csv file is data.")] = False,
 ) -> None:
     """Draft a schema from the names and types of a table's columns, and say what is left to fill in."""
-    from discreet.data.tables.draft import FOUND_OUT, draft
+    from discreet.data.tables.drafting.draft import Known, draft, left_open
     from discreet.data.tables.files.csv_format import CsvFormat
+    from discreet.data.tables.files.dialect import FOUND_OUT
     from discreet.plan.pydantic_base import validate
 
     named = dict(zip(FOUND_OUT, (encoding, delimiter, decimal, thousands), strict=True))
     given = {name: _NAMED.get(value, value) for name, value in named.items() if value not in ("auto", "none")}
     csv = validate(CsvFormat, {"header": not no_header} | given, "options")
-    text = draft(table, csv, [name for name, value in named.items() if value == "auto"])
+    known = Known(target, unit, population, tuple(public or ()))
+    text = draft(table, csv, [name for name, value in named.items() if value == "auto"], known)
     if out is None:
         typer.echo(text, nl=False)
         return
@@ -49,4 +62,7 @@ def schema(
         raise InputError(f"{out} exists already; name another file") from None
     except OSError as error:
         raise InputError(f"cannot write {out}: {error.strerror}; name another file") from None
-    typer.echo(f"{out}: fill in every FILL_IN, then: discreet train {table} --schema {out} --epsilon 3")
+    left = left_open(text)
+    todo = f"fill in {', '.join(left)}; then" if left else "check what is proposed; then"
+    test = "" if not public else f" --test {public[0]}"
+    typer.echo(f"{out}: {todo}: discreet train {table} --schema {out} --epsilon 3{test}")

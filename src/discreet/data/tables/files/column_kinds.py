@@ -24,8 +24,8 @@ _BOOLEANS = tuple(
 )
 _LIMIT = r"^\s*(?:<=|>=|[<>≤≥])\s*[0-9]"
 _EVER = ("", "NA", "N/A", "n/a", "nan", "NaN", "NULL", "null", "?", "-", ".")
-_BOUNDS = {"low": -1e300, "high": 1e300}
-_DAYS = {"low": "0001-01-01", "high": "9999-12-31"}
+WIDEST = {"low": -1e300, "high": 1e300}
+WIDEST_DAYS = {"low": "0001-01-01", "high": "9999-12-31"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def kind_of(values: pa.Array, missing: tuple[str, ...], marks: Marks) -> Kind:
     lower = set(pc.unique(pc.utf8_lower(values)).to_pylist())
     if any(lower <= pair for pair in _BOOLEANS):
         return Kind("boolean")
-    column = Number.model_validate(_BOUNDS | {"censored": "bound"})
+    column = Number.model_validate(WIDEST | {"censored": "bound"})
     found, faults = amounts(values, column, marks)
     if not faults:
         limits = bool(pc.any(pc.match_substring_regex(values, _LIMIT)).as_py())
@@ -63,6 +63,12 @@ def kind_of(values: pa.Array, missing: tuple[str, ...], marks: Marks) -> Kind:
     return Kind("date", fitting[0]) if fitting else Kind("text")
 
 
+def whole(rows: pa.Table, name: str) -> pa.Array:
+    """A column in one piece."""
+    found = rows.column(name).combine_chunks()
+    return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
+
+
 def marks_in(values: pa.Array) -> set[str]:
     """Texts that stand for a missing value wherever they occur, and occur in the column."""
     values = plain(values, Marks(()))
@@ -70,7 +76,7 @@ def marks_in(values: pa.Array) -> set[str]:
 
 
 def _all_days(values: pa.Array, written: str | None) -> bool:
-    return not amounts(values, Date.model_validate(_DAYS | {"format": written}), Marks())[1]
+    return not amounts(values, Date.model_validate(WIDEST_DAYS | {"format": written}), Marks())[1]
 
 
 def _of_type(kind: pa.DataType) -> Kind:

@@ -16,6 +16,9 @@ from pathlib import Path
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.text_rows import opened
 
+FOUND_OUT = ("encoding", "delimiter", "decimal", "thousands")
+"""What of the way a file is written is found out from its beginning."""
+
 _BEGIN = 1 << 16
 _LINES = 200
 _DELIMITERS = ",;\t|"

@@ -1,0 +1,198 @@
+"""A draft of a schema: from the names and types of a table's columns, which for a .csv file are guessed."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from discreet.data.tables.columns import FILL_IN
+from discreet.data.tables.drafting.from_public import PublicColumns, public_columns
+from discreet.data.tables.drafting.plausible import plausible
+from discreet.data.tables.files.column_kinds import Kind, kind_of, marks_in, whole
+from discreet.data.tables.files.csv_format import CsvFormat
+from discreet.data.tables.files.dialect import FOUND_OUT, found_format
+from discreet.data.tables.files.reading import first_rows, is_text, said_plainly
+from discreet.data.tables.images import classes_in
+from discreet.data.tables.values import Marks
+
+_NAMES_SOMEBODY = ("id", "name", "email", "e-mail", "phone", "address", "ssn", "mrn", "uuid", "key")
+
+_MISSING = ("", "NA", "nan")
+_EPOCH = datetime.date(1970, 1, 1)
+
+_HEAD = """\
+# A draft for {path}. Fill in every {mark}; from public knowledge, not by looking at the table.
+#
+# Treated as public, because a schema is published with the model: the names of the columns and their types{how}.
+# Not looked at: ranges, categories, and how many rows there are. A largest or rarest value can give somebody away,
+# so ranges and categories that were read off the table would need a price, and have none. Some are proposed, by the
+# name of a column or from public tables: check them.
+#   range       what values can be (an age: 0 to 120). Values outside are clipped. Or buy it with a noisy histogram:
+#               buy: {{between: [0, 300]}} in the place of low and high.
+#   categories  the list that a form or a code book has. Others become "other". Or buy those that are frequent, by
+#               counts with noise: buy: {{noise: 10}} in the place of categories.
+"""
+
+
+_FOLDER = """\
+# A draft for {path}. Fill in every {mark}; from public knowledge, not by looking at the images.
+#
+# Treated as public, because a schema is published with the model: the names of the sub-folders.
+# List every class that there may be, not those that occur.
+# Not looked at: images, and how many there are.
+unit: row  # one image is protected; if a person may have several, write an index file with a column that says whose
+population: {mark}  # how many images, as the public may know it: a round number will do
+target: class
+row_id: path
+columns:
+  path: {{type: image, size: 28x28, mode: grey}}  # mode: grey or rgb; fit: stretch, crop, pad
+  class: {{type: category, categories: {names}}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a table beside its file. `public`: tables that are declared public, whose values may be used."""
+
+    target: str | None = None
+    unit: str | None = None
+    population: float | None = None
+    public: tuple[Path, ...] = ()
+
+
+def draft(path: Path, csv: CsvFormat | None = None, find: Sequence[str] = FOUND_OUT, known: Known = Known()) -> str:
+    """The draft as YAML with comments. `InputError` if the table cannot be read. Of a folder of images, its classes.
+
+    `find`: the fields of `csv` that are found out from how the file is written.
+    """
+    if path.is_dir():
+        return _of_folder(path)
+    csv, text = csv or CsvFormat(), is_text(path)
+    if text:
+        with said_plainly(path):
+            csv = found_format(path, csv, find)
+    rows = first_rows(path, csv)
+    marks = Marks((), csv.decimal, csv.thousands)
+    kinds = {name: kind_of(whole(rows, name), _MISSING, marks) for name in rows.column_names}
+    measured = [name for name, kind in kinds.items() if kind.name in ("whole", "number", "date")]
+    absent = sorted(set[str]().union(*(marks_in(whole(rows, name)) for name in measured)) - {*_MISSING, "."})
+    missing = (*_MISSING, *absent)
+    seen = [public_columns(one, kinds, missing) for one in known.public]
+    columns = {name: _column(name, kind, seen, known) for name, kind in kinds.items()}
+    return "".join(_lines(path, csv, kinds, missing, known, columns))
+
+
+def left_open(text: str) -> list[str]:
+    """What a draft leaves to fill in, by its name."""
+    lines = [line for line in text.splitlines() if not line.startswith("#") and FILL_IN in line.partition("  #")[0]]
+    return [line.strip().partition(": ")[0] for line in lines]
+
+
+def _lines(
+    path: Path, csv: CsvFormat, kinds: dict[str, Kind], missing: Sequence[str], known: Known, columns: dict[str, str]
+) -> Iterator[str]:
+    text = is_text(path)
+    how = ",\n# which were guessed from the first rows, and the way the file is written" if text else ""
+    yield _HEAD.format(path=path.name, mark=FILL_IN, how=how)
+    numbers = [name for name in kinds if _is_number(name)]
+    if numbers and csv.header and text:
+        yield (
+            f"# CAREFUL: the first line was taken for names, and {numbers[0]!r} is a number. If that line is data,\n"
+            "# this draft shows somebody's row: throw it away, and draft again with --no-header.\n"
+        )
+    given = csv.model_dump(mode="json", exclude_defaults=True)
+    if given and text:
+        shown = yaml.safe_dump(given, default_flow_style=True, allow_unicode=True, width=10**6).strip()
+        yield f"csv: {shown}\n"
+    unit = "  # row, if every person has one row at most; else the column that says whose a row is"
+    yield f"unit: {FILL_IN + unit if known.unit is None else _quoted(known.unit)}\n"
+    size = f"{FILL_IN}  # how many people (rows), as the public may know it: a round number will do"
+    yield f"population: {size if known.population is None else f'{known.population:.15g}'}\n"
+    target = f"{FILL_IN}  # the column to predict"
+    yield f"target: {target if known.target is None else _quoted(known.target)}\n"
+    names = [name for name in kinds if _names_somebody(name)]
+    if names and known.unit in (None, "row"):
+        yield f"# row_id: {_quoted(names[0])}  # names each row; --holdout 20% needs it, to measure on private rows\n"
+    yield f"missing: {json.dumps(list(missing), ensure_ascii=False)}  # texts that stand for a missing value\n"
+    yield "columns:\n"
+    yield from (f"  {_quoted(name)}: {column}\n" for name, column in columns.items())
+
+
+def _of_folder(path: Path) -> str:
+    names = yaml.safe_dump(list(classes_in(path)), default_flow_style=True, width=10**6).strip()
+    return _FOLDER.format(path=path.name or path.resolve().name, mark=FILL_IN, names=names)
+
+
+def _column(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Known) -> str:
+    """The type of a column, its range or categories if somebody may know them, and from where they are."""
+    if _names_somebody(name) and name != known.target:
+        return "{type: ignore}  # by its name, this tells who somebody is; if it says whose a row is, name it in unit"
+    if kind.name == "boolean":
+        return "{type: boolean}"
+    if kind.name == "date":
+        return _date(name, kind, seen)
+    if kind.name in ("whole", "number"):
+        return _number(name, kind, seen, predicted=name == known.target)
+    if kind.name == "text":
+        for public in seen:
+            if name in public.texts:
+                listed = json.dumps(public.texts[name], ensure_ascii=False)
+                return f"{{type: category, categories: {listed}}}  # those of {public.name}"
+        return f"{{type: category, categories: {FILL_IN}}}  # of free text {{type: text}}, or {{type: ignore}}"
+    return "{type: ignore}  # values of this type cannot be used"
+
+
+def _number(name: str, kind: Kind, seen: Sequence[PublicColumns], *, predicted: bool) -> str:
+    limits = ", censored: bound" if kind.limits else ""
+    for public in seen:
+        found, spread = public.range_of(name), public.spread_of(name)
+        if found is not None and spread is not None:
+            more = f", spread: {spread[1]:.15g}, centre: {spread[0]:.15g}, outside: clip" if predicted else ""
+            bounds = f"low: {found[0]:.15g}, high: {found[1]:.15g}"
+            return f"{{type: number, {bounds}{more}{limits}}}  # as in {public.name}"
+    proposed = plausible(name)
+    if proposed is not None:
+        scale = ", scale: log" if proposed.log else ""
+        bounds = f"low: {proposed.low:.15g}, high: {proposed.high:.15g}"
+        return f"{{type: number, {bounds}{scale}{limits}}}  # proposed by its name: check it"
+    codes = "  # if its numbers are codes: {type: category, categories: FILL_IN}" if kind.name == "whole" else ""
+    return f"{{type: number, low: {FILL_IN}, high: {FILL_IN}{limits}}}{codes}"
+
+
+def _date(name: str, kind: Kind, seen: Sequence[PublicColumns]) -> str:
+    written = "" if kind.format is None else f", format: {json.dumps(kind.format)}"
+    if kind.formats:
+        choices = " or ".join(json.dumps(one) for one in kind.formats)
+        return (
+            f"{{type: date, low: {FILL_IN}, high: {FILL_IN}, format: {FILL_IN}}}  # {choices}: the values do not tell"
+        )
+    for public in seen:
+        found = public.amounts.get(name)
+        if found is not None and len(found):
+            first, last = (_EPOCH + datetime.timedelta(days=float(day)) for day in (found.min(), found.max()))
+            years = f"low: {first.year}-01-01, high: {last.year + 1}-01-01"
+            return f"{{type: date, {years}{written}}}  # as in {public.name}"
+    return f"{{type: date, low: {FILL_IN}, high: {FILL_IN}{written}}}"
+
+
+def _names_somebody(name: str) -> bool:
+    words = name.lower().replace("-", "_").replace(" ", "_").split("_")
+    return any(word in _NAMES_SOMEBODY for word in words)
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _quoted(name: str) -> str:
+    """A column's name as a key of YAML."""
+    return yaml.safe_dump(name, default_flow_style=True, width=10**6).removesuffix("...\n").strip()

@@ -1,0 +1,87 @@
+"""Ranges and categories as the rows of a public table have them: those may be looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from discreet.core.array_types import Array
+from discreet.data.tables.amounts import amounts
+from discreet.data.tables.columns import Date, Number, formula_like
+from discreet.data.tables.files.column_kinds import WIDEST, WIDEST_DAYS, Kind, kind_of, whole
+from discreet.data.tables.files.csv_format import CsvFormat
+from discreet.data.tables.files.dialect import FOUND_OUT, found_format
+from discreet.data.tables.files.reading import blocks, first_rows, is_text, said_plainly
+from discreet.data.tables.schema import Schema
+from discreet.data.tables.values import Marks, occurring
+from discreet.plan.pydantic_base import validate
+
+_MOST = 64
+"""Categories that are listed; a column with more is left open."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublicColumns:
+    """Of the columns of a public table: numbers and days as amounts without missing ones, or texts that occur."""
+
+    name: str
+    amounts: dict[str, Array] = field(default_factory=dict)
+    texts: dict[str, list[str]] = field(default_factory=dict)
+
+    def range_of(self, column: str) -> tuple[float, float] | None:
+        """Least and largest value, rounded outwards to one digit of their distance; None where there are none."""
+        found = self.amounts.get(column)
+        if found is None or not len(found) or found.min() == found.max():
+            return None
+        low, high = float(found.min()), float(found.max())
+        step = 10.0 ** math.floor(math.log10(high - low))
+        return float(f"{math.floor(low / step) * step:.12g}"), float(f"{math.ceil(high / step) * step:.12g}")
+
+    def spread_of(self, column: str) -> tuple[float, float] | None:
+        """Mean and standard deviation, to two digits; None where all values are equal."""
+        found = self.amounts.get(column)
+        if found is None or not len(found) or not found.std():
+            return None
+        return float(f"{found.mean():.2g}"), float(f"{found.std():.2g}")
+
+
+def public_columns(path: Path, kinds: dict[str, Kind], missing: tuple[str, ...]) -> PublicColumns:
+    """What the columns that are of these `kinds` in both tables have in a public one, whatever way it is written."""
+    csv = CsvFormat()
+    if is_text(path):
+        with said_plainly(path):
+            csv = found_format(path, csv, FOUND_OUT)
+    rows, marks = first_rows(path, csv), Marks(missing, csv.decimal, csv.thousands)
+    own = {name: kind_of(whole(rows, name), missing, marks) for name in rows.column_names if name in kinds}
+    names = list(own)
+    numbers = [name for name in names if {own[name].name, kinds[name].name} <= {"whole", "number"}]
+    days = [name for name in names if own[name].name == kinds[name].name == "date" and not own[name].formats]
+    measured, listed = [*numbers, *days], [name for name in names if kinds[name].name == "text"]
+    facts = {"columns": {name: {"type": "ignore"} for name in names}, "csv": csv.model_dump(), "others": "ignore"}
+    schema = validate(Schema, facts | {"missing": missing}, "schema")
+    found: dict[str, list[Array]] = {name: [np.empty(0)] for name in measured}
+    texts = {name: set[str]() for name in listed}
+    for block in blocks(path, schema, [*measured, *listed]) if names else ():
+        for name in measured:
+            found[name].append(_present(block.column(name), own[name], schema))
+        for name in listed:
+            texts[name].update(text for text, _ in occurring(block.column(name), schema.marks))
+    kept = {name: sorted(_shown(values)) for name, values in texts.items() if 0 < len(values) <= _MOST}
+    return PublicColumns(path.name, {name: np.concatenate(parts) for name, parts in found.items()}, kept)
+
+
+def _present(values: pa.Array, kind: Kind, schema: Schema) -> Array:
+    column: Number | Date = Number.model_validate(WIDEST | {"censored": "bound"})
+    if kind.name == "date":
+        column = Date.model_validate(WIDEST_DAYS | {"format": kind.format})
+    found, _ = amounts(values, column, schema.marks)
+    return found[~np.isnan(found)]
+
+
+def _shown(values: set[str]) -> Iterator[str]:
+    return (text for text in values if text and text.isprintable() and not formula_like(text))

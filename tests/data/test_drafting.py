@@ -1,0 +1,98 @@
+"""What a draft of a schema says without anybody having typed it, and that none of it is read off the private table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from discreet.cli.app import run
+from discreet.data.tables import load_schema
+from discreet.data.tables.drafting.draft import Known, draft, left_open
+from discreet.data.tables.drafting.plausible import PLAUSIBLE, plausible
+
+HEADER = "id,age,Gewicht [kg],x,ward,seen,outcome\n"
+PRIVATE = HEADER + "p1,44,80.5,3,A,2021-05-05,ill\np2,50,70.5,4,B,2021-06-05,well\n"
+PUBLIC = HEADER.replace(",", ";") + (
+    'v1;30;61,5;0,5;A;02.01.2020;ill\nv2;60;"99,5";7;B;31.12.2022;well\nv3;41;75;;C;01.02.2020;well\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [
+        ("age", 0, 120),
+        ("Alter_in_Jahren", 0, 120),
+        ("patientAge", 0, 120),
+        ("Weight [kg]", 0, 300),
+        ("birth_weight", 300, 6500),
+        ("hours-per-week", 0, 168),
+        ("Blutdruck (systolisch)", 40, 260),
+        ("% of sales", 0, 100),
+        ("year of birth", 1900, 2100),
+    ],
+)
+def test_a_range_follows_from_words(name: str, low: float, high: float) -> None:
+    found = plausible(name)
+    assert found is not None
+    assert (found.low, found.high) == (low, high)
+
+
+def test_names_that_say_nothing_get_no_range() -> None:
+    assert [plausible(name) for name in ("x", "stage", "manager", "yearly", "score", "")] == [None] * 6
+    assert all(found.low < found.high for found in PLAUSIBLE.values())
+
+
+def written(folder: Path, private: str = PRIVATE) -> tuple[Path, Path]:
+    (folder / "t.csv").write_text(private)
+    (folder / "public.csv").write_text(PUBLIC)
+    return folder / "t.csv", folder / "public.csv"
+
+
+def test_what_is_told_and_what_is_public_is_filled_in(tmp_path: Path) -> None:
+    """The public table is written in another way; the target gets its spread from it."""
+    table, public = written(tmp_path)
+    text = draft(table, known=Known("outcome", "row", 500, (public,)))
+    assert left_open(text) == []
+    columns = yaml.safe_load(text)["columns"]
+    assert columns["age"] == {"type": "number", "low": 30, "high": 60}
+    assert columns["Gewicht [kg]"] == {"type": "number", "low": 60, "high": 100}
+    assert columns["x"] == {"type": "number", "low": 0, "high": 7}
+    assert columns["ward"] == {"type": "category", "categories": ["A", "B", "C"]}
+    assert columns["id"] == {"type": "ignore"}
+    assert columns["seen"]["low"].isoformat() == "2020-01-01"
+    assert columns["seen"]["high"].isoformat() == "2023-01-01"
+    assert "# row_id: id" in text
+    (tmp_path / "s.yaml").write_text(text)
+    assert load_schema(tmp_path / "s.yaml").target == ("outcome",)
+    numbers = yaml.safe_load(draft(table, known=Known("x", "row", 500, (public,))))["columns"]["x"]
+    assert numbers == {"type": "number", "low": 0, "high": 7, "spread": 3.2, "centre": 3.8, "outside": "clip"}
+
+
+def test_nothing_is_read_off_the_private_table(tmp_path: Path) -> None:
+    """Other values, other categories and more rows of the same kinds: the same draft."""
+    other = HEADER + "q,90,180.25,77,Z,1999-01-01,dead\n" * 50
+    drafts = []
+    for private in (PRIVATE, other):
+        table, public = written(tmp_path, private)
+        drafts.append([draft(table), draft(table, known=Known("outcome", "id", 500, (public,)))])
+    assert drafts[0] == drafts[1]
+    assert "age: {type: number, low: 0, high: 120}  # proposed by its name: check it" in drafts[0][0]
+    assert left_open(drafts[0][0]) == ["unit", "population", "target", "x", "ward", "seen", "outcome"]
+
+
+def test_the_command_says_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert run(["schema", "t.csv", "--target", "outcome", "--unit", "row", "--out", "a.yaml"]) == 0
+    assert capsys.readouterr().out == (
+        "a.yaml: fill in population, x, ward, seen, outcome; then: discreet train t.csv --schema a.yaml --epsilon 3\n"
+    )
+    told = ["--target", "outcome", "--unit", "row", "--population", "500", "--test", "public.csv", "--out", "b.yaml"]
+    assert run(["schema", "t.csv", *told]) == 0
+    assert capsys.readouterr().out == (
+        "b.yaml: check what is proposed; then: discreet train t.csv --schema b.yaml --epsilon 3 --test public.csv\n"
+    )
