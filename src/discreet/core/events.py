@@ -109,7 +109,7 @@ class SparseHistogram:
 class Selection:
     """`event` ran K times, for a secret K with law `trials`; only the best result by a public order was released.
 
-    Random stopping: Liu and Talwar 2019, Papernot and Steinke 2022. `event` covers all data that one trial reads.
+    Random stopping: Liu and Talwar 2019, Papernot and Steinke 2022. `event` is all that one trial reads of the data.
     """
 
     event: Event
@@ -283,7 +283,7 @@ def batches(epoch: Epoch) -> list[tuple[Event, int]]:
 
 
 def in_order(events: Iterable[Event]) -> Compose:
-    """`events` in order as one composition; a row of equal events becomes one `Repeat`."""
+    """`events` in order as one composition; equal neighbours become one `Repeat`."""
     return Compose(tuple(Repeat(event, len(list(equal))) for event, equal in itertools.groupby(events)))
 
 

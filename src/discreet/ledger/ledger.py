@@ -78,7 +78,7 @@ class Ledger:
         return self._store.shown
 
     def set_budget(self, dataset: str, budget: Filter) -> None:
-        """Fix what all runs on `dataset` may spend together. A basic budget may later be replaced by a basic one."""
+        """Fix what all runs on `dataset` may spend together. A basic budget may be replaced by another basic one."""
         if not (dataset := checked_name(dataset)):
             raise InputError("a budget belongs to a data set; give its name with --dataset-id")
         with self._store.transaction() as connection:

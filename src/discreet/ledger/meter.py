@@ -38,7 +38,7 @@ class Meter:
         self._known: dict[tuple[Scope, Filter], tuple[int, Amounts]] = {}
 
     def spent(self, connection: Connection, scope: Scope, budget: Filter) -> Amounts:
-        """What the scope has spent; an error if its reservations do not fit the filter."""
+        """What the scope has spent; `LedgerError`, or `BudgetExhausted` for a name of several forms, if over limit."""
         last, spent = self._known.get((scope, budget), (-1, start(budget)))
         for entry in store.reservations(connection, after=last, run=scope.run, dataset=scope.dataset):
             check_seal(entry)

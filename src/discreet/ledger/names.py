@@ -1,4 +1,4 @@
-"""Names of data sets: names that look alike get one form, so that a budget holds however its name was typed."""
+"""Names of data sets: names that look alike get one form, so that a budget holds however its name was stored."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from discreet.queries.draws import check_drawable, draw_trials
 from discreet.randomness import Purpose, Stream, Substream
 
 Trial = Callable[[Any, Stream], tuple[float, Any]]
-"""`trial(candidate, stream) -> (score, result)`, with all noise from `stream`; one call is one event."""
+"""`trial(candidate, stream) -> (score, result)`, with all noise from `stream`; the pair is as private as one event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def select(trial: Trial, candidates: Sequence[Any], event: Event, trials: Trials
     search is charged before it starts, as one `Selection`. K is drawn from the keyed stream and stays secret, as do all
     trials but the winner: do not log inside `trial`. The duration of a search reveals K. A NaN score ranks last; of
     equal scores the first wins, which is as good as a random choice, since trials have the same law. If a trial raises,
-    the search ends without a result and stays charged. `InputError` if there is no candidate, or K may be too large.
+    the search ends without a result and stays charged. `InputError` without a candidate or for undrawable `trials`.
     """
     if len(candidates) < 1:
         raise InputError("candidates must not be empty")

@@ -43,7 +43,7 @@ QUANTUM = 2.0**-44
 """Costs are counted in multiples of this."""
 
 FULL = 2.0**53 * QUANTUM
-"""A sum that reaches this (512) stays there and reads as infinite: larger sums would round and protect nobody."""
+"""A sum that reaches this (512) stays there and reads as infinite: larger sums would round, and protect nobody."""
 
 _OUTWARD = 1 + 1e-12
 

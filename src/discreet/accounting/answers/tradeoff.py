@@ -69,7 +69,7 @@ class TradeOff(Protocol):
         """The bounds for groups of `size` units."""
 
     def loosened(self, failure: float, escapes: float = 0.0) -> TradeOff:
-        """The bounds if these fail with probability `failure` on either side, plus `escapes` on delta."""
+        """The bounds if these fail with probability at most `failure` on either side, and `escapes` adds to delta."""
 
 
 @dataclass(frozen=True, slots=True)

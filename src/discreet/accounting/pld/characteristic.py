@@ -119,7 +119,7 @@ def rule(parts: Parts, order: float, top: float, need: float, nodes: int) -> Rul
     each = (abs(a) + top) * loss_error + 2 + (x / s) ** 2 + top * np.abs(log_w) + kept_error
     rounding = 8 * UNIT_ROUNDOFF * (np.sum(weight * each, axis=1, keepdims=True) + np.abs(peak) + np.abs(scale) + 2)
     rounding += 4 * UNIT_ROUNDOFF * nodes
-    # Beyond the ends each node's integrand is at most e^(-reach step / s) times the last one (see `_range`).
+    # Beyond the ends the integrand falls from node to node by e^(-reach step / s) or more (see `_range`).
     ends = (1.01 * weight[:, :1] + weight[:, -1:]) / -np.expm1(-step * _reach(need) / s)
     error = 2.2 * math.exp(-need) + 1.01 * ends + rounding
     loss = log_w if parts.direction is Direction.REMOVAL else -log_w

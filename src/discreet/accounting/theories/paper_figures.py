@@ -45,7 +45,7 @@ def zcdp_rs(parts: Sequence[tuple[float, float, int]], delta: float) -> float:
     u = min over the steps of s^2 log(1 / (q s)) + 1. If the best order 1 + sqrt(log(1/delta) / rho) is beyond u,
     epsilon = rho u + log(1/delta) / (u - 1) (their Theorem 3). D_alpha <= alpha q^2 / s^2 is a conjecture, which
     they checked for q <= 1 / (16 s) and s >= 1 (Appendix G); other plans are an `InputError`. Below s = 1 it is
-    false: q = .01, s = .5, alpha = 2 gives .0053 against .0008. It is also false at the corner of that range:
+    false: q = .01, s = .5, alpha = 2 gives .0053 against .0008. It is also false at the corner of the checked range:
     q = 1/16, s = 1, alpha = 3.77 gives 1.157 times the bound.
     """
     for rate, noise, _ in parts:
