@@ -39,7 +39,7 @@ __all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    """The public name, from its file, on first use: the files of this room import one another."""
+    """Import a public name from its file on first use, since files of this room import one another."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"discreet.{_HOMES[name]}"), name)

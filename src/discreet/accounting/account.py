@@ -1,7 +1,7 @@
 """The dispatch: event x adjacency x method -> `Guarantee`, `Estimate` or `Published`.
 
-`guarantee` is the entry that certifies: it accepts only methods that prove. `account` answers for every method, and
-the type of the answer says what it is worth. What a theory does not cover is `NotProved`, naming what can be had.
+`guarantee` certifies: it accepts only methods that prove. `account` answers for every method, and the type of the
+answer says what it is worth. An event that a theory does not cover is `NotProved`, which names the alternatives.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 class Method(StrEnum):
-    """How a plan is accounted for. The first six prove; the others estimate, or repeat what papers print."""
+    """How a plan is accounted for. The first six prove; the others estimate, or repeat figures that papers print."""
 
     PLD = "pld"
     RDP = "rdp"
@@ -46,7 +46,7 @@ class Method(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Method | None:
-        """A prover that was put into the table is a method like any other."""
+        """A prover that was added to `PROVERS` is a method like any other."""
         if not isinstance(value, str) or value not in theory_table.PROVERS:
             return None
         added = str.__new__(cls, value)
@@ -60,11 +60,11 @@ class Method(StrEnum):
 
     @property
     def why(self) -> str:
-        """One sentence: why the figure does or does not hold for a fixed plan of Poisson batches, or unsampled."""
+        """One sentence on why the figure does or does not hold for a fixed plan of Poisson batches, or unsampled."""
         return theory_table.WHY[self.value]
 
     def why_for(self, event: Event) -> str:
-        """The same for the samplers that `event` names."""
+        """One sentence, or more, on why the figure does or does not hold for the samplers in `event`."""
         return theory_table.why(self.value, {type(part).__name__ for part in tally(event)})
 
 
@@ -80,7 +80,7 @@ def guarantee(
 ) -> Guarantee:
     """The (epsilon, delta) guarantee of a plan that is fixed before the data is seen.
 
-    `tolerance` maps an epsilon to the width aimed at for the interval [lower, epsilon] (method `pld`).
+    `tolerance` maps an epsilon to the desired width of the interval [lower, epsilon] (method `pld`).
 
     | event                                  | add_remove           | zero_out             | replace_one          |
     |----------------------------------------|----------------------|----------------------|----------------------|
@@ -104,14 +104,14 @@ def guarantee(
     | other samplers of Selection            | `NotProved`          | `NotProved`          | `NotProved`          |
     | nothing released                       | epsilon 0            | epsilon 0            | epsilon 0            |
 
-    G: pld and gdp (exact), rdp, zcdp, C. S: pld, rdp, C; "less delta": part of delta pays for batches that overflow,
-    or for values that one row alone has.
-    L: rdp, zcdp, C. C: advanced, basic. Pure: Laplace, NoisyMax, BoundedRange. Any mixture of what one column allows
-    is accounted for by the methods that all its parts have, but pld takes a Selection alone only. Of its methods, a
-    Selection has those that its trial has; TruncatedPoisson in a trial is `NotProved`.
+    G: pld and gdp (exact), rdp, zcdp, C. S: pld, rdp, C. L: rdp, zcdp, C. C: advanced, basic. Pure: Laplace, NoisyMax,
+    BoundedRange. "Less delta": part of delta pays for batches that overflow, or for values that one row alone has.
+    Events of one column may be mixed; the methods that cover every part then cover the mixture, except that pld covers
+    a Selection only if it is alone. A Selection has those of its methods that cover its trial too; TruncatedPoisson in
+    a trial is `NotProved`.
 
-    Where method pld proves less than rdp does (few plans, at the ends of the range), the answer is that of rdp, and
-    says so in its `method`. Where the numbers are beyond floating point, the bound is infinite.
+    If pld proves a larger epsilon than rdp (few plans, at the ends of the range), the answer is that of rdp and its
+    `method` says so. If the numbers leave the range of floating point, the bound is infinite.
     """
     delta = checks.open_unit("delta", delta)
     adjacency, method = parse(Adjacency, "adjacency", adjacency), parse(Method, "method", method)
@@ -121,7 +121,7 @@ def guarantee(
     if not parts:
         return Guarantee(0.0, delta, adjacency, method.value, 0.0)
     try:
-        with np.errstate(all="ignore"):  # a NaN or an overflow on the way ends as an infinite bound
+        with np.errstate(all="ignore"):  # a NaN or an overflow becomes an infinite bound
             proved = theory_table.prove(method.value, releases(event, adjacency), delta, tolerance)
     except DiscreetError:
         raise

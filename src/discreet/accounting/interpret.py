@@ -1,9 +1,9 @@
-"""From events to `Releases`: the adjacency is applied, and samplers are reduced to what is proved of them.
+"""From events to `Releases`: applies the adjacency, and replaces each sampler by what is proved about it.
 
-The adjacency is applied here, through `sensitivity_ratio`, and nowhere else in accounting. So are the theorems on
-samplers, but for those on how sampled releases compose:
+No other file of accounting applies the adjacency (through `sensitivity_ratio`) or the theorems on samplers, except for
+those on how sampled releases compose:
 
-| event            | here                                                                | adjacency             |
+| event            | becomes                                                             | adjacency             |
 |------------------|---------------------------------------------------------------------|-----------------------|
 | Poisson          | a sampled release                                                   | add_remove, zero_out  |
 | TruncatedPoisson | the same, and an overflow that delta pays for (`truncation`)        | add_remove, zero_out  |
@@ -11,7 +11,7 @@ samplers, but for those on how sampled releases compose:
 | Epoch            | at most its dearest batch, unsampled; a lower bound (`shuffled`)    | zero_out, replace_one |
 | Allocation       | at most `chosen` unsampled releases; a lower bound (`shuffled`)     | all                   |
 
-What is inside is Gaussian, or pure (Laplace, NoisyMax, BoundedRange), not both; inside Poisson also one Selection.
+Inner events are Gaussian, or pure (Laplace, NoisyMax, BoundedRange), not both; inside Poisson also one Selection.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _DOWN = 1 - 2.0**-50
 
 
 def releases(event: Event, adjacency: Adjacency) -> Releases:
-    """Interpret an event; what no theory of the library covers is `NotProved` and named."""
+    """Interpret an event; `NotProved` names a part that no theory of the library covers."""
     found = Releases(adjacency)
     for part, count in tally(event).items():
         found.samplers.add(type(part).__name__)
@@ -74,7 +74,7 @@ def releases(event: Event, adjacency: Adjacency) -> Releases:
 
 
 def _add(found: Releases, draw: Event, rate: float, inner: Event, count: int) -> None:
-    """`count` releases of the queries `inner` on draws of which each is `draw`."""
+    """Add `count` releases of the queries `inner`, each on a draw of its own by `draw`."""
     queries = _queries(draw, inner)
     if _all_pure(queries):
         epsilon = _joint_epsilon(queries, found.adjacency)
@@ -121,16 +121,16 @@ def _add_fixed_size(found: Releases, draw: FixedSize, count: int) -> None:
             "batches of fixed size have no theorem of their own under adjacency zero_out; "
             "use adjacency replace_one, whose guarantee covers zero_out, or Poisson sampling"
         )
-    # Rounded up: a larger rate costs more (a batch with less chance of the unit is a post-processing).
+    # Rounded up: a larger rate costs more (a lower rate is a post-processing of a higher one).
     rate = min(1.0, draw.batch / draw.population * _UP) if draw.batch < draw.population else 1.0
     _add(found, draw, rate, draw.event, count)
 
 
 def _add_epoch(found: Releases, epoch: Epoch, count: int) -> None:
-    """An epoch is at most its dearest batch, seen by everyone, since a unit is in one batch.
+    """An epoch costs at most its most expensive batch, without sampling, since a unit is in one batch.
 
-    Given the partition, all other batches are post-processing of the one that holds the unit (Yu et al. 2019,
-    Theorem 2); a mixture over partitions is at most as revealing as the partition together with the release.
+    Given the partition, all other batches are post-processing of the batch that holds the unit (Yu et al. 2019,
+    Theorem 2); a mixture over partitions reveals at most what the partition and the release together reveal.
     """
     if found.adjacency is Adjacency.ADD_REMOVE:
         raise NotProved(
@@ -159,7 +159,7 @@ def _add_epoch(found: Releases, epoch: Epoch, count: int) -> None:
 
 
 def _add_allocation(found: Releases, draw: Allocation, count: int) -> None:
-    """Given the steps that a unit is in, it costs as many unsampled releases; a mixture over them is no worse."""
+    """Given its steps, a unit costs `chosen` unsampled releases; a mixture over the choice of steps costs no more."""
     queries = _queries(draw, draw.event)
     if _all_pure(queries):
         epsilon = _joint_epsilon(queries, found.adjacency)
@@ -174,7 +174,7 @@ def _add_allocation(found: Releases, draw: Allocation, count: int) -> None:
 
 
 def _is_signed(query: Event) -> bool:
-    """Whether contributions may be each other's opposite, as the lower bound for epochs supposes."""
+    """Whether contributions of opposite sign exist, which the lower bound for epochs needs."""
     return isinstance(query, Gaussian) and query.query in (Query.CLIPPED_SUM, Query.CENTRED_BIT)
 
 
@@ -193,7 +193,7 @@ def _all_pure(queries: Queries) -> bool:
 
 
 def _joint_noise(draw: Event, queries: Queries, adjacency: Adjacency) -> float:
-    """All Gaussian queries on one draw are one: 1 / s_eff^2 = sum of (ratio / s)^2 over the queries."""
+    """The noise multiplier s_eff of all Gaussian queries on one draw together: 1 / s_eff^2 = sum of (ratio / s)^2."""
     name = type(draw).__name__
     other = next((type(query).__name__ for query, _ in queries if not isinstance(query, Gaussian)), None)
     if other:
@@ -205,12 +205,12 @@ def _joint_noise(draw: Event, queries: Queries, adjacency: Adjacency) -> float:
     ]
     if not any(square > 0 for square, _ in squares):
         raise NotProved(f"a {name} event around nothing, or with noise beyond all range, is not accounted for")
-    # What underflowed is at most the smallest positive number, which may be counted often.
+    # A square that underflowed is at most 2^-1074, but may be counted often.
     return 1 / math.sqrt(math.fsum(count * (square + 2.0**-1074) for square, count in squares)) * _DOWN
 
 
 def _joint_epsilon(queries: Queries, adjacency: Adjacency) -> float:
-    """Pure queries on one draw add up their epsilons; of a single one this is exact."""
+    """The sum of the epsilons of pure queries on one draw; exact for a single query."""
     total = math.fsum(count * _pure_epsilon(query, adjacency) for query, count in queries if isinstance(query, Pure))
     return total * _UP
 
@@ -221,7 +221,7 @@ def _pure_epsilon(query: Pure, adjacency: Adjacency) -> float:
 
 
 def _joint_kind(queries: Queries) -> type[Pure]:
-    """The kind that all have. Ranges add up, and so do epsilons; of different kinds only the latter is known."""
+    """The common kind: ranges add up, and so do epsilons. Of different kinds only the epsilon is known: NoisyMax."""
     kinds: set[type[Pure]] = {type(query) for query, _ in queries if isinstance(query, Pure)}
     return kinds.pop() if len(kinds) == 1 else NoisyMax
 

@@ -1,6 +1,6 @@
-"""What accountants compute with: Gaussian releases, pure ones and searches, with their sampling and counts.
+"""The input of accountants: Gaussian releases, pure releases and searches, with their sampling rates and counts.
 
-Made from events by `interpret`, which applies the adjacency and the theorems on samplers.
+`interpret` makes them from events, applying the adjacency and the theorems on samplers.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _RDP_OF_PURE: dict[type[Pure], Callable[[float, Sequence[float]], Array]] = {
 
 @dataclass(frozen=True, slots=True)
 class PureRelease:
-    """`count` epsilon-differentially private releases, sampled with `rate`; `kind` says what more is known.
+    """`count` epsilon-differentially private releases, sampled with `rate`; `kind` says which bounds hold.
 
-    The kind is that of the mechanism, or of what it is mixed from: a mixture over partitions, say, obeys the bounds
-    that its parts all obey, on the profile, on Rényi divergences and on rho.
+    The kind is that of the mechanism, or of the parts of a mixture: a mixture over partitions, say, obeys every bound
+    on the profile, on Rényi divergences and on rho that all its parts obey.
     """
 
     rate: float
@@ -45,18 +45,18 @@ class PureRelease:
 
     @property
     def rho(self) -> float:
-        """Zero-concentrated privacy of one of them, without sampling."""
+        """The zCDP rho of one release, without sampling."""
         return zcdp.bounded_range(self.epsilon) if self.kind is BoundedRange else zcdp.pure(self.epsilon)
 
     def loss(self) -> BoundedLoss:
-        """For the privacy-loss distribution. A sampled release is pure too, at the amplified epsilon."""
+        """The privacy-loss bound; a sampled release counts as a pure one at the amplified epsilon."""
         epsilon = basic_and_advanced.amplified(self.epsilon, 0.0, self.rate)[0]
         return BoundedLoss(epsilon, self.kind is BoundedRange and self.rate == 1, self.count)
 
 
 @dataclass(frozen=True, slots=True)
 class SelectionRelease:
-    """`count` searches, each over K trials that release `trial`, on one Poisson draw with `rate` for all trials."""
+    """`count` searches of K trials that release `trial`; all trials of a search share a Poisson draw with `rate`."""
 
     rate: float
     trial: Releases
@@ -66,7 +66,7 @@ class SelectionRelease:
 
 @dataclass(frozen=True, slots=True)
 class Dominated:
-    """Epochs or periods that are at most as revealing as `release`; `lower` maps a delta to a bound from below."""
+    """Epochs or periods that reveal no more than `release`; `lower` maps a delta to a lower bound on epsilon."""
 
     release: Release
     lower: Callable[[float], float]
@@ -77,9 +77,9 @@ class Releases:
     """Everything that was released, by kind; noise multipliers and epsilons are relative to the adjacency.
 
     A `rate` below 1 means batches of fixed size under replace_one, Poisson batches under the other adjacencies.
-    `overflow` bounds the probability that any truncated batch was truncated, `escapes` that a value which only one of
-    the neighbours has was released (`sparse`). Sparse histograms are among the Gaussians. `samplers` are the names of
-    the events.
+    `overflow` bounds the probability that any batch was truncated, `escapes` the probability that a value which only
+    one neighbour has was released (`theories.sparse`). Sparse histograms count among the Gaussians. `samplers` holds
+    the class names of the outermost events.
     """
 
     adjacency: Adjacency
@@ -93,12 +93,12 @@ class Releases:
 
     @property
     def gaussians(self) -> list[Release]:
-        """All Gaussian releases, dominated ones as what dominates them."""
+        """All Gaussian releases; for a dominated one, the release that dominates it."""
         return [*self.attained, *(part.release for part in self.dominated)]
 
     @property
     def sampled(self) -> bool:
-        """Whether any release left units out at random in a way that amplifies."""
+        """Whether any release has a rate below 1, so that sampling amplifies its privacy."""
         rates = [part.rate for part in self.attained] + [part.rate for part in self.pures]
         return any(rate < 1 for rate in rates + [part.rate for part in self.selections])
 
@@ -108,7 +108,7 @@ class Releases:
         return self.adjacency is Adjacency.REPLACE_ONE
 
     def only_gaussian(self, theory: str) -> list[Release]:
-        """The Gaussians, if there is nothing else; `theory` and the part it declines are named otherwise."""
+        """The Gaussians, if there is nothing else; else `NotProved` names `theory` and the part that it refuses."""
         self.without_selection(theory)
         if self.pures:
             raise NotProved(
@@ -118,7 +118,7 @@ class Releases:
         return self.gaussians
 
     def without_selection(self, theory: str) -> None:
-        """Refuse searches."""
+        """Raise `NotProved` if there are searches."""
         if self.selections:
             raise NotProved(
                 f"method {theory} does not account for Selection here; use method rdp, basic or advanced "
@@ -126,7 +126,7 @@ class Releases:
             )
 
     def bounded_losses(self) -> list[BoundedLoss]:
-        """The pure releases for the privacy-loss distribution; what it does not cover is named and refused."""
+        """The pure releases for the privacy-loss distribution; `NotProved` names a release that it does not cover."""
         self.without_selection("pld")
         if any(part.kind is Laplace for part in self.pures):
             raise NotProved("method pld does not account for Laplace; use method rdp, zcdp, basic or advanced")
@@ -139,7 +139,7 @@ class Releases:
         return [part.loss() for part in self.pures]
 
     def rdp_curve(self, as_stated: bool = False) -> rdp.Curve:
-        """The Rényi curve of everything; `as_stated`: by theorems as papers evaluate them."""
+        """The Rényi curve of all releases; `as_stated`: by the theorems as papers evaluate them."""
         sampled = next((part for part in self.pures if part.rate < 1), None)
         if sampled or any(part.rate < 1 for part in self.selections):
             inner = f"{sampled.kind.__name__} inside Poisson or FixedSize" if sampled else "Selection inside Poisson"
@@ -157,7 +157,7 @@ class Releases:
         return rdp.compose(parts)
 
     def pairs(self) -> Iterator[basic_and_advanced.Part]:
-        """The same as maps from a delta to an epsilon, for the classic theorems."""
+        """All releases as maps from a delta to an epsilon, for basic and advanced composition."""
         for part in self.gaussians:
             yield basic_and_advanced.Part(part.rate, _gaussian_profile(part.noise), part.count)
         for pure_part in self.pures:
@@ -167,7 +167,7 @@ class Releases:
             yield basic_and_advanced.Part(search.rate, partial(selection.epsilon, trial, search.trials), search.count)
 
     def _curve(self, part: Release, as_stated: bool) -> rdp.Curve:
-        """That of one release, without sampling or on a batch of fixed size."""
+        """The Rényi curve of one release, unsampled or on a batch of fixed size."""
         if part.rate < 1:
             return partial(without_replacement.rdp, part.rate, part.noise, as_stated=as_stated)
         return partial(rdp.gaussian, part.noise)

@@ -1,7 +1,7 @@
 """Noise schedules: the noise multiplier as a function of time, decided before the data is seen.
 
-Yu et al. 2019, section III-C (but for the last three). Expected batches may follow them as well. Time t is an epoch, or
-a step where the schedule says `per=step`; both count from 0.
+From Yu et al. 2019, section III-C (except for the last three). Expected batches may follow a schedule as well. Time t
+counts epochs, or steps if the schedule says `per=step`, from 0.
 
 | name        | multiplier at t                                              | parameters                      |
 |-------------|--------------------------------------------------------------|---------------------------------|
@@ -12,7 +12,7 @@ a step where the schedule says `per=step`; both count from 0.
 | polynomial  | (initial - end) (1 - t / period)^rate + end, then end        | rate > 0, end < initial, period |
 | linear      | initial + (end - initial) t / period, then end | end > 0, which may be above initial; period |
 | power       | initial (1 + t)^rate, for Langevin steps (`methods.SGLD`)    | 0 < rate <= 10                  |
-| piecewise   | that of the last start that is not after t                   | start=multiplier, from 0 on     |
+| piecewise   | that of the last start at or before t                        | start=multiplier, from 0 on     |
 
 All take `every` (the multiplier changes only when t is a multiple of it) and `floor` (it never falls below).
 """
@@ -29,7 +29,7 @@ from discreet.core import checks
 from discreet.core.errors import InputError
 
 GRID = 1e-4
-"""Rates are looked for in multiples of this, as the paper did (section V-B2)."""
+"""`solve_rate` tries multiples of this, as the paper did (section V-B2)."""
 
 _FASTEST = 100.0
 _MAX_EPOCHS = 10_000_000
@@ -59,14 +59,14 @@ _NEEDS: dict[Kind, set[str]] = {
     Kind.PIECEWISE: set(),
 }
 RATELESS = (Kind.UNIFORM, Kind.LINEAR, Kind.POWER, Kind.PIECEWISE)
-"""Those without a rate that could be looked for: they have none, or noise rises with it."""
+"""Schedules for which `solve_rate` refuses: they have no rate, or their noise rises with it."""
 
 _ALL_TAKE = {"per", "every", "floor"}
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A schedule. `rate` is None where it is to be found (`solve_rate`); `per_step` lets t count steps.
+    """A noise schedule. `rate` is None until `solve_rate` finds it; with `per_step`, t counts steps.
 
     `pieces` are the (start, multiplier) pairs of a piecewise schedule, whose `initial` is the first multiplier.
     """
@@ -134,7 +134,7 @@ class Schedule:
                 return (self.initial - self.end) * float(left**self.rate) + self.end
 
     def phases(self, steps: int, sampling_rate: float) -> list[tuple[float, int]]:
-        """(multiplier, steps) runs of a plan of `steps` steps; step i belongs to epoch floor(i x sampling rate)."""
+        """Runs (multiplier, length) that make up `steps` steps; step i belongs to epoch floor(i x sampling rate)."""
         steps = checks.count("steps", steps)
         found: list[tuple[float, int]] = []
         for t, begin, end in self._spans(steps, sampling_rate):
@@ -148,7 +148,7 @@ class Schedule:
         return found
 
     def _spans(self, steps: int, sampling_rate: float) -> Iterator[tuple[int, int, int]]:
-        """(t, first step, step after the last) until `steps` are covered."""
+        """Triples (t, first step, step after the last) until `steps` steps are covered."""
         begin = 0
         for t in itertools.count():
             exact = t + 1 if self.per_step else (t + 1) / sampling_rate
@@ -160,7 +160,7 @@ class Schedule:
                 return
 
     def rho(self, epochs: int) -> float:
-        """zCDP of `epochs` epochs that cost one Gaussian each: the sum of 1 / (2 sigma_t^2)."""
+        """The zCDP rho of `epochs` epochs that cost one Gaussian each: the sum of 1 / (2 sigma_t^2)."""
         try:
             return math.fsum(0.5 / self.multiplier(t) ** 2 for t in range(epochs))
         except (ZeroDivisionError, OverflowError):
@@ -168,9 +168,9 @@ class Schedule:
 
 
 def parse(text: str, *, without_initial: bool = False) -> Schedule:
-    """A schedule from `name:key=value,...`, for example `exponential:initial=10,rate=0.01`; rate may be left out.
+    """A schedule from `name:key=value,...`, for example `exponential:initial=10,rate=0.01`; the rate is optional.
 
-    `without_initial`: so may the initial multiplier; it is then some number, to be replaced.
+    `without_initial`: the initial multiplier is optional too; a placeholder, to be replaced, stands for it.
     """
     name, _, rest = text.partition(":")
     if name not in set(Kind):
@@ -203,9 +203,9 @@ def parse(text: str, *, without_initial: bool = False) -> Schedule:
 
 
 def epochs_within(schedule: Schedule, rho: float) -> int:
-    """How many epochs fit a zCDP budget: the run stops before the epoch that would overspend (Table II).
+    """The number of epochs that fit a zCDP budget: the run stops before the epoch that would overspend (Table II).
 
-    A billionth of the budget is forgiven, so that 100 epochs at 1 / 128 fit 0.78125 whatever the rounding.
+    The budget may be exceeded by a billionth, so that 100 epochs at 1 / 128 fit 0.78125 despite rounding.
     """
     rho = checks.positive("rho", rho)
     if schedule.kind is Kind.UNIFORM:
@@ -222,9 +222,9 @@ def epochs_within(schedule: Schedule, rho: float) -> int:
 def solve_rate(schedule: Schedule, fits: Callable[[Schedule, int], bool], epochs: int) -> Schedule:
     """The smallest rate, in multiples of `GRID`, with which a budget ends after exactly `epochs` epochs.
 
-    `fits(schedule, epochs)` says whether so many epochs stay within the budget: `epochs` do and one more does not.
-    That is how Table III was made (with a coarser grid in six of its 32 entries). Where no multiple of `GRID` does
-    it, finer grids are tried. `InputError` if there is no such rate.
+    `fits(schedule, n)` says whether n epochs stay within the budget; at the rate found, `epochs` fit and one more does
+    not. Table III was made so (with a coarser grid in six of its 32 entries). If no multiple of `GRID` does it, finer
+    grids are tried. `InputError` if there is no such rate.
     """
     epochs = checks.count("epochs", epochs)
     if schedule.kind in RATELESS:

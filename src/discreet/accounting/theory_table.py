@@ -1,6 +1,6 @@
-"""The table of theories by name: what each computes, and one sentence on why it does or does not hold.
+"""The table of theories by name: what each computes, and one sentence on why its figure does or does not hold.
 
-`PROVERS` bound, `ESTIMATORS` approximate or conjecture, `REPEATERS` repeat what papers compute.
+`PROVERS` give bounds, `ESTIMATORS` approximations or conjectures, `REPEATERS` figures as papers compute them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Tolerance = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """An upper bound on epsilon, a lower one where known, and the theorem's name where it is not the method's."""
+    """An upper bound on epsilon, a lower bound if known, and the theorem's name if it differs from the method's."""
 
     upper: float
     lower: float | None = None
@@ -38,7 +38,7 @@ class Proved:
 
 
 _CLOSE = 1.05
-"""An upper bound within this factor of the lower one is not worth another theorem."""
+"""If the upper bound is within this factor of the lower one, no other theorem is tried."""
 
 
 def _pld(parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
@@ -53,7 +53,7 @@ def _pld(parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
     found = interval(parts.gaussians, delta, tolerance)
     upper, theorem = found.upper, ""
     if parts.fixed_size and math.isinf(upper):
-        # Beyond the grid; sampling costs no more than releases that everyone takes part in.
+        # Beyond the grid: a sampled release costs no more than the same release without sampling.
         upper = _gaussian(parts, delta).upper
     if not upper <= _CLOSE * found.lower:
         other = _rdp(parts, delta, tolerance).upper
@@ -65,10 +65,10 @@ def _pld(parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
 
 
 def _with_bounded(parts: Releases, bounded: list[BoundedLoss], delta: float, tolerance: Tolerance) -> Proved:
-    """Pure releases, perhaps beside Gaussians. From below only the Gaussians count."""
+    """Pure releases, perhaps with Gaussians; the lower bound counts the Gaussians only."""
     interval = symmetrised_interval if parts.sampled and parts.fixed_size else epsilon_interval
     found = interval(parts.gaussians, delta, tolerance, bounded)
-    # The worst pair of a range of losses is worse than each of its members, so that Rényi bounds may be lower.
+    # The pair that dominates all losses in a range is worse than each of them, so Rényi bounds may be lower.
     rivals = [] if any(part.rate < 1 for part in parts.pures) else [_rdp(parts, delta, tolerance).upper]
     if not parts.gaussians:
         rivals.append(basic_and_advanced.by_basic(list(parts.pairs()), delta))
@@ -82,7 +82,7 @@ def _with_bounded(parts: Releases, bounded: list[BoundedLoss], delta: float, tol
 
 
 def _gaussian(parts: Releases, delta: float, theorem: str = "") -> Proved:
-    """Without sampling: one Gaussian, exactly, or what it dominates."""
+    """Without sampling: one Gaussian, exact unless it merely dominates some of the releases."""
     lower, upper = gdp.epsilon_bounds(gdp.compose_mu((part.noise, part.count) for part in parts.gaussians), delta)
     if parts.dominated:
         lower = _known(parts, delta)
@@ -93,12 +93,12 @@ def _gaussian(parts: Releases, delta: float, theorem: str = "") -> Proved:
 
 
 def _known(parts: Releases, delta: float) -> float:
-    """The most that is known from below of any one kind of epoch or period: part of what was released."""
+    """The largest lower bound of any one kind of epoch or period, which is only part of what was released."""
     return max(part.lower(delta) for part in parts.dominated)
 
 
 def _one_search(parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
-    """From the privacy profile of one trial, read off its privacy-loss distribution."""
+    """A search alone, from the privacy profile of one trial, which its privacy-loss distribution gives."""
     if len(parts.selections) > 1 or parts.gaussians or parts.pures:
         parts.without_selection("pld")
     (search,) = parts.selections
@@ -183,7 +183,7 @@ def _dropout_zcdp(parts: Releases, delta: float) -> float:
 
 
 def _as_theirs(parts: Releases, theory: str) -> list[tuple[float, float, int]]:
-    """With the sigma of DP dropout: noise over 2 C, what a sum moves by when one unit is replaced."""
+    """Triples with the sigma of DP dropout: noise std / 2 C, where 2 C is how far a replacement moves a sum."""
     moved = 1 if parts.fixed_size else 2
     return [(rate, noise / moved, count) for rate, noise, count in _triples(parts, theory)]
 
@@ -216,7 +216,7 @@ REPEATERS: dict[str, Callable[[Releases, float], float]] = {
 
 
 def prove(theory: str, parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
-    """What a proving theory says; what sparse histograms and truncated batches cost of `delta` is set aside first."""
+    """The bound of a proving theory; the delta that sparse histograms and truncated batches cost is set aside first."""
     prover = PROVERS[theory]
     found = prover(parts, delta, tolerance)
     if not (parts.overflow > 0 or parts.escapes > 0):

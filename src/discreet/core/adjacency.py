@@ -27,7 +27,7 @@ class Unit(StrEnum):
 
 
 class Query(StrEnum):
-    """What an event added noise to; it decides how replace-one relates to one contribution."""
+    """What noise was added to; it decides how far a replacement moves the query (see `sensitivity_ratio`)."""
 
     CLIPPED_SUM = "clipped_sum"
     CENTRED_BIT = "centred_bit"

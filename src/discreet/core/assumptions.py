@@ -33,7 +33,7 @@ ADAPTIVE = (
     "What decided the steps of the run saw released values, bought counts and public facts only, and the prediction "
     "for a single example, computed alone, is the same on every call.",
 )
-"""For a run whose events were chosen on the way."""
+"""For an adaptive run, whose events were chosen during training."""
 
 _BITS = (
     "Floating point, an assumption about this data and not a theorem: near the clip norm, how a batch is cut into "
@@ -48,7 +48,7 @@ _SCALES = (
 
 
 def clipping(rule: Mapping[str, Any], bits: int | None) -> tuple[str, ...]:
-    """What is assumed of a plan's clip rule that releases bits or has scales; `bits` of the engine's float slack."""
+    """Assumptions of a clip rule that releases bits or has scales; the engine's float slack is 2^-`bits`."""
     if "bit_multiplier" in rule:
         return () if bits is None else (_BITS.format(bits=bits),)
     return (_SCALES,) if "scales" in rule else ()
@@ -58,7 +58,7 @@ METRICS = (
     "The prediction and the loss of a single private example, computed alone for a metric that was bought, are the "
     "same on every call.",
 )
-"""For a run that buys metrics on private rows."""
+"""For a run with private metrics."""
 
 HOLDOUT = (
     "Which rows are held out is decided for each unit by its own identifier alone, as the data's holder gives it; a "
@@ -86,7 +86,7 @@ _LOSSES_ALONE = (
 
 
 def choices(searches: bool, bits: int | None) -> tuple[str, ...]:
-    """What is assumed of the line search of a run, if it has one, with an engine whose float slack has so many bits."""
+    """Assumptions of a run's line search, () if not `searches`; the engine's float slack is 2^-`bits`, none if None."""
     if not searches:
         return ()
     return CHOICE, _LOSSES_ALONE if bits is None else _LOSSES.format(bits=bits)
@@ -123,7 +123,7 @@ PARTS = (
 """For a choice among candidates that were trained on disjoint parts of the data."""
 
 SEARCHES = {"": (), "random_stopping": SEARCH, "parts": PARTS}
-"""By the kind of search; "" where there is none."""
+"""Assumptions by kind of search; "" stands for no search."""
 
 BEFORE = (
     "What was answered before the first step (plan.before) was about the rows of the run, each of which alone was "
@@ -135,7 +135,7 @@ BEFORE = (
 def of_run(
     *, adaptive: bool, metrics: bool, holdout: bool, odometer: bool, before: bool, search: str = ""
 ) -> tuple[str, ...]:
-    """What a certificate rests on for the way the run went; `search` is the kind of search, if there was one."""
+    """Assumptions that follow from what a run did; `search` is its kind of search, a key of `SEARCHES`."""
     said = (
         (ADAPTIVE, adaptive),
         (METRICS, metrics),
@@ -148,7 +148,7 @@ def of_run(
 
 
 def public_rows(declared: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """What is assumed where the gradient of public rows joins every step; `declared` is what is said of them."""
+    """Assumptions if the gradient of public rows joins every step; `declared` describes the rows, None for none."""
     if declared is None:
         return ()
     return (
@@ -208,22 +208,22 @@ NOISE: Mapping[str, str] = {
     "AES-256-CTR stream are independent and uniform; it is computed in integers, and no floating-point rounding "
     "takes part.",
 }
-"""What is assumed of the samplers of noise, by name."""
+"""The assumption of each noise sampler, by name."""
 
 ENGINES = tuple(_ENGINES)
-"""Their names."""
+"""The names of the engines."""
 
 MOST_BITS, LEAST_BITS = 20, 6
-"""The float slack of an engine is 2^-bits of the clip norm for a unit; how many bits is measured before a run."""
+"""An engine's float slack is 2^-bits of the clip norm per unit; the number of bits is measured before a run."""
 
 
 def engine(name: str, bits: int | None) -> str:
-    """What is assumed of the engine called `name`; `bits` says how large its float slack is, None that it has none."""
+    """The assumption of the engine `name` with a float slack of 2^-`bits` of the clip norm (None: no slack)."""
     return _ENGINES[name].format(bits=bits)
 
 
 def known_engine(name: object, bits: object) -> bool:
-    """Whether there is such an engine, with a float slack of this kind and within the limits."""
+    """Whether `name` is an engine and `bits` a float slack it may have: None for 'exact', else within the limits."""
     if name == "exact":
         return bits is None
     return name in _ENGINES and type(bits) is int and LEAST_BITS <= bits <= MOST_BITS

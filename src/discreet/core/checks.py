@@ -1,4 +1,7 @@
-"""Checks of numbers, written so that NaN never passes (`not x > 0` refuses NaN, `x <= 0` would let it through)."""
+"""Checks of numbers, written so that NaN never passes (`not x > 0` refuses NaN, `x <= 0` would let it through).
+
+Every check raises an `InputError` that begins with `name`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from discreet.core.errors import InputError
 
 
 def real(name: str, value: object) -> float:
-    """Return `value` as a float; refuse what is not a real number (booleans included) and NaN."""
+    """Return `value` as a float. NaN, booleans and anything else that is not a real number are refused."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InputError(f"{name} must be a number, got {value!r}")
     try:

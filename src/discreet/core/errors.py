@@ -16,7 +16,7 @@ from __future__ import annotations
 
 
 def plain(text: str) -> str:
-    """Text of somebody else's, to be printed: with escapes for what moves the cursor, hides text or turns it round."""
+    """Foreign text made safe to print: characters that move the cursor, hide text or reverse it become escapes."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 

@@ -1,4 +1,4 @@
-"""Events as JSON: the published name of the kind (`events.KINDS`), and its fields."""
+"""Events as JSON: the published name of the event's kind (`events.KINDS`) and the event's fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DECODERS = KINDS  # as tests know it
 
 
 class Field(NamedTuple):
-    """A field of an event: its name in JSON, its name in the class, and its type, as the class has it."""
+    """A field of an event: its name in JSON, its name in the class, and its annotation in the class."""
 
     published: str
     name: str
@@ -25,7 +25,7 @@ class Field(NamedTuple):
 
 @lru_cache(maxsize=256)
 def fields_of(kind: type) -> tuple[Field, ...]:
-    """The fields of a kind of event as they are published: numbers and words first, then what is made of fields."""
+    """The fields of an event class in published order: numbers and words first, then nested events and laws."""
     found = [Field("of" if _nests(str(one.type)) else one.name, one.name, str(one.type)) for one in fields(kind)]
     return tuple(sorted(found, key=lambda one: one.type in _READERS))
 
@@ -59,7 +59,7 @@ _EVENT, _EVENTS = "Event", "tuple[Event, ...]"
 
 
 def _nests(type_name: str) -> bool:
-    """Whether a field holds what happened inside; that is published as `of`."""
+    """Whether a field holds inner events; its published name is `of`."""
     return type_name in (_EVENT, _EVENTS)
 
 

@@ -4,7 +4,7 @@ An event says which mechanism ran, never what came out. It is what the ledger st
 predicts, what accountants interpret and what a certificate lists. **A published event never changes
 meaning**: a mechanism that differs gets an event of another name.
 
-`event_json` writes and reads them by their fields. An accountant may decline one: `NotProved` names the part.
+`event_json` encodes and decodes them by their fields. An accountant may refuse one; `NotProved` then names the part.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class Laplace:
 
 @dataclass(frozen=True, slots=True)
 class BoundedRange:
-    """One candidate was chosen by the exponential mechanism, that is the one of largest score plus Gumbel noise.
+    """The exponential mechanism chose one candidate: the one with the largest score plus Gumbel noise.
 
     `epsilon` = the range of the privacy loss under add/remove and zero-out: between neighbours the log-probabilities
     of all candidates move by amounts that differ by at most `epsilon` (Durfee and Rogers 2019). With Gumbel noise of
     scale b on scores that one unit moves by at most D, that is 2 D / b, or D / b if one unit moves all scores in the
-    same direction. `query` tells how much more a replacement moves (see `sensitivity_ratio`).
+    same direction. `query` tells how much further a replacement moves scores (see `sensitivity_ratio`).
     """
 
     epsilon: float
@@ -72,7 +72,7 @@ class BoundedRange:
 
 @dataclass(frozen=True, slots=True)
 class NoisyMax:
-    """The candidate of largest score plus Laplace or exponential noise was chosen, the noisy scores kept secret.
+    """The candidate with the largest score plus Laplace or exponential noise was chosen; noisy scores stay secret.
 
     `epsilon` = its pure guarantee under add/remove and zero-out: with noise of scale b on scores that one unit moves
     by at most D, that is 2 D / b, or D / b if one unit moves all scores in the same direction (Dwork and Roth 2014,
@@ -89,11 +89,11 @@ class NoisyMax:
 
 @dataclass(frozen=True, slots=True)
 class SparseHistogram:
-    """Rows were counted by a value of which no list was declared, and frequent values released with their counts.
+    """Rows were counted by value, with no declared list of values; frequent values were released with their counts.
 
     A row counts once, for one value at most. Gaussian noise was added to the count of every value that occurs;
-    `noise_multiplier` = its standard deviation in rows. Released were values whose noisy count is above `threshold`
-    rows, and that count (the Gaussian sparse histogram mechanism; `accounting.sparse`).
+    `noise_multiplier` = its standard deviation in rows. A value with a noisy count above `threshold` rows was released
+    with that count (the Gaussian sparse histogram mechanism; `accounting.theories.sparse`).
     """
 
     noise_multiplier: float
@@ -107,9 +107,9 @@ class SparseHistogram:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`event` ran K times, K secret with the law `trials`, and only the best result by a public order was released.
+    """`event` ran K times, for a secret K with law `trials`; only the best result by a public order was released.
 
-    Random stopping: Liu and Talwar 2019, Papernot and Steinke 2022. `event` is all that one trial reads.
+    Random stopping: Liu and Talwar 2019, Papernot and Steinke 2022. `event` is all that one trial reads of the data.
     """
 
     event: Event
@@ -138,10 +138,10 @@ class Poisson:
 
 @dataclass(frozen=True, slots=True)
 class TruncatedPoisson:
-    """A `Poisson` draw of which at most `capacity` units took part in `event`; who is left out is random.
+    """At most `capacity` units of a `Poisson` draw took part in `event`; which units were left out is random.
 
-    `population` is a public bound on the number of units in any data set, under either neighbour: with it the
-    probability of an overflow is bounded. Runs on more units are refused.
+    `population` is a public upper bound on the number of units in either of two neighbours; it bounds the probability
+    of an overflow. Runs on more units are refused.
     """
 
     rate: float
@@ -179,7 +179,7 @@ class Epoch:
 
     Every unit took part in exactly one batch. `Repeat(e, 100)` stands for a hundred batches with e on each;
     `Compose((e, f))` for a batch with e and a batch with f; several queries on one batch are a `Compose` inside. An
-    epoch that was broken off is stated whole.
+    interrupted epoch is stated whole.
     """
 
     event: Event
@@ -192,8 +192,8 @@ class Epoch:
 class Allocation:
     """`event` ran `steps` times; every unit took part in `chosen` of them.
 
-    Which ones is uniformly random and independent of the other units (balls and bins for `chosen` = 1). All queries
-    on one step are one event. A period that was broken off is stated whole.
+    Each unit's steps are uniformly random and independent of those of other units (balls and bins for `chosen` = 1).
+    All queries on one step are one event. An interrupted period is stated whole.
     """
 
     steps: int
@@ -277,19 +277,19 @@ def tally(event: Event) -> dict[Event, int]:
 
 
 def batches(epoch: Epoch) -> list[tuple[Event, int]]:
-    """The batches of an epoch, as (what was released on one batch, how many such batches)."""
+    """The batches of an epoch, as pairs (event on one batch, number of successive batches with that event)."""
     parts = epoch.event.events if isinstance(epoch.event, Compose) else (epoch.event,)
     return [(part.event, part.count) if isinstance(part, Repeat) else (part, 1) for part in parts]
 
 
 def in_order(events: Iterable[Event]) -> Compose:
-    """`events` as one composition, equal neighbours as a `Repeat`."""
+    """`events` in order as one composition; equal neighbours become one `Repeat`."""
     return Compose(tuple(Repeat(event, len(list(equal))) for event, equal in itertools.groupby(events)))
 
 
 @lru_cache(maxsize=64)
 def steps_of(event: Event) -> tuple[Event, ...]:
-    """What each step that a draw covers may release: one step, or all of an epoch or a period."""
+    """The event of each step that one draw covers: a single step, or all steps of an epoch or an allocation period."""
     match event:
         case Poisson() | TruncatedPoisson() | FixedSize():
             return (event.event,)
@@ -302,7 +302,7 @@ def steps_of(event: Event) -> tuple[Event, ...]:
 
 
 def _check(event: object, check: Callable[[str, object], object], *names: str) -> None:
-    """Put what a check makes of them into fields of a new event."""
+    """Replace fields of a new event by the values that `check` returns."""
     for name in names:
         object.__setattr__(event, name, check(name, getattr(event, name)))
 

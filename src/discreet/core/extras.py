@@ -9,7 +9,7 @@ from discreet.core.errors import InputError
 
 
 def extra(module: str, name: str, what: str) -> Any:
-    """The module, which comes with the extra `name`; `InputError` says how to install it for `what`."""
+    """Import `module`; if it is missing, `InputError` says that `what` needs the extra `name` and how to install it."""
     try:
         return import_module(module)
     except ImportError as error:

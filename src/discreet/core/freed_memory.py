@@ -1,4 +1,4 @@
-"""Keeping freed memory in the process: touching fresh pages for the first time costs more than work done in them."""
+"""Keep freed memory in the process: the first touch of a fresh page costs more than the work done in it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _KEPT, _LARGEST = 2**31 - 1, 1 << 25
 def keep_freed_memory() -> None:
     """Let the allocator keep up to 2 GiB that was freed, instead of returning it in every step.
 
-    Of blocks up to 32 MiB, the most that glibc allows (mallopt(3), M_TRIM_THRESHOLD and M_MMAP_THRESHOLD). A step takes
-    what the step before it took, so a process gets no larger. With other allocators nothing happens.
+    Blocks of up to 32 MiB are kept, the most that glibc allows (mallopt(3), M_TRIM_THRESHOLD and M_MMAP_THRESHOLD).
+    Each step reuses the memory of the step before, so the process does not grow. Other allocators are left alone.
     """
     if sys.platform != "linux":
         return

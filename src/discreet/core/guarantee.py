@@ -1,4 +1,4 @@
-"""What can be said about privacy: kinds of statement that are never mixed up."""
+"""Statements about privacy: each kind is a class of its own, so that they are never mixed up."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Guarantee:
         return math.isfinite(self.epsilon)
 
     def _repr_html_(self) -> str:
-        """For notebooks; epsilon is rounded up, the lower bound down."""
+        """A table for notebooks; epsilon is rounded up, the lower bound down."""
         facts = {
             "epsilon": f"at most {rounded_up(self.epsilon)}",
             "at least": None if self.lower is None else rounded_down(self.lower),
@@ -90,14 +90,15 @@ class Published:
 
 
 Statement = Guarantee | Estimate | Published
-"""Whatever an accountant answers; only the first certifies. An `ExPost` is none of these."""
+"""An accountant's answer; only a `Guarantee` certifies. An `ExPost` is none of these."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExPost:
-    """What an odometer read: a bound on the privacy loss of what was released, made when the run stopped.
+    """An odometer's reading: a bound on the privacy loss of all that a run released, read when the run stopped.
 
-    It is no (epsilon, delta): it says nothing beforehand, and it enters no sum. A certificate shows it as what it is.
+    A reading is no (epsilon, delta) guarantee: it promises nothing in advance, and must not be added to other figures.
+    A certificate shows it apart from the guarantee.
     """
 
     epsilon: float

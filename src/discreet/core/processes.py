@@ -1,4 +1,4 @@
-"""One process carries a run out. Several would race for its folder and its charges, so they are refused."""
+"""A run is one process. Several would race for its folder and its charges, so they are refused."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import sys
 from discreet.core.errors import InputError
 
 _LAUNCHED = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-"""How many processes a launcher started, as torchrun, Open MPI and MPICH say it."""
+"""Variables in which torchrun, Open MPI and MPICH give the number of processes that they started."""
 
 
 def refuse_several_processes() -> None:
-    """`InputError` if this process is one of several that a launcher started, or that torch.distributed connects.
+    """Raise `InputError` if this process is one of several that a launcher started, or that torch.distributed connects.
 
-    torch is not imported here: where it is not loaded, there is no process group.
+    torch is not imported here: if nothing else has loaded it, there is no process group.
     """
     for name in _LAUNCHED:
         if (found := os.environ.get(name, "").strip()) not in ("", "1"):

@@ -16,8 +16,8 @@ from discreet.core.events import Event, steps_of
 class ClippedSum:
     """A sum over units, one float64 array per name, with the bound that one unit's contribution obeys.
 
-    Every value is a multiple of `grid`, a public power of two. `sensitivity` bounds the joint L2 norm over all
-    tensors of what any one unit changes, NaN input, rounding to the grid and float slack included.
+    Every value is a multiple of `grid`, a public power of two. `sensitivity` bounds how far any one unit moves the
+    sum, in joint L2 norm over all tensors; it covers NaN input, rounding to the grid and float slack.
     """
 
     tensors: Mapping[str, Array]

@@ -7,12 +7,12 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
 
 def rounded_up(value: float, digits: int = 5) -> str:
-    """`value` in so many significant digits, never below it: for an epsilon, or for noise."""
+    """`value` to `digits` significant digits, rounded up: for an epsilon, or for noise."""
     return _rounded(value, digits, ROUND_CEILING)
 
 
 def rounded_down(value: float, digits: int = 5) -> str:
-    """`value` in so many significant digits, never above it: for a lower bound."""
+    """`value` to `digits` significant digits, rounded down: for a lower bound."""
     return _rounded(value, digits, ROUND_FLOOR)
 
 

@@ -1,4 +1,4 @@
-"""How often a search tries before the best trial is taken: the secret number K has one of these laws."""
+"""Laws of K, the secret number of trials of a search that releases only the best."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ Trials = NegativeBinomialTrials | PoissonTrials
 
 
 def fewest(trials: Trials) -> int:
-    """The least K."""
+    """The least value of K: 1 for the truncated negative binomial law, 0 for Poisson."""
     return 1 if isinstance(trials, NegativeBinomialTrials) else 0
 
 
 def first_mass(trials: Trials) -> float:
-    """The probability of the least K."""
+    """The probability of the least value of K."""
     if not isinstance(trials, NegativeBinomialTrials):
         return math.exp(-trials.mean)
     log = math.log(trials.success)
@@ -76,7 +76,7 @@ def next_ratio(trials: Trials, k: int) -> float:
 
 
 def most(trials: Trials, chance: float) -> int:
-    """The least number that K exceeds with a probability of at most `chance`, a public figure of the law."""
+    """The least k with P(K > k) <= `chance`, capped at 10^6; it depends on the public law alone."""
     k, mass = fewest(trials), first_mass(trials)
     total = mass
     while 1 - total > chance and k < _FARTHEST:
@@ -86,12 +86,15 @@ def most(trials: Trials, chance: float) -> int:
 
 
 def with_mean(shape: float, mean: float) -> NegativeBinomialTrials:
-    """The truncated negative binomial law of this `shape` with E[K] = `mean` > 1, to rounding."""
+    """The truncated negative binomial law of this `shape` with E[K] = `mean`, to rounding.
+
+    `InputError` unless 1 < `mean` < 10^6.
+    """
     if not 1 < mean < _FARTHEST:
         raise InputError(f"the mean number of trials must be above 1 and below {_FARTHEST}, got {mean!r}")
     if shape == 1:
         return NegativeBinomialTrials(1.0, 1 / mean)
-    low, high = -600.0, -1e-12  # log of the success probability; the mean falls in it
+    low, high = -600.0, -1e-12  # log of the success probability; the mean falls as it rises
     for _ in range(200):
         middle = 0.5 * (low + high)
         try:
@@ -116,7 +119,7 @@ def trials_to_json(trials: Trials) -> dict[str, Any]:
 
 
 def trials_from_json(data: object) -> Trials:
-    """Decode what `trials_to_json` made; anything else is an `InputError`."""
+    """Decode what `trials_to_json` made; `InputError` for anything else."""
     name = data.get("law") if isinstance(data, Mapping) else data
     law = LAWS.get(name) if isinstance(name, str) else None
     if not isinstance(data, Mapping) or law is None or set(data) != {"law", *(one.name for one in fields(law))}:

@@ -1,13 +1,13 @@
-"""What a data set may spend over all runs, and what its filter says to a run and to the next block of a run.
+"""The budget of a data set over all its runs, and how its filter admits a run or the next block of a run.
 
-The filter is fixed for a data set before its first run (the basic one may be replaced by another budget of its kind):
+The filter is fixed for a data set before its first run (a basic filter may later be replaced by another basic one):
 
-| filter                          | a run is charged                          | of what a run leaves undrawn |
+| filter                          | a run is charged                          | steps that it never reserves |
 |---------------------------------|-------------------------------------------|------------------------------|
-| basic (`Budget`)                | whole, with its guarantee, when it opens  | nothing returns              |
-| rdp-order, rdp-curve, zcdp, gdp | block by block, as its steps are reserved | no block, no charge          |
+| basic (`Budget`)                | whole, with its guarantee, when it opens  | stay charged                 |
+| rdp-order, rdp-curve, zcdp, gdp | block by block, as its steps are reserved | cost nothing                 |
 
-Why each filter is sound is said in `accounting.filters`. A run may have a filter of its own, fixed when it opens.
+`accounting.adaptive.filters` says why each filter is sound. A run may have a filter of its own, fixed when it opens.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from discreet.core.guarantee import Guarantee
 class Spent:
     """The sums over the runs of a data set, rounded up.
 
-    `epsilon` and `delta` add up what each run was opened with. `amounts` is what a filter over steps has counted, in
-    its own currency, and `share` the largest part of a limit that is used.
+    `epsilon` and `delta` are the sums of the guarantees that the runs were opened with. `amounts` is what a filter over
+    steps has counted, in its own currency; `share` is the largest fraction used of any of its limits.
     """
 
     epsilon: float
@@ -40,22 +40,22 @@ class Spent:
 
 
 def over_steps(budget: Filter | None) -> bool:
-    """Whether steps are charged, and not runs."""
+    """Whether the budget charges steps rather than whole runs."""
     return budget is not None and not isinstance(budget, BasicFilter)
 
 
 def decoded(content: dict[str, Any]) -> Filter:
-    """The filter of a budget's entry; early ledgers knew only the basic one, and did not name it."""
+    """The filter in a budget entry; an entry that names no filter, from an early ledger, means the basic one."""
     return filters.from_dict({"filter": BasicFilter.kind, **content})
 
 
 def spent_by(charges: Sequence[tuple[float, float]]) -> Spent:
-    """Add up (epsilon, delta) of runs."""
+    """Add up the (epsilon, delta) of runs, rounded up."""
     return Spent(_sum_up([e for e, _ in charges]), _sum_up([d for _, d in charges]), len(charges))
 
 
 def admit_run(budget: Filter, charges: Sequence[tuple[float, float]], run: Guarantee, dataset: str) -> None:
-    """Raise `BudgetExhausted` unless `run` fits what `charges` leave of the budget."""
+    """Raise `BudgetExhausted` unless `run` fits what `charges` leave; `InputError` for another adjacency or unit."""
     if (run.adjacency, run.unit) != (budget.adjacency, budget.unit):
         raise InputError(
             f"the budget of data set {dataset!r} is for {budget.adjacency.value}, unit {budget.unit.value}, but the "
@@ -83,7 +83,7 @@ def check_fixed(old: Filter | None, new: Filter, runs: int, dataset: str) -> Non
 
 
 def check_run_filter(own: Filter | None, run: Guarantee) -> None:
-    """Refuse a filter for one run that counts no steps, or that is for another kind of neighbours."""
+    """Refuse a run's own filter if it is basic, or if its adjacency or unit differs from the run's."""
     if own is None:
         return
     if not over_steps(own):
@@ -96,7 +96,7 @@ def check_run_filter(own: Filter | None, run: Guarantee) -> None:
 
 
 def check_alike(budget: Filter, earlier: Sequence[tuple[str, str]], dataset: str) -> None:
-    """Refuse a budget for a data set with runs of another (adjacency, unit): their epsilons mean something else."""
+    """Refuse a budget for a data set with runs of another (adjacency, unit): their epsilons do not add up."""
     other = next((kind for kind in earlier if kind != (budget.adjacency.value, budget.unit.value)), None)
     if other is not None:
         raise InputError(
@@ -106,7 +106,7 @@ def check_alike(budget: Filter, earlier: Sequence[tuple[str, str]], dataset: str
 
 
 def _sum_up(values: Sequence[float]) -> float:
-    """A sum rounded up, exact where it is exact, infinite where it is not finite."""
+    """The sum: exact if a float holds it, else rounded up; infinite if it is not finite."""
     try:
         total = math.fsum(values)
         exact = len(values) < 2 or math.fsum([*values, -total]) <= 0

@@ -19,7 +19,7 @@ CLOCK_TOLERANCE = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One row of the ledger; the columns are explained in `schema`."""
+    """One row of the ledger; `entries_table` explains the columns."""
 
     number: int
     kind: str
@@ -72,10 +72,10 @@ def next_entry(
 
 
 def check_seal(entry: Entry) -> None:
-    """Refuse an entry whose content is not what was sealed."""
+    """Raise `LedgerError` if the content of an entry does not match its hash."""
     try:
         intact = entry.seal() == entry.hash
-    except (TypeError, ValueError):  # a column holds bytes, say, which no entry ever did
+    except (TypeError, ValueError):  # a column holds bytes, say, which the library never writes
         intact = False
     if not intact:
         raise LedgerError(
@@ -99,7 +99,7 @@ def check_chain(entries: Iterable[Entry]) -> tuple[int, str]:
 
 
 def public_record(entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """What a certificate may say of a run's entries: everything but times, which depend on private batch sizes."""
+    """A run's entries as a certificate may show them: without their times, which depend on private batch sizes."""
     return [
         {
             "run": entry.run,

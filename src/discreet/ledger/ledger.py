@@ -1,4 +1,4 @@
-"""Reservations in a database: what is not charged, durably, is not drawn."""
+"""Reservations in a database: nothing is drawn before its charge is durable."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NextEvents = Callable[[int], Sequence[Event]]
 """Given how many steps are charged, the events to charge next; raises `BudgetExhausted` to refuse."""
 
 QUERIES = "queries"
-"""The engine of an attempt, or of a run, that answers queries."""
+"""The name of the engine in an attempt that answers queries instead of training."""
 
 _log = logging.getLogger("discreet")
 
@@ -69,16 +69,16 @@ class Ledger:
 
     @property
     def where(self) -> str:
-        """The absolute path, or the address with its password, to open the ledger again with."""
+        """The absolute path, or the address with its password: opens the same ledger again."""
         return self._store.where
 
     @property
     def shown(self) -> str:
-        """The same for messages: without the password."""
+        """The path, or the address without its password, for messages."""
         return self._store.shown
 
     def set_budget(self, dataset: str, budget: Filter) -> None:
-        """Fix what all runs on `dataset` may spend together. A basic budget may be replaced by another later."""
+        """Fix what all runs on `dataset` may spend together. A basic budget may be replaced by another basic one."""
         if not (dataset := checked_name(dataset)):
             raise InputError("a budget belongs to a data set; give its name with --dataset-id")
         with self._store.transaction() as connection:
@@ -89,7 +89,7 @@ class Ledger:
                 check_fixed(old, budget, len(runs), dataset)
             body = filters.as_dict(budget)
             forms = {entry.dataset for entry in store.named(connection, "budget", dataset)}
-            for form in sorted(forms | {dataset}):  # in each, it replaces the last
+            for form in sorted(forms | {dataset}):  # the new budget replaces the last one of each form
                 store.append(connection, next_entry(store.last(connection), "budget", body, dataset=form))
 
     def budget(self, dataset: str) -> tuple[Filter | None, Spent]:
@@ -111,10 +111,10 @@ class Ledger:
     def open_run(
         self, plan_fingerprint: str, guarantee: Guarantee, dataset: str = "", own_filter: Filter | None = None
     ) -> str:
-        """Open a run and return its identifier. A basic budget of its data set is charged for it whole.
+        """Open a run and return its identifier; a basic budget of its data set is charged for the whole run.
 
-        Raises `BudgetExhausted`, and writes nothing, if it does not fit. A data set without a budget has no limit. A
-        filter over steps, that of the data set or the run's `own_filter`, is put to each block that is reserved.
+        Raises `BudgetExhausted`, and writes nothing, if the run does not fit. A data set without a budget has no limit.
+        A filter over steps, the data set's or the run's `own_filter`, decides on each block in `reserve`.
         """
         if not isinstance(guarantee, Guarantee):
             raise InputError(f"a run is opened with a guarantee; {type(guarantee).__name__} promises nothing")
@@ -144,11 +144,11 @@ class Ledger:
         return run
 
     def start_attempt(self, run: str, plan_fingerprint: str, mechanism: Mapping[str, object] | None = None) -> int:
-        """Enter a new start of `run` and return its number, from 0.
+        """Record a new start of `run` and return its number, from 0.
 
-        Its plan must be the one it was opened with, and its `mechanism` (engine, noise, randomness: what the
-        certificate will say of all its releases) that of its first attempt. Answering queries before the first step
-        is an attempt by itself, with the engine `QUERIES`.
+        `InputError` unless the plan is the one that the run was opened with, and `mechanism` (engine, noise and
+        randomness, which the certificate states for all releases) is that of its first attempt. Answering queries
+        before the first step is a separate attempt, with the engine `QUERIES`.
         """
         with self._store.transaction() as connection:
             opened = _opened(connection, run, self.shown)
@@ -171,10 +171,10 @@ class Ledger:
     def reserve(self, run: str, attempt: int, next_events: NextEvents) -> tuple[Receipt, ...]:
         """Charge the next block of steps and return one receipt per step.
 
-        An event that covers several steps (an epoch) is charged whole and gives as many receipts.
+        An event that covers several steps (an epoch) is charged whole.
         `next_events` is called inside the write transaction with the number of steps charged so far, so no two
-        processes can be granted the same steps. What it grants is put to the filters over steps, of the run and of
-        its data set. If any of them refuses, nothing is written.
+        processes can be granted the same steps. The run's and the data set's filters over steps then check the events;
+        if a filter refuses, `BudgetExhausted` is raised and nothing is written.
         """
         with self._store.transaction() as connection:
             opened = _opened(connection, run, self.shown)
@@ -200,7 +200,7 @@ class Ledger:
         return tuple(Receipt(run, attempt, position + i, *place) for i, place in enumerate(places))
 
     def commit(self, receipt: Receipt) -> None:
-        """Note that every step up to that of `receipt` was released. The charge does not depend on it."""
+        """Record that every step up to that of `receipt` was released. The charge does not depend on this record."""
         with self._store.transaction() as connection:
             entry = next_entry(
                 store.last(connection),
@@ -218,7 +218,7 @@ class Ledger:
             return _charged(connection, run)
 
     def amounts(self, run: str) -> Amounts:
-        """What the filter of a run's own has counted, in its currency; () if the run has none."""
+        """What the run's own filter has counted, in its own currency; () if the run has no filter of its own."""
         with self._store.transaction() as connection:
             own = [budget for scope, budget in _filters(connection, _opened(connection, run, self.shown)) if scope.run]
             return self._meter.spent(connection, Scope(run=run), own[0]) if own else ()
@@ -255,7 +255,7 @@ def _opened(connection: Connection, run: str, where: str) -> Entry:
 
 
 def _charged(connection: Connection, run: str) -> int:
-    """The steps of all blocks, which must end where the last one ends."""
+    """The number of charged steps; `LedgerError` if a block is missing before the last."""
     ours = entries.c.run == run, entries.c.kind == "reservation"
     total, end = store.figures(
         connection, func.sum(entries.c.steps), func.max(entries.c.position + entries.c.steps), *ours
@@ -273,7 +273,7 @@ def _check_uncut(connection: Connection) -> None:
 
 
 def _filters(connection: Connection, opened: Entry) -> Iterator[tuple[Scope, Filter]]:
-    """The filters over steps that a run is under."""
+    """The filters over steps that limit a run, each with the scope that it counts."""
     check_seal(opened)
     if "filter" in opened.content:
         yield Scope(run=opened.run), filters.from_dict(opened.content["filter"])
@@ -283,7 +283,7 @@ def _filters(connection: Connection, opened: Entry) -> Iterator[tuple[Scope, Fil
 
 
 def _budgets(connection: Connection, dataset: str) -> list[Filter]:
-    """The budgets in force, the newest last: the last one of each form in which earlier versions stored the name."""
+    """The budgets in force, newest last: one for each form of the name that earlier versions stored."""
     last: dict[str, Entry] = {}
     for entry in store.named(connection, "budget", dataset):
         last.pop(entry.dataset, None)
@@ -297,12 +297,12 @@ def _budgets(connection: Connection, dataset: str) -> list[Filter]:
 
 
 def _budgeted(connection: Connection) -> list[str]:
-    """The names that have a budget."""
+    """The names of the data sets that have a budget."""
     return list(dict.fromkeys(entry.dataset for entry in store.find(connection, kind="budget")))
 
 
 def _runs(connection: Connection, dataset: str) -> list[dict[str, Any]]:
-    """What the runs on a data set were opened with."""
+    """The contents of the entries that opened the runs on a data set."""
     found = store.named(connection, "run", dataset)
     for entry in found:
         check_seal(entry)

@@ -1,7 +1,7 @@
 """What reservations have cost in the currency of a filter, read from the ledger row by row.
 
 Rows are never changed, so each is read and priced once per process. The sums do not depend on how steps were grouped
-into rows (see `accounting.costs`): every process, and a verifier with the list of events, finds the same bits.
+into rows (see `accounting.adaptive.costs`): every process, and a verifier with the list of events, finds the same bits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Meter:
         self._known: dict[tuple[Scope, Filter], tuple[int, Amounts]] = {}
 
     def spent(self, connection: Connection, scope: Scope, budget: Filter) -> Amounts:
-        """What the scope has spent."""
+        """What the scope has spent; `LedgerError`, or `BudgetExhausted` for a name of several forms, if over limit."""
         last, spent = self._known.get((scope, budget), (-1, start(budget)))
         for entry in store.reservations(connection, after=last, run=scope.run, dataset=scope.dataset):
             check_seal(entry)
@@ -71,5 +71,5 @@ def _has_forms(connection: Connection, dataset: str) -> bool:
 
 
 def share(budget: Filter, spent: Amounts) -> float:
-    """The largest part of a limit that is used."""
+    """The largest fraction used of any limit of the filter."""
     return max(amount / limit for amount, limit in zip(spent, budget.limits, strict=True))

@@ -1,4 +1,4 @@
-"""Names of data sets: one form for what looks alike, so that a budget holds however its name was typed or stored."""
+"""Names of data sets: names that look alike get one form, so that a budget holds however its name was stored."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from discreet.core.errors import InputError
 _LONGEST = 200
 
 _SHOWN = 3
-"""So many other names are told."""
+"""How many other names a warning shows."""
 
 _UNSEEN = {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0} | {
     *range(0x180B, 0x1810),
     *range(0xFE00, 0xFE10),
     *range(0xE0100, 0xE01F0),
 }
-"""Characters that fonts show as nothing or a blank (fillers, joiners, variation selectors), and Python as printable."""
+"""Characters (fillers, joiners, variation selectors) that fonts show as nothing or a blank, Python as printable."""
 
 
 def checked_name(dataset: str) -> str:
-    """The name in normal form NFC; `InputError` for characters that nobody sees, which would make two names of one."""
+    """The name in normal form NFC; `InputError` for invisible characters, outer blanks or more than 200 characters."""
     for place, character in enumerate(dataset, start=1):
         if _unseen(character):
             called = unicodedata.name(character, "a control character")
@@ -39,13 +39,13 @@ def checked_name(dataset: str) -> str:
 
 
 def compared(stored: str) -> str:
-    """What two names are compared by: earlier versions stored them in any form, some unseen characters included."""
+    """The form in which names are compared: earlier versions stored any form, even with some invisible characters."""
     seen = "".join(character for character in stored if not _unseen(character)).strip()
     return unicodedata.normalize("NFC", seen or stored)
 
 
 def without_budget(dataset: str, names: Iterable[str]) -> str:
-    """What to say of a data set without a budget in a ledger that has budgets for these names, the most alike first."""
+    """The warning that `dataset` has no budget while `names` have one; it lists the most similar names first."""
     wanted = compared(dataset).casefold()
     alike = {name: SequenceMatcher(None, wanted, compared(name).casefold()).ratio() for name in names}
     found = sorted(alike, key=lambda name: (-alike[name], name))

@@ -84,7 +84,7 @@ class Store:
             )
         with self._begin() as connection:
             if self._postgres:
-                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233910461)")  # two may not create at once
+                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233910461)")  # one process creates at a time
             metadata.create_all(connection)
 
     def _exists(self) -> bool:
@@ -133,7 +133,7 @@ def named(connection: Connection, kind: str, dataset: str) -> list[Entry]:
     """The entries of a kind on a data set, in whatever form its name is stored, oldest first."""
     found = find(connection, kind=kind)
     for entry in found:
-        if not isinstance(entry.dataset, str):  # which no entry ever was
+        if not isinstance(entry.dataset, str):  # the library writes text only
             check_seal(entry)
     return [entry for entry in found if entry.dataset == dataset or compared(entry.dataset) == compared(dataset)]
 
@@ -167,7 +167,7 @@ def _engine(where: str) -> Engine:
             return engine
         if where.startswith(("postgresql://", "postgresql+psycopg://")):
             url = where.replace("postgresql://", "postgresql+psycopg://", 1)
-            return create_engine(url, isolation_level="READ COMMITTED")  # what the lock waited for must be seen
+            return create_engine(url, isolation_level="READ COMMITTED")  # sees what was committed during the wait
     except ModuleNotFoundError as error:
         raise LedgerError(f"PostgreSQL needs {error.name}; install discreet[postgres]") from None
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
@@ -176,7 +176,7 @@ def _engine(where: str) -> Engine:
 
 
 def _take_turn(connection: Connection) -> None:
-    """Take the write lock of SQLite. Asking often keeps it fair: SQLite's own wait naps for longer and longer."""
+    """Take SQLite's write lock. Frequent tries keep the queue fair; SQLite's own wait sleeps longer each time."""
     patient_until = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
@@ -194,8 +194,8 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
     try:
         connection.execute(f"PRAGMA busy_timeout = {int(_PATIENCE_SECONDS * 1000)}")
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = EXTRA")  # FULL, and durable also where WAL is not to be had
+        connection.execute("PRAGMA synchronous = EXTRA")  # as FULL, and durable without WAL as well
         connection.execute("PRAGMA busy_timeout = 0")  # from here on `_take_turn` waits
     except BaseException:
-        connection.close()  # nobody else would
+        connection.close()  # nobody else would close it
         raise

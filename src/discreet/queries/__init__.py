@@ -41,7 +41,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The transformers, which need scikit-learn, on first use."""
+    """Import the transformers, which need scikit-learn, on first use."""
     if name not in ("PrivatePCA", "PrivateScaler"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("discreet.queries.transformers"), name)

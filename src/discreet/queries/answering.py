@@ -1,8 +1,8 @@
 """One draw, all its queries, one event: charged, drawn, answered, in that order.
 
-There is no way to ask twice of one draw: which rows were drawn never leaves `release`, and all that it answers is
-one event of the ledger, `Poisson(rate, Compose(...))`. Charging the queries of a draw apart would be wrong: the draw
-is shared, and so is the bad luck of being in it.
+A draw cannot be asked twice: the drawn rows never leave `release`, and all its answers are one event of the ledger,
+`Poisson(rate, Compose(...))`. Charging the queries of a draw separately would be wrong: a unit that is drawn is in all
+of them.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ Multipliers = float | Sequence[float]
 class Answers:
     """The answers to all queries on one draw, with the event that describes them and what they cost.
 
-    `values[i]` answers query i: an array that cannot be written to, or the candidate chosen. Estimates for all rows:
-    sums are divided by the sampling rate. `guarantee` is of this event alone.
+    `values[i]` answers query i: a read-only array, or the chosen candidate. Sums are divided by the sampling rate, so
+    they estimate sums over all rows. `guarantee` is for this event alone.
     """
 
     values: tuple[Any, ...]
@@ -92,8 +92,8 @@ def release(
 ) -> Answers:
     """Answer all `queries` on one draw of `data`, as one event, charged to `account` before anything is drawn.
 
-    Give the noise by `multipliers` (noise std / one unit's contribution), or an `epsilon`: then all sums get the least
-    common multiplier at which the event costs no more, at the account's delta. Choices bring their own epsilon.
+    Give `multipliers` (noise std / one unit's contribution), or an `epsilon`: all sums then get the least common
+    multiplier at which the event costs at most that, at the account's delta. Choices have an epsilon of their own.
 
     | case                         | what happens                                                   |
     |------------------------------|----------------------------------------------------------------|
@@ -102,8 +102,8 @@ def release(
     | no rows, or an empty draw    | answered like any other                                        |
     | the budget does not suffice  | `BudgetExhausted`; nothing was charged or read                 |
 
-    The number of rows is never used but to read and draw them. Errors in the queries are found before the charge, on
-    no rows.
+    The number of rows is used for reading and drawing them only. A wrong query is an `InputError` before the charge:
+    each query is first tried on an empty array.
     """
     rows = private_rows(data)
     if multipliers is None:
@@ -135,7 +135,7 @@ def _draw(rate: float, size: int, payment: Payment) -> npt.NDArray[np.int64] | s
 
 
 def _rehearse(query: Query, none: Array, multiplier: float, account: Account) -> None:
-    """Find errors in a query before it is charged."""
+    """Find errors in a query before its charge, on `none`, an array without rows."""
     if isinstance(query, Choice | Quantile):
         query.scores(none, account.adjacency)
         return
@@ -148,7 +148,7 @@ def _rehearse(query: Query, none: Array, multiplier: float, account: Account) ->
 
 
 def _scale(total: NoisySum, multiplier: float) -> int:
-    """The noise, in whole units of the sum."""
+    """The noise standard deviation in units of the sum, rounded up to a whole number."""
     return math.ceil(_deviations(total, multiplier))
 
 
@@ -187,7 +187,7 @@ def _checked(queries: Sequence[Query]) -> Sequence[Query]:
 
 
 def _each(queries: Sequence[Query], multipliers: Multipliers) -> list[float]:
-    """The multiplier of each query; NaN for choices, which have none."""
+    """The noise multiplier of each query; NaN for choices, which have none."""
     sums = [i for i, query in enumerate(queries) if not isinstance(query, Choice | Quantile)]
     given = [multipliers] * len(sums) if isinstance(multipliers, float | numbers.Real) else list(multipliers)
     if len(given) != len(sums):
@@ -201,7 +201,7 @@ def _each(queries: Sequence[Query], multipliers: Multipliers) -> list[float]:
 
 
 def _within(queries: Sequence[Query], account: Account, epsilon: float | None, rate: float) -> Multipliers:
-    """A multiplier for `epsilon`, or none where there are only choices."""
+    """The common multiplier for `epsilon`, or () if all queries are choices."""
     if all(isinstance(query, Choice | Quantile) for query in _checked(queries)):
         if epsilon is not None:
             raise InputError("choices bring their own epsilon; leave it out here")

@@ -18,7 +18,7 @@ from discreet.queries.draws import check_drawable, draw_trials
 from discreet.randomness import Purpose, Stream, Substream
 
 Trial = Callable[[Any, Stream], tuple[float, Any]]
-"""`trial(candidate, stream) -> (score, result)`, with all noise from `stream`: together as private as one event."""
+"""`trial(candidate, stream) -> (score, result)`, with all noise from `stream`; the pair is as private as one event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Selected:
 def select(trial: Trial, candidates: Sequence[Any], event: Event, trials: Trials, account: Account) -> Selected:
     """Run `trial` K times, each on a candidate drawn at random, and release the one with the highest score.
 
-    `event` is all that one trial reads of the data, its score included: the caller answers for that. The whole search
-    is charged before it starts, as one `Selection`. K is drawn from the keyed stream and stays secret, as do all
-    trials but the winner: do not log inside `trial`. How long a search takes does tell K. A score that is NaN ranks
-    last; of equals the first wins, which is as good as a draw, since trials are alike. If a trial raises, the search
-    ends without a result and stays charged.
+    The caller must make sure that `event` covers all that one trial reads of the data, its score included. The whole
+    search is charged before it starts, as one `Selection`. K is drawn from the keyed stream and stays secret, as do all
+    trials but the winner: do not log inside `trial`. The duration of a search reveals K. A NaN score ranks last; of
+    equal scores the first wins, which is as good as a random choice, since trials have the same law. If a trial raises,
+    the search ends without a result and stays charged. `InputError` without a candidate or for undrawable `trials`.
     """
     if len(candidates) < 1:
         raise InputError("candidates must not be empty")
@@ -55,13 +55,13 @@ def select(trial: Trial, candidates: Sequence[Any], event: Event, trials: Trials
         score = -math.inf if math.isnan(score) else float(score)
         if number == 0 or score > best:
             candidate, best, result = tried, score, found
-    # Nothing is noted in the ledger: the time of that entry would tell K.
+    # No release is recorded in the ledger: the time of that entry would reveal K.
     price = payment.guarantee
     return Selected(candidate, best, result, payment.receipt.event, payment.receipt, price, (TRIALS,))
 
 
 def uniform_index(size: int, substream: Substream) -> int:
-    """A whole number in 0 .. size - 1, exactly uniform: words beyond the last full multiple are drawn again."""
+    """A whole number in 0 .. size - 1, exactly uniform: words beyond the last full multiple of `size` are redrawn."""
     limit = (1 << 64) // size * size
     while True:
         word = int(substream.words(1)[0])

@@ -1,4 +1,4 @@
-"""Who pays: the ledger that queries are charged to before anything is drawn."""
+"""Accounts: queries are charged to a ledger before anything is drawn."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from discreet.randomness import NOISE_SAMPLERS, RoundedSampler, Stream, SystemSt
 
 
 def system_stream(attempt: int) -> Stream:
-    """A stream under a key of its own, which is written nowhere."""
+    """A stream under a new key that is stored nowhere."""
     return SystemStream.start(new_run_key(), attempt)
 
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """A charge and the randomness that belongs to it: one draw, once."""
+    """A charge with its receipt, its guarantee, and the random stream for its one draw."""
 
     receipt: Receipt
     stream: Stream
@@ -38,11 +38,11 @@ class Payment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Account:
-    """Public facts about who asks: each query is a run of the ledger, charged whole, durably, before any noise.
+    """Pays for queries: each call is a run of the ledger, charged whole and durably before any noise is drawn.
 
-    `ledger`: a `Ledger`, or where its database is. `dataset`: the name under which the ledger keeps a budget for all
-    runs on the data (without one, it counts and does not limit). `delta` is of one call. `noise`: `"fast"` or
-    `"exact"`, as for training. Copying an account gives the account itself: a copy could not pay twice either.
+    `ledger`: a `Ledger`, or the place of its database. `dataset`: the name under which the ledger keeps a budget for
+    all runs on the data (without a budget, it counts but does not limit). `delta`: for one call. `noise`: `"fast"` or
+    `"exact"`, as for training. Copying an account returns the account itself; a copy would have no budget of its own.
     """
 
     ledger: Ledger | str | Path
@@ -66,7 +66,7 @@ class Account:
 
     @property
     def sampler(self) -> RoundedSampler:
-        """What draws Gaussian noise."""
+        """The sampler of Gaussian noise."""
         return NOISE_SAMPLERS[self.noise]
 
     def cost(self, event: Event) -> Guarantee:
@@ -78,7 +78,7 @@ class Account:
         return calibrate_noise(event, epsilon, self.delta, self.adjacency, self.method)[0]
 
     def pay(self, event: Event) -> Payment:
-        """Charge `event`, durably, as a run of one step. `BudgetExhausted` if it does not fit: nothing was charged."""
+        """Charge `event` durably, as a run of one step. Nothing is charged on `BudgetExhausted` or `NotProved`."""
         price = self.cost(event)
         if not price.is_finite:
             raise NotProved(f"no finite epsilon is proved for {event}; use more noise or a larger delta")
@@ -93,7 +93,7 @@ class Account:
         return Payment(receipt, stream, price)
 
     def done(self, payment: Payment) -> None:
-        """Note in the ledger that what was paid for is released."""
+        """Record in the ledger that the answers to `payment` were released."""
         self._ledger.commit(payment.receipt)
 
     @property

@@ -1,6 +1,6 @@
-"""Choices among public candidates: the exponential mechanism, noisy maxima, and quantiles by the former.
+"""Choices among public candidates: the exponential mechanism (for quantiles too) and noisy maxima.
 
-All are "score plus noise, largest wins", the noisy scores kept secret:
+Each chooses the candidate with the largest score plus noise; noisy scores stay secret:
 
 | noise       | event                 | source                                                            |
 |-------------|-----------------------|-------------------------------------------------------------------|
@@ -8,8 +8,8 @@ All are "score plus noise, largest wins", the noisy scores kept secret:
 | exponential | NoisyMax(epsilon)     | McKenna and Sheldon 2020 (permute and flip); Ding and others 2021 |
 | laplace     | NoisyMax(epsilon)     | Dwork and Roth 2014, section 3.3                                  |
 
-The scale is 2 D / epsilon for scores that one unit moves by at most D; if a unit that is added moves all scores up
-(or all down), D / epsilon will do.
+The noise scale is 2 D / epsilon for scores that one unit moves by at most D; D / epsilon suffices if an added unit
+moves all scores up (or all down).
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _NOISES: dict[str, Callable[[Substream, int], Array]] = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of `candidates`, by `score(rows) -> array of one score per candidate`.
+    """A private choice of one of `candidates`; `score(rows)` returns an array with one score per candidate.
 
-    You declare the `sensitivity`: the most by which adding or removing one row changes any score. `one_sided`: a row
-    that is added moves no score down (or none up). A score that is not finite is a `PrivacyViolation`.
+    You declare the `sensitivity`: the most by which adding or removing one row changes any score. `one_sided`: an
+    added row moves no score down (or moves none up). A score that is not finite is a `PrivacyViolation`.
     """
 
     candidates: Sequence[Any]
@@ -66,7 +66,7 @@ class Choice:
 
     def scores(self, rows: Array, adjacency: Adjacency) -> Array:
         """The scores in units of the noise's scale."""
-        scores = np.asarray(self.score(rows.copy()), dtype=np.float64)  # other queries see the rows as they are
+        scores = np.asarray(self.score(rows.copy()), dtype=np.float64)  # other queries see the rows unchanged
         if scores.shape != (len(self.candidates),):
             raise InputError(f"score must give one number per candidate: {len(self.candidates)}, not {scores.shape}")
         return scores / ((1 if self.one_sided else 2) * self.sensitivity / self.epsilon)
@@ -78,11 +78,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """The value below which a share `q` of one column lies, to the nearest of `points` values from `low` to `high`.
+    """The `q`-quantile of one column, chosen from a public grid of `points` values from `low` to `high`.
 
     The exponential mechanism over that public grid with score -|(1 - q) below - q above|, where `below` and `above`
     count the rows on either side (values outside the grid included). Adding a row moves a score by at most
-    max(q, 1 - q), and all scores within a range of twice that; replacing one, within a range of 2 (Smith 2011).
+    max(q, 1 - q), so the moves of all scores lie in a range of twice that; replacing one, in a range of 2 (Smith 2011).
     """
 
     q: float
@@ -104,7 +104,7 @@ class Quantile:
         object.__setattr__(self, "high", high)
 
     def event(self, adjacency: Adjacency) -> BoundedRange:
-        """The event at `epsilon` under `adjacency`, stated so that it holds under the others too."""
+        """The event at `epsilon` under `adjacency`, stated so that it holds under the other adjacencies too."""
         return BoundedRange(self.epsilon, Query.COUNT if adjacency is Adjacency.REPLACE_ONE else Query.CLIPPED_SUM)
 
     @property
@@ -128,7 +128,7 @@ class Quantile:
 
 
 def noisy_argmax(scores: Array, noise: str, substream: Substream) -> int:
-    """The index of the largest score plus noise of scale 1. Scores are shifted to a largest one of 0 first."""
+    """The index of the largest score plus noise of scale 1. Scores are first shifted so that the largest is 0."""
     if not np.isfinite(scores).all():
         raise PrivacyViolation("a score is not finite; nothing was released for this choice")
     return int(np.argmax(scores - scores.max() + _NOISES[noise](substream, len(scores))))

@@ -18,7 +18,7 @@ _LARGEST_POISSON_MEAN = 600.0
 
 
 def exponentials(substream: Substream, n: int) -> Array:
-    """`n` standard exponentials -log(1 - u), u = (word + 1/2) / 2^64, accurate relative to themselves near 0 too."""
+    """`n` standard exponentials -log(1 - u), u = (word + 1/2) / 2^64, with a small relative error near 0 too."""
     words = substream.words(n)
     low = words < np.uint64(1 << 63)
     # Each half from the side on which a float loses nothing: u where u < 1/2, else 1 - u.
@@ -38,7 +38,7 @@ def laplaces(substream: Substream, n: int) -> Array:
 
 
 def check_drawable(trials: Trials) -> None:
-    """Refuse a law beyond what `draw_trials` can draw; known before anything is charged."""
+    """Raise `InputError` for a law that `draw_trials` cannot draw; call this before the charge."""
     if not isinstance(trials, NegativeBinomialTrials | PoissonTrials):
         raise InputError(f"trials must be the law of their number, got {trials!r}")
     if isinstance(trials, PoissonTrials) and trials.mean > _LARGEST_POISSON_MEAN:
@@ -46,7 +46,7 @@ def check_drawable(trials: Trials) -> None:
 
 
 def draw_trials(trials: Trials, substream: Substream) -> int:
-    """K, by inversion from one word."""
+    """K, by inversion of its distribution function at one 64-bit word."""
     u = (int(substream.words(1)[0]) + 0.5) * 2.0**-64
     k, mass = fewest(trials), first_mass(trials)
     total = compensation = 0.0

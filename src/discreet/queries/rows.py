@@ -1,8 +1,8 @@
 """Private rows: an array of numbers, and sums over it that are exact integers.
 
-A row that holds anything but finite numbers contributes zero to every query, whoever put it there. Sums are of whole
-numbers in 64-bit integers, so their order does not matter and no rounding takes part. Where a sum would overflow it
-wraps, before and after the noise alike, which is post-processing.
+A row with a number that is not finite contributes zero to every query. Sums add whole numbers in 64-bit integers, so
+their order does not matter and nothing is rounded. A sum that overflows wraps around, before and after noise is added
+alike, which is post-processing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GRAM_BITS = 21
 
 
 def private_rows(data: npt.ArrayLike) -> Array:
-    """`data` as float64 of shape (rows, columns); a vector is one column. Only the shape is checked."""
+    """`data` as float64 of shape (rows, columns); a vector is one column. `InputError` if that is impossible."""
     try:
         rows = np.asarray(data, dtype=np.float64)
     except (TypeError, ValueError):
@@ -40,7 +40,7 @@ def usable(rows: Array) -> Array:
 
 
 def columns_of(rows: Array, columns: Sequence[int] | None) -> Array:
-    """Some of the columns; one that is not there is an `InputError`."""
+    """The given columns of `rows`, all if None; `InputError` if one does not exist."""
     if columns is None:
         return rows
     missing = [column for column in columns if column >= rows.shape[1]]
@@ -52,8 +52,8 @@ def columns_of(rows: Array, columns: Sequence[int] | None) -> Array:
 def clipped_units(rows: Array, bound: float, unit: float) -> IntArray:
     """Each row scaled to an L2 norm of at most `bound`, as whole multiples of `unit`; shape of `rows`.
 
-    In exact arithmetic: norm(row) x unit <= bound. The limit for the floating-point norm is lower by more than all
-    roundings, and multiples are taken towards zero.
+    norm(result row) x unit <= bound holds in exact arithmetic: the limit on the floating-point norm is below `bound` by
+    more than all rounding errors, and multiples are rounded towards zero.
     """
     limit = bound * (1 - (rows.shape[1] + 16) * _ROUNDOFF)
     with np.errstate(all="ignore"):
@@ -68,7 +68,7 @@ def clipped_units(rows: Array, bound: float, unit: float) -> IntArray:
 
 
 def chunks(rows: Array) -> Iterator[Array]:
-    """The rows, a few at a time."""
+    """The rows in chunks of at most 2,048."""
     for start in range(0, len(rows), _CHUNK):
         yield rows[start : start + _CHUNK]
 

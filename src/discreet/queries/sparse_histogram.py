@@ -1,6 +1,6 @@
-"""Frequent values of which no list is declared: the Gaussian sparse histogram, charged like any other query.
+"""Frequent values without a declared list: the Gaussian sparse histogram, charged like any other query.
 
-What it costs is proved in `accounting.sparse`. Here the law that the proof is about is kept, digit for digit.
+`accounting.theories.sparse` proves the cost. This module keeps exactly the law of that proof, rounding included.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from discreet.randomness.exact import LARGEST_SCALE
 
 
 def sparse_histogram(noise_multiplier: float, escapes: float) -> SparseHistogram:
-    """The event whose threshold, in whole rows, a value that one row alone has passes with probability `escapes`."""
+    """The event whose threshold, in whole rows, a value of one row alone passes with probability at most `escapes`."""
     return SparseHistogram(noise_multiplier, threshold_for(noise_multiplier, escapes))
 
 
 def frequent(counts: Mapping[str, int], event: SparseHistogram, account: Account) -> dict[str, float]:
-    """Values whose noisy count is above the threshold, with that count, in the order of their names.
+    """The values whose noisy count is above the threshold, with that count, sorted by name.
 
-    `counts` has every value that occurs, and how many rows have it; a row must count for one value at most, and by
-    itself alone. Noise is drawn for these only, in the order of their names, after `event` is charged to `account`.
+    `counts` maps every value that occurs to its number of rows. A row must count for one value at most, which depends
+    on that row alone. Noise is drawn for these values only, sorted by name, after `event` is charged to `account`.
     `BudgetExhausted` if the budget does not suffice: nothing was charged.
     """
     names = sorted(name for name, count in counts.items() if count)
@@ -47,10 +47,11 @@ def frequent(counts: Mapping[str, int], event: SparseHistogram, account: Account
 
 
 def limit(event: SparseHistogram, one: int, scale: int) -> int:
-    """What a noisy count must be above, in units of which a row counts `one` and noise deviates by `scale`.
+    """The limit that a noisy count must exceed, in units in which a row counts `one` and the noise has std `scale`.
 
-    A row alone is above it where the rounded noise is above (T - 1) / s deviations, rounded up: with probability at
-    most `escape(event)`, as round(Z) > k means Z > k for whole k. The last term is what samplers may be off by.
+    The count of a single row exceeds it only if the rounded noise exceeds (T - 1) / s standard deviations, rounded up:
+    with probability at most `escape(event)`, as round(Z) > k implies Z > k for whole k. The last term covers the error
+    of the samplers.
     """
     deviations = (Fraction(event.threshold) - 1) / Fraction(event.noise_multiplier)
     return one + math.ceil(deviations * scale) + math.ceil(scale * 2.0**-40)

@@ -1,4 +1,4 @@
-"""Queries that are sums over rows, answered with Gaussian noise on a public grid: each says what one row can change.
+"""Queries that are sums over rows, answered with Gaussian noise on a public grid.
 
 | query      | contribution of one row          | event                              |
 |------------|----------------------------------|------------------------------------|
@@ -34,9 +34,9 @@ _LEAST_BOUND = 2.0**-400
 
 @dataclass(frozen=True, slots=True)
 class NoisySum:
-    """An exact sum, ready for its noise: whole numbers, of which one unit moves at most `contribution` in L2 norm.
+    """An exact sum before noise: whole numbers `units`, which one row moves by at most `contribution` in L2 norm.
 
-    `unit` is what one of them stands for.
+    `unit` is the value that a 1 in `units` stands for.
     """
 
     kind: Query
@@ -54,7 +54,7 @@ class SumQuery(Protocol):
         ...
 
     def sums(self, rows: Array, multiplier: float) -> tuple[NoisySum, ...]:
-        """The sums over usable rows."""
+        """The sums over usable rows, on a grid that suits the noise multiplier."""
         ...
 
     def read(self, noisy: tuple[Array, ...]) -> Array:
@@ -63,7 +63,7 @@ class SumQuery(Protocol):
 
 
 def events(query: SumQuery, multiplier: float) -> tuple[Gaussian, ...]:
-    """What answering `query` releases."""
+    """The events of answering `query`, one per sum."""
     return tuple(Gaussian(multiplier, kind) for kind in query.kinds)
 
 
@@ -130,7 +130,7 @@ class Sum:
 class Mean:
     """The mean of clipped rows, within the ball of radius `bound`; shape (columns,).
 
-    The divisor is a declared public `population`, or else a noisy count, bought in the same event.
+    The divisor is a declared public `population`, or else a noisy count, released in the same event.
     """
 
     bound: float
@@ -149,7 +149,7 @@ class Mean:
         return (Query.CLIPPED_SUM,) if self.population is not None else (Query.CLIPPED_SUM, Query.COUNT)
 
     def sums(self, rows: Array, multiplier: float) -> tuple[NoisySum, ...]:
-        """The same sums."""
+        """The clipped sum, and the count where no population is declared."""
         total = Sum(self.bound, self.columns).sums(rows, multiplier)
         return total if self.population is not None else total + Count().sums(rows, multiplier)
 
@@ -164,7 +164,7 @@ class Mean:
 class Histogram:
     """How many rows fall into each bin edges[i] <= value < edges[i + 1] of one column; shape (bins,).
 
-    Edges are public. Bins are disjoint, so all of them are one release that a row moves by 1.
+    Edges are public. Bins are disjoint, so all of them are one query that a row moves by 1.
     """
 
     edges: tuple[float, ...]
@@ -234,7 +234,7 @@ class Covariance:
 
 
 def _bound(bound: float) -> float:
-    """A bound whose grid, far below it, and whose square are numbers that float64 does not round to few bits."""
+    """A `bound` whose square and whose much smaller grid float64 holds at full precision."""
     found = checks.positive("bound", bound)
     if not _LEAST_BOUND <= found <= 1 / _LEAST_BOUND:
         raise InputError(f"a bound must be between 2^-400 and 2^400, got {bound!r}; give the data in another unit")
@@ -247,9 +247,9 @@ def _grid(noise: float) -> float:
 
 
 def counted(kind: Query, counts: IntArray, multiplier: float) -> NoisySum:
-    """Counts in multiples of a grid that is a power of two, at most 1: exact, and one unit moves 1 / grid of them.
+    """Counts as exact multiples of a grid, a power of two at most 1; one row moves them by 1 / grid multiples.
 
-    A count of more multiples than 2^62 stops there, since it must not wrap around; a unit moves it no further for that.
+    Counts are cut at 2^62 multiples, so that none wraps around; the cut does not let a row move them further.
     """
     unit = min(1.0, _grid(multiplier))
     per_unit = round(1 / unit)

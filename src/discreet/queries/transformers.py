@@ -1,4 +1,4 @@
-"""Transformers in the manner of scikit-learn, whose `fit` is one private release. This imports scikit-learn."""
+"""Transformers for scikit-learn whose `fit` is one private release. This module imports scikit-learn."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _SMALLEST_SCALE = 0.01
 class PrivatePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Principal components by "Analyze Gauss": one `Covariance` release of rows scaled down to norm `bound`.
 
-    `center` is a public vector that is subtracted first (none: the second moment about zero). Noise by
-    `noise_multiplier`, or by the `epsilon` that one fit may cost at the account's delta. After `fit`: `components_`
-    (n_components, columns), `explained_` (the noisy eigenvalues), `release_` (event, receipt and guarantee).
+    `center` is a public vector that is subtracted first (None: the second moment about zero). Give `noise_multiplier`,
+    or the `epsilon` that one fit may cost at the account's delta. After `fit`: `components_` (n_components, columns),
+    `explained_` (the noisy eigenvalues), `release_` (event, receipt and guarantee).
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class PrivatePCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class PrivateScaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Columns to mean 0 and deviation 1, about, from one release: sum, sum of squares and count.
+    """Scales columns to about mean 0 and standard deviation 1, from one release: sum, sum of squares and count.
 
-    `low` and `high` are the public range of each column (or of all): values are moved into it before they count.
+    `low` and `high` are the public range of each column (or of all); values are clipped to the range before summing.
     Noise as in `PrivatePCA`. After `fit`: `mean_`, `scale_` (at least a hundredth of half the range), `release_`.
     """
 

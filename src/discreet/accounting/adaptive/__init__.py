@@ -1,1 +1,1 @@
-"""Filters and odometers: accounting for events that are chosen on the way."""
+"""Filters and odometers: accounting for events that are chosen adaptively."""

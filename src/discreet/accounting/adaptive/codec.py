@@ -1,4 +1,4 @@
-"""JSON of frozen descriptions, filters and odometers: the name of the kind, and its fields."""
+"""JSON of frozen records such as filters and odometers: the name of the kind and its fields."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def encode(what: str, kind: str, value: Any) -> dict[str, Any]:
 
 
 def decode(what: str, kinds: Mapping[str, type[T]], data: Mapping[str, Any]) -> T:
-    """The inverse of `encode`. An unknown kind, a missing or an extra field is an `InputError`."""
+    """The inverse of `encode`. `InputError` for an unknown kind, a missing or an extra field."""
     name = data.get(what)
     if not isinstance(name, str) or name not in kinds:
         raise InputError(f"unknown {what} {name!r}; known: {', '.join(kinds)}")

@@ -1,4 +1,4 @@
-"""What an event costs in each currency that adds up under adaptive choice, and sums that do not round.
+"""The cost of an event in each currency that adds up under adaptive choice, and sums of costs that do not round.
 
 | currency | numbers                             | covers                                             |
 |----------|-------------------------------------|----------------------------------------------------|
@@ -7,8 +7,8 @@
 | mu2      | mu^2 of Gaussian DP                 | Gaussian without sampling                          |
 
 Every number is rounded up to a multiple of a *quantum*, a power of two that is fixed before the first release. Sums of
-multiples of a quantum are exact in floating point up to 2^53 quanta. So what is spent depends on what was released
-only: not on its order, nor on how it was grouped into events.
+multiples of a quantum are exact in floating point up to 2^53 quanta. So the sum spent depends on the releases alone,
+not on their order or on how they were grouped into events.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from discreet.core.errors import DiscreetError, InputError, NotProved
 from discreet.core.events import Event, tally
 
 Amounts = tuple[float, ...]
-"""What was spent, or what something costs: one number >= 0 per order, or a single one."""
+"""A cost or a sum of costs: one number >= 0 per order, or a single number."""
 
 _CACHED = 1024
 
@@ -42,17 +42,17 @@ def rdp(event: Event, adjacency: Adjacency, orders: tuple[float, ...], quanta: A
 
 
 def rho(event: Event, adjacency: Adjacency, quantum: float) -> Amounts:
-    """rho of zCDP of `event`; a sampled release is `NotProved`, since rho gains nothing from sampling."""
+    """The zCDP rho of `event`; a sampled release is `NotProved`, since rho gains nothing from sampling."""
     return _priced(event, lambda part: _in_quanta(_rho(part, adjacency), (quantum,)), (quantum,))
 
 
 def mu_squared(event: Event, adjacency: Adjacency, quantum: float) -> Amounts:
-    """mu^2 of `event`; what is not exactly Gaussian-differentially private is `NotProved`."""
+    """mu^2 of `event`; `NotProved` unless the event is exactly Gaussian-differentially private."""
     return _priced(event, lambda part: _in_quanta(_mu_squared(part, adjacency), (quantum,)), (quantum,))
 
 
 def check_orders(orders: Sequence[float]) -> Amounts:
-    """Finite, above 1, increasing."""
+    """Return `orders` as floats; `InputError` unless they are finite, above 1 and increasing."""
     checked = tuple(checks.positive("order", order) for order in orders)
     if not checked or not checked[0] > 1 or any(not low < high for low, high in pairwise(checked)):
         raise InputError(f"orders must be above 1 and increasing, got {list(checked)}")
@@ -60,7 +60,7 @@ def check_orders(orders: Sequence[float]) -> Amounts:
 
 
 def checked(amounts: Sequence[float], length: int) -> Amounts:
-    """`amounts` as floats; NaN, a negative number or a wrong length is an `InputError`. Infinity is let through."""
+    """`amounts` as floats; `InputError` for NaN, a negative number or a wrong length. Infinity is allowed."""
     if len(amounts) != length:
         raise InputError(f"a cost here has {length} numbers, got {len(amounts)}")
     if not all(type(amount) is float and amount >= 0 for amount in amounts):
@@ -96,17 +96,17 @@ def _priced(event: Event, price: _Price, quanta: Amounts) -> Amounts:
 
 
 def add_up(first: float, second: float) -> float:
-    """The sum rounded up; exact where it is exact, as sums of multiples of a quantum are."""
+    """The sum: exact if a float holds it (as for multiples of a quantum), else rounded up."""
     total = first + second
     if not total < math.inf:
         return math.inf
     share = total - first
-    lost = (first - (total - share)) + (second - share)  # what rounding took off, exactly (Knuth's two-sum)
+    lost = (first - (total - share)) + (second - share)  # the exact rounding error (Knuth's two-sum)
     return total if lost <= 0 else math.nextafter(total, math.inf)
 
 
 def _in_quanta(amounts: Amounts, quanta: Amounts) -> Amounts:
-    """Rounded up, and at least one quantum: nothing that was released is free, not even where its cost underflows."""
+    """Rounded up, and at least one quantum: no release is free, not even if its cost underflows."""
     return tuple(max(quantum, round_up(amount, quantum)) for amount, quantum in zip(amounts, quanta, strict=True))
 
 
@@ -164,7 +164,7 @@ def _untruncated(part: Event, adjacency: Adjacency) -> Releases:
 
 
 def _proved(compute: Callable[[], Iterable[float]], length: int) -> Amounts:
-    """What was computed, infinite where it is no number; a numerical failure is infinite throughout."""
+    """The amounts that `compute` returns, NaN made infinite; all infinite if it fails numerically."""
     try:
         with np.errstate(all="ignore"):
             return tuple(float(value) if value >= 0 else math.inf for value in compute())

@@ -1,7 +1,7 @@
-"""Putting a proposal to a filter: pure functions of (budget, spent, cost).
+"""The decisions of filters: pure functions of (budget, spent, cost).
 
-What is spent is a tuple of floats, one per limit, which JSON holds exactly. It starts at 0 and depends only on what was
-admitted alone (see `costs`).
+`spent` is a tuple of floats, one per limit, which JSON holds exactly. It starts at 0 and depends on the admitted events
+alone (see `costs`).
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from discreet.core.events import Event
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether a proposal was admitted, and what is spent thereafter (as before if it was not)."""
+    """Whether a proposal was admitted, and the sum spent after it (unchanged if it was refused)."""
 
     admitted: bool
     spent: Amounts
 
 
 def start(budget: Filter) -> Amounts:
-    """What is spent before the first release."""
+    """The sum spent before the first release: zeros."""
     return (0.0,) * len(budget.limits)
 
 
 def decide(budget: Filter, spent: Sequence[float], cost: Sequence[float]) -> Decision:
-    """Put a proposal to the filter: admit it if what is spent and its cost, rounded up, are within the budget.
+    """Decide on a proposal: it is admitted if the sum of `spent` and its cost, rounded up, is within the budget.
 
     | cost                             | answer                                   |
     |----------------------------------|------------------------------------------|
@@ -46,15 +46,15 @@ def decide(budget: Filter, spent: Sequence[float], cost: Sequence[float]) -> Dec
 
 
 def propose(budget: Filter, spent: Sequence[float], event: Event) -> Decision:
-    """`decide` for an event."""
+    """`decide` on an event, at the cost that the filter gives it."""
     return _decision(budget, _spent(budget, spent), budget.cost(event))
 
 
 def give_back(budget: Filter, spent: Sequence[float], unused: Sequence[float]) -> Amounts:
-    """What is spent once a reserved cost, as `budget.cost` gave it, turns out never to have been released.
+    """The sum spent after returning `unused`, a cost from `budget.cost` that was reserved but never released.
 
-    In Rényi DP, zCDP and mu^2 the proof adds up what was released, so the rest returns, exactly. In (epsilon, delta)
-    a part's pair was paid for the choice as well, and nothing returns.
+    In Rényi DP, zCDP and mu^2 the proof adds up actual releases, so the cost returns exactly. In (epsilon, delta) a
+    part's pair also paid for the adaptive choice, so nothing returns. `InputError` if more returns than was spent.
     """
     before, back = _spent(budget, spent), costs.checked(unused, len(budget.limits))
     if not budget.returns_unspent:

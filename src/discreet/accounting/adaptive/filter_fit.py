@@ -1,7 +1,7 @@
 """Filters for a budget (epsilon, delta): limits on the safe side, and the order that serves a planned course best.
 
-The course is what one expects to release. It is public, and only decides how far the budget goes: what is released in
-the end may differ in any way, and the guarantee is the same.
+The course is the event that one expects to release. It is public and only decides how far the budget goes: the actual
+releases may differ in any way, and the guarantee stays the same.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TRACKED: tuple[float, ...] = (
     *(1.5, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8),
     *(10, 12, 14, 16, 20, 24, 32, 48, 64, 128),
 )
-"""The orders of a curve. Mostly whole ones, where a new event is priced twice as fast; each more may only refuse."""
+"""The orders of a curve, mostly whole ones, which price a new event twice as fast; a further order can only refuse."""
 
 
 def order_filter(
@@ -79,7 +79,7 @@ def curve_filter(
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
     orders: Sequence[float] = TRACKED,
 ) -> RdpCurveFilter:
-    """The filter whose curve is that of `course`, scaled as far as (epsilon, delta) allows.
+    """The filter whose limits are the Rényi curve of `course`, scaled as far as (epsilon, delta) allows.
 
     Orders at which the course has no finite bound are not tracked.
     """
@@ -115,7 +115,7 @@ def _scales(
     conversion: Conversion,
     orders: Sequence[float],
 ) -> Array:
-    """How many copies of the course fit at each order: (epsilon - conversion) / curve. At least one is positive."""
+    """Copies of the course that fit at each order: (epsilon - conversion) / curve. `InputError` if none fits at all."""
     with np.errstate(all="ignore"):
         scales = _room(orders, epsilon, delta, conversion) / _curve(course, adjacency, orders)
     scales = np.where(np.isfinite(scales), scales, 0.0)
@@ -132,7 +132,7 @@ def _curve(course: Event, adjacency: Adjacency, orders: Sequence[float]) -> Arra
 
 
 def _room(orders: Sequence[float], epsilon: float, delta: float, conversion: Conversion) -> Array:
-    """What may be spent at each order so that it converts to epsilon at delta."""
+    """The largest Rényi divergence at each order that converts to epsilon at delta."""
     epsilon = checks.positive("epsilon", epsilon)
     delta = checks.open_unit("delta", delta)
     array = np.asarray(orders, dtype=np.float64)
@@ -141,7 +141,7 @@ def _room(orders: Sequence[float], epsilon: float, delta: float, conversion: Con
 
 
 def _within(epsilon: float, build: Callable[[float], F]) -> F:
-    """The first of ever smaller filters whose guarantee is within epsilon: conversions round up."""
+    """The first of ever smaller filters whose guarantee, a conversion rounded up, is within epsilon."""
     slack = 0.0
     while True:
         built = build(1 - slack)

@@ -1,8 +1,8 @@
-"""Privacy filters: what may still be released when every event is chosen from the outputs of those before.
+"""Privacy filters: what may still be released when each event is chosen from the outputs of earlier ones.
 
 A filter is frozen data, fixed before the first release: a budget in a currency that adds up (`costs`). Before each
-release its cost is put to `admission.decide`; what is refused is not released. Then the filter's `guarantee` holds of
-all that was released, however events were chosen and wherever the run stops.
+release, `filter_decision.decide` admits or refuses its cost; a refused event is not released. Then the filter's
+`guarantee` holds for all releases together, however events were chosen and wherever the run stops.
 
 | filter         | budget                           | admits while                     | proof                        |
 |----------------|----------------------------------|----------------------------------|------------------------------|
@@ -15,7 +15,7 @@ all that was released, however events were chosen and wherever the run stops.
 The first is also Theorem 1 of Lecuyer 2021, the third is in Whitehouse et al. 2023, the fourth in Koskela et al. 2023.
 
 Corollary 1 of Lecuyer 2021 admits while *some* order has room. That is not proved, so it is no filter here
-(`published.filter_admits`).
+(`theories.paper_figures.filter_admits`).
 
 Adding a unit and removing it are both covered: costs bound the divergence in either direction.
 """
@@ -93,7 +93,7 @@ class RdpOrderFilter:
 class RdpCurveFilter:
     """A budget at each of several orders; an event must fit at all of them.
 
-    Then Theorem 1 holds at every order, so epsilon is the best conversion of the budget, also at several deltas.
+    Then the theorem for one order holds at every order, so epsilon is the best conversion over orders, at any delta.
     """
 
     orders: Amounts
@@ -153,7 +153,7 @@ class ZcdpFilter:
 
 @dataclass(frozen=True, slots=True)
 class GaussianFilter:
-    """A budget mu^2 of Gaussian DP. Nothing is lost against a plan that was fixed beforehand."""
+    """A budget mu^2 of Gaussian DP. It costs no more than a plan that was fixed beforehand."""
 
     mu_squared: float
     delta: float
@@ -184,9 +184,9 @@ class GaussianFilter:
 
 @dataclass(frozen=True, slots=True)
 class BasicFilter:
-    """A budget of (epsilon, delta) for parts, whole runs say, that have guarantees of their own.
+    """A budget of (epsilon, delta) for parts, such as whole runs, that have guarantees of their own.
 
-    A part is charged whole: what is known of it is one pair for all that it may release, so nothing returns.
+    A part is charged whole: its one pair covers all that it may release, so nothing returns.
     """
 
     epsilon: float
@@ -211,7 +211,7 @@ class BasicFilter:
         raise NotProved("the basic filter adds up guarantees of whole runs, not events; use a filter of another kind")
 
     def cost_of(self, part: Guarantee) -> Amounts:
-        """The pair of a guarantee under the filter's adjacency and unit."""
+        """The (epsilon, delta) of a guarantee; `InputError` for another adjacency or unit than the filter's."""
         if not isinstance(part, Guarantee):
             raise InputError(f"only guarantees add up, not {type(part).__name__}")
         if (part.adjacency, part.unit) != (self.adjacency, self.unit):
@@ -236,7 +236,7 @@ KINDS: dict[str, type[Filter]] = {
 
 
 def quanta(budget: Filter) -> Amounts:
-    """The last digit of each limit, in which costs are counted; 0 for the basic filter, whose sums round up."""
+    """The unit in which costs are counted, one ulp of each limit; 0 for the basic filter, whose sums round up."""
     if isinstance(budget, BasicFilter):
         return 0.0, 0.0
     return tuple(map(math.ulp, budget.limits))

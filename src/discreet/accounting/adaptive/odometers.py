@@ -1,8 +1,8 @@
-"""Privacy odometers: what can be said of the privacy loss at whatever time a run stops.
+"""Privacy odometers: bounds on the privacy loss at whatever time a run stops.
 
 An odometer is frozen data, fixed before the first release, with no limit on what is released. It sums costs, as filters
 do, and `read` turns the sums into an `ExPost` statement: P(at some time the privacy loss exceeds the reading of that
-time) <= delta. So the reading holds at a time that is chosen from the outputs; an (epsilon, delta) it is not.
+time) <= delta. So the reading holds even at a time that depends on the outputs. It is no (epsilon, delta) guarantee.
 
 The privacy loss is L_n = log P(outputs)/Q(outputs), outputs drawn from P, for any neighbours P and Q in either order.
 
@@ -15,8 +15,8 @@ The privacy loss is L_n = log P(outputs)/Q(outputs), outputs drawn from P, for a
 
 Proofs. Given the past, an event with D_alpha <= c has E[exp((alpha - 1) loss)] <= exp((alpha - 1) c). So, for costs
 chosen from the past, exp((alpha - 1) (L_n - sum c)) is a supermartingale that starts at 1, and so is every mixture of
-these over alpha. By Ville's inequality the chance that it ever reaches 1/delta is at most delta. A reading is the loss
-at which it would (Whitehouse, Ramdas, Rogers, Wu 2023 do so for zCDP). Each class says which mixture it takes.
+these over alpha. By Ville's inequality the mixture ever reaches 1/delta with probability at most delta. A reading is
+the loss at which it would (Whitehouse, Ramdas, Rogers, Wu 2023 do so for zCDP). Each class says which mixture it takes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ QUANTUM = 2.0**-44
 """Costs are counted in multiples of this."""
 
 FULL = 2.0**53 * QUANTUM
-"""A sum stops here (at 512) and is read as infinite: beyond it sums would round, and nothing is protected."""
+"""A sum that reaches this (512) stays there and reads as infinite: larger sums would round, and protect nobody."""
 
 _OUTWARD = 1 + 1e-12
 
@@ -91,8 +91,8 @@ class DoublingOdometer:
 class RenyiOdometer:
     """The mixture of all orders with equal weights: sum over alpha of exp((alpha - 1) (L - sum c)) / |orders|.
 
-    It reaches 1/delta before any term alone does, so the reading is below the least of
-    sum c + log(|orders| / delta) / (alpha - 1), which is below equation 5. One order makes it a line.
+    The mixture reaches 1/delta before any single term does, so the reading is below the least of
+    sum c + log(|orders| / delta) / (alpha - 1), which is below equation 5. With one order the reading is a line.
     """
 
     delta: float
@@ -134,7 +134,7 @@ class RenyiOdometer:
 class ZcdpOdometer:
     """The mixture over all lambda = alpha - 1 > 0 with a half-normal weight, for sums of rho.
 
-    zCDP gives E[exp(lambda loss)] <= exp(lambda (lambda + 1) rho), so exp(lambda M - lambda^2 V / 2) is the
+    zCDP gives E[exp(lambda loss)] <= exp(lambda (lambda + 1) rho), so exp(lambda M - lambda^2 V / 2) is a
     supermartingale, with M = L - rho and V = 2 rho the sums. Weighted by 2 x the density of N(0, 1 / `scale`), it
     integrates to 2 sqrt(k / (V + k)) exp(M^2 / (2 (V + k))) Phi(M / sqrt(V + k)), k = scale (Robbins 1970).
     """
@@ -154,7 +154,7 @@ class ZcdpOdometer:
     def tuned(
         cls, delta: float, rho: float, adjacency: Adjacency = Adjacency.ADD_REMOVE, unit: Unit = Unit.EXAMPLE
     ) -> ZcdpOdometer:
-        """The odometer that reads lowest once `rho` is spent, a public guess made beforehand."""
+        """The odometer with the lowest reading once `rho`, a public guess made beforehand, is spent."""
         rho = checks.positive("rho", rho)
         spent = (min(rho, 0.5 * FULL),)
         scales = [2 * spent[0] * 2.0 ** (k / 4) for k in range(-60, 40)]
@@ -182,7 +182,7 @@ class ZcdpOdometer:
 
 @dataclass(frozen=True, slots=True)
 class GaussianOdometer:
-    """A line, sum mu^2 -> intercept + (slope + 1/2) sum mu^2, for sums up to a cap.
+    """The line sum mu^2 -> intercept + (slope + 1/2) sum mu^2, for sums up to a cap.
 
     A Gaussian release whose mean moves by d <= mu standard deviations has a loss N(d^2 / 2, d^2). So, whatever the
     past decides, L_n is W(t) + t / 2 at t = the sum of d^2, W a Brownian motion. If L_n exceeds the line at the sum of
@@ -217,7 +217,7 @@ class GaussianOdometer:
         adjacency: Adjacency = Adjacency.ADD_REMOVE,
         unit: Unit = Unit.EXAMPLE,
     ) -> GaussianOdometer:
-        """The odometer that reads lowest once `mu_squared` is spent, a public guess made beforehand."""
+        """The odometer with the lowest reading once `mu_squared`, a public guess made beforehand, is spent."""
         spent = (min(checks.positive("mu_squared", mu_squared), cap),)
         unit_slope = math.sqrt(-2 * math.log(checks.open_unit("delta", delta)) / spent[0])
         slopes = [-0.5, 0.0, *(unit_slope * 2.0 ** (k / 8) for k in range(-64, 24))]
@@ -245,12 +245,12 @@ KINDS: dict[str, type[Odometer]] = {
 
 
 def start(odometer: Odometer) -> Amounts:
-    """What is spent before the first release."""
+    """The sum spent before the first release: zeros."""
     return (0.0,) * len(_quanta(odometer))
 
 
 def advance(odometer: Odometer, spent: Sequence[float], cost: Sequence[float]) -> Amounts:
-    """What is spent after a release of this cost; NaN, a negative number or a wrong length is an `InputError`."""
+    """The sum spent after a release of this cost; `InputError` for NaN, a negative number or a wrong length."""
     units = _quanta(odometer)
     counted = map(costs.round_up, costs.checked(cost, len(units)), units)
     return tuple(
@@ -259,7 +259,7 @@ def advance(odometer: Odometer, spent: Sequence[float], cost: Sequence[float]) -
 
 
 def read(odometer: Odometer, spent: Sequence[float]) -> ExPost:
-    """What can be said now; before anything was released, that nothing was lost."""
+    """The reading now; it is 0 before the first release."""
     amounts = costs.checked(spent, len(_quanta(odometer)))
     epsilon = max(0.0, odometer.reading(amounts) * _OUTWARD) if any(amounts) else 0.0
     return ExPost(epsilon, odometer.delta, odometer.adjacency, f"{odometer.kind}-odometer", odometer.unit)

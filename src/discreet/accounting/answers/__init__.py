@@ -1,1 +1,1 @@
-"""What is asked of an account: calibration, comparison, trade-off, attacks."""
+"""Questions to an accountant: calibration, comparison, trade-off functions, attack risk."""

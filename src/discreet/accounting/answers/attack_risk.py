@@ -1,11 +1,11 @@
 """What a guarantee means: how well anyone can tell whether a unit is in the data.
 
 The adversary sees everything that was released, and knows all other records. A test that decides "in" or "out" has a
-share of false positives (out, called in) and of true positives (in, called in). Privacy bounds the second by the
-first (Wasserman and Zhou 2010; Dong, Roth, Su 2019). Everything here is an upper bound for the adversary.
+false positive rate (out, called in) and a true positive rate (in, called in). Privacy bounds the second by the first
+(Wasserman and Zhou 2010; Dong, Roth, Su 2019). Every figure here is an upper bound for the adversary.
 
-The bound can be read off one (epsilon, delta) or off the whole trade-off function of a plan. The second is the truth;
-the first is what is left of it once the plan is summed up in two numbers, and can be far too pessimistic.
+The bound follows from one (epsilon, delta) or from the whole trade-off function of a plan. The trade-off function is
+the truth; (epsilon, delta) sums it up in two numbers, and its bound can be far too pessimistic.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class Risk:
 
     @property
     def advantage(self) -> float:
-        """Largest true less false positive rate, delta(0); from even odds 1/2 + advantage/2 is the best accuracy."""
+        """The largest TPR - FPR, which is delta(0); at even odds the best accuracy is 1/2 + advantage/2."""
         return min(1.0, self.curve.advantage * _UP)
 
     def true_positive_rate(self, false_positive_rate: float) -> float:
-        """The most true positives at this share of false positives, in [0, 1]."""
+        """The largest true positive rate at this false positive rate, both in [0, 1]."""
         share = _share("false_positive_rate", false_positive_rate)
         return min(1.0, float(self.curve.power(np.array([share]))[0]), (share + self.advantage) * _UP)
 
     def posterior(self, prior: float, false_positive_rate: float) -> float:
-        """The chance that a unit which a test calls "in" is in, from a `prior`, at this share of false positives.
+        """The largest probability that a unit which a test calls "in" is in, given `prior` and the test's FPR.
 
-        By Bayes' rule: prior x TPR / (prior x TPR + (1 - prior) x FPR); 1 where nobody is called wrongly.
+        By Bayes' rule: prior x TPR / (prior x TPR + (1 - prior) x FPR); 1 if the false positive rate is 0.
         """
         prior = checks.open_unit("prior", prior)
         wrong = _share("false_positive_rate", false_positive_rate)
@@ -54,9 +54,9 @@ class Risk:
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """The same questions answered from the trade-off function of a plan, and from (epsilon, delta) alone.
+    """The risk from the trade-off function of a plan, and the risk from (epsilon, delta) alone.
 
-    `curve` is None where no trade-off function is proved.
+    `curve` is None if no trade-off function is proved.
     """
 
     curve: Risk | None
@@ -69,7 +69,7 @@ class SideBySide:
 
 
 def side_by_side(curve: TradeOff | None, epsilon: float, delta: float) -> SideBySide:
-    """Both readings; (epsilon, delta) was proved as well and sharpens the curve, so that is nowhere the worse."""
+    """Both risks; (epsilon, delta), proved as well, sharpens the curve, so the curve is never the worse of the two."""
     budget = from_budget(epsilon, delta)
     if isinstance(curve, PolygonalTradeOff) and math.isfinite(epsilon):
         epsilons = np.unique(np.append(curve.epsilons, epsilon))
@@ -79,9 +79,9 @@ def side_by_side(curve: TradeOff | None, epsilon: float, delta: float) -> SideBy
 
 
 def posterior_without_delta(epsilon: float, prior: float) -> float:
-    """What a prior becomes at most, but for the delta: prior e^eps / (1 - prior + prior e^eps).
+    """The largest posterior at delta 0: prior e^eps / (1 - prior + prior e^eps).
 
-    Where delta is 0 this holds for every outcome. Where it is not, an outcome may say more.
+    At delta 0 this holds for every outcome; otherwise some outcomes may tell more.
     """
     prior = checks.open_unit("prior", prior)
     epsilon = checks.real("epsilon", epsilon)
@@ -91,19 +91,19 @@ def posterior_without_delta(epsilon: float, prior: float) -> float:
 
 
 def from_event(event: Event, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Risk:
-    """From the trade-off function of a fixed plan."""
+    """The risk by the trade-off function of a fixed plan."""
     return Risk(tradeoff.trade_off(event, adjacency))
 
 
 def from_budget(epsilon: float, delta: float) -> Risk:
-    """From one (epsilon, delta): Dong, Roth, Su 2019, Proposition 2.5; Kairouz, Oh, Viswanath 2015."""
+    """The risk by one (epsilon, delta): Dong, Roth, Su 2019, Proposition 2.5; Kairouz, Oh, Viswanath 2015."""
     delta = checks.open_unit("delta", delta)
     epsilon = checks.real("epsilon", epsilon)
     return Risk(tradeoff.from_pairs(np.array([float(epsilon)]), np.array([delta])))
 
 
 def from_mu(mu: float) -> Risk:
-    """From mu-Gaussian differential privacy: TPR = Phi(Phi^-1(FPR) + mu), advantage = 2 Phi(mu / 2) - 1."""
+    """The risk by mu-Gaussian differential privacy: TPR = Phi(Phi^-1(FPR) + mu), advantage = 2 Phi(mu / 2) - 1."""
     return Risk(tradeoff.from_mu(mu))
 
 

@@ -27,8 +27,8 @@ def calibrate_noise(
 ) -> tuple[float, Guarantee]:
     """The smallest noise multiplier, within `TOLERANCE`, whose guarantee is at most `epsilon`, and that guarantee.
 
-    `event` maps a noise multiplier to what will be released. The returned guarantee was evaluated at the
-    returned multiplier, so the budget is met whatever the search did. A budget out of reach is an `InputError`.
+    `event` maps a noise multiplier to the event that will be released. The guarantee returned was evaluated at the
+    multiplier returned, so the budget is met whatever the search did. `InputError` if the budget is out of reach.
     """
     epsilon = checks.positive("epsilon", epsilon)
     delta = checks.open_unit("delta", delta)
@@ -50,11 +50,11 @@ def calibrate_noise(
 
 
 Point = tuple[float, float]
-"""(log noise multiplier, log of epsilon over the budget)."""
+"""(log of the noise multiplier, log of epsilon / budget)."""
 
 
 def _bracket(spend: Callable[[float], Guarantee], epsilon: float) -> tuple[Point, Point, float, Guarantee]:
-    """A point over the budget, one within it a factor 2 above, and the multiplier and guarantee of the latter."""
+    """A point over the budget, one within it at twice the noise, and the latter's noise multiplier and guarantee."""
     noise = 1.0
     found = less = spend(noise)
     while found.epsilon > epsilon:
@@ -79,9 +79,9 @@ def _bracket(spend: Callable[[float], Guarantee], epsilon: float) -> tuple[Point
 
 
 def _next_guess(left: Point, right: Point, points: list[Point]) -> float:
-    """Where log epsilon, as a function of log noise, is expected to meet the budget, leaning to the safe side.
+    """The log noise at which log epsilon is expected to meet the budget, moved a little to the safe side.
 
-    The secant through the last two points, or the middle where that leaves the bracket.
+    This is the secant through the last two points, or the middle of the bracket if the secant leaves it.
     """
     (x0, y0), (x1, y1) = points[-2:]
     middle = 0.5 * (left[0] + right[0])

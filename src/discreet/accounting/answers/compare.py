@@ -1,4 +1,4 @@
-"""Every method side by side: what each says about one plan, of what kind that is, and why it does or does not hold."""
+"""All methods side by side: the figure of each for one plan, the kind of figure, and why it does or does not hold."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from discreet.core.guarantee import Guarantee, Statement
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one method says. `statement` is None where it declines, and `why` then says what it declined."""
+    """The answer of one method. `statement` is None if the method does not cover the plan; `why` then says why not."""
 
     method: Method
     statement: Statement | None
@@ -35,7 +35,7 @@ class Row:
 
     @property
     def kind(self) -> str:
-        """guarantee, estimate, as_published or not_available."""
+        """The kind of answer: guarantee, estimate, as_published or not_available."""
         return "not_available" if self.statement is None else self.statement.kind
 
 
@@ -46,7 +46,7 @@ def compare(
     methods: Sequence[Method] = tuple(Method),
     tolerance: Callable[[float], float] = default_tolerance,
 ) -> list[Row]:
-    """One row per method, in the order of `methods`. A bad `delta` is an `InputError`."""
+    """One row per method, in the order of `methods`. `InputError` for a bad `delta`."""
     delta = checks.open_unit("delta", delta)
     rows = []
     for method in methods:
@@ -61,11 +61,11 @@ def compare(
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """The same plan as if its batches were Poisson batches of the same rates, and what that figure is worth here.
+    """The guarantee of a plan as if its batches were Poisson batches of the same rates, beside its own.
 
-    `poisson` is the guarantee that Poisson batches would have; `actual` what is proved of the plan itself, or None;
-    `known` a lower bound for the plan under the adjacency of `poisson`; `bounded` whether the plan only bounds the
-    size of Poisson batches.
+    `poisson` is the guarantee with Poisson batches; `actual` that of the plan itself, None if nothing is proved;
+    `known` a lower bound on the plan's epsilon under the adjacency of `poisson`; `bounded` says that the plan merely
+    bounds the size of Poisson batches.
     """
 
     poisson: Guarantee
@@ -75,7 +75,7 @@ class Counterpart:
 
     @property
     def why(self) -> str:
-        """One sentence on the figure of Poisson batches, read as one of this plan."""
+        """One sentence on what the Poisson figure is worth for this plan."""
         if self.known > self.poisson.epsilon:
             return "False of this plan: an adversary is known who achieves more than the figure allows."
         if self.bounded:
@@ -84,9 +84,9 @@ class Counterpart:
 
 
 def counterpart(event: Event, delta: float, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Counterpart | None:
-    """The plan beside its Poisson figure; None where all its sampling is Poisson's already.
+    """The plan beside its Poisson figure; None if all its sampling is Poisson sampling.
 
-    Under replace_one, where Poisson batches have no figure, theirs is under zero_out.
+    Under replace_one, for which Poisson batches have no figure, the Poisson figure is that under zero_out.
     """
     parts = tally(event)
     others = {type(part) for part in parts} & {TruncatedPoisson, FixedSize, Epoch, Allocation}
@@ -142,9 +142,9 @@ def curves(
     methods: Sequence[Method] = tuple(Method),
     points: int = 24,
 ) -> dict[Method, list[Point]]:
-    """Epsilon over the steps of a plan, for every method that answers at its end; denser where the curves bend.
+    """Epsilon over the steps of a plan, for every method that covers it; points are denser early, where curves bend.
 
-    Coarser than `compare`, but for the last point, which is the same.
+    Only the last point is as precise as that of `compare`.
     """
     found: dict[Method, list[Point]] = {}
     for count in sorted({max(1, round(steps * (k / points) ** 2)) for k in range(2, points + 1)}, reverse=True):

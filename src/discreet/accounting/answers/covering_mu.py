@@ -1,6 +1,6 @@
-"""One number for a whole trade-off function: the smallest mu whose Gaussian curve lies below it, but for a slack.
+"""One number for a whole trade-off function: the smallest mu whose Gaussian curve, less a slack, lies below it.
 
-What is proved for a plan with `covering_mu(curve, slack)` = mu: f(a) >= G_mu(a) - slack at every a, in other words
+`covering_mu(curve, slack)` = mu proves for a plan: f(a) >= G_mu(a) - slack at every a, in other words
 delta(eps) <= delta_mu(eps) + slack at every epsilon. A slack of about the plan's delta is needed: with sampling, the
 far tail of f is that of the unsampled plan (all batches may draw the unit), and no smaller mu covers that tail.
 """
@@ -22,10 +22,10 @@ _UP = 1 + 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A curve in one number, for reporting: f >= G_mu - `slack` is proved; G_mu itself is not the plan's curve.
+    """One number for a curve, for reporting: f >= G_mu - `slack` is proved; G_mu itself is not the plan's curve.
 
-    `regret` is how many true positives the summary concedes needlessly: the largest excess, over 500 shares of false
-    positives, of 1 - G_mu + slack above what the curve allows.
+    `regret` is the true positive rate that this summary concedes needlessly: the largest excess, over 500 false
+    positive rates, of 1 - G_mu + slack above what the curve allows.
     """
 
     mu: float
@@ -36,7 +36,7 @@ class Fit:
 def covering_mu(curve: TradeOff, slack: float) -> float:
     """The smallest mu, rounded up by 1e-9 of itself, with f >= G_mu - `slack` everywhere; infinite if there is none.
 
-    f is bounded below by a polygon and G_mu is convex, so it is enough to compare them at its corners.
+    The lower bound on f is a polygon and G_mu is convex, so it is enough to compare them at the polygon's corners.
     """
     _slack(slack)
     if isinstance(curve, GaussianTradeOff) and slack == 0:
@@ -62,7 +62,7 @@ def fitted(curve: TradeOff, slack: float) -> Fit:
 
 
 def corners(curve: TradeOff) -> tuple[Array, Array]:
-    """Where the bound on true positives bends: (shares of false positives, ascending; bounds on true positives)."""
+    """The corners of the bound on true positives: (false positive rates, ascending; bounds on true positive rates)."""
     slopes, constants = curve.lines
     growth, constant = lower_hull(np.insert(np.exp(slopes), 0, 0.0), np.insert(constants, 0, 1.0))
     growth, constant = growth[::-1], constant[::-1]

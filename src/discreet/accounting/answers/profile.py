@@ -1,4 +1,4 @@
-"""Other questions to a fixed plan than epsilon at a delta: delta at an epsilon, and epsilon for groups of units."""
+"""Further questions about a fixed plan: delta at an epsilon, and epsilon for groups of units."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from discreet.core.guarantee import Guarantee
 _EXACT = (Method.PLD, Method.GDP)
 _SMALLEST = 1e-180
 _FOCUSES = (1.0, 2.0, 3.5, 6.0, 10.0)
-"""Powers of delta near which a profile is worked out for groups: theirs grow from far smaller ones of one unit."""
+"""Powers of delta to focus profiles on: a group's delta grows from far smaller deltas of one unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaAt:
-    """delta at an epsilon: `delta` is an upper bound where `kind` is guarantee; `lower` one from below, if known."""
+    """delta at an epsilon: `delta` is an upper bound if `kind` is guarantee; `lower` is a lower bound, if known."""
 
     epsilon: float
     delta: float
@@ -36,12 +36,12 @@ class DeltaAt:
 def delta_at(
     event: Event, epsilon: float, adjacency: Adjacency = Adjacency.ADD_REMOVE, method: Method = Method.PLD
 ) -> DeltaAt:
-    """What `method` says about delta at a chosen epsilon of at least 0; 1 where nothing is proved.
+    """The delta of `method` at a chosen epsilon of at least 0; 1 if nothing is proved.
 
     | method          | how                                                                            |
     |-----------------|--------------------------------------------------------------------------------|
-    | pld, gdp        | the profile itself; a closed form where nothing is sampled                     |
-    | all others      | the smallest delta, within a tenth of a percent, at which they say `epsilon` |
+    | pld, gdp        | the profile itself; a closed form without sampling                             |
+    | all others      | the smallest delta, to 0.1 %, at which their epsilon is at most `epsilon`      |
     """
     epsilon = checks.nonnegative("epsilon", epsilon)
     adjacency, method = parse(Adjacency, "adjacency", adjacency), parse(Method, "method", method)
@@ -63,7 +63,7 @@ def delta_at(
 
 
 def _near(event: Event, epsilon: float, adjacency: Adjacency) -> float:
-    """An upper bound on delta, proved as well, and near; sampled pure releases have no Rényi bound."""
+    """A proved upper bound on delta, near the profile's; by `advanced` where releases have no Rényi bound."""
     try:
         return _inverted(event, epsilon, adjacency, Method.RDP).delta
     except NotProved:
@@ -79,9 +79,9 @@ def group_guarantee(
 ) -> Guarantee:
     """The guarantee for any `size` units together, such as the rows of one person.
 
-    Without sampling it is exact: k units are k times the mu (pld, gdp). With sampling it follows from the trade-off
-    function of one unit (Dong, Roth, Su 2022, Theorem 2.14), which holds for any way the k units may enter; it is not
-    the least possible. There is no lower bound then. `NotProved` for other methods.
+    Without sampling the guarantee is exact: k units have k times the mu (pld, gdp). With sampling it follows from the
+    trade-off function of one unit (Dong, Roth, Su 2022, Theorem 2.14), which holds however the k units take part; it is
+    not the least possible and has no lower bound. `NotProved` for other methods.
     """
     delta = checks.open_unit("delta", delta)
     size = checks.count("group", size)
@@ -108,7 +108,7 @@ def group_guarantee(
 
 
 def _inverted(event: Event, epsilon: float, adjacency: Adjacency, method: Method) -> DeltaAt:
-    """Bisection for log delta, from the side where the method says at most `epsilon`."""
+    """The smallest delta, by bisection of log delta, at which the method's epsilon is at most `epsilon`."""
 
     def says(delta: float) -> float:
         return account(event, delta, adjacency, method).epsilon

@@ -1,7 +1,7 @@
-"""What a limit allows: the least noise, the most steps, the largest sampling rate, the rate of a schedule.
+"""What a limit allows: the least noise, the most steps, or the largest sampling rate.
 
 The limit may be on epsilon, on the mu of a Gaussian curve that covers the plan, or on what an attack can do. Each
-answer was evaluated where it is returned, so the limit is met whatever the search did.
+answer was evaluated at the value returned, so the limit is met whatever the search did.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _RATES = (1e-12, 1.0)
 _MOST_STEPS = 1e12
 
 Measure = Callable[[Event], float]
-"""What a plan gives away, as a proved upper bound: the smaller the more private. Infinite where nothing is proved."""
+"""A proved upper bound on what a plan gives away: smaller is more private, infinite if nothing is proved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The `value` found, what is `spent` there, and the number of plans that were accounted."""
+    """The `value` found, the measure `spent` at it, and the number of plans that were accounted for."""
 
     value: float
     spent: float
@@ -46,25 +46,25 @@ def epsilon_of(delta: float, adjacency: Adjacency = Adjacency.ADD_REMOVE, method
 
 
 def mu_of(slack: float, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Measure:
-    """The mu with f >= G_mu - slack at every share: exact without sampling and slack 0 (`covering.covering_mu`)."""
+    """The mu with f >= G_mu - slack everywhere (`covering_mu`); exact without sampling at slack 0."""
     if slack != 0:
         slack = checks.open_unit("delta", slack)
     return lambda event: covering_mu(trade_off(event, adjacency), slack)
 
 
 def true_positives_of(false_positive_rate: float, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Measure:
-    """The most true positives of an attack with this share of false positives, from the trade-off function."""
+    """The largest true positive rate of an attack with this false positive rate, from the trade-off function."""
     false_positive_rate = checks.open_unit("false_positive_rate", false_positive_rate)
     return lambda event: attack_risk.from_event(event, adjacency).true_positive_rate(false_positive_rate)
 
 
 def advantage_of(adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Measure:
-    """The largest true less false positive rate of any attack."""
+    """The largest difference between true and false positive rates of any attack."""
     return lambda event: attack_risk.from_event(event, adjacency).advantage
 
 
 def noise_for(event: Callable[[float], Event], measure: Measure, limit: float) -> Solution:
-    """The smallest noise multiplier that keeps `measure` at most `limit`. `event` maps it to what is released."""
+    """The smallest noise multiplier that keeps `measure` at most `limit`; `event` maps a multiplier to an event."""
     least, most = _NOISES
     found = _largest(lambda x: measure(event(1 / x)), limit, 1.0, (1 / most, 1 / least))
     if found is None:
@@ -88,7 +88,7 @@ def steps_for(event: Callable[[int], Event], measure: Measure, limit: float) -> 
 
 
 def rate_for(event: Callable[[float], Event], measure: Measure, limit: float) -> Solution:
-    """The largest sampling rate that keeps `measure` at most `limit`; 1 where every unit may be in every step."""
+    """The largest sampling rate that keeps `measure` at most `limit`; 1 if no sampling is needed."""
     found = _largest(lambda x: measure(event(x)), limit, 1 / 128, _RATES)
     if found is None:
         raise InputError(f"no sampling rate down to {_RATES[0]:g} meets the limit {limit:g}; raise it or the noise")
@@ -96,7 +96,7 @@ def rate_for(event: Callable[[float], Event], measure: Measure, limit: float) ->
 
 
 def fits_epsilon(event: Event, epsilon: float, delta: float, adjacency: Adjacency, method: Method) -> bool:
-    """Whether a plan keeps to (epsilon, delta): a rough bound answers wherever it can."""
+    """Whether a plan keeps to (epsilon, delta); the exact bound is computed only if a rough one cannot tell."""
     rough = guarantee(event, delta, adjacency, method, lambda found: 0.05 * found)
     if rough.epsilon <= epsilon or (rough.lower or 0.0) > epsilon:
         return rough.epsilon <= epsilon
@@ -104,11 +104,11 @@ def fits_epsilon(event: Event, epsilon: float, delta: float, adjacency: Adjacenc
 
 
 Point = tuple[float, float]
-"""(log of the number, log of what is spent over the limit)."""
+"""(log of the number, log of spent / limit)."""
 
 
 class _Counted:
-    """What is spent at a number, remembered, with the evaluations counted."""
+    """Evaluates what is spent at a number, once for each number, and counts the evaluations."""
 
     def __init__(self, spend: Callable[[float], float], limit: float) -> None:
         self.spend, self.limit = spend, checks.positive("limit", limit)
@@ -134,7 +134,7 @@ def _largest(
     while right is not None and not _near(left, right, whole):
         width = right[0] - left[0]
         guess = left[0] - left[1] * width / (right[1] - left[1])
-        guess += 0.05 * width * moved  # past the root, towards the end that stayed: it then moves
+        guess += 0.05 * width * moved  # past the root, so that the end that did not move last time moves now
         guess = min(max(guess, left[0] + 0.02 * width), right[0] - 0.02 * width)
         x = math.exp(guess)
         if whole:
@@ -148,7 +148,7 @@ def _largest(
 
 
 def _bracket(counted: _Counted, start: float, ends: tuple[float, float]) -> tuple[Point | None, Point | None]:
-    """(a point within the limit, one beyond it); None for the first or second where an end is reached before."""
+    """(a point within the limit, a point beyond it); None for a point that does not exist between the ends."""
     x, here = start, counted.point(start)
     rises = here[1] <= 0
     factor = 2.0

@@ -1,13 +1,13 @@
-"""The whole trade-off function of a plan: what the best test for one unit can do at every share of false positives.
+"""The whole trade-off function of a plan: what the best test for one unit achieves at every false positive rate.
 
-f(a) is the least share of false negatives of any test with a share a of false positives (Dong, Roth, Su 2022,
-Definition 2.1). It says the same as the profile delta(epsilon) at all epsilons together: f is the largest of the lines
+f(a) is the least false negative rate of any test with false positive rate a (Dong, Roth, Su 2022, Definition 2.1). It
+is equivalent to the whole profile delta(epsilon): f is the largest of the lines
 
     1 - delta(eps) - e^eps a    and    e^-eps (1 - delta(eps) - a)
 
-(their Proposition 2.12), and delta(eps) the largest 1 - f(a) - e^eps a. With delta the larger of both directions, f is
+(their Proposition 2.12); delta(eps) is the largest 1 - f(a) - e^eps a. With delta the larger of both directions, f is
 the symmetric convex envelope min{f, f^-1}** of Bu, Dong, Long, Su 2020, section 2.2. Bounds are directed: `lower` is
-never above f, `upper` never below, and no attack on the plan beats 1 - `lower`.
+never above f, `upper` is never below f, and no attack on the plan beats 1 - `lower`.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class TradeOff(Protocol):
     """Bounds on a trade-off function. Arrays in, arrays of the same shape out."""
 
     def lower(self, false_positives: Array) -> Array:
-        """Lower bounds on f at shares in [0, 1]: proved for every attack."""
+        """Lower bounds on f at rates in [0, 1], proved for every attack."""
 
     def power(self, false_positives: Array) -> Array:
-        """1 - `lower`, without its rounding near 0: the most true positives."""
+        """The largest true positive rates: 1 - `lower`, without its rounding near 0."""
 
     def upper(self, false_positives: Array) -> Array:
-        """Upper bounds on f: some attack does as well as this on worst-case data. 1 - a where none is known."""
+        """Upper bounds on f: an attack on worst-case data reaches them. 1 - a where no attack is known."""
 
     def delta(self, epsilons: Array) -> Array:
         """Upper bounds on delta at epsilons of at least 0."""
@@ -55,21 +55,21 @@ class TradeOff(Protocol):
         """Lower bounds on delta at epsilons of at least 0."""
 
     def epsilon(self, delta: float) -> float:
-        """The smallest epsilon, from above, whose delta is at most `delta`; infinite if there is none."""
+        """The smallest epsilon, rounded up, whose delta is at most `delta`; infinite if there is none."""
 
     @property
     def advantage(self) -> float:
-        """The largest 1 - a - f(a), from above; this is delta(0)."""
+        """An upper bound on the largest 1 - a - f(a), which is delta(0)."""
 
     @property
     def lines(self) -> tuple[Array, Array]:
-        """(s, c) of the bounds c + e^s a on the share of true positives: what `lower` is made of, ascending in s."""
+        """(s, c) of the bounds c + e^s a on the true positive rate that make up `lower`, ascending in s."""
 
     def group(self, size: int) -> TradeOff:
         """The bounds for groups of `size` units."""
 
     def loosened(self, failure: float, escapes: float = 0.0) -> TradeOff:
-        """The bounds where these hold but for events of probability at most `failure` on either side, and `escapes`."""
+        """The bounds if these fail with probability at most `failure` on either side, and `escapes` adds to delta."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class GaussianTradeOff:
         return self if failure == escapes == 0 else self.polygon().loosened(failure, escapes)
 
     def polygon(self) -> PolygonalTradeOff:
-        """The same from finitely many points, bounded outward."""
+        """The same curve from finitely many points, rounded outward."""
         epsilons = np.linspace(0, min(self.mu**2 / 2 + 10 * self.mu + 1e-9, _LARGEST), 1500)
         wrong = ndtr(np.linspace(-12.0, 12.0, 1500) - self.mu / 2)
         return _polygonal(epsilons, self.delta(epsilons), wrong, 1 - self.upper(wrong))
@@ -132,8 +132,8 @@ class GaussianTradeOff:
 class PolygonalTradeOff:
     """Bounds from finitely many facts, each array of shape (n,).
 
-    delta(`epsilons[i]`) <= `deltas[i]`, ascending from epsilon 0, deltas not rising; and tests that exist, with
-    `false_positives[j]` and `false_negatives[j]`, on a convex falling line from (0, 1) to (1, 0).
+    delta(`epsilons[i]`) <= `deltas[i]`, epsilons ascending from 0, deltas not rising. Tests exist with the rates
+    `false_positives[j]` and `false_negatives[j]`, which lie on a convex falling line from (0, 1) to (1, 0).
     """
 
     epsilons: Array
@@ -194,9 +194,9 @@ class PolygonalTradeOff:
     def group(self, size: int) -> PolygonalTradeOff:
         """1 - (1 - f) composed `size` times (Dong, Roth, Su 2022, Theorem 2.14).
 
-        A chain of lines t <- c + e^s t is a line again, so each chain bounds delta at the sum of its s. The chains
-        are those that are least at about 1500 shares. What is known of tests for one unit holds for groups as well.
-        Large groups are groups of groups, of a few more units than were asked for.
+        A chain of lines t <- c + e^s t is a line again, so each chain bounds delta at the sum of its s. The chains used
+        are the least ones at about 1500 rates. Tests for one unit are tests for a group too. A large group is a group
+        of groups, with a few more units than `size`.
         """
         size = checks.count("group", size)
         block = -(-size // _LINKS)
@@ -216,7 +216,7 @@ class PolygonalTradeOff:
             share = np.minimum(constants[best] + growth * share, 1.0)
             constant = np.minimum((constants[best] + growth * constant) * _UP, 1.0)
             total = total + slopes[best]
-            useful = (share < 1) | (total >= 0)  # where all positives are true, slopes fall from there on
+            useful = (share < 1) | (total >= 0)  # at true positive rate 1, slopes only fall
             share, total, constant = share[useful], total[useful], constant[useful]
             if not len(share):
                 break
@@ -225,7 +225,7 @@ class PolygonalTradeOff:
         return PolygonalTradeOff(found.epsilons, found.deltas, self.false_positives, self.false_negatives)
 
     def loosened(self, failure: float, escapes: float = 0.0) -> PolygonalTradeOff:
-        """delta(eps) + (1 + e^eps) x failure + escapes (`sparse`), at every epsilon."""
+        """delta(eps) + (1 + e^eps) x failure + escapes (`theories.sparse`) at every epsilon."""
         if failure == escapes == 0:
             return self
         with np.errstate(over="ignore"):
@@ -237,10 +237,9 @@ class PolygonalTradeOff:
 def trade_off(event: Event, adjacency: Adjacency = Adjacency.ADD_REMOVE, focus: float = FOCUS) -> TradeOff:
     """The trade-off function of a plan that is fixed before the data is seen, from its privacy-loss distribution.
 
-    Gaussians without sampling are exact. `focus` is the delta near which bounds are closest; the default suits shares
-    of false positives down to 1e-9. Pure releases count in `lower` only: `upper` is that of the Gaussians beside them.
-    What `account.guarantee` does not cover by method pld is `NotProved` here too, and so is a Selection. Numerical
-    failure gives f = 0.
+    Gaussians without sampling are exact. `focus` is the delta near which bounds are tightest; the default suits false
+    positive rates down to 1e-9. Pure releases count in `lower` only; `upper` is that of the Gaussians. `NotProved` for
+    a Selection, and for events that `account.guarantee` does not cover by method pld. Numerical failure gives f = 0.
     """
     if not tally(event):
         return GaussianTradeOff(0.0)
@@ -264,7 +263,7 @@ def trade_off(event: Event, adjacency: Adjacency = Adjacency.ADD_REMOVE, focus: 
 
 
 def _one_sided(curve: TradeOff) -> PolygonalTradeOff:
-    """Only what is proved about f from below: where a release is merely dominated, no test is known to exist."""
+    """The lower bound on f alone: for a release that is merely dominated, no test is known to exist."""
     known = curve.polygon() if isinstance(curve, GaussianTradeOff) else curve
     assert isinstance(known, PolygonalTradeOff)
     return _polygonal(known.epsilons, known.deltas, np.zeros(0), np.zeros(0))
@@ -279,7 +278,7 @@ def from_mu(mu: float) -> TradeOff:
 
 
 def from_pairs(epsilons: Array, deltas: Array) -> PolygonalTradeOff:
-    """What one or more (epsilon, delta), in any order, prove together: the largest of their trade-off functions."""
+    """The curve that some (epsilon, delta), in any order, prove together: the largest of their trade-off functions."""
     epsilons, deltas = np.asarray(epsilons, dtype=np.float64), np.asarray(deltas, dtype=np.float64)
     if not (len(epsilons) and np.all(epsilons >= 0)):
         raise InputError("at least one epsilon of at least 0 is needed")
@@ -295,7 +294,7 @@ def from_pairs(epsilons: Array, deltas: Array) -> PolygonalTradeOff:
 
 
 def _polygonal(epsilons: Array, deltas: Array, wrong: Array, right: Array) -> PolygonalTradeOff:
-    """With tests of `wrong` false and `right` true positives, those mirrored, and their convex hull."""
+    """A curve whose tests are the hull of those with `wrong` false and `right` true positives and of their mirrors."""
     useful = (right > wrong) & (wrong < 1)
     wrong, right = wrong[useful], right[useful]
     x = np.concatenate(([0.0, 1.0], wrong, 1 - right))

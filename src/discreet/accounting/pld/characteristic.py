@@ -3,10 +3,10 @@
 Tilted by an order lambda, the loss l of one release has density p(x) e^(lambda l(x)) / M(lambda) over the outcomes,
 M(z) = E_P[e^(z l)]. In both directions the integrand of M is phi(x / s) W(x)^a, where W = 1 - q + q e^u,
 u = (2 x - 1) / (2 s^2), and a = z + 1 (removal, l = log W) or -z (addition, l = -log W). It is analytic in
-|Im x| < pi s^2, so the trapezoidal rule converges exponentially: a hundred nodes where a grid of losses needs
-tens of thousands of points.
+|Im x| < pi s^2, so the trapezoidal rule converges exponentially: a hundred nodes do what takes tens of thousands of
+points on a grid of losses.
 
-Large, rare losses can be kept out: with probability 1 - g(x), g(x) = Phi((cut - x) / width), an outcome is set aside.
+Large, rare losses can be left out: an outcome is set aside with probability 1 - g(x), g(x) = Phi((cut - x) / width).
 All measures then carry the factor g, and M(0) falls short of 1 by `Parts.aside`.
 """
 
@@ -26,14 +26,14 @@ _ANGLES = np.geomspace(0.05, 2.0, 30)
 _LEVELS = np.exp2(-np.arange(10.0))
 _MOST_PLANNED, _PLANNED_TOGETHER = 1500, 24
 _BLOCK = 2**17
-"""Numbers in a temporary array: what fits in the cache."""
+"""The most numbers in a temporary array, so that it fits in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
     """Releases of one direction: rates in (0, 1], effective noise multipliers and counts, each of shape (k, 1).
 
-    So are `cut` and `width`; an infinite cut keeps everything.
+    `cut` and `width` have that shape too; an infinite cut sets nothing aside.
     """
 
     rate: Array
@@ -45,11 +45,11 @@ class Parts:
 
     @classmethod
     def whole(cls, rate: Array, noise: Array, count: Array, direction: Direction) -> Parts:
-        """Releases of which nothing is set aside."""
+        """Releases without any outcome set aside."""
         return cls(rate, noise, count, direction, np.full_like(noise, np.inf), np.full_like(noise, np.inf))
 
     def without(self, mass: float) -> Parts:
-        """The same, with outcomes of about `mass`, summed up over all releases, set aside where losses are largest."""
+        """The same releases with outcomes of largest loss set aside, of about `mass` in all."""
         each = mass / float(self.count.sum())
         width = np.minimum(self.noise / 2, self.noise**2 / 8)
         spread = np.hypot(self.noise, width)
@@ -58,7 +58,7 @@ class Parts:
 
     @property
     def aside(self) -> float:
-        """A bound on the probability that any release has its outcome set aside."""
+        """An upper bound on the probability that the outcome of any release is set aside."""
         spread = np.hypot(self.noise, self.width)
         each = self.rate * ndtr((1 - self.cut) / spread) + (1 - self.rate) * ndtr(-self.cut / spread)
         return float(np.sum(self.count * np.where(np.isfinite(self.cut), each, 0.0))) * (1 + 1e-9)
@@ -77,10 +77,10 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Nodes for the integrals of each part: arrays of shape (k, n), and (k, 1) for what each part has one of.
+    """Nodes for the integrals of each part: arrays of shape (k, n), or (k, 1) with one value per part.
 
     `weight` sums to 1 over the nodes. `log_moment` is log M(order), `error` a bound on the error of M(order + i t)
-    relative to M(order), for every |t| up to the `top` that the rule was made for. `log_slope` is log(s^2 |dl/dx|).
+    relative to M(order), for every |t| up to the `top` given to `rule`. `log_slope` is log(s^2 |dl/dx|).
     """
 
     x: Array
@@ -113,13 +113,13 @@ def rule(parts: Parts, order: float, top: float, need: float, nodes: int) -> Rul
     weight /= total
     scale = np.log(s * math.sqrt(2 * math.pi))
     log_moment = peak + np.log(total * step) - scale
-    # Rounding of log W: of its larger term, and relative to what e^u adds to it.
+    # Rounding of log W: that of its larger term, and that relative to the amount that e^u adds.
     above = np.where(parts.rate < 1, log_w - log_rest, 1.0)
     loss_error = np.abs(log_w) + np.where(parts.rate < 1, -log_rest, 0.0) + above * (1 + np.abs(u) - log_rate)
     each = (abs(a) + top) * loss_error + 2 + (x / s) ** 2 + top * np.abs(log_w) + kept_error
     rounding = 8 * UNIT_ROUNDOFF * (np.sum(weight * each, axis=1, keepdims=True) + np.abs(peak) + np.abs(scale) + 2)
     rounding += 4 * UNIT_ROUNDOFF * nodes
-    # Past the ends the integrand falls by at least e^(-reach step / s) from node to node (see `_range`).
+    # Beyond the ends the integrand falls from node to node by e^(-reach step / s) or more (see `_range`).
     ends = (1.01 * weight[:, :1] + weight[:, -1:]) / -np.expm1(-step * _reach(need) / s)
     error = 2.2 * math.exp(-need) + 1.01 * ends + rounding
     loss = log_w if parts.direction is Direction.REMOVAL else -log_w
@@ -127,12 +127,12 @@ def rule(parts: Parts, order: float, top: float, need: float, nodes: int) -> Rul
 
 
 def node_count(parts: Parts, order: float, top: float, need: float) -> Array:
-    """How many nodes each part needs for an error of 2 e^-need relative to M(order), for frequencies up to `top`.
+    """The number of nodes each part needs for an error of 2 e^-need relative to M(order), for frequencies up to `top`.
 
-    With step h the rule is off by at most 2 N / (e^(2 pi b / h) - 1) for any b < pi s^2, N a bound on the integral
-    of the modulus over the lines |Im x| <= b (Trefethen and Weideman 2014, Theorem 5.1). With y = s^2 theta there,
-    |phi| grows by e^(y^2 / 2 s^2), g by e^(y^2 / 2 width^2), W^(i t) by e^(t theta), and W^a by cos(theta / 2)^a where
-    a < 0, since W cos(theta / 2) <= |W(x + iy)| <= W(x).
+    With step h the error of the rule is at most 2 N / (e^(2 pi b / h) - 1) for any b < pi s^2, where N bounds the
+    integral of the modulus on each line |Im x| <= b (Trefethen and Weideman 2014, Theorem 5.1). There, with
+    y = s^2 theta, |phi| grows by e^(y^2 / 2 s^2), g by e^(y^2 / 2 width^2), W^(i t) by e^(t theta), and W^a by
+    cos(theta / 2)^a if a < 0, since W cos(theta / 2) <= |W(x + iy)| <= W(x).
     """
     s2, a = parts.noise**2, parts.power(order)
     bend = s2 * (1 + s2 / parts.width**2)
@@ -151,8 +151,8 @@ def _reach(need: float) -> float:
 def _range(parts: Parts, order: float, need: float) -> tuple[Array, Array]:
     """Outcomes outside which the integrand falls at least like e^(-reach |x| / s).
 
-    (log of it)' = (-x + a sigma) / s^2 + (log g)' with sigma in (0, 1). On the left (log g)' is negligible, since the
-    cut is more than sixteen widths away; on the right it is below -(x - cut) / width^2.
+    Its logarithm has the derivative (-x + a sigma) / s^2 + (log g)' with sigma in (0, 1). On the left (log g)' is
+    negligible, since the cut is more than sixteen widths away; on the right it is below -(x - cut) / width^2.
     """
     a, reach = parts.power(order), _reach(need)
     high = max(0.0, a) + reach * parts.noise
@@ -163,7 +163,7 @@ def _range(parts: Parts, order: float, need: float) -> tuple[Array, Array]:
 
 
 def _log_kept(parts: Parts, x: Array) -> tuple[Array, Array]:
-    """log g at outcomes, and its rounding error in units of eight roundings."""
+    """log g at the outcomes `x`, and its rounding error in units of eight roundings."""
     if not np.any(np.isfinite(parts.cut)):
         return np.zeros(1), np.zeros(1)
     z = (x - parts.cut) / parts.width
@@ -174,7 +174,7 @@ def _log_kept(parts: Parts, x: Array) -> tuple[Array, Array]:
 def rules(
     parts: Parts, order: float, top: float, need: float, width: int = 1, finer: float = 1.0
 ) -> Iterator[tuple[Parts, Rule]]:
-    """`rule` for batches of parts that need about as many nodes, each of at most `_BLOCK` / `width` numbers."""
+    """`rule` for batches of parts that need similar numbers of nodes, with at most `_BLOCK` / `width` numbers each."""
     nodes = np.ceil(finer * node_count(parts, order, top, need))
     by_size = np.argsort(nodes, kind="stable")[::-1]
     start = 0
@@ -205,10 +205,10 @@ class Decay:
 
     @classmethod
     def of(cls, parts: Parts, order: float, nodes: Rule) -> Decay:
-        """From values at the nodes; between them log-densities bend by at most their greatest second derivative.
+        """The bound from values at the nodes; between nodes the second derivative of log rho bounds how far it bends.
 
-        That is 1 / s^2 + |a + 1| / 4 s^4 + 1 / width^2: s^2 (log rho)' = -x - 1 + (a + 1) sigma(x) + s^2 (log g)', with
-        sigma a logistic function of x / s^2.
+        That derivative is at most 1 / s^2 + |a + 1| / 4 s^4 + 1 / width^2, since s^2 (log rho)' =
+        -x - 1 + (a + 1) sigma(x) + s^2 (log g)', with sigma a logistic function of x / s^2.
         """
         s2, a = parts.noise**2, parts.power(order)
         curvature = (1 + (abs(a) + 1) / (4 * s2)) / s2 + parts.width**-2.0
@@ -221,9 +221,9 @@ class Decay:
         ends = cut[:, :, 0] + cut[:, :, -1]
         steps = np.abs(np.diff(cut, axis=2)).sum(axis=2)
         # On a cell of length h, log rho less its chord varies by at most D h^2 / 3 < 3 log(loose), D the bound on its
-        # second derivative; where the level is crossed, the chord is off by at most another 2 log(loose) of the level.
+        # second derivative; if log rho crosses the level there, the chord adds an error of 2 log(loose) of the level.
         variation = steps + ends + 5 * loose * (loose - 1) * (cut.sum(axis=2) + steps)
-        # On each cell the mass is at least its length times the smaller end's weight, times the smaller share kept.
+        # The mass of a cell is at least its length times the smaller weight of its ends times the smaller share kept.
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.minimum(level / np.maximum(np.maximum(rho[:, :-1], rho[:, 1:])[:, np.newaxis, :], level), 1.0)
         weight = np.minimum(nodes.weight[:, :-1], nodes.weight[:, 1:])[:, np.newaxis, :]
@@ -241,9 +241,9 @@ class Decay:
 
 
 def spectrum(parts: Parts, nodes: Rule, spacing: float, size: int) -> tuple[ComplexArray, Array, float]:
-    """The sum of count x log f_i(j spacing) for j < size, a bound on its rounding, and the sum of count x error of f_i.
+    """The sum of count x log f_i(j spacing), j < size, a bound on its rounding, and the sum of count x error of f_i.
 
-    e^(i t_j l) is a product of two powers, for j = r b + c that of r b and that of c: few exponentials, and the
+    For j = r b + c, e^(i t_j l) is the power for r b times the power for c. So few exponentials are needed, and the
     sums over nodes are products of matrices.
     """
     width = max(1, math.isqrt(size - 1) + 1)
@@ -279,7 +279,7 @@ def _powers(base: ComplexArray, count: int) -> ComplexArray:
 
 
 def estimate(parts: Parts, order: float) -> float:
-    """The sum of count x log M(order), to about 1e-4 of each; infinite where that takes many nodes."""
+    """The sum of count x log M(order), each to about 1e-4; infinite if that takes too many nodes."""
     need = 9.0
     nodes = node_count(parts, order, 0.0, need)
     if not float(nodes.max()) < _MOST_PLANNED:

@@ -1,7 +1,7 @@
 """Epsilon of a single release, from two masses: delta(eps) = P(loss > eps) - e^eps Q(loss > eps).
 
-A grid of losses needs bins far finer than epsilon, and an inversion many frequencies, where epsilon is small and losses
-are rare. One release needs neither, nor a plan.
+If epsilon is small and losses are rare, a grid of losses needs bins far finer than epsilon, and an inversion needs many
+frequencies. A single release needs neither.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LARGEST = 600.0
 
 
 def epsilon_bounds(pair: Pair, delta: float) -> tuple[float, float]:
-    """Lower and upper bound on the smallest epsilon >= 0 whose delta is at most `delta`; (0, infinity) out of reach."""
+    """Lower and upper bound on the smallest epsilon >= 0 whose delta is at most `delta`; (0, infinity) on failure."""
     if pair.noise < LEAST_NOISE:
         return 0.0, math.inf
     upper = _last_failure(lambda epsilon: not _delta_bounds(pair, epsilon)[1] <= delta)[1]
@@ -38,12 +38,12 @@ def _delta_bounds(pair: Pair, epsilon: float) -> tuple[float, float]:
 
 
 def _slack(pair: Pair, epsilon: float) -> float:
-    """What rounding may move a loss by, and twice that, which covers the rounding of e^eps."""
+    """Twice the most that rounding may move a loss, which also covers the rounding of e^eps."""
     return 2 * float(pair.loss_rounding(epsilon))
 
 
 def _last_failure(fails: Callable[[float], bool]) -> tuple[float, float]:
-    """(where it fails, or 0; where it does not), close together, for a condition that holds from some point on."""
+    """(a point where it fails, or 0; a point where it holds), close together; the condition holds from there on."""
     left, right = 0.0, 1e-12
     while fails(right):
         left, right = right, 4 * right

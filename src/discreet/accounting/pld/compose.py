@@ -1,14 +1,14 @@
 """The distribution of a sum of many independent grid losses, by Fourier transform, with every error bounded.
 
-The masses are tilted first: p_j becomes p_j e^(lambda l_j) / M(lambda). A delta in the far tail is the bulk of
-a tilted distribution, so absolute errors of the transform become errors relative to that delta. A sum of
-independent losses tilts as its parts do, hence
+The masses are first tilted: p_j becomes p_j e^(lambda l_j) / M(lambda). A delta in the far tail is the bulk of a tilted
+distribution, so absolute errors of the transform become errors relative to that delta. Tilting a sum of independent
+losses tilts each of them, hence
 
     delta(eps) = M e^(-lambda eps) E_tilted[e^(-lambda (L - eps)) (1 - e^(eps - L))_+]
     log M = sum of counts x log M_i.
 
 Distinct parts become a product of spectra, each raised to its count. Indices are kept modulo the length of the
-transform; what lies outside the window wraps into it, and is bounded by Chernoff's inequality.
+transform; mass outside the window wraps into it, and Chernoff's inequality bounds that mass.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from discreet.core.array_types import Array
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """Tilted masses of a composed loss: `tilted[j]` at loss `(first + j) * grid + offset`, with bounds on what is off.
+    """Tilted masses of a composed loss: `tilted[j]` at loss `(first + j) * grid + offset`, with bounds on the errors.
 
     `error` bounds the L2 norm of the rounding error of `tilted`; `wrapped` the tilted mass that wrapped in from
     outside; `dropped` the (untilted) mass above the window; `slack` the shift of the loss by rounded bin edges.
@@ -54,9 +54,9 @@ class Composition:
 
 
 def compose(parts: Sequence[tuple[LossPmf, int | Array]], window: Window, *, up: bool) -> Composition:
-    """Compose `count` copies of each part (an array of counts for a part of several releases).
+    """Compose `count` copies of each part; a part of several releases has an array of counts.
 
-    All parts share one grid; `up` says which way to round.
+    All parts share one grid; `up` rounds up, else results are rounded down.
     """
     grid = parts[0][0].grid
     offset = math.fsum(float(np.sum(count * np.asarray(pmf.offset))) for pmf, count in parts)
@@ -104,5 +104,5 @@ def _tilt(pmf: LossPmf, order: float, up: bool) -> tuple[Array, Array]:
 
 
 def _chernoff(exponent: float) -> float:
-    """exp, nudged up by more than the rounding of its argument; infinite rather than an overflow."""
+    """exp, raised by more than the rounding of its argument; infinite instead of an overflow."""
     return math.inf if not exponent < 700 else math.exp(exponent + 1e-3)

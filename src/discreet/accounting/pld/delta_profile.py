@@ -1,7 +1,7 @@
-"""The whole profile of a composition, from one transform per direction and grid, not one per epsilon.
+"""The whole profile of a composition, from one transform per direction and grid instead of one per epsilon.
 
-Near delta = 0.1 the tilt is gentle: masses are right to about 1e-13 at every loss. That is what trade-off curves need;
-a single far epsilon is better served by a `focus` of its own.
+The tilt for delta = 0.1 is gentle: masses are right to about 1e-13 at every loss, which suits trade-off curves. For a
+single far epsilon, give a `focus` near its delta.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from discreet.accounting.pld.window import Window, plan_window
 from discreet.core.array_types import Array
 
 FOCUS = 0.1
-"""The delta near which masses are most exact, unless another is asked for."""
+"""The default delta near which masses are most exact."""
 
 _REFINEMENTS = 5
 _TAIL = 1e-14
@@ -32,10 +32,10 @@ _GAP = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What is proved about both directions together, each array of shape (n,).
+    """Bounds on both directions together, each array of shape (n,).
 
-    `deltas[i]` bounds delta(`epsilons[i]`) from above, epsilons at least 0 and ascending. From below: some test has
-    a share of false positives of at most `false_positives[j]` and of true positives of at least `true_positives[j]`.
+    `deltas[i]` bounds delta(`epsilons[i]`) from above; epsilons are at least 0 and ascending. Lower bounds: some test
+    has a false positive rate of at most `false_positives[j]` and a true positive rate of at least `true_positives[j]`.
     """
 
     epsilons: Array
@@ -53,12 +53,12 @@ def whole_profile(
 ) -> Profile:
     """Bound the profile of all `releases` and `bounded` together, under add/remove or zero-out adjacency.
 
-    Both directions are composed apart (Zhu, Dong, Wang 2022), the larger delta counts, and the tests of either are
-    kept. `symmetrised`: for batches of fixed size under replace-one instead (`symmetric`); no tests are known then.
-    Tests look at `releases` only: of `bounded` no more is known than a bound.
+    Both directions are composed separately (Zhu, Dong, Wang 2022); the larger delta counts, and the tests of both are
+    kept. `symmetrised`: for batches of fixed size under replace-one instead (`fixed_size_pair`), without tests. Tests
+    look at `releases` only, since for `bounded` only an upper bound is known.
 
-    Grids are refined until the bounds are within a thousandth of each other where delta is `focus`, or at epsilon 0
-    where it never is. Numerical failure gives delta 1 and no test.
+    Grids are refined until the bounds are within a thousandth of each other where delta is `focus`, or at epsilon 0 if
+    delta is smaller everywhere. Numerical failure gives delta 1 and no test.
     """
     if symmetrised:
         whole = _one([(SymmetricPair(r.rate, r.noise, Direction.REMOVAL), r.count) for r in releases], focus, bounded)
@@ -75,7 +75,7 @@ def whole_profile(
 
 
 def chord(epsilons: Array, deltas: Array, at: Array) -> Array:
-    """Upper bounds on delta at any epsilons of at least 0 from those at knots, of which the first is 0.
+    """Upper bounds on delta at the epsilons `at`, from those at the knots `epsilons`, of which the first is 0.
 
     delta is convex in e^epsilon, so it lies below its chords; beyond the last knot it does not rise.
     """
@@ -90,7 +90,7 @@ def chord(epsilons: Array, deltas: Array, at: Array) -> Array:
 
 
 def _one(parts: Sequence[tuple[Pair, int]], focus: float, bounded: Sequence[BoundedLoss]) -> Profile:
-    """One composition, the grid refined while that helps."""
+    """The profile of one direction, with its grid refined while that helps."""
     if any(np.min(pair.noise) < LEAST_NOISE for pair, _ in parts):
         return _nothing()
     count = sum(times for _, times in parts) + sum(part.count for part in bounded)
@@ -98,7 +98,7 @@ def _one(parts: Sequence[tuple[Pair, int]], focus: float, bounded: Sequence[Boun
     window = plan_window(parts, focus, tail, bounded=bounded)
     fineness = 1e-5 * (window.high - window.low)
     grid = window.grid_for(fineness, count)
-    if bounded:  # as in `bounds`: their order may be huge
+    if bounded:  # as in `epsilon_interval`: their order may be huge
         grid = max(grid, fineness / count)
     grid = _affordable(parts, window, tail, grid, bounded)
     best, best_gap = _nothing(), math.inf
@@ -126,7 +126,7 @@ def _tests(parts: Sequence[tuple[Pair, int]], window: Window, grid: float, tail:
 
 
 def _thinned(epsilons: Array, deltas: Array, wrong: Array, right: Array, focus: float) -> tuple[Profile, float]:
-    """About 1500 knots and tests, dense where anything changes, and the relative gap of the bounds near `focus`."""
+    """A profile of about 1500 knots and tests, dense where values change, and its relative gap near `focus`."""
     deltas = np.minimum.accumulate(np.fmin(deltas, 1.0))
     kept = _spread([epsilons, deltas, np.log(np.maximum(deltas, 1e-12 * focus))])
     epsilons, deltas = epsilons[kept], deltas[kept]

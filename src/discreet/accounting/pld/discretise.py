@@ -1,9 +1,9 @@
-"""From a pair of distributions to a privacy loss on a grid: one that dominates it, one that it dominates.
+"""From a pair of distributions to privacy losses on a grid: one that dominates the pair, one that the pair dominates.
 
 Bounds rest on two facts about delta(eps) = E_P[(1 - exp(eps - loss))_+] and its compositions:
 
-- *Splitting* an outcome into two that keep its P- and Q-mass makes the pair only more revealing (the
-  original is recovered by forgetting which of the two it was); *merging* outcomes makes it less.
+- *Splitting* an outcome into two that keep its P- and Q-mass makes the pair only more revealing (forgetting
+  which of the two it was recovers the original pair); *merging* outcomes makes the pair less revealing.
 - delta grows when P-mass moves to a larger loss or is added, and shrinks when it moves down or is dropped.
 
 The first gives second-order accuracy in the grid, the second absorbs every rounding error.
@@ -22,7 +22,7 @@ from discreet.core.array_types import Array, BoolArray
 _PHASES = tuple(i / 16 for i in range(16))
 _TRIAL_BINS = 256
 _CONCENTRATED = 0.3
-"""Where no bin holds more than this, it makes no difference where in the grid the bins begin."""
+"""If no bin holds more mass than this, the phase of the bins in the grid makes no difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class LossPmf:
     """P-mass of the privacy loss: `masses[..., j]` at loss `(first + j) * grid + offset`, `infinity` at infinity.
 
     `slack` bounds how far rounding of bin edges may have moved any loss of one release. For k releases at once,
-    masses have shape (k, m), and infinity, slack and offset shape (k,); `first` and the grid are common.
+    masses have shape (k, m), and infinity, slack and offset shape (k,); all k share `first` and the grid.
     """
 
     grid: float
@@ -49,10 +49,10 @@ class LossPmf:
 
 
 def loss_range(pair: Pair, grid: float, tail: float, floor: float = -math.inf) -> tuple[Array, Array]:
-    """Indices (low, high) of grid points that enclose all losses but those of at most `tail` mass a side.
+    """Indices (low, high) of grid points that enclose all losses except at most `tail` mass on each side.
 
-    Losses below `floor` are left out too. Where the loss is bounded, the enclosing point costs nothing. Whole
-    numbers, one of each per release, of the shape of `pair.rate` without its last axis.
+    Losses below `floor` are left out too. If the loss is bounded, the enclosing point costs nothing. Both are whole
+    numbers, one per release, of the shape of `pair.rate` without its last axis.
     """
     ends = pair.loss(pair.support(tail))
     top = ends.max(axis=-1)
@@ -64,8 +64,8 @@ def pessimistic(pair: Pair, grid: float, tail: float, floor: float = -math.inf) 
     """The dominating loss on the grid ("connect the dots", Doroshenko et al. 2022).
 
     The mass (p, q) of the bin from a to b is split between its ends so that both masses are kept; the end b
-    gets the share (1 - e^a q/p) / (1 - e^-h) of p. The share is rounded up, p is rounded up, what lies below
-    the range is moved up to it, and what lies above becomes infinity mass.
+    gets the share (1 - e^a q/p) / (1 - e^-h) of p. Share and p are rounded up; mass below the range is
+    moved up to the range, and mass above it becomes infinity mass.
     """
     lows, highs = loss_range(pair, grid, tail, floor)
     low, high = int(np.min(lows)), int(np.max(highs))
@@ -84,7 +84,7 @@ def pessimistic(pair: Pair, grid: float, tail: float, floor: float = -math.inf) 
     masses[..., 1:] = p * share
     masses[..., :-1] += p * (1 - share)
     masses[..., 0] += cut.below
-    # Of several releases, each keeps to its own range: up to it from below, to infinity from above.
+    # Each release keeps to its own range: mass below moves up to the range, mass above moves to infinity.
     beyond, short = numbers > highs[..., np.newaxis], numbers < lows[..., np.newaxis]
     infinity = cut.above + np.sum(masses, axis=-1, where=beyond)
     masses[numbers == lows[..., np.newaxis]] += np.sum(masses, axis=-1, where=short)
@@ -96,13 +96,13 @@ def pessimistic(pair: Pair, grid: float, tail: float, floor: float = -math.inf) 
 def optimistic(pair: Pair, grid: float, tail: float, floor: float = -math.inf) -> LossPmf:
     """A dominated loss on the grid, second-order accurate like `pessimistic`.
 
-    Bin i is merged into one outcome, of mass p_i at loss m_i = log(p_i / q_i). The grid g_i = i h + offset is
-    laid through the heaviest of them (at low rates nearly all mass sits there); the others are near it. Where
+    Bin i is merged into one outcome, of mass p_i at loss m_i = log(p_i / q_i). The grid g_i = i h + offset goes
+    through the heaviest outcome (at low rates nearly all mass sits there) and near the others. Where
     m_i < g_i, a little of the next bin's outcome is merged in to lift it to g_i; where m_i > g_i, a little of the
     bin before may be merged in without falling below g_i. Either way the merged loss is at least g_i, and is
     placed there. A bin that cannot be lifted is moved down to g_(i-1). At low rates most of the mass sits within
-    a few bins of the end of the range; how well those fare depends on where in the grid that end falls, so a few
-    phases are tried on the bins around the bulk.
+    a few bins of the end of the range. The loss of accuracy there depends on where in the grid that end falls, so
+    a few phases are tried on the bins around the bulk.
     """
     lows, highs = loss_range(pair, grid, tail, floor)
     low, high = int(np.min(lows)), int(np.max(highs))
@@ -120,7 +120,7 @@ def optimistic(pair: Pair, grid: float, tail: float, floor: float = -math.inf) -
 
 
 def _merge(pair: Pair, grid: float, low: Array, count: int, phase: Array) -> tuple[LossPmf, Array]:
-    """The dominated loss for `count` bins from (low - phase) x grid on, and the mean loss given up by the grid."""
+    """The dominated loss for `count` bins from (low - phase) x grid on, and the mean loss that the grid gives up."""
     numbers = low + np.arange(count + 1.0)
     edges = (numbers - phase) * grid
     cut = pair.bins(edges)
@@ -146,7 +146,7 @@ def _merge(pair: Pair, grid: float, low: Array, count: int, phase: Array) -> tup
 def _merged_excess(cut: Bins, p: Array, points: Array) -> Array:
     """Lower bound on m_i - g_i, the merged loss of each bin relative to its centre; -inf for empty bins.
 
-    The merged loss lies in its bin, whatever rounding says, so the bound is never below half a grid step.
+    The merged loss lies in its bin despite rounding, so the bound is clipped to half a grid step on either side.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         excess = np.log(p) - np.log(cut.q + cut.q_error) - points
@@ -156,12 +156,12 @@ def _merged_excess(cut: Bins, p: Array, points: Array) -> Array:
 
 
 def _transfers(p: Array, excess: Array, grid: float) -> tuple[Array, Array, BoolArray]:
-    """Mass that each grid point takes from the next bin, from the previous one, and where lifting works.
+    """The mass that each grid point takes from the next bin and from the previous one, and where lifting works.
 
     Merging k at ratio r = e^-(m - g) with t at ratio r' gives at least g iff k r + t r' <= k + t, so lifting
     takes t = k (r - 1) / (1 - r') at least, and taking low losses in allows t = k (1 - r) / (r' - 1) at most.
-    k is what the bin has left after giving: at most p_i for the first, and for the second p_i less the most
-    that the neighbours may take. Transfers are capped at a quarter of the giving bin, so none is overdrawn.
+    k is the mass that the bin keeps after giving: at most p_i in the first formula, and in the second p_i less the
+    most that the neighbours may take. Transfers are capped at a quarter of the giving bin, so none is overdrawn.
     """
     ratio = np.exp(-excess)
     next_ratio = _shift(ratio, -1, np.inf) * math.exp(-grid)
@@ -179,7 +179,7 @@ def _transfers(p: Array, excess: Array, grid: float) -> tuple[Array, Array, Bool
 
 
 def _shift(values: Array, places: int, fill: float = 0.0) -> Array:
-    """`values` moved by one place along the last axis, up (1) or down (-1), with `fill` where none comes in."""
+    """`values` moved by one place along the last axis, up (1) or down (-1), with `fill` in the free place."""
     result = np.full_like(values, fill)
     if places == 1:
         result[..., 1:] = values[..., :-1]
@@ -189,7 +189,7 @@ def _shift(values: Array, places: int, fill: float = 0.0) -> Array:
 
 
 def _flat(values: Array) -> Array:
-    """Without the last axis, of length one, if there is one."""
+    """`values` without their last axis, which has length one if there is one."""
     return values[..., 0] if values.ndim else values
 
 

@@ -1,12 +1,12 @@
 """Upper and lower bounds on epsilon for a composition of Poisson-sampled Gaussians, in one of three ways.
 
-A single release has a closed form (`single`). Others go by the characteristic function (`contour`) where it reaches the
-width aimed at, else by a grid of losses: plan, discretise, compose, read. The promise is an interval that holds; its
-width is a goal. If the first grid misses the goal, finer ones follow for as long as they help. The grid takes any pair
-with a loss and bins; the other two are for the Poisson-sampled Gaussian.
+A single release has a closed form (`closed_form`). Otherwise the characteristic function (`inversion`) is used if it
+reaches the desired width, else a grid of losses: plan, discretise, compose, read. The interval always holds; its width
+is only a goal. If the first grid misses the goal, finer ones follow as long as they help. The grid takes any pair with
+a loss and bins; the other two ways need the Poisson-sampled Gaussian.
 
-Releases of which only a pure or bounded-range guarantee is known may be among them (`bounded`), on the grid only. They
-count in the upper bound; for the lower one they are left out.
+On the grid, releases with only a pure or bounded-range guarantee (`bounded`) may join. They count in the upper bound
+and are left out of the lower bound.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from discreet.accounting.pld.window import Window, plan_window
 from discreet.core.array_types import Array
 
 MAX_POINTS = 2**22
-"""No transform or discretised loss is longer than this: at most a few hundred megabytes."""
+"""The longest transform or discretised loss: at most a few hundred megabytes."""
 
 _BATCH_POINTS = 2**18
-"""Releases are gathered up to this many points, which keeps their arrays in the cache."""
+"""The most points of releases computed together, so that their arrays stay in the cache."""
 
 _REFINEMENTS = 5
 
 _LIGHT_POINTS = 2**20
 
 _TAILS = 1e-4
-"""The share of delta that may be lost to the ends of all losses."""
+"""The share of delta that cutting off the tails of all losses may cost."""
 
 _SMALLEST_DELTA = 1e-200
-"""Below, masses that count would come near the underflow of floating point."""
+"""Below this delta, masses that matter would come near the underflow of floating point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class EpsilonInterval:
 
 
 def default_tolerance(epsilon: float) -> float:
-    """The width aimed at: half a percent, or 1e-4 where that is larger."""
+    """The desired width of an interval: half a percent of epsilon, but at least 1e-4."""
     return max(0.005 * epsilon, 1e-4)
 
 
@@ -76,8 +76,8 @@ def epsilon_interval(
 ) -> EpsilonInterval:
     """Bound the epsilon of all `releases` and `bounded` together at `delta`, under add/remove or zero-out adjacency.
 
-    `tolerance` maps an epsilon to the interval width aimed at. Both directions are composed apart and the
-    larger counts (Zhu, Dong, Wang 2022). Numerical failure gives an infinite upper and a zero lower bound.
+    `tolerance` maps an epsilon to the desired interval width. Both directions are composed separately and the
+    larger epsilon counts (Zhu, Dong, Wang 2022). Numerical failure gives an infinite upper and a zero lower bound.
     """
     if not delta >= _SMALLEST_DELTA:
         return EpsilonInterval(0.0, math.inf)
@@ -108,12 +108,12 @@ def symmetrised_interval(
     tolerance: Callable[[float], float] = default_tolerance,
     bounded: Sequence[BoundedLoss] = (),
 ) -> EpsilonInterval:
-    """The same for batches of fixed size under replace-one adjacency (`symmetric`), `rate` = batch / population.
+    """`epsilon_interval` for batches of fixed size under replace-one (`fixed_size_pair`), `rate` = batch / population.
 
-    Lower: all other units contribute the opposite of the unit's own contribution, and it is replaced by one like
-    them. Then every step is the removal pair, or the addition pair seen from the other side, so that both one-sided
-    bounds are attained. Between them and the symmetrised bound nothing is known, so the interval is wide at any
-    precision; the symmetrised bound is computed to a quarter of `tolerance`.
+    Lower bound: all other units contribute the opposite of the unit's contribution, and a unit like them replaces it.
+    Then every step is the removal pair, or the addition pair seen from the other side, so both one-sided bounds are
+    attained. Between them and the symmetrised bound nothing is known, so the interval is wide at any precision; the
+    symmetrised bound is computed to a quarter of `tolerance`.
     """
     if not delta >= _SMALLEST_DELTA:
         return EpsilonInterval(0.0, math.inf)
@@ -144,7 +144,7 @@ def _by_closed_form(releases: Sequence[Release], direction: Direction, delta: fl
 def _by_contour(
     releases: Sequence[Release], direction: Direction, delta: float, tolerance: Callable[[float], float]
 ) -> EpsilonInterval:
-    """The interval of one direction by the characteristic function; (0, infinity) where that is unfit."""
+    """The interval of one direction by the characteristic function; (0, infinity) if that does not work."""
     columns = np.array([[part.rate, part.noise, float(part.count)] for part in releases])
     parts = Parts.whole(columns[:, :1], columns[:, 1:2], columns[:, 2:], direction)
     return EpsilonInterval(*inversion.epsilon_bounds(parts, delta, tolerance))
@@ -158,7 +158,7 @@ def _by_grid(
     enough: float = 0.0,
     bounded: Sequence[BoundedLoss] = (),
 ) -> EpsilonInterval:
-    """The same by a grid of losses, refined until narrow; not refined once its upper end is at most `enough`."""
+    """The interval of one direction by a grid of losses, refined until it is narrow or its upper end below `enough`."""
     parts = [(Pair(release.rate, release.noise, direction), release.count) for release in releases]
     return _interval(parts, delta, tolerance, enough, bounded)
 
@@ -176,12 +176,12 @@ def _interval(
     tail = _TAILS * delta / count
     window = plan_window(parts, delta, tail, bounded=bounded)
     grid = window.grid_for(tolerance(window.epsilon) / 4, count)
-    if bounded:  # their order may be huge, and no grid raises epsilon by more than its step for each release
+    if bounded:  # their order may be huge, but a grid raises epsilon by at most its step for each release
         grid = max(grid, tolerance(window.epsilon) / (4 * count))
     grid = _affordable(parts, window, tail, grid, bounded)
     window = plan_window(parts, delta, tail, grid, bounded)
     best = EpsilonInterval(0.0, math.inf)
-    if not window.points(grid) <= MAX_POINTS:  # a grid as coarse as that spreads so many losses too widely
+    if not window.points(grid) <= MAX_POINTS:  # such a coarse grid spreads so many losses too widely
         return best
     for tried in range(_REFINEMENTS):
         up = _compose(pessimistic, parts, window, grid, tail, up=True, bounded=bounded)
@@ -193,7 +193,7 @@ def _interval(
         best = _both(best, EpsilonInterval(lower, upper))
         useless = not best.upper <= 1.1 * best.lower
         finer = _affordable(parts, window, tail, grid / (4 if useless else 2), bounded)
-        # Finer grids may at last mend an end that says nothing: they are tried while they cost little.
+        # Finer grids may yet give a useful bound where there is none: they are tried while they are cheap.
         costly = tried > 0 and (len(parts) + len(bounded)) * window.points(finer) > _LIGHT_POINTS
         stuck = costly if useless else best.upper - best.lower > 0.9 * before
         if stuck or finer >= grid or best.upper <= best.lower + tolerance(best.lower):
@@ -219,7 +219,7 @@ def _compose(
 def _batches(
     parts: Sequence[tuple[Pair, int]], grid: float, tail: float, window: Window
 ) -> list[tuple[Pair, int | Array]]:
-    """The parts, those with similar ranges of loss gathered into arrays: many small ones cost little more than one."""
+    """The parts, with those of similar loss range gathered into arrays: many small parts cost little more than one."""
     if len(parts) <= 1:
         return list(parts)
     lows, highs = loss_range(_gathered(parts)[0], grid, tail, window.floor)

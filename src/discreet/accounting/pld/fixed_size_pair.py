@@ -2,13 +2,13 @@
 
 If a mechanism on batches has the trade-off curve f, then on a random batch that holds each unit with probability q
 it has C_q(f) = min{f_q, f_q^-1}** with f_q = q f + (1 - q) Id (Dong, Roth, Su 2019, Theorem 4.2). Which of the two
-curves is below depends on the false positive rate, so they are joined **before** steps are composed: composing each
-direction apart and taking the maximum, as is right for Poisson batches, is not proved here.
+curves is lower depends on the false positive rate, so they are joined **before** steps are composed. Composing each
+direction separately and taking the maximum, as for Poisson batches, is not proved here.
 
-For Gaussian noise f_q and f_q^-1 are the curves of the removal and of the addition pair of `pair`, whose profiles
+For Gaussian noise f_q and f_q^-1 are the curves of the removal and the addition pair of `poisson_pair`, whose profiles
 cross at epsilon 0 only. The profile of C_q(f) is their maximum: removal's for epsilon >= 0, addition's below. Hence
 the pair with exactly that curve keeps, of each direction, the outcomes x > 1/2 (removal's with losses l(x) > 0,
-addition's with losses -l(x) < 0), and both of its distributions put what is left,
+addition's with losses -l(x) < 0), and both of its distributions put the remaining mass,
 
     1 - P(x > 1/2) - Q(x > 1/2) = (1 - q) erf(1 / (2 sqrt(2) s)),
 
@@ -29,7 +29,7 @@ from discreet.core.array_types import Array
 
 @dataclass(frozen=True, slots=True)
 class SymmetricPair(Pair):
-    """As `Pair`, for batches of fixed size: `rate` = batch / population, `noise` relative to a replacement.
+    """`Pair` for batches of fixed size: `rate` = batch / population, `noise` relative to a replacement.
 
     Its outcomes y stand for x = 1/2 + |y| of the removal pair (y > 0) or of the addition pair (y < 0), so that the
     loss is odd in y. `direction` has no meaning: the pair is its own mirror image.
@@ -37,7 +37,7 @@ class SymmetricPair(Pair):
 
     @property
     def level(self) -> Array:
-        """The mass of the outcome of loss 0, in both distributions."""
+        """The mass of the outcome with loss 0, in both distributions."""
         result: Array = (1 - np.asarray(self.rate)) * erf(1 / (math.sqrt(8) * np.asarray(self.noise)))
         return result
 
@@ -81,7 +81,7 @@ class SymmetricPair(Pair):
     def _half(self, edges: Array) -> tuple[Array, Array, Array, Array]:
         """Null and mixed masses, and bounds on their errors, of the outcomes x > 1/2 with l(x) between the `edges`.
 
-        One interval more on each side, below the first edge and above the last. What is empty has no error.
+        There is one more interval on each side, below the first edge and above the last. Empty intervals have no error.
         """
         half = np.full((*np.broadcast_shapes(edges.shape, np.shape(self.rate))[:-1], 1), 0.5)
         x = np.maximum(np.where(edges > 0, outcome(self, np.maximum(edges, 0.0)), 0.5), 0.5)

@@ -1,4 +1,4 @@
-"""Epsilon from the characteristic function of the composed loss, by an inversion whose every error is bounded.
+"""Epsilon from the characteristic function of the composed loss, by an inversion with every error bounded.
 
 For lambda > 0, f(eps) = e^(lambda eps) delta(eps) has the Fourier transform F(t) = M(z) / (z (z + 1)), where
 z = lambda + i t and M(z) = E_P[e^(z L)] is a product over all releases. By Poisson's summation formula
@@ -7,9 +7,9 @@ z = lambda + i t and M(z) = E_P[e^(z L)] is a product over all releases. By Pois
 
 and all terms on the right are positive: the left side bounds f from above whatever w is, and from below once the
 terms n != 0 are bounded (by delta <= 1 on one side, by Chernoff's inequality on the other). The sum over j is cut off
-where a bound on |M| says so (`characteristic.Decay`). Few frequencies and few nodes do, with far less error than a
-grid. (Zhu, Dong, Wang 2022 account by characteristic functions; Alghamdi et al. 2023 put the contour through the
-saddle.) Where losses are rare and large the bound on |M| is poor; the grid (`bounds`) then answers.
+where a bound on |M| makes the rest negligible (`characteristic.Decay`). Few frequencies and few nodes suffice, with far
+less error than a grid. (Zhu, Dong, Wang 2022 account by characteristic functions; Alghamdi et al. 2023 put the contour
+through the saddle.) If losses are rare and large the bound on |M| is poor, and `epsilon_interval` uses the grid.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from discreet.accounting.pld.window import alike, minimise
 from discreet.core.array_types import Array, ComplexArray
 
 MAX_WORK = 2.0**27
-"""Nodes times frequencies, added up over the parts: a few hundred milliseconds."""
+"""The most work, nodes x frequencies summed over the parts: a few hundred milliseconds."""
 
 _LIGHT_WORK, _LIGHT_WORK_EACH = 2.0**22, 2.0**13
-"""Work that is not worth saving at the cost of accuracy: some milliseconds, and so much more for each part."""
+"""Work too small to save at the cost of accuracy: some milliseconds, and an amount for each part."""
 
 _MAX_NODES, _MAX_NODES_EACH = 2.0**14, 2.0**9
 _FEW = 24
 _SET_ASIDE = 1e-4
-"""The share of delta that is given up where rare, large losses stand in the way."""
+"""The share of delta that is given up to set rare, large losses aside."""
 
 _FINEST, _COARSEST = 1e-8, 1e-2
-"""Errors aimed at, relative to delta."""
+"""The least and the largest error to aim at, relative to delta."""
 
 
 def epsilon_bounds(parts: Parts, delta: float, tolerance: Callable[[float], float]) -> tuple[float, float]:
     """Lower and upper bound on the smallest epsilon >= 0 whose delta is at most `delta`, in one direction.
 
-    `tolerance` only says which errors are good enough. (0, infinity) where this method is unfit.
+    `tolerance` only says which errors are small enough. (0, infinity) if this method does not work.
     """
     lower, upper = 0.0, math.inf
     for share in (0.0, _SET_ASIDE) if parts.direction is Direction.REMOVAL else (0.0,):
         try:
-            with np.errstate(all="ignore"):  # what is not a number fails every comparison that admits a bound
+            with np.errstate(all="ignore"):  # a NaN fails every comparison that admits a bound
                 found = _bounds(parts.without(share * delta) if share else parts, delta, tolerance)
         except (ArithmeticError, ValueError):
             continue
@@ -59,7 +59,7 @@ def epsilon_bounds(parts: Parts, delta: float, tolerance: Callable[[float], floa
 
 
 def _bounds(parts: Parts, delta: float, tolerance: Callable[[float], float]) -> tuple[float, float]:
-    """The same, for parts with outcomes set aside: as if they had no loss below, as if an infinite one above."""
+    """The bounds for `parts` with outcomes set aside: these count as no loss below, as an infinite loss above."""
     plan = _plan(parts, delta, tolerance)
     inversion = _invert(parts, plan) if plan is not None else None
     return inversion.crossings(delta, parts.aside) if inversion is not None else (0.0, math.inf)
@@ -67,7 +67,7 @@ def _bounds(parts: Parts, delta: float, tolerance: Callable[[float], float]) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Where to put the contour and how far to go; nothing here needs to be right for the bounds to hold."""
+    """Where to put the contour and how far to go; a poor choice only makes the bounds wide."""
 
     order: float
     alias_order: float
@@ -77,7 +77,7 @@ class _Plan:
     top: float
     need: float
     cut: float
-    """A bound (proved) on what the frequencies from `size` on add, relative to M(order)."""
+    """A proved bound on the sum over frequencies from `size` on, relative to M(order)."""
 
 
 def _plan(parts: Parts, delta: float, tolerance: Callable[[float], float]) -> _Plan | None:
@@ -92,7 +92,7 @@ def _plan(parts: Parts, delta: float, tolerance: Callable[[float], float]) -> _P
     epsilon = _chernoff_epsilon(coarse.log_moment, order, delta)
     if not 0 < epsilon < math.inf:
         return None
-    # What the integral comes to, by the saddle point.
+    # The size of the integral, by the saddle point.
     size = 1 / ((order + 1) * order * (1 + 2.5 * coarse.deviation))
     tops, cuts = coarse.truncation()
     coarsest = max(_FINEST, min(_COARSEST, 0.1 * tolerance(epsilon) * order))
@@ -102,7 +102,7 @@ def _plan(parts: Parts, delta: float, tolerance: Callable[[float], float]) -> _P
         period = max(period, (-math.log(delta) - math.log(error)) / order)
         if cuts[-1] <= error * size:
             fit = int(np.flatnonzero(cuts <= error * size)[0])
-            # The integral from the last frequency kept bounds the sum over those left out.
+            # The integral from the last frequency that is kept bounds the sum over all later ones.
             terms = math.ceil(tops[fit] * period / (2 * math.pi)) + 1
             top = 2 * math.pi * (terms - 1) / period
             need = 3 + math.log(count) - math.log(order) - math.log(error * size)
@@ -129,7 +129,7 @@ def _chernoff_epsilon(cumulant: float, order: float, delta: float) -> float:
 
 
 def _representatives(parts: Parts) -> tuple[Parts, Parts]:
-    """Parts that stand for those alike: of each group the middle one, and the one with least noise."""
+    """For each group of similar parts, its middle part and its part with the least noise, standing for all of them."""
     if len(parts) <= _FEW:
         return parts, parts
     groups = alike(parts.rate[:, 0], parts.noise[:, 0])
@@ -141,7 +141,7 @@ def _representatives(parts: Parts) -> tuple[Parts, Parts]:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """What the tilted losses add up to: log M with its error, the standard deviation, and the decay of |f|."""
+    """Sums over the tilted losses: log M with its error, the standard deviation, and the decay of |f|."""
 
     log_moment: float
     error: float
@@ -150,7 +150,7 @@ class _Sums:
 
     @classmethod
     def of(cls, parts: Parts, order: float, need: float) -> _Sums | None:
-        """At one order, without frequencies; None if that takes too many nodes."""
+        """The sums at one order, at frequency 0; None if that takes too many nodes."""
         if float(node_count(parts, order, 0.0, need).sum()) > _MAX_NODES + _MAX_NODES_EACH * len(parts):
             return None
         log_moment = error = variance = 0.0
@@ -166,10 +166,10 @@ class _Sums:
         return cls(log_moment, error, math.sqrt(variance), decays)
 
     def truncation(self) -> tuple[Array, Array]:
-        """Frequencies, and bounds on what those from each on add to the sum, relative to M(order).
+        """Frequencies, and bounds on the sum over all frequencies from each on, relative to M(order).
 
-        The modulus of F / M(order) is at most |f(t)| / t^2, for whose f there is a bound that falls with t. So the
-        sum over all |t_j| > t is at most the integral, and that is cut into the intervals of the ladder.
+        The modulus of F / M(order) is at most |f(t)| / t^2, and `Decay` bounds |f| by a function that falls with t. So
+        the sum over all |t_j| > t is at most the integral, which is bounded on each interval of the ladder.
         """
         ladder = 2 / self.deviation * 1.5 ** np.arange(40)
         modulus = np.exp([sum(decay.log_bound(t) for decay in self.decays) for t in ladder])
@@ -179,7 +179,7 @@ class _Sums:
 
 @dataclass(frozen=True, slots=True)
 class _Inversion:
-    """The terms of the sum over frequencies, relative to M(order), and bounds on what is off.
+    """The terms of the sum over frequencies, relative to M(order), and bounds on the errors.
 
     `alias` is log M(alias_order) - log M(order), rounded up.
     """
@@ -195,7 +195,7 @@ class _Inversion:
     """Where to start looking for epsilon."""
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
-        """Bounds on log delta(epsilon), from below and from above; (-inf, inf) is no bound."""
+        """Lower and upper bound on log delta(epsilon); (-inf, inf) if nothing is proved."""
         phases = np.exp(-2j * math.pi / self.period * epsilon * np.arange(len(self.terms)))
         middle = float((self.terms @ phases).real)
         size = float(np.abs(self.terms).sum())
@@ -212,9 +212,9 @@ class _Inversion:
         )
 
     def crossings(self, delta: float, aside: float) -> tuple[float, float]:
-        """Epsilons at which delta, with and without the mass set `aside`, is proved to be above and at most `delta`.
+        """Epsilons at which delta is proved to be above `delta`, and at most `delta` even with the mass set `aside`.
 
-        0 and infinity where there is no proof.
+        0 and infinity if there is no proof.
         """
         if not aside < delta:
             return 0.0, math.inf
@@ -227,9 +227,9 @@ class _Inversion:
 
 
 def _crossing(function: Callable[[float], float], start: float, slope: float) -> float:
-    """A point where a falling `function` is at most 0, close above the last where it is not; infinite if none is met.
+    """A point where a falling `function` is at most 0, close above its root; infinite if none is found.
 
-    Secants, which start with the slope -`slope`.
+    It is found by secants, which start with the slope -`slope`.
     """
     x, y = start, function(start)
     good = math.inf

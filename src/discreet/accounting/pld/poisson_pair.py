@@ -6,9 +6,9 @@ accounting of differential privacy via characteristic function", Theorem 11 and 
     removal    P = (1 - q) N(0, s^2) + q N(1, s^2)   against   Q = N(0, s^2)
     addition   the same two, exchanged
 
-and the privacy loss of an outcome x is log P(x)/Q(x), for removal the increasing function
+and the privacy loss of an outcome x is log P(x)/Q(x): for removal the increasing function
 l(x) = log(1 - q + q exp((2x - 1) / (2 s^2))), for addition its negative. The two directions are composed
-apart. `q = 1` is the Gaussian mechanism without sampling.
+separately. `q = 1` is the Gaussian mechanism without sampling.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from discreet.core.array_types import Array
 UNIT_ROUNDOFF = 2.0**-53
 
 LEAST_NOISE = 1e-7
-"""Below, rounding alone may move the loss of one release by about 1 (`Pair.loss_rounding`)."""
+"""Below this noise, rounding alone may move the loss of one release by about 1 (`Pair.loss_rounding`)."""
 
 
 class Direction(Enum):
-    """Which of the two neighbours the adversary has to tell from the other."""
+    """Which neighbour outcomes are drawn from: with the unit (removal) or without it (addition)."""
 
     REMOVAL = "removal"
     ADDITION = "addition"
@@ -39,11 +39,11 @@ class Direction(Enum):
 class Pair:
     """Poisson-sampled Gaussian releases: `rate` in (0, 1], `noise` = effective noise multiplier.
 
-    What composition on a grid asks of a dominating pair is its loss at an outcome, a range that holds all but a
-    given mass, the masses of P and Q between two losses (`bins`), and bounds on the rounding of both.
+    Composition on a grid needs from a dominating pair its loss at an outcome, a range that holds all but a given mass,
+    the masses of P and Q between two losses (`bins`), and bounds on the rounding of loss and masses.
 
-    Either both are numbers and stand for one release, or both are arrays of shape (k, 1) and stand for k at once;
-    then everything below gets a leading axis of that length.
+    `rate` and `noise` are numbers for one release, or arrays of shape (k, 1) for k releases at once; then all results
+    get a leading axis of length k.
     """
 
     rate: float | Array
@@ -77,13 +77,13 @@ class Pair:
         return np.asarray(64 * UNIT_ROUNDOFF * reach)
 
     def bins(self, edges: Array) -> Bins:
-        """Masses of P and Q between consecutive loss `edges`: see `bins`."""
+        """Masses of P and Q between consecutive loss `edges`: see the function `bins`."""
         return bins(self, edges)
 
     def quadrature(self, tail: float) -> tuple[Array, Array]:
         """Losses and log-masses under P, of one release, on outcomes a tenth of a standard deviation apart."""
         low, high = self.support(tail)
-        if low > -0.5:  # with so little noise there is nothing in between
+        if low > -0.5:  # so little noise that the mass between the two means is negligible
             near = np.linspace(low, -low, int(-20 * low / self.noise) + 2)
             x = np.concatenate((near, 1 + near))
         else:
@@ -98,7 +98,7 @@ class Pair:
 class Bins:
     """P- and Q-mass of the bins between consecutive loss edges, each with a bound on its rounding error.
 
-    Bin i holds losses in (edges[i], edges[i + 1]]; `below` and `above` are the bounds on the P-mass outside.
+    Bin i holds losses in (edges[i], edges[i + 1]]; `below` and `above` bound the P-mass outside all bins.
     """
 
     p: Array
@@ -113,9 +113,9 @@ def bins(pair: Pair, edges: Array) -> Bins:
     """Masses of P and Q between consecutive loss `edges` (increasing along the last axis, of length n + 1).
 
     Mapping an edge to an outcome rounds, which moves the edge by a few roundings of the loss; callers cover
-    that with `Pair.loss_rounding`. What is bounded here is the error of the
-    masses: a tail probability Phi(z) carries a relative error of a few (1 + z^2) roundings (from the
-    argument of erfc), and a difference of two inherits the absolute error of the larger.
+    that with `Pair.loss_rounding`. The errors bounded here are those of the masses: a tail
+    probability Phi(z) carries a relative error of a few (1 + z^2) roundings (from the argument of erfc), and a
+    difference of two inherits the absolute error of the larger.
     """
     flip = pair.direction is Direction.ADDITION
     x = outcome(pair, -edges[..., ::-1] if flip else edges)

@@ -12,15 +12,15 @@ from discreet.accounting.pld.poisson_pair import UNIT_ROUNDOFF
 from discreet.core.array_types import Array
 
 _SPAN = 100.0
-"""Losses this far apart are related by an exponential that neither overflows nor makes any mass that counts vanish."""
+"""The length of a block of losses: within it exponentials neither overflow nor make a relevant mass vanish."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Tails:
-    """Sums over the losses from each grid point on, at grid points where nothing overflows.
+    """Sums over all losses from each grid point on, at the grid points where nothing overflows.
 
     At grid point j, `p` is the P-mass of losses >= l_j, `q` their Q-mass times e^(l_j), `delta` = p - q, and
-    `error` bounds what rounding did to delta.
+    `error` bounds the rounding error of delta.
     """
 
     losses: Array
@@ -62,7 +62,7 @@ def epsilon_upper(composition: Composition, delta: float) -> float:
 def epsilon_lower(composition: Composition, delta: float) -> float:
     """A lower bound on the smallest epsilon >= 0 whose delta is at most `delta`.
 
-    What wrapped into the window, and what rounding may have added, is subtracted from every delta first.
+    Every delta is first reduced by the mass that wrapped into the window and by its rounding error.
     """
     if not math.isfinite(composition.wrapped):
         return 0.0
@@ -93,7 +93,7 @@ def delta_upper(composition: Composition, epsilon: float) -> float:
 
 
 def _sum_from(values: Array) -> Array:
-    """Sums over each index and all that follow, the small terms of the tail first."""
+    """The sum from each index to the end, adding the small terms of the tail first."""
     return np.cumsum(values[::-1])[::-1]
 
 
@@ -112,14 +112,14 @@ def _discounted_sum_from(values: Array, grid: float) -> Array:
 
 
 def _relative_rounding(composition: Composition, terms: int) -> float:
-    """Relative rounding error of a weighted sum of `terms` masses: of the exponents, and of the summation."""
+    """Relative rounding error of a weighted sum of `terms` masses: that of the exponents plus that of the summation."""
     reach = float(np.abs(composition.losses[[0, -1]]).max())
     exponents = 32 * UNIT_ROUNDOFF * (4 + abs(composition.log_mgf) + (composition.order + 1) * reach)
     return exponents + 4 * UNIT_ROUNDOFF * terms
 
 
 def _between(tails: _Tails, j: int, target: float, default: float) -> float:
-    """Where p - e^(eps - l_j) q = target on the cell that ends at grid point j (delta is linear in e^eps there)."""
+    """The eps at which p - e^(eps - l_j) q = target in the cell ending at grid point j (delta is linear in e^eps)."""
     p, q = float(tails.p[j]), float(tails.q[j])
     if not (q > 0 and p > target):
         return default
@@ -136,11 +136,11 @@ def upper_profile(composition: Composition) -> tuple[Array, Array]:
 
 
 def least_tests(composition: Composition) -> tuple[Array, Array]:
-    """Tests that exist, for a composition rounded down: (shares of false positives, shares of true positives).
+    """Tests that exist, for a composition rounded down: (false positive rates, true positive rates).
 
     Test j calls "in" where the loss is at least l_j. For every real epsilon the true delta is at least that of the
-    dominated loss, so the true trade-off function is nowhere above the line through these points. What may be off,
-    by wrapping and rounding, is taken from the true and added to the false positives, as is mass beyond the window.
+    dominated loss, so the true trade-off function is nowhere above the line through these points. Errors by
+    wrapping and rounding lower the true positives and raise the false ones, as does mass beyond the window.
     """
     tails = _Tails.of(composition)
     if not math.isfinite(composition.wrapped):

@@ -1,8 +1,8 @@
-"""The convolution of many powers of masses, as a product of spectra, with a bound on every rounding.
+"""The convolution of many powers of masses, as a product of spectra, with every rounding error bounded.
 
 The product of thousands of spectra is concentrated at low frequencies: in a window of w standard deviations of the
-sum, about w of them matter. A few factors are transformed in full, and since no spectrum exceeds its masses' sum,
-their product bounds that of all; where it is negligible, nothing else is computed.
+sum, about w of them matter. A few factors are transformed in full. No spectrum exceeds the sum of its masses,
+so their product bounds the product of all; where that bound is negligible, the other factors are not computed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def fft_rounding(length: int) -> float:
 
 
 def _modulus_bound(factors: Sequence[Factor], length: int) -> Array:
-    """An upper bound on the modulus of the whole product at every frequency, from a few of its factors."""
+    """An upper bound on the modulus of the whole product at every frequency, from a few factors."""
     rows = [(factor, row) for factor in factors for row in range(len(factor.counts))]
     if len(rows) <= _WITNESSES:
         return np.full(length // 2 + 1, np.inf)
@@ -77,7 +77,7 @@ def _modulus_bound(factors: Sequence[Factor], length: int) -> Array:
 
 
 def _needed(bound: Array, length: int) -> int:
-    """How many low frequencies to compute, so that what is left out has a negligible norm."""
+    """The number of low frequencies to compute, so that the rest has a negligible norm."""
     with np.errstate(over="ignore"):
         rest = np.sqrt(np.cumsum((_weights(length) * bound**2)[::-1])[::-1])
     negligible = np.flatnonzero(rest <= _NEGLIGIBLE * math.sqrt(length))
@@ -87,7 +87,7 @@ def _needed(bound: Array, length: int) -> int:
 def _transform(factor: Factor, length: int, needed: int) -> tuple[ComplexArray, Array]:
     """The spectra of all rows at the lowest `needed` frequencies, and a bound on the error of each row's.
 
-    Few frequencies are summed up directly: an output is then off by at most as many roundings as it has terms.
+    A few frequencies are summed directly; the error of an output is then at most one rounding per term.
     """
     total = factor.masses.sum(axis=-1, keepdims=True)
     size = factor.masses.shape[-1]
@@ -111,7 +111,7 @@ def _fold(masses: Array, first: int, length: int) -> Array:
 
 
 def _weights(length: int) -> Array:
-    """How often each frequency of a real transform counts in the norm of the full one."""
+    """How often each frequency of a real transform counts in the norm of the full transform."""
     weights = np.full(length // 2 + 1, 2.0)
     weights[0] = 1.0
     if length % 2 == 0:
@@ -121,7 +121,7 @@ def _weights(length: int) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _LogProduct:
-    """The logarithm of a product of powers of spectra, a bound on its error, and one on the modulus of the product."""
+    """The logarithm of a product of powers of spectra, a bound on its error, and a bound on the product's modulus."""
 
     log: ComplexArray
     log_error: Array
@@ -146,8 +146,8 @@ class _LogProduct:
     def value(self) -> tuple[ComplexArray, Array]:
         """The product, and a bound on its error at each frequency.
 
-        Where the logarithm is known to within e, the product is known to within |product| (exp(e) - 1); where it is
-        not, both the product and what was computed are small, and their moduli bound the error.
+        If the error of the logarithm is at most e, that of the product is at most |product| (exp(e) - 1). If e is large
+        or infinite, the true and the computed product are small, and the sum of their moduli bounds the error.
         """
         product = np.exp(self.log)
         modulus = np.abs(product)

@@ -1,7 +1,7 @@
-"""Where to look: tilt, window and grid of a composition, planned from a cheap estimate of its cumulants.
+"""Plans the tilt, window and grid of a composition from a cheap estimate of its cumulants.
 
-Nothing here needs to be right for the bounds to hold: any tilt, window and grid give valid bounds, whose errors
-are then measured (`compose`). A poor choice only makes them wide.
+The bounds hold whatever is planned here: any tilt, window and grid give valid bounds, whose errors `compose` then
+measures. A poor choice only makes the bounds wide.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from discreet.core.array_types import Array, IndexArray
 _NEGLIGIBLE = 1e-11
 _MAX_ORDER = 1e9
 _ALIKE_NOISE, _ALIKE_RATE = 0.02, 0.05
-"""Within these relative distances parts are planned as one: less is not seen in a window."""
+"""Parts within these relative distances are planned as one: a window does not show smaller differences."""
 
 _FEW = 48
 
@@ -36,7 +36,7 @@ class Window:
     below_order: float
     epsilon: float
     floor: float
-    """Losses of one release below this have next to no mass once tilted; discretisations may end here."""
+    """Losses of one release below this have almost no tilted mass; discretisations may end here."""
 
     def indices(self, grid: float, offset: float) -> tuple[int, int]:
         """First index and length of a transform that covers the window with the points i x grid + offset."""
@@ -45,7 +45,7 @@ class Window:
         return first, int(fft.next_fast_len(needed, real=True))
 
     def points(self, grid: float) -> float:
-        """How many grid points the window has."""
+        """The number of grid points in the window."""
         return (self.high - self.low) / grid + 2
 
     def grid_for(self, tolerance: float, count: int) -> float:
@@ -90,7 +90,7 @@ class Cumulants:
         return float(self._count @ self.each(theta))
 
     def floor(self, order: float) -> float:
-        """A loss below which a release has a tilted mass that is negligible even when all releases are added."""
+        """A loss below which the tilted mass of a release is negligible, even summed over all releases."""
         return float(np.min(self.each(order) - np.log(self._count)) + math.log(_NEGLIGIBLE**1.5)) / order
 
 
@@ -101,10 +101,10 @@ def plan_window(
     grid: float = 0.0,
     bounded: Sequence[BoundedLoss] = (),
 ) -> Window:
-    """Choose the tilt that is right for `delta` and a window outside which the tilted mass is negligible.
+    """Choose the tilt that suits `delta`, and a window outside which the tilted mass is negligible.
 
-    With a `grid`, for the losses as `pessimistic` spreads them on it: where they are smaller than the grid,
-    that makes the sum wider.
+    With a `grid`, the plan is for losses as `pessimistic` spreads them on that grid: the spreading of losses smaller
+    than the grid widens their sum.
     """
     cumulant = Cumulants(parts, tail, grid, bounded)
     log_inverse = -math.log(delta)
@@ -118,7 +118,7 @@ def plan_window(
     log_tail = -math.log(_NEGLIGIBLE)
     above, high = minimise(lambda t: (cumulant(order + t) - at + log_tail) / t, 1e-4, _MAX_ORDER)
     below, low = minimise(lambda t: (cumulant(order - t) - at + log_tail) / t, 1e-4, _MAX_ORDER)
-    # The epsilon that is looked for must lie inside, else delta would be read off the edge.
+    # The epsilon to be found must lie inside the window, else delta would be read at its edge.
     high = max(high, epsilon, 0.0)
     return Window(order, min(-low, epsilon, high), high, above, below, max(epsilon, 0.0), cumulant.floor(order))
 
@@ -126,7 +126,7 @@ def plan_window(
 def minimise(
     function: Callable[[float], float], low: float, high: float, precision: float = 0.01
 ) -> tuple[float, float]:
-    """Argument and value of the minimum of a unimodal function on [low, high], searched by its logarithm.
+    """Argument and value of the minimum of a unimodal function on [low, high], by a search over log(argument).
 
     Golden section, to a relative `precision` of the argument. (scipy.optimize would do, but takes longer to import than
     most answers take to compute.)
@@ -151,8 +151,8 @@ def minimise(
 def alike(rates: Array, noises: Array) -> list[IndexArray]:
     """Indices of parts, grouped by rates and noises (each of shape (k,)) that differ by a few percent at most.
 
-    Schedules have many parts and few groups. Parts drawn at random have as many groups as parts: then each has to be
-    planned for, since one that is far from all others may outweigh them.
+    Schedules have many parts and few groups. Parts drawn at random have as many groups as parts; each part then counts
+    in the plan, since a part far from all others may outweigh them.
     """
     cells = np.stack([np.floor(np.log(noises) / _ALIKE_NOISE), np.floor(np.log(rates) / _ALIKE_RATE)])
     order = np.lexsort((noises, cells[0], cells[1]))
@@ -161,7 +161,7 @@ def alike(rates: Array, noises: Array) -> list[IndexArray]:
 
 
 def _representatives(parts: Sequence[tuple[Pair, int]]) -> Sequence[tuple[Pair, int]]:
-    """One part of each group of those that are alike, standing for all of them."""
+    """One part for each group of similar parts, standing for all of them."""
     if len(parts) <= _FEW:
         return parts
     groups = alike(*(np.array([getattr(pair, name) for pair, _ in parts]) for name in ("rate", "noise")))
@@ -169,7 +169,7 @@ def _representatives(parts: Sequence[tuple[Pair, int]]) -> Sequence[tuple[Pair, 
 
 
 def _split(loss: Array, log_mass: Array, grid: float) -> tuple[Array, Array]:
-    """The same, with every loss split between its neighbours on the grid."""
+    """The losses and log-masses with every loss split between its two neighbours on the grid."""
     if not grid > 0:
         return loss, log_mass
     below = np.floor(loss / grid) * grid

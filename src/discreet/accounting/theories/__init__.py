@@ -1,1 +1,1 @@
-"""Accountants, a file each."""
+"""The theories of accounting, one file each."""

@@ -1,8 +1,8 @@
-"""(epsilon, delta) composed as such: basic and advanced composition, with amplification by Poisson sampling.
+"""Composition of (epsilon, delta) pairs: basic and advanced, with amplification by Poisson sampling.
 
-The oldest theorems, and the loosest: kept for comparison, and for mechanisms of which nothing but (epsilon, delta)
-is known. Each release is first given a share of delta, which turns it into an (epsilon_i, delta_i) pair; every way
-of sharing is a bound, and the best of those tried is returned.
+These oldest theorems are the loosest; they serve for comparison, and for mechanisms of which only (epsilon, delta) is
+known. Each release first gets a share of delta, which turns it into a pair (epsilon_i, delta_i). Every way of sharing
+gives a bound, and the best of those tried is returned.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _DOWN = 1 - 2.0**-44
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`count` releases in each of which a unit takes part with probability `rate`.
+    """`count` releases; a unit takes part in each with probability `rate`.
 
-    `epsilon` maps a delta (0 included) to an epsilon of one release without sampling, rounded up.
+    `epsilon` maps a delta (0 included) to the epsilon of one release without sampling, rounded up.
     """
 
     rate: float
@@ -40,7 +40,7 @@ def amplified(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
 
 
 def basic(pairs: Sequence[tuple[float, int]]) -> float:
-    """The sum of epsilons, of (epsilon, count) pairs (Dwork and Roth 2014, Theorem 3.16). Deltas add up too."""
+    """The sum of the epsilons in (epsilon, count) pairs (Dwork and Roth 2014, Theorem 3.16). Deltas add up too."""
     return math.fsum(epsilon * count for epsilon, count in pairs) * _UP
 
 
@@ -54,7 +54,7 @@ def advanced(pairs: Sequence[tuple[float, int]], slack: float) -> float:
 
 
 def optimised(pairs: Sequence[tuple[float, int]], slack: float) -> float:
-    """The same with (e^eps_i - 1) / (e^eps_i + 1) for e^eps_i - 1: Kairouz, Oh, Viswanath 2015, Theorem 3.5."""
+    """`advanced` with (e^eps_i - 1) / (e^eps_i + 1) for e^eps_i - 1: Kairouz, Oh, Viswanath 2015, Theorem 3.5."""
     return _advanced(pairs, slack, lambda epsilon: math.tanh(epsilon / 2))
 
 
@@ -66,7 +66,7 @@ def by_basic(parts: Sequence[Part], delta: float) -> float:
 def by_advanced(parts: Sequence[Part], delta: float) -> float:
     """Epsilon by `optimised`, over a grid of splits of delta between the releases and the slack, or by basic.
 
-    A delta that no release needs (Laplace noise) goes to the slack whole.
+    If no release needs a delta (Laplace noise), all of it goes to the slack.
     """
     best = by_basic(parts, delta)
     for part in _SPLITS:
@@ -79,7 +79,7 @@ _SPLITS = (0.0, *(10.0**-k for k in (6, 4, 3, 2)), *(k / 20 for k in range(1, 20
 
 
 def _share(parts: Sequence[Part], delta: float) -> list[tuple[float, int]]:
-    """(epsilon, count) of each part when every release may add the same amount to a total of `delta`."""
+    """(epsilon, count) of each part if every release adds the same amount to a total of `delta`."""
     each = delta / sum(part.count for part in parts)
     pairs = []
     for part in parts:

@@ -1,4 +1,4 @@
-"""Less noise at equal privacy: what a better account buys (Bu, Dong, Long, Su 2020, section 3.2 and figure 4)."""
+"""Less noise at equal privacy: what a tighter accountant saves (Bu, Dong, Long, Su 2020, section 3.2 and figure 4)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from discreet.core.guarantee import Guarantee
 
 @dataclass(frozen=True, slots=True)
 class LessNoise:
-    """The (epsilon, delta) that the moments accountant gives a plan, and the noise that has it by better accounts.
+    """The (epsilon, delta) of a plan by the moments accountant, and the noise that tighter accountants need for it.
 
-    `clt` is equations 3.3 and 3.4: an estimate, and on the unsafe side as often as not. `exact` is proved by
-    `guarantee`, which says what the plan with that noise has in truth.
+    `clt` is by equations 3.3 and 3.4: an estimate, often on the unsafe side. `exact` is proved by `guarantee`, the
+    guarantee of the plan with that noise.
     """
 
     epsilon: float

@@ -44,7 +44,7 @@ def epsilon_bounds(mu: float, delta: float) -> tuple[float, float]:
 
 
 def mu_for(epsilon: float, delta: float) -> float:
-    """The largest mu, rounded down, that is (epsilon, delta)-differentially private: the inverse of both above."""
+    """The largest mu, rounded down, that is (epsilon, delta)-private: inverts `delta_bounds` and `epsilon_bounds`."""
     low, high = 0.0, 1.0
     while delta_bounds(high, epsilon)[1] <= delta and high < 1e150:
         low, high = high, 2 * high
@@ -57,17 +57,17 @@ def mu_for(epsilon: float, delta: float) -> float:
 def clt_mu(releases: Iterable[tuple[float, float, int]]) -> float:
     """mu of the central limit theorem, from (rate, effective noise multiplier, count): an approximation.
 
-    mu^2 = sum of count x rate^2 (e^(1 / s^2) - 1) (equation 3.1 for equal steps); exact terms count / s^2 where
-    rate is 1.
+    mu^2 = sum of count x rate^2 (e^(1 / s^2) - 1) (equation 3.1 for equal steps); the terms of rate 1
+    are exact: count / s^2.
     """
     return math.sqrt(math.fsum(count * _clt_term(rate, noise) for rate, noise, count in releases))
 
 
 def clt_mu_fixed_size(releases: Iterable[tuple[float, float, int]]) -> float:
-    """The same for batches of fixed size under replace-one, whose curve is symmetrised: an approximation.
+    """`clt_mu` for batches of fixed size under replace-one, whose curve is symmetrised: an approximation.
 
     mu^2 = sum of count x 2 rate^2 (e^(1 / s^2) Phi(3 / 2s) + 3 Phi(-1 / 2s) - 2) (Dong, Roth, Su 2019, Corollary
-    5.4); exact terms count / s^2 where rate is 1.
+    5.4); the terms of rate 1 are exact: count / s^2.
     """
     return math.sqrt(math.fsum(count * _symmetric_clt_term(rate, noise) for rate, noise, count in releases))
 
@@ -85,14 +85,14 @@ def _clt_term(rate: float, noise: float) -> float:
 def _symmetric_clt_term(rate: float, noise: float) -> float:
     if rate == 1:
         return noise**-2
-    # e^v Phi(3 v^.5 / 2) + 3 Phi(-v^.5 / 2) - 2 with v = 1 / s^2, so that nothing cancels where v is small
+    # e^v Phi(3 v^.5 / 2) + 3 Phi(-v^.5 / 2) - 2 with v = 1 / s^2, written so that nothing cancels for small v
     half = 0.5 / noise
     rest = float(ndtr(3 * half)) - 0.5 - 3 * (float(ndtr(half)) - 0.5)
     return 2 * rate**2 * (math.expm1(noise**-2) * float(ndtr(3 * half)) + rest)
 
 
 def _bisect(fits: Callable[[float], bool], mu: float) -> tuple[float, float]:
-    """(last epsilon that does not fit, first that does), a few roundings apart; `fits` is monotone."""
+    """(an epsilon that does not fit, a larger one that does), within 1e-12 of each other; `fits` is monotone."""
     if fits(0.0):
         return 0.0, 0.0
     low, high = 0.0, max(mu, mu * mu)

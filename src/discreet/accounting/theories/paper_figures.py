@@ -1,7 +1,7 @@
-"""Figures as the papers compute them. They reproduce and compare; they never certify.
+"""Figures as papers compute them, for reproduction and comparison; they never certify.
 
-Every function returns a plain number; `account` labels it. Where a formula differs from what is proved, its
-docstring says how.
+Every function returns a plain number, which `account` labels. If a formula differs from what is proved, its docstring
+says how.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def moments(curve: rdp.Curve, delta: float) -> float:
     """The moments accountant (Abadi et al. 2016): the Rényi curve with the classic conversion, at the best order.
 
     A bound, but a loose one. The papers took a fixed list of orders, most of them whole; the best of all orders
-    agrees with what they print more often than any list does.
+    agrees with their printed figures more often than any list does.
     """
     return rdp.epsilon(curve, delta, rdp.classic)[0]
 
@@ -42,10 +42,10 @@ def zcdp_rf(parts: Sequence[tuple[float, float, int]], delta: float) -> float:
 def zcdp_rs(parts: Sequence[tuple[float, float, int]], delta: float) -> float:
     """zCDP(RS) of Yu et al. 2019, section IV-B2: rho = sum of steps q^2 / s^2, for orders up to u.
 
-    u = min over the steps of s^2 log(1 / (q s)) + 1. Where the best order 1 + sqrt(log(1/delta) / rho) is beyond u,
-    epsilon = rho u + log(1/delta) / (u - 1) (their Theorem 3). That D_alpha <= alpha q^2 / s^2 is a conjecture,
-    which they checked for q <= 1 / (16 s) and s >= 1 (Appendix G); anything else is an `InputError`. Below s = 1 it
-    is false: q = .01, s = .5, alpha = 2 gives .0053 against .0008. It is false within that range too, at its corner:
+    u = min over the steps of s^2 log(1 / (q s)) + 1. If the best order 1 + sqrt(log(1/delta) / rho) is beyond u,
+    epsilon = rho u + log(1/delta) / (u - 1) (their Theorem 3). D_alpha <= alpha q^2 / s^2 is a conjecture, which
+    they checked for q <= 1 / (16 s) and s >= 1 (Appendix G); other plans are an `InputError`. Below s = 1 it is
+    false: q = .01, s = .5, alpha = 2 gives .0053 against .0008. It is also false at the corner of the checked range:
     q = 1/16, s = 1, alpha = 3.77 gives 1.157 times the bound.
     """
     for rate, noise, _ in parts:
@@ -64,7 +64,7 @@ def zcdp_rs(parts: Sequence[tuple[float, float, int]], delta: float) -> float:
 def strong(parts: Sequence[tuple[float, float, int]], delta: float) -> float:
     """Strong composition as in Yu et al. 2019, figure 2, from (rate, noise, steps), at the best split of delta.
 
-    Each step is (sqrt(2 log(1.25/d)) / s, d), a formula that is proved only where it is below 1 (Dwork and Roth
+    Each step is (sqrt(2 log(1.25/d)) / s, d), a formula that is proved only for an epsilon below 1 (Dwork and Roth
     2014, Theorem A.1), amplified by sampling, composed by Dwork, Rothblum, Vadhan.
     """
 
@@ -84,8 +84,8 @@ def strong(parts: Sequence[tuple[float, float, int]], delta: float) -> float:
 def adadp(parts: Sequence[tuple[float, float, int]], delta: float) -> float:
     """Theorem 1 of Xu et al. 2019 (ADADP) as printed, at the best order of 2..256, from (rate, noise, steps).
 
-    It is the theorem of Wang, Balle, Kasiviswanathan 2019 (`without_replacement`), with sums whose exponents are
-    (i - 1) l / (2 s^2) where they should be i (i - 1) / (2 s^2). So printed, B(l) = e^-c (e^c - 1)^l for even l, with
+    It is the theorem of Wang, Balle, Kasiviswanathan 2019 (`without_replacement`), but the exponents of its sums are
+    printed as (i - 1) l / (2 s^2) instead of i (i - 1) / (2 s^2). As printed, B(l) = e^-c (e^c - 1)^l for even l, with
     c = l / (2 s^2).
     """
     if all(rate == 1 for rate, _, _ in parts):
@@ -119,8 +119,8 @@ def _log_expm1(x: Array) -> Array:
 def dropout_ac(parts: Sequence[tuple[float, float, int]], delta: float) -> float:
     """DPD-AC: `dropout_advanced` from (rate, their sigma, steps), at the best split of delta.
 
-    They count passes over the data, rate x steps, where the theorem counts releases, so the figure is far below what
-    it would prove.
+    The paper counts passes over the data, rate x steps, where the theorem counts releases, so the figure is far below
+    the epsilon that the theorem proves.
     """
     rate, noise, passes = _one_level(parts, "dropout-ac")
     return min(dropout_advanced(noise, passes, rate, delta, 1 / (1 + math.exp(-k / 4))) for k in range(-40, 41))
@@ -129,8 +129,8 @@ def dropout_ac(parts: Sequence[tuple[float, float, int]], delta: float) -> float
 def dropout_zcdp(parts: Sequence[tuple[float, float, int]], delta: float) -> float:
     """DPD-zCDP from (rate, their sigma, steps): the epsilon whose `dropout_zcdp_noise` is sigma.
 
-    delta_iter, which they do not state, is delta: the simplest reading, with which sigma = 3.23 is epsilon = 0.5 at
-    delta = 1e-6.
+    The paper does not state delta_iter; it is delta here, the simplest reading, by which sigma = 3.23 is epsilon = 0.5
+    at delta = 1e-6.
     """
     rate, noise, passes = _one_level(parts, "dropout-zcdp")
     each = _textbook(delta) / noise
@@ -155,9 +155,9 @@ def _one_level(parts: Sequence[tuple[float, float, int]], method: str) -> tuple[
 def dropout_advanced(noise: float, passes: float, rate: float, delta: float, share: float = 0.5) -> float:
     """Epsilon of DP dropout by advanced composition (section 4.3): sqrt(2 T log(1/d')) e + T e^2, d' = share x delta.
 
-    e = log(1 + q (exp(sqrt(2 log(1.25/d_iter)) / s) - 1)), d_iter = (delta - d') / (T q). Their sigma 10.88 comes
-    out only if T counts passes over the data (200) where it should count iterations (20,000), and for one split of
-    delta that they do not state (`dropout_advanced_noise`).
+    e = log(1 + q (exp(sqrt(2 log(1.25/d_iter)) / s) - 1)), d_iter = (delta - d') / (T q). The paper's sigma 10.88
+    results only if T counts passes over the data (200) instead of iterations (20,000), and for one split of delta that
+    the paper does not state (`dropout_advanced_noise`).
     """
     each = _textbook(delta * (1 - share) / (passes * rate)) / noise
     if each > 700:
@@ -191,16 +191,16 @@ def dropout_zcdp_noise(epsilon: float, passes: float, rate: float, delta: float,
 def filter_curve(epsilon: float, delta: float, orders: Sequence[float] = LECUYER_ORDERS) -> dict[float, float]:
     """The budget per order of the filter of Lecuyer 2021, Corollary 1: epsilon - log(1/delta) / (alpha - 1).
 
-    As printed, a release is admitted while **some** order has room (`filter_admits`). That is not proved, and is
-    false with the improved conversion: which order survives may depend on what was released. Sound filters fix one
-    order, or ask for room at all orders.
+    As printed, a release is admitted while **some** order has room (`filter_admits`). That is not proved, and is false
+    with the improved conversion, since the order that keeps room may depend on the outputs. Sound filters fix one
+    order, or require room at all orders.
     """
     log = -math.log(checks.open_unit("delta", delta))
     return {order: checks.positive("epsilon", epsilon) - log / (order - 1) for order in orders}
 
 
 def filter_admits(spent: Mapping[float, float], proposal: Mapping[float, float], budget: Mapping[float, float]) -> bool:
-    """Corollary 1 as printed: whether at some order what was spent and what is proposed fit the budget."""
+    """Corollary 1 as printed: whether `spent` plus `proposal` fits `budget` at some order."""
     return any(spent[order] + proposal[order] <= room for order, room in budget.items())
 
 

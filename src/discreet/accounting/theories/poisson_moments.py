@@ -1,7 +1,7 @@
 """Moments of the Poisson-sampled Gaussian: log E_Q[(P/Q)^alpha], bounded from above at every order > 1.
 
 Q = N(0, s^2) and P = (1 - q) N(0, s^2) + q N(1, s^2), so P/Q = w(x) = 1 - q + q e^u with u = (2 x - 1) / (2 s^2).
-All is computed as log(1 + (moment - 1)) from positive terms, so nothing cancels where the moment is close to 1.
+Moments are computed as log(1 + (moment - 1)) from positive terms, so nothing cancels if a moment is close to 1.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from scipy.special import gammaln
 from discreet.core.array_types import Array, IntArray
 
 MAX_POINTS = 400_000
-"""A quadrature that needs more points fails (the order is then infinite, and another is better)."""
+"""A quadrature that needs more points fails: its order is then infinite, and another order is better."""
 
 _MAX_WHOLE = 1024
 _BATCH = 32
-"""Rows at a time, in order of their noise: their arrays stay in the cache."""
+"""Rows computed at a time, sorted by noise, so that their arrays stay in the cache."""
 _REACH = 9.5
 
 
 def log_moment(rate: Array | float, noise: Array | float, order: Array | float) -> Array:
     """An upper bound (up to about 1e-12 of itself) on log E_Q[(P/Q)^order] for each `rate` in (0, 1), `noise`, `order`.
 
-    All of shape (k,), or numbers; the answer is of shape (k,). Many rows at once take little longer than one.
+    Arguments have shape (k,) or are numbers; the result has shape (k,). Many rows take little longer than one.
     """
     given = (np.atleast_1d(np.asarray(value, float)) for value in (rate, noise, order))
     rates, noises, orders = np.broadcast_arrays(*given)
@@ -57,22 +57,22 @@ def whole(rate: Array, noise: Array, order: int) -> Array:
     exponent = k * (k - 1) / (2 * noise**2)
     terms = log_binomial + (order - k) * np.log1p(-rate) + k * np.log(rate)
     log_sum = _log_sum(terms + exponent + np.log(-np.expm1(-exponent)))
-    # large logarithms may cancel in a term: of the powers, of the binomial, of the exponential
+    # in a term, large logarithms of powers, binomial and exponential may cancel
     size = order * (order / (2 * noise**2) - np.log(rate) - np.log1p(-rate)) + 3 * gammaln(order + 1)
     result: Array = np.logaddexp(0.0, log_sum + 2.0**-49 * size[:, 0])
     return result
 
 
 def quadrature(rate: Array, noise: Array, order: Array | float) -> Array:
-    """The same at any orders > 1, by the trapezoidal rule with a bound on its error.
+    """`whole` at any orders > 1, by the trapezoidal rule with a bound on its error.
 
     The integrand phi(z) w(z)^order is analytic in the strip |Im z| < pi s^2 (w has its zeros on the edge), and
     there |phi(x + iy)| <= phi(x) e^(y^2 / 2 s^2), |w(x + iy)| <= w(x). So with step h the rule is off by at most
     r x moment, r = 2 e^(a^2 / 2 s^2) / (e^(2 pi a / h) - 1), for any a in the strip (Trefethen and Weideman 2014,
-    Theorem 5.1). Likewise for the linear part that `_excess` takes off: by r (|1 - order q| + order q). The step
-    makes r negligible beside the least that the moment can exceed 1.
+    Theorem 5.1). The linear part that `_log_excess` subtracts adds r (|1 - order q| + order q). The step makes
+    r negligible compared with the least value of moment - 1.
 
-    Truncation: left of the window what is summed is at most (order - 1) phi, right of it phi w^order, whose
+    Truncation: left of the window the terms are at most (order - 1) phi, right of it at most phi w^order, whose
     logarithm has slope at most (order - x) / s^2; both tails are added as geometric series.
     """
     order = np.broadcast_to(np.asarray(order, float), rate.shape)
@@ -87,7 +87,7 @@ def quadrature(rate: Array, noise: Array, order: Array | float) -> Array:
         return np.concatenate([quadrature(rate[rows], noise[rows], order[rows]) for rows in parts])
     if not (high - low).max() < MAX_POINTS:
         return np.full(len(rate), np.inf)
-    # One range of whole numbers for all: what is past the end of a row's own is no less accurate.
+    # One range of whole numbers for all rows: points beyond a row's own range cost no accuracy.
     x = step * np.arange(low.min(), high.max() + 1)
     log_density = -0.5 * (x / noise) ** 2 - np.log(noise * math.sqrt(2 * math.pi))
     log_terms = log_density + _log_excess(rate, order, (2 * x - 1) / (2 * noise**2))
@@ -98,7 +98,7 @@ def quadrature(rate: Array, noise: Array, order: Array | float) -> Array:
     log_sum = _log_sum(np.concatenate((log_terms, left, right), axis=1)) + np.log(step[:, 0])
     log_error = (math.log(2) + strip**2 / (2 * noise**2) - 2 * math.pi * strip / step)[:, 0]
     log_error += np.logaddexp(0.0, log_sum) + np.log(3 + 2 * (order * rate)[:, 0]) + 1e-9
-    # large logarithms may cancel in a term: order log w, at the farthest outcome that counts, and that of the density
+    # in a term, order log w and the log density may cancel, most at the farthest outcome that counts
     farthest = order + reach
     size = order * (farthest / noise**2 - np.log(rate)) + (farthest / noise) ** 2
     rounding = 1e-12 + 3e-13 / (order[:, 0] - 1) + 2.0**-50 * size[:, 0]
@@ -122,7 +122,7 @@ def _log_excess(rate: Array, order: Array, exponent: Array) -> Array:
         near = _series(order, np.where(np.abs(order * t) < 0.05, t, 0.0))
         power = order * log_w
         middle = np.log(np.expm1(np.minimum(power, 50.0)) - order * t)
-        far = power  # an upper bound, and off by less than e^-30 of the term
+        far = power  # an upper bound, too large by less than e^-30 of the term
         chosen = np.where(np.abs(order * t) < 0.05, near, np.where(power > 40.0, far, middle))
     result: Array = np.where(np.isnan(chosen), np.maximum(power, 0.0), chosen)
     return result

@@ -1,4 +1,4 @@
-"""Releases with a pure guarantee of which no more is known, and those of bounded range.
+"""Releases of which only a pure guarantee is known, and releases of bounded range.
 
 | class               | worst pair of distributions                    | Rényi bound                 | rho         |
 |---------------------|------------------------------------------------|-----------------------------|-------------|
@@ -25,7 +25,7 @@ _DOWN = 1 - 2.0**-36
 def rdp_pure(epsilon: float, orders: Sequence[float]) -> Array:
     """log(p e^((a - 1) eps) + (1 - p) e^(-(a - 1) eps)) / (a - 1), p = e^eps / (1 + e^eps): randomised response.
 
-    Where that cancels, the weaker a eps^2 / 2 takes over (Bun and Steinke 2016, Proposition 3.3).
+    If rounding spoils that formula, the weaker a eps^2 / 2 is used (Bun and Steinke 2016, Proposition 3.3).
     """
     order = np.asarray(orders, dtype=np.float64)
     top = (order - 1) * epsilon
@@ -38,9 +38,10 @@ def rdp_pure(epsilon: float, orders: Sequence[float]) -> Array:
 def rdp_bounded_range(epsilon: float, orders: Sequence[float]) -> Array:
     """The largest divergence over all mechanisms whose loss stays in an interval of length epsilon.
 
-    For losses t - eps and t only (by convexity the worst) the moment is
+    For the two losses t - eps and t (by convexity the worst case) the moment is
     (e^((a - 1) t) A - e^(a t) B) / (1 - e^-eps), A = 1 - e^(-a eps), B = e^-eps - e^(-a eps), which is largest at
-    e^t = (a - 1) A / (a B). Where that cancels, the weaker a eps^2 / 8 takes over (Hoeffding's lemma).
+    e^t = (a - 1) A / (a B). If rounding spoils that formula, the weaker
+    a eps^2 / 8 is used (Hoeffding's lemma).
     """
     order = np.asarray(orders, dtype=np.float64)
     a = -np.expm1(-order * epsilon)
@@ -55,17 +56,17 @@ def rdp_bounded_range(epsilon: float, orders: Sequence[float]) -> Array:
 
 
 def bounded_range_epsilon(epsilon: float, delta: float) -> float:
-    """The least x, rounded up, at which one release of bounded range `epsilon` has a delta of at most `delta`.
+    """The least epsilon x, rounded up, at which one release of bounded range `epsilon` has delta(x) <= `delta`.
 
-    delta(x) = (1 - e^((x - eps) / 2))^2 / (1 - e^-eps) at the worst place of the range (`pld.bounded`; Dong, Durfee,
-    Rogers 2020, section 3), in both directions. At delta(0) = tanh(eps / 4) or more, x is 0.
+    delta(x) = (1 - e^((x - eps) / 2))^2 / (1 - e^-eps) for the worst place of the range (`pld.bounded`; Dong, Durfee,
+    Rogers 2020, section 3), in both directions. If `delta` is at least delta(0) = tanh(eps / 4), x is 0.
     """
     gain = -2 * math.log1p(-math.sqrt(min(delta * -math.expm1(-epsilon), 1.0) * (1 - 2.0**-50)))
     return max(0.0, epsilon - gain + 2.0**-46 * (epsilon + gain + 1))
 
 
 def largest_range(x: float, delta: float) -> float:
-    """The largest range, rounded down, of a release whose delta at x is at most `delta`: the inverse of the above.
+    """The largest range, rounded down, with delta(x) <= `delta`: the inverse of `bounded_range_epsilon`.
 
     With y = e^(-eps / 2) and b = e^(-x / 2), (1 - y / b)^2 = delta (1 - y^2) is quadratic in y.
     """

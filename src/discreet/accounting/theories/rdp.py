@@ -4,10 +4,10 @@
 |--------------------------|--------------------------------------------------------------|----------------------------|
 | Gaussian                 | alpha / (2 s^2)                                              | 2017, Prop. 7              |
 | Laplace, scale b         | closed form (`laplace`)                                      | 2017, Prop. 6              |
-| Poisson-sampled Gaussian | whole orders: a finite sum; others: a quadrature (`sampled`) | with Talwar and Zhang 2019 |
+| Poisson-sampled Gaussian | whole orders: a sum; others: quadrature (`poisson_moments`)  | with Talwar and Zhang 2019 |
 
 For the last, the divergence of the mixture from the null dominates both directions at every order >= 1 (Theorem 5
-there). Every order gives a bound, so the least of all is one; an order that fails is infinite.
+there). Every order gives a bound, and so the least of them is a bound; an order that fails is infinite.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from discreet.accounting.theories import poisson_moments
 from discreet.core.array_types import Array
 
 Curve = Callable[[Sequence[float]], Array]
-"""RDP at each of the given orders (> 1), rounded up, of everything that was released."""
+"""RDP of all releases at each of the given orders (> 1), rounded up."""
 
 Conversion = Callable[[Array, Array, float], Array]
 """(orders, rdp, delta) -> an epsilon at each order."""
@@ -33,7 +33,7 @@ ORDERS: tuple[float, ...] = (
 """Where the search for the best order starts."""
 
 OUTWARD = 1 + 1e-10
-"""Covers the rounding of what is computed from terms known to about 1e-12 of themselves."""
+"""Covers rounding in sums of terms with a relative error of about 1e-12."""
 
 
 def gaussian(noise: float, orders: Sequence[float]) -> Array:
@@ -51,7 +51,7 @@ def sampled_gaussian(rate: float, noise: float, orders: Sequence[float]) -> Arra
 
 
 def sampled_gaussians(rates: Array, noises: Array, counts: Array, orders: Sequence[float]) -> Array:
-    """RDP of `counts` releases at each of `rates` < 1 and `noises` together; all three of shape (k,)."""
+    """RDP of all releases together: `counts[i]` at `rates[i]` < 1 and `noises[i]`; all three have shape (k,)."""
     order = np.asarray(orders, dtype=np.float64)
     size = len(order)
     moments = poisson_moments.log_moment(np.repeat(rates, size), np.repeat(noises, size), np.tile(order, len(rates)))
@@ -63,9 +63,9 @@ def sampled_gaussians(rates: Array, noises: Array, counts: Array, orders: Sequen
 def laplace(epsilon: float, orders: Sequence[float]) -> Array:
     """RDP of Laplace noise of scale 1/epsilon relative to the L1 sensitivity.
 
-    D = log(w e^((a - 1) eps) + (1 - w) e^(-a eps)) / (a - 1) with w = a / (2 a - 1). That is one number moving by
-    1. As a function of eps it is convex and 0 at 0, so a query whose numbers move by c_i with sum 1 costs at most
-    as much. The first-order terms cancel; their rounding is added.
+    D = log(w e^((a - 1) eps) + (1 - w) e^(-a eps)) / (a - 1) with w = a / (2 a - 1). This is for one number that
+    moves by 1. As a function of eps it is convex and 0 at 0, so a query whose numbers move by c_i with sum 1 costs at
+    most as much. The first-order terms cancel; their rounding is added.
     """
     order = np.asarray(orders, dtype=np.float64)
     weight, rest = order / (2 * order - 1), (order - 1) / (2 * order - 1)  # 1 - weight would cancel near order 1
@@ -108,10 +108,10 @@ def epsilon(
     orders: Sequence[float] = ORDERS,
     refine: bool = True,
 ) -> tuple[float, float]:
-    """The least epsilon over the orders, and the order that gives it; infinite, at order infinity, on failure.
+    """The least epsilon over the orders, and its order; both infinite on failure.
 
-    With `refine`, the neighbourhood of the best of `orders` is searched by golden section; without, exactly
-    `orders` are tried, as a filter must that tracks no others.
+    With `refine`, golden section searches around the best of `orders`. Without it, only `orders` are tried, as a filter
+    needs that tracks no others.
     """
 
     def at(candidates: Sequence[float]) -> Array:
@@ -131,7 +131,7 @@ def epsilon(
 
 
 def delta_upper(curve: Curve, epsilon: float, orders: Sequence[float] = ORDERS) -> float:
-    """The least delta over `orders` at which the curve gives `epsilon`: the same proposition, read the other way.
+    """The least delta over `orders` at which the curve gives `epsilon`: the proposition of `improved`, inverted.
 
     delta = exp((a - 1) (rdp - eps)) / a x (1 - 1/a)^(a - 1), at most 1.
     """
@@ -143,7 +143,7 @@ def delta_upper(curve: Curve, epsilon: float, orders: Sequence[float] = ORDERS) 
 
 
 def _golden(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """(value, argument) of the least value met by golden section on log(argument - 1)."""
+    """(value, argument) of the least value found by golden section on log(argument - 1)."""
     ratio = (math.sqrt(5) - 1) / 2
     left, right = math.log(low - 1), math.log(high - 1)
     inner = [right - ratio * (right - left), left + ratio * (right - left)]

@@ -1,8 +1,8 @@
-"""What a search costs that tries K times, K secret, and releases its best trial only.
+"""The cost of a search that runs K trials, K secret, and releases only the best.
 
 Let f(x) = E[x^K], and Q, Q' one trial on neighbours. The best of K is y with probability
-integral of f' over [Q(worse than y), Q(at most y)], so all theorems bound f'(x) / f'(x') for x, x' the probabilities
-of being worse than something on neighbours.
+integral of f' over [Q(worse than y), Q(at most y)], so all theorems bound f'(x) / f'(x'), where x and x' are the
+probabilities, on neighbours, that a trial is worse than some outcome.
 
 | law of K                        | Rényi                                      | privacy profile        |
 |---------------------------------|--------------------------------------------|------------------------|
@@ -22,7 +22,7 @@ from discreet.core.array_types import Array
 from discreet.core.trials import NegativeBinomialTrials, Trials
 
 Profile = Callable[[float], float]
-"""delta -> an epsilon that one trial has at it, rounded up."""
+"""delta -> epsilon of one trial at that delta, rounded up."""
 
 _UP = 1 + 2.0**-44
 _HALVINGS = 12
@@ -36,8 +36,8 @@ def rdp_curve(trial: rdp.Curve, trials: Trials) -> rdp.Curve:
 
     Negative binomial, with any second order b: D(a) + (1 + eta) ((1 - 1/b) D(b) + log(1/gamma) / b) +
     log E[K] / (a - 1). Poisson, with delta that of one trial at epsilon = log(a / (a - 1)): D(a) + E[K] delta +
-    log E[K] / (a - 1) as printed, which bounds the part of the moment with K >= 1. The outcome of K = 0 adds e^-E[K] to
-    it, without which the bound is false for small E[K], so here it is log(e^((a - 1) printed) + e^-E[K]) / (a - 1).
+    log E[K] / (a - 1) as printed, which bounds the part of the moment with K >= 1. K = 0 adds e^-E[K] to the
+    moment. Without that the bound is false for small E[K], so here it is log(e^((a - 1) printed) + e^-E[K]) / (a - 1).
     """
     hats = np.asarray(rdp.ORDERS)
     known: list[Array] = []
@@ -65,11 +65,11 @@ def rdp_curve(trial: rdp.Curve, trials: Trials) -> rdp.Curve:
 
 
 def epsilon(trial: Profile, trials: Trials, delta: float) -> float:
-    """An epsilon of the search at `delta`, from the privacy profile of one trial: its epsilon at any delta.
+    """The epsilon of the search at `delta`, from the privacy profile of one trial.
 
-    f' <= f'(1) = E[K], so the search has delta E[K] delta_Q(eps) at eps + `log_ratio`. The idea is that of Koskela,
-    Redberg, Wang 2024. For pure trials this gives less than Liu and Talwar's 3 epsilon (shape 1) and Papernot and
-    Steinke's (2 + eta) epsilon.
+    f' <= f'(1) = E[K], so the search has delta E[K] delta_Q(eps) at epsilon eps + `log_ratio`. The idea is that of
+    Koskela, Redberg, Wang 2024. For pure trials this gives less than Liu and Talwar's 3 epsilon (shape 1) and
+    Papernot and Steinke's (2 + eta) epsilon.
     """
     here = trial(min(delta / trials.mean * (1 - 2.0**-50), _LARGEST_DELTA))
     return (here + log_ratio(trial, trials)) * _UP if here < math.inf else math.inf
@@ -83,8 +83,8 @@ def log_ratio(trial: Profile, trials: Trials) -> float:
     - the negative binomial, whose f'(x) / f'(x') is ((gamma + (1 - gamma) y') / (gamma + (1 - gamma) y))^(eta + 1):
       linear in y over linear in y, so largest at y = 0 or 1, at most
       1 + (1 - gamma) max(delta_1 / gamma, e^eps_1 - 1 + delta_1), to the power eta + 1;
-    - Poisson, whose f'(x) / f'(x') is e^(E[K] (y' - y)): at most e^(E[K] (e^eps_1 - 1 + delta_1)). Least is what is
-      left at eps_1 = 0, the total variation between the trials: delta_1 falls by less than e^eps_1 grows.
+    - Poisson, whose f'(x) / f'(x') is e^(E[K] (y' - y)): at most e^(E[K] (e^eps_1 - 1 + delta_1)). The least such bound
+      is at eps_1 = 0, with the total variation between trials as delta_1: it falls by less than e^eps_1 grows.
     """
     if isinstance(trials, NegativeBinomialTrials):
         gamma = trials.success
@@ -102,7 +102,7 @@ def log_ratio(trial: Profile, trials: Trials) -> float:
 
 
 def _least(trial: Profile, surplus: Callable[[float, float], tuple[float, bool]]) -> float:
-    """The least surplus met when bisecting for the delta_1 beyond which it grows, as `surplus` says."""
+    """The least surplus found by bisection for the delta_1 beyond which it grows; `surplus` tells the side."""
     low, high, best = math.log(_SMALLEST_DELTA), math.log(_LARGEST_DELTA), math.inf
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)

@@ -1,9 +1,9 @@
-"""Batches of bounded size: what it costs that a Poisson draw may not fit, and some of it is left out.
+"""Batches of bounded size: the cost of leaving units out if a Poisson draw exceeds the capacity.
 
-Over T draws, truncated and untruncated batches agree but with probability at most T tau, tau >= P(Bin(population,
+Over T draws, truncated and untruncated batches differ with probability at most T tau, where tau >= P(Bin(population,
 rate) > capacity). A mechanism that is (epsilon, delta')-private untruncated is therefore (epsilon, delta)-private
 truncated with delta = delta' + (1 + e^epsilon) T tau: the probability of an event changes by at most T tau on both
-sides of the inequality. From below nothing changes: in a data set of no more than `capacity` units no one is ever left
+sides of the inequality. Lower bounds do not change: in a data set of at most `capacity` units nobody is ever left
 out, and the worst case of Poisson batches is a unit on its own.
 """
 
@@ -40,10 +40,10 @@ def overflow(rate: float, capacity: int, population: int) -> float:
 
 
 def reserved(bound: Callable[[float], float], delta: float, mass: float) -> float:
-    """An upper bound on epsilon at `delta` with truncation, from `bound` on it without.
+    """An upper bound on epsilon at `delta` with truncation; `bound` maps a delta to one without truncation.
 
-    `mass` bounds the probability that any batch overflows. The part of delta to set aside depends on the epsilon
-    that results, so it is searched for; where none suffices, epsilon is infinite.
+    `mass` bounds the probability that any batch overflows. The part of delta to set aside depends on the
+    resulting epsilon, so it is found by iteration; if no part suffices, epsilon is infinite.
     """
     upper = bound(delta)
     for _ in range(_ROUNDS):

@@ -7,11 +7,11 @@ Theorem 9 with the ternary |chi|^alpha bounds of its Gaussian case: for whole or
     chi_j = min{4 sqrt(B(2 floor(j/2)) B(2 ceil(j/2))), 2 exp(j (j - 1) / (2 s^2))}
     B(l) = sum over i of (-1)^i binomial(l, i) exp(i (i - 1) / (2 s^2)) = E[(e^u - 1)^l],  l even
 
-where e^u is the likelihood ratio of N(1, s^2) to N(0, s^2), under the latter. The sum alternates and cancels: it is
-some e^-400 of its terms at l = 256, s = 50. The expectation is of something positive, and is what is computed here.
+where e^u is the likelihood ratio of N(1, s^2) to N(0, s^2), under the latter. The sum alternates and cancels: at
+l = 256, s = 50 it is about e^-400 of its terms. So the expectation is computed instead, whose integrand is positive.
 
-(a - 1) D_a is convex in a and 0 at 1, hence bounds at whole orders bound those between. Besides, D_a <= a / (2 s^2),
-the divergence without sampling, since divergences are quasi-convex: that is all there is beyond `LARGEST`.
+(a - 1) D_a is convex in a and 0 at 1, so bounds at whole orders give bounds between them. Also D_a <= a / (2 s^2), the
+divergence without sampling, since divergences are quasi-convex; beyond `LARGEST` this is the only bound.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def rdp(rate: float, noise: float, orders: Sequence[float], as_stated: bool = Fa
 def log_moment(rate: float, noise: float, order: int, as_stated: bool = False) -> float:
     """The bound on (order - 1) D_order at a whole order from 2 to `LARGEST`, rounded up.
 
-    `as_stated`: from j = 3 on without the second term of the minimum, as papers evaluate the theorem.
+    `as_stated`: from j = 3 on, leave out the second term of the minimum, as papers evaluate the theorem.
     """
     j = np.arange(2, order + 1)
     even = np.array([log_even_moment(noise, length) for length in range(2, 2 * ((order + 1) // 2) + 1, 2)])
@@ -63,8 +63,8 @@ def log_even_moment(noise: float, length: int) -> float:
     2 M / (e^(2 pi y / h) - 1), for any y (Trefethen and Weideman 2014, Theorem 5.1). Left of the window the integrand
     is at most phi, right of it phi e^(l u), which is e^(l (l - 1) / (2 s^2)) times the density of N(l, s^2).
 
-    `need` is how far, in logarithms, all this must be below the result for its error not to count; it follows from
-    lower bounds on the result, by Lyapunov's inequality from B(2) and from the outcomes x > l alone.
+    `need` says how far, in logarithms, these errors must lie below the result to be negligible. It follows from lower
+    bounds on the result: by Lyapunov's inequality from B(2), and from the outcomes x > l alone.
     """
     top = length * (length - 1) / (2 * noise**2)
     with np.errstate(over="ignore"):

@@ -1,7 +1,7 @@
 """Zero-concentrated differential privacy (Bun and Steinke 2016): D_alpha <= rho alpha at every order alpha > 1.
 
-One number that adds up. It gains nothing from sampling (Yu et al. 2019, section IV-B2), so only releases that every
-unit takes part in are accounted for here. Estimates for sampled releases are in `published`.
+rho is one number that adds up. It gains nothing from sampling (Yu et al. 2019, section IV-B2), so this file covers only
+releases in which every unit takes part. `paper_figures` has the papers' figures for sampled releases.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from discreet.core.errors import NotProved
 
 _UP = 1 + 2.0**-48
 _TINY = 2.0**-1074
-"""The smallest positive number: what underflows is rounded up to it before it is counted."""
+"""The smallest positive number: a rho that underflows is rounded up to it before it is multiplied by a count."""
 
 
 def gaussian(noise: float) -> float:
@@ -42,8 +42,8 @@ def compose(rhos: Iterable[float]) -> float:
 def reshuffled(epochs: Iterable[Iterable[float]], adjacency: Adjacency) -> float:
     """rho of epochs over disjoint batches: the sum over epochs of the largest rho of a batch.
 
-    Yu et al. 2019, Theorem 2: a unit is in one batch of an epoch, so the epoch costs its dearest batch. The batches
-    must not shift when a unit changes, which they do under add/remove: `NotProved`. An epoch that is broken off
+    Yu et al. 2019, Theorem 2: a unit is in one batch of an epoch, so the epoch costs its most expensive batch. The
+    batches must not shift when a unit changes; under add/remove they do, so that is `NotProved`. An interrupted epoch
     costs as much as a whole one: pass all of its batches.
     """
     if adjacency is Adjacency.ADD_REMOVE:
@@ -55,7 +55,7 @@ def reshuffled(epochs: Iterable[Iterable[float]], adjacency: Adjacency) -> float
 
 
 def epsilon_loose(rho: float, delta: float) -> float:
-    """rho + 2 sqrt(rho log(1/delta)): Proposition 1.3, as the papers convert."""
+    """rho + 2 sqrt(rho log(1/delta)): Proposition 1.3, the conversion that papers use."""
     return (rho + 2 * math.sqrt(rho * -math.log(delta))) * _UP
 
 
@@ -66,7 +66,7 @@ def epsilon(rho: float, delta: float) -> float:
         return 0.0
     if not math.isfinite(rho):
         return math.inf
-    # The loose conversion is best at 1 + sqrt(log(1/delta) / rho); the better one not far below.
+    # The loose conversion is best at order 1 + sqrt(log(1/delta) / rho), the tight one at an order a little below.
     best = 1 + math.sqrt(-math.log(delta) / rho)
     orders = sorted(1 + (best - 1) * 1.07**step for step in range(-60, 12))
     tight, _ = rdp.epsilon(_curve(rho), delta, orders=orders)
@@ -83,7 +83,7 @@ def delta(rho: float, epsilon: float) -> float:
 
 
 def rho_for(epsilon: float, delta: float) -> float:
-    """The largest rho, rounded down, whose `epsilon(rho, delta)` is within `epsilon`: a budget in zCDP."""
+    """The largest rho, rounded down, with `epsilon(rho, delta)` at most `epsilon`: a budget in zCDP."""
     target = checks.positive("epsilon", epsilon)
     low, high = rho_for_loose(target, delta), target
     while high - low > 1e-9 * high:
