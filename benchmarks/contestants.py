@@ -17,7 +17,7 @@ from workloads import problem
 
 from discreet.clipping import ENGINES, Accumulator, Clip, private_parameters
 from discreet.core.events import Gaussian
-from discreet.core.freed_memory import keep_freed_memory
+from discreet.core.processes import keep_freed_memory
 from discreet.core.release import Receipt
 from discreet.mechanism import gaussian_release, grid_for
 from discreet.randomness import NOISE_SAMPLERS, Purpose, SystemStream, new_run_key

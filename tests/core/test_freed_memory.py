@@ -10,7 +10,7 @@ import pytest
 PROGRAM = """
 import json, resource, sys
 import numpy as np
-from discreet.core.freed_memory import keep_freed_memory
+from discreet.core.processes import keep_freed_memory
 
 if sys.argv[1] == "keep":
     keep_freed_memory()
@@ -38,7 +38,7 @@ def test_memory_that_was_freed_is_touched_for_the_first_time_once() -> None:
 
 
 def test_asking_again_costs_nothing_and_changes_nothing() -> None:
-    from discreet.core.freed_memory import keep_freed_memory
+    from discreet.core.processes import keep_freed_memory
 
     assert keep_freed_memory() is keep_freed_memory() is None
     assert keep_freed_memory.cache_info().currsize == 1

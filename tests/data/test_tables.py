@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import balanced_accuracy_score, confusion_matrix, roc_auc_score
 
 from discreet.core.errors import InputError
 from discreet.data.tables import (
@@ -205,8 +205,12 @@ def test_metrics_against_scikit_learn() -> None:
         metrics_of(encoder, outputs, targets, groups)
     found = metrics_of(encoder, outputs, targets, {"ward=B": groups["ward=B"]})
     assert found["accuracy"] == pytest.approx(12 / 14)
-    assert found["sensitivity"] == 0.5
-    assert found["specificity"] == pytest.approx(11 / 12)
+    assert found["sensitivity (true)"] == found["recall: true"] == 0.5
+    assert found["specificity (true)"] == found["recall: false"] == pytest.approx(11 / 12)
+    assert found["baseline accuracy"] == pytest.approx(12 / 14)
+    assert found["balanced accuracy"] == pytest.approx(balanced_accuracy_score(targets, outputs.argmax(axis=1)))
+    counts = [[found[f"rows: {true} as {said}"] for said in ("false", "true")] for true in ("false", "true")]
+    assert counts == confusion_matrix(targets, outputs.argmax(axis=1)).tolist()
     assert found["auroc"] == pytest.approx(roc_auc_score(targets, outputs[:, 1]))
     assert found["ward=B: accuracy"] == 1.0
     assert "ward=B: auroc" not in found

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from discreet.core import checks
 from discreet.core.errors import InputError, UnsupportedModel
-from discreet.core.freed_memory import keep_freed_memory
+from discreet.core.processes import keep_freed_memory
 
 _TOLERANCE = 1e-3
 

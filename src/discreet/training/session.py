@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from torch import nn
 
-from discreet.core.freed_memory import keep_freed_memory
 from discreet.core.guarantee import ExPost
+from discreet.core.processes import keep_freed_memory
 from discreet.core.release import Receipt
 from discreet.plan import AdaptivePlan, Metric
 from discreet.training.batch import Batch

@@ -35,6 +35,7 @@ from discreet.cli.options.table import NO_TABLE, TableOptions
 from discreet.cli.show import planned, prices
 from discreet.cli.show.messages import spoken
 from discreet.core.errors import InputError
+from discreet.core.metric_names import BASELINE_ACCURACY, BASELINE_RMSE, no_better
 
 if TYPE_CHECKING:
     from discreet.core.guarantee import Guarantee
@@ -111,14 +112,27 @@ def _tell(job: Job, guarantee: Guarantee, trained: Trained, *, as_json: bool) ->
         typer.echo(f"the run ended after {trained.charged_steps} steps: {trained.ended}", err=True)
     for one in prices.last_of_each(trained.bought):
         typer.echo(f"{one.metric.replace('_', ' ')} {one.value:.4g} +/- {one.deviation:.2g}, bought on private rows")
-    seen = "".join(f", public test {text}" for text in _seen(metrics))
+    figures = _seen(metrics)
+    seen = f", public test {', '.join(figures)}" if figures else ""
     typer.echo(f"{job.target}: certified epsilon {_up(guarantee.epsilon)} at delta {guarantee.delta:g}{seen}")
+    if no_better(metrics):
+        typer.echo(
+            "the model is no better than one answer for all public rows; a larger epsilon, more people, fewer columns, "
+            "or weights for rare classes (weights: {ill: 3} in the schema) may help",
+            err=True,
+        )
 
 
 def _seen(metrics: Mapping[str, float]) -> list[str]:
     """What people want to know of public metrics."""
-    accuracy = [f"accuracy {metrics['accuracy']:.1%}"] if "accuracy" in metrics else []
-    return accuracy + ([f"rmse {metrics['rmse']:.4f}"] if "rmse" in metrics else [])
+    found = [f"accuracy {metrics['accuracy']:.1%}"] if "accuracy" in metrics else []
+    if BASELINE_ACCURACY in metrics:
+        found = [f"{found[0]} (one answer for all rows: {metrics[BASELINE_ACCURACY]:.1%})"]
+        found.append(f"balanced accuracy {metrics['balanced accuracy']:.1%}")
+    if "rmse" in metrics:
+        baseline = f" (the mean for all rows: {metrics[BASELINE_RMSE]:.4f})" if BASELINE_RMSE in metrics else ""
+        found.append(f"rmse {metrics['rmse']:.4f}{baseline}")
+    return found
 
 
 def _up(epsilon: float) -> str:

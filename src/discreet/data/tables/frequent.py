@@ -2,8 +2,8 @@
 
 Nobody declares which values there may be. Each value that occurs gets a count with noise, and is kept if that is above
 a threshold which a value that one person alone has passes with a probability of at most a thousandth of delta
-(`accounting.sparse`). What is done with the noisy counts is free: the most frequent are kept, and published by name
-alone, in alphabetical order.
+(`accounting.theories.sparse`). What is done with the noisy counts is free: the most frequent are kept, and published by
+name alone, in alphabetical order.
 
 Whether a value can be a category is decided by the value alone, so that one row changes one count by one.
 """

@@ -3,26 +3,33 @@
 | metric            | of                                                                              |
 |-------------------|---------------------------------------------------------------------------------|
 | accuracy          | classes: the share of rows whose likeliest class is the true one                |
+| baseline accuracy | the share of the most frequent class: what one answer for all rows reaches      |
+| balanced accuracy | the mean of the classes' recalls                                                |
+| recall: CLASS     | the share of the class that is found, of classes that have rows                 |
+| rows: A as B      | how many rows of class A the model takes for B, of at most 12 classes           |
 | auroc             | the last of two classes; the mean over classes if there are more                |
-| sensitivity       | two classes: the share of the last one that is found                            |
-| specificity       | two classes: the share of the first one that is not taken for the last          |
+| sensitivity (B)   | two classes: the share of the last one, B, that is found                        |
+| specificity (B)   | two classes: the share of the first one that is not taken for B                 |
 | calibration error | classes: |accuracy - confidence| over 15 bins of equal width (Naeini et al. 2015) |
 | rmse, mae         | regression, in the unit of the target                                           |
+| baseline rmse     | regression: of the mean of the public targets as the answer for all rows        |
 
 Of several labels, each has the metrics of two classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from discreet.core.array_types import Array, BoolArray
+from discreet.core.array_types import Array, BoolArray, IntArray
 from discreet.core.errors import InputError
+from discreet.core.metric_names import BASELINE_ACCURACY, BASELINE_RMSE, RECALL, rows_name
 from discreet.data.tables.encoder import Encoder
 
 _BINS = 15
+_MOST_COUNTED = 12
 _LEAST_GROUP = 10
 
 
@@ -43,6 +50,8 @@ def metrics_of(encoder: Encoder, outputs: Array, targets: Array, groups: Mapping
     """
     check_groups(groups)
     said, found = encoder.decode(outputs), _of(encoder, encoder.decode(outputs), targets)
+    if encoder.task == "classes" and len(targets):
+        found |= _confusion(said.argmax(axis=1), targets.astype(np.int64), encoder.classes)
     for name, rows in groups.items():
         if rows.any():
             inside = _of(encoder, said[rows], targets[rows])
@@ -53,21 +62,41 @@ def metrics_of(encoder: Encoder, outputs: Array, targets: Array, groups: Mapping
 def _of(encoder: Encoder, said: Array, targets: Array) -> dict[str, float]:
     if encoder.task == "regression":
         true = encoder.decode(targets)
-        return {"rmse": float(np.sqrt(np.mean((said - true) ** 2))), "mae": float(np.mean(np.abs(said - true)))}
+        rmse, mae = float(np.sqrt(np.mean((said - true) ** 2))), float(np.mean(np.abs(said - true)))
+        return {"rmse": rmse, "mae": mae, BASELINE_RMSE: float(np.std(true))}
     if encoder.task == "classes":
         return _classes(said, targets.astype(np.int64), encoder.classes)
     found: dict[str, float] = {}
     for place, label in enumerate(encoder.classes):
         both = np.stack([1 - said[:, place], said[:, place]], axis=1)
         found |= {
-            f"{label}: {name}": value for name, value in _classes(both, targets[:, place].astype(np.int64)).items()
+            f"{label}: {name}": value
+            for name, value in _classes(both, targets[:, place].astype(np.int64), ("false", "true")).items()
         }
     return found
 
 
-def _classes(shares: Array, true: np.ndarray, names: Sequence[str] = ("", "")) -> dict[str, float]:
-    right = shares.argmax(axis=1) == true
-    found = {"accuracy": float(right.mean())}
+def _confusion(best: IntArray, true: IntArray, names: Sequence[str]) -> dict[str, float]:
+    """Recalls, and counts of what was taken for what."""
+    if len(names) > _MOST_COUNTED:
+        return {}
+    counts = np.bincount(true * len(names) + best, minlength=len(names) ** 2).reshape(len(names), len(names))
+    found = {f"{RECALL}{name}": float(row[place] / row.sum()) for place, (name, row) in _occurring(names, counts)}
+    for name, row in zip(names, counts, strict=True):
+        found |= {rows_name(name, other): float(count) for other, count in zip(names, row, strict=True)}
+    return found
+
+
+def _occurring(names: Sequence[str], counts: IntArray) -> Iterator[tuple[int, tuple[str, IntArray]]]:
+    return ((place, pair) for place, pair in enumerate(zip(names, counts, strict=True)) if pair[1].sum())
+
+
+def _classes(shares: Array, true: IntArray, names: Sequence[str]) -> dict[str, float]:
+    best = shares.argmax(axis=1)
+    right, frequent = best == true, np.bincount(true, minlength=len(names))
+    recalls = [right[true == place].mean() for place in np.flatnonzero(frequent)]
+    found = {"accuracy": float(right.mean()), BASELINE_ACCURACY: float(frequent.max() / len(true))}
+    found["balanced accuracy"] = float(np.mean(recalls))
     ranked = [1] if len(names) == 2 else range(len(names))
     areas = [area for area in (auroc(shares[:, name], true == name) for name in ranked) if area is not None]
     if len(areas) == len(ranked):
@@ -75,7 +104,7 @@ def _classes(shares: Array, true: np.ndarray, names: Sequence[str] = ("", "")) -
     if len(names) == 2:
         for name, value in (("sensitivity", 1), ("specificity", 0)):
             if (true == value).any():
-                found[name] = float(right[true == value].mean())
+                found[f"{name} ({names[1]})"] = float(right[true == value].mean())
     return found | {"calibration error": calibration_error(shares.max(axis=1), right)}
 
 

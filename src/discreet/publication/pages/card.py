@@ -19,6 +19,7 @@ from discreet.publication.pages.clipping_words import how_clipped
 from discreet.publication.pages.contents import contents, use_in_python, use_on_command_line
 from discreet.publication.pages.formats import FILTERS, code, markdown
 from discreet.publication.pages.front_matter import front_matter
+from discreet.publication.pages.public_evaluation import shown
 from discreet.publication.pages.reporting import answers, tier
 from discreet.publication.pages.sampling_words import how_drawn
 from discreet.publication.pages.unit_words import words_for
@@ -62,11 +63,11 @@ def model_card(facts: dict[str, Any], spec: ModelSpec | None = None) -> str:
         model=facts["model"],
         clipped=how_clipped(facts["plan"]["clipping"], facts["clipping"]),
         **_schedule(facts),
-        evaluation=final_metrics(facts),
+        evaluation=shown(final_metrics(facts)),
         held_out=held_out(facts["plan"]),
         software=software(facts),
         tensors=trained_tensors(facts),
-        front_matter=Markup(front_matter(spec, final_metrics(facts))),
+        front_matter=Markup(front_matter(spec, shown(final_metrics(facts)).figures)),
         tier=tier(epsilon),
         answers=answers(facts, plan, spec, words, search),
         contents=contents(facts),

@@ -39,7 +39,8 @@ def plain(value: float) -> str:
 
 def metric(value: float, name: str) -> str:
     """A metric: accuracy in percent, anything else to four digits."""
-    return f"{value:.1%}" if name.endswith("accuracy") else f"{value:.4g}"
+    share = name.endswith("accuracy") or "sensitivity (" in name or "specificity (" in name
+    return f"{value:.1%}" if share else f"{value:.4g}"
 
 
 def markdown(value: object) -> object:

@@ -41,6 +41,7 @@ from discreet.publication.pages.card import (
 from discreet.publication.pages.clipping_words import how_clipped
 from discreet.publication.pages.contents import contents, use_in_python, use_on_command_line
 from discreet.publication.pages.formats import FILTERS, percent_up, rounded_up
+from discreet.publication.pages.public_evaluation import shown
 from discreet.publication.pages.reporting import answers, tier
 from discreet.publication.pages.sampling_words import how_drawn, who_took_part
 from discreet.publication.pages.svg_charts import Prefix
@@ -84,7 +85,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
         plan=plan,
         claim=claim,
         epsilon=epsilon,
-        evaluation=final_metrics(facts),
+        evaluation=shown(final_metrics(facts)),
         held_out=held_out(facts["plan"]),
         stop_at=None if plan.odometer is None else plan.odometer.most,
         software=software(facts),

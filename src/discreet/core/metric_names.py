@@ -1,0 +1,20 @@
+"""Names of metrics on public rows that say something of single classes, and what follows from their values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+RECALL, ROWS = "recall: ", "rows: "
+BASELINE_ACCURACY, BASELINE_RMSE = "baseline accuracy", "baseline rmse"
+
+
+def rows_name(true: str, said: str) -> str:
+    """The metric that counts rows of the class `true` of which the model says `said`."""
+    return f"{ROWS}{true} as {said}"
+
+
+def no_better(metrics: Mapping[str, float]) -> bool:
+    """Whether one answer for all rows, the most frequent class or the mean, is at least as good as the model."""
+    if BASELINE_ACCURACY in metrics:
+        return metrics["accuracy"] <= metrics[BASELINE_ACCURACY]
+    return BASELINE_RMSE in metrics and metrics["rmse"] >= metrics[BASELINE_RMSE]

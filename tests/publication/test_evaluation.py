@@ -1,0 +1,58 @@
+"""What pages show of metrics on public rows."""
+
+from __future__ import annotations
+
+import pytest
+from scipy.stats import binomtest
+
+from discreet.core.metric_names import no_better
+from discreet.publication.pages.public_evaluation import shown, wilson
+
+METRICS = {
+    "accuracy": 0.75,
+    "baseline accuracy": 0.8,
+    "recall: well": 0.8,
+    "recall: ill as ever": 0.5,
+    "rows: well as well": 64.0,
+    "rows: well as ill as ever": 16.0,
+    "rows: ill as ever as well": 10.0,
+    "rows: ill as ever as ill as ever": 10.0,
+}
+
+
+@pytest.mark.parametrize(("right", "rows"), [(0, 1), (1, 1), (3, 7), (50, 60), (999, 1000)])
+def test_wilson_against_scipy(right: int, rows: int) -> None:
+    found = binomtest(right, rows).proportion_ci(method="wilson")
+    assert wilson(right, rows) == pytest.approx((found.low, found.high), abs=1e-12)
+
+
+def test_classes_come_with_their_rows() -> None:
+    """Also where a class is called as a name of a metric reads."""
+    found = shown(METRICS)
+    assert found.figures == {"accuracy": 0.75, "baseline accuracy": 0.8}
+    assert [(one.name, one.said, one.share) for one in found.classes] == [
+        ("well", (64, 16), 0.8),
+        ("ill as ever", (10, 10), 0.5),
+    ]
+    assert found.useless
+
+
+def test_a_class_without_rows_leaves_the_matrix_out() -> None:
+    """Its recall is not known; old certificates count no rows at all."""
+    assert shown({"accuracy": 0.9, "recall: a": 0.9}).classes == ()
+    assert shown({"accuracy": 0.9}).classes == ()
+    assert shown({}).figures == {}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "useless"),
+    [
+        ({"accuracy": 0.8, "baseline accuracy": 0.8}, True),
+        ({"accuracy": 0.81, "baseline accuracy": 0.8}, False),
+        ({"rmse": 2.0, "baseline rmse": 1.9}, True),
+        ({"rmse": 1.8, "baseline rmse": 1.9}, False),
+        ({"accuracy": 0.1}, False),
+    ],
+)
+def test_a_model_that_is_no_better_than_one_answer(metrics: dict[str, float], useless: bool) -> None:
+    assert no_better(metrics) is useless
