@@ -40,6 +40,7 @@ PAGES: dict[str, Callable[[], None] | None] = {
     "images.md": None,
     "text.md": None,
     "tutorials/digits.md": None,
+    "tutorials/hospital.md": None,
     "tutorials/imdb.md": reviews,
     "tutorials/movielens.md": ratings,
     "tutorials/patients.md": None,

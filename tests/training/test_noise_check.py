@@ -27,7 +27,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 def test_the_line_says_what_was_checked_and_is_logged_when_the_session_opens(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, engine: str, noise: str
 ) -> None:
-    with caplog.at_level(logging.INFO, logger="discreet"):
+    with caplog.at_level(logging.DEBUG, logger="discreet"):
         training = tiny_training(tmp_path, engine=engine, noise=noise)
         line = training.preflight.line
         assert line.startswith(f"engine {engine}: ")
@@ -38,7 +38,7 @@ def test_the_line_says_what_was_checked_and_is_logged_when_the_session_opens(
         assert caplog.messages == []
         with training.session():
             assert caplog.messages == [line]
-    assert [record.levelno for record in caplog.records] == [logging.INFO]
+    assert [record.levelno for record in caplog.records] == [logging.DEBUG]
 
 
 def engine_off(name: str) -> Plant:

@@ -76,11 +76,11 @@ def test_metrics_are_right(tmp_path: Path) -> None:
     assert metrics["loss"] == pytest.approx(float(nn.CrossEntropyLoss()(output, targets)), rel=1e-5)
 
 
-def test_the_run_folder_holds_key_identity_ledger_and_checkpoint_only(tmp_path: Path) -> None:
+def test_the_run_folder_holds_key_identity_ledger_checkpoint_and_what_it_is(tmp_path: Path) -> None:
     trained = tiny_training(tmp_path).run()
     run = tmp_path / "run"
     names = {path.name for path in run.iterdir()}
-    needed = {"key", "run.json", "checkpoint.pt", "ledger.sqlite", ".gitignore"}
+    needed = {"key", "run.json", "checkpoint.pt", "ledger.sqlite", ".gitignore", "README.md"}
     assert needed <= names <= needed | {"ledger.sqlite-wal", "ledger.sqlite-shm"}
     assert run.stat().st_mode & 0o777 == 0o700
     assert (run / "key").stat().st_mode & 0o777 == 0o600

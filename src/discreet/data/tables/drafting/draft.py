@@ -20,7 +20,24 @@ from discreet.data.tables.files.reading import first_rows, is_text, said_plainly
 from discreet.data.tables.images import classes_in
 from discreet.data.tables.values import Marks
 
-_NAMES_SOMEBODY = ("id", "name", "email", "e-mail", "phone", "address", "ssn", "mrn", "uuid", "key")
+_NAMES_SOMEBODY = (
+    *(
+        "id",
+        "name",
+        "surname",
+        "email",
+        "e_mail",
+        "mail",
+        "phone",
+        "address",
+        "ssn",
+        "mrn",
+        "uuid",
+        "key",
+        "identifier",
+    ),
+    *("vorname", "nachname", "adresse", "telefon", "nummer", "nr", "fallnummer", "patientennummer", "kennung"),
+)
 
 _MISSING = ("", "NA", "nan")
 _EPOCH = datetime.date(1970, 1, 1)
@@ -118,7 +135,7 @@ def _lines(
     names = [name for name in kinds if _names_somebody(name)]
     if names and known.unit in (None, "row"):
         yield f"# row_id: {_quoted(names[0])}  # names each row; --holdout 20% needs it, to measure on private rows\n"
-    yield f"missing: {json.dumps(list(missing), ensure_ascii=False)}  # texts that stand for a missing value\n"
+    yield f"missing: {_listed(missing)}  # texts that stand for a missing value\n"
     yield "columns:\n"
     yield from (f"  {_quoted(name)}: {column}\n" for name, column in columns.items())
 
@@ -141,8 +158,10 @@ def _column(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Known) 
     if kind.name == "text":
         for public in seen:
             if name in public.texts:
-                listed = json.dumps(public.texts[name], ensure_ascii=False)
+                listed = _listed(public.texts[name])
                 return f"{{type: category, categories: {listed}}}  # those of {public.name}"
+            if name in public.unlike:
+                return f"{{type: ignore}}  # in {public.name} nearly every row has another value"
         return f"{{type: category, categories: {FILL_IN}}}  # of free text {{type: text}}, or {{type: ignore}}"
     return "{type: ignore}  # values of this type cannot be used"
 
@@ -193,6 +212,13 @@ def _is_number(name: str) -> bool:
     return True
 
 
-def _quoted(name: str) -> str:
-    """A column's name as a key of YAML."""
-    return yaml.safe_dump(name, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
+def _quoted(text: str) -> str:
+    """One text in YAML: letters as they are, escapes for what no line shows (U+2028 would end a line)."""
+    written = yaml.safe_dump(text, default_flow_style=True, allow_unicode=text.isprintable(), width=10**6)
+    return written.removesuffix("...\n").strip()
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """Several texts as one YAML list, each between quotation marks."""
+    marked = (json.dumps(text, ensure_ascii=False) if text.isprintable() else _quoted(text) for text in texts)
+    return f"[{', '.join(marked)}]"

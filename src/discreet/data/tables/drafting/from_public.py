@@ -27,11 +27,15 @@ _MOST = 64
 
 @dataclass(frozen=True, slots=True)
 class PublicColumns:
-    """Of the columns of a public table: numbers and days as amounts without missing ones, or texts that occur."""
+    """Of the columns of a public table: numbers and days as amounts without missing ones, or texts that occur.
+
+    `unlike`: columns of texts in which half of the rows or more have a value of their own.
+    """
 
     name: str
     amounts: dict[str, Array] = field(default_factory=dict)
     texts: dict[str, list[str]] = field(default_factory=dict)
+    unlike: tuple[str, ...] = ()
 
     def range_of(self, column: str) -> tuple[float, float] | None:
         """Least and largest value, rounded outwards to one digit of their distance; None where there are none."""
@@ -66,13 +70,16 @@ def public_columns(path: Path, kinds: dict[str, Kind], missing: tuple[str, ...])
     schema = validate(Schema, facts | {"missing": missing}, "schema")
     found: dict[str, list[Array]] = {name: [np.empty(0)] for name in measured}
     texts = {name: set[str]() for name in listed}
+    count = 0
     for block in blocks(path, schema, [*measured, *listed]) if names else ():
+        count += block.num_rows
         for name in measured:
             found[name].append(_present(block.column(name), own[name], schema))
         for name in listed:
             texts[name].update(text for text, _ in occurring(block.column(name), schema.marks))
     kept = {name: sorted(_shown(values)) for name, values in texts.items() if 0 < len(values) <= _MOST}
-    return PublicColumns(path.name, {name: np.concatenate(parts) for name, parts in found.items()}, kept)
+    unlike = tuple(name for name, values in texts.items() if len(values) > max(_MOST, count / 2))
+    return PublicColumns(path.name, {name: np.concatenate(parts) for name, parts in found.items()}, kept, unlike)
 
 
 def _present(values: pa.Array, kind: Kind, schema: Schema) -> Array:

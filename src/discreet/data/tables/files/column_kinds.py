@@ -23,7 +23,12 @@ _BOOLEANS = tuple(
     for pair in ("true/false", "yes/no", "ja/nein", "wahr/falsch", "oui/non", "vrai/faux", "si/no", "sí/no")
 )
 _LIMIT = r"^\s*(?:<=|>=|[<>≤≥])\s*[0-9]"
-_EVER = ("", "NA", "N/A", "n/a", "nan", "NaN", "NULL", "null", "?", "-", ".")
+_EVER = (
+    *("", "NA", "N/A", "n/a", "n.a.", "#N/A", "nan", "NaN", "NULL", "null", "None", "?", "-", "--", ".", "unknown"),
+    *("missing", "k.A.", "k. A.", "k.A", "keine Angabe", "unbekannt", "fehlt"),
+)
+"""Texts that stand for a missing value wherever they occur among numbers or days."""
+
 WIDEST = {"low": -1e300, "high": 1e300}
 WIDEST_DAYS = {"low": "0001-01-01", "high": "9999-12-31"}
 
