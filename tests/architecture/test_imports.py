@@ -99,7 +99,7 @@ ALLOWED: dict[str, set[str]] = {
     },  # training as scikit-learn has it, a recipe of declared facts
     "integrations": {"training", "plan"},  # other people's loops around a private one
 }
-ALLOWED["jobs"] = {"recipes", "training", "clipping", "plan", "data", "publication", "prediction", "ledger"}
+ALLOWED["jobs"] = ALLOWED["prediction"] | {"training", "clipping", "plan", "publication", "prediction", "ledger"}
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED[""] = set(ALLOWED) - {"cli"}  # discreet/__init__.py
 

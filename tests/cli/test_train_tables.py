@@ -57,6 +57,47 @@ def trained(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[st
     return facts
 
 
+def test_the_report_says_what_the_model_is_for_and_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--title", "Illness | <b>", "--note", "For nurses & doctors."]
+    trained([*write(), "--target", "ill", "--test", "public.csv", *FEW, *words], capsys)
+    report, card = (Path("patients-private", name).read_text() for name in ("report.html", "README.md"))
+    for text in ("<h1>Illness | &lt;b&gt;</h1>", "For nurses &amp; doctors.", "number from 0 to 100", "ROC curve"):
+        assert text in report
+    for text in ("What the answers rest on", "Effect of ", "Calibration", "A linear model: of 300 people at epsilon 8"):
+        assert text in report
+    assert "Clip norm 0.4" in report
+    assert "steps on batches" not in report  # they were set
+    assert "# Illness \\| &lt;b&gt;" in card
+    assert "| age | number from 0 to 100 |" in card
+    facts = json.loads(Path("patients-private/model.json").read_text())
+    assert facts["public_rows"]["rows"] == 200
+    assert facts["public_rows"]["positive"] == "true"
+    assert {one["column"] for one in facts["public_rows"]["weights"]} == {"age", "ward", "smoker", "stay"}
+
+
+def test_a_title_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*write(), "--target", "ill", *FEW, "--title", "two\nlines"]) == 2
+    assert "--title is one line of at most 2,000 printable characters" in capsys.readouterr().err
+
+
+def test_predicted_numbers_have_intervals_where_public_rows_told_the_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [*write(), "--target", "stay"]
+    trained([*arguments, *FEW, "--out", "untold"], capsys)
+    assert run(["predict", "untold", "public.csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "stay"
+    trained([*arguments, "--test", "public.csv", *FEW, "--out", "told"], capsys)
+    bound = json.loads(Path("told/model.json").read_text())["public_rows"]["errors"]["0.9"]
+    assert run(["predict", "told", "public.csv"]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header == "stay,stay_low,stay_high"
+    found = np.array([[float(one) for one in row.split(",")] for row in rows])
+    assert found[:, 1] == pytest.approx(np.maximum(found[:, 0] - bound, 0), abs=1e-6)
+    assert found[:, 2] == pytest.approx(np.minimum(found[:, 0] + bound, 20), abs=1e-6)
+    true = np.array([float(line.split(",")[-1]) for line in Path("public.csv").read_text().splitlines()[1:]])
+    assert np.mean((found[:, 1] <= true) & (true <= found[:, 2])) >= 0.9
+    assert f"at most <strong>{bound:.4g}</strong>" in Path("told/report.html").read_text()
+
+
 def test_from_a_table_to_a_verified_folder(capsys: pytest.CaptureFixture[str]) -> None:
     """It learns: older than 55 or not, in 100 steps, at epsilon 8 (accuracy 0.95 to 1 in 40 runs with fresh noise)."""
     arguments = write(subgroups=["ward"])
@@ -113,7 +154,7 @@ WARDS = {f"recall: {a}" for a in "ABC"} | {f"rows: {a} as {b}" for a in "ABC" fo
 def test_tasks(target: str, metrics: set[str], capsys: pytest.CaptureFixture[str]) -> None:
     facts = trained([*write(), "--target", target, "--test", "public.csv", *FEW], capsys)
     assert set(facts["public_test"]) == metrics
-    heads = {"ward": "ward,probability,p(A),p(B),p(C)", "stay": "stay", "ill,smoker": "ill,smoker"}
+    heads = {"ward": "ward,probability,p(A),p(B),p(C)", "stay": "stay,stay_low,stay_high", "ill,smoker": "ill,smoker"}
     assert len(predicted(capsys, heads[target])) == 200
 
 

@@ -28,8 +28,8 @@ from discreet.data.tables import (
 )
 from discreet.data.tables.bought import _range
 from discreet.data.tables.drafting.draft import draft
+from discreet.data.tables.evaluation.public_metrics import auroc, calibration_error, metrics_of
 from discreet.data.tables.files import text_rows
-from discreet.data.tables.public_metrics import auroc, calibration_error, metrics_of
 from discreet.plan.pydantic_base import validate
 from discreet.recipes.models.models import MODELS
 

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from discreet.certificate.canonical import strict_json
+from discreet.certificate.described import About, OnPublicRows, read
 from discreet.core.errors import InputError
 
 FORMAT = "discreet-model/1"
 
 _FIELDS = {"format", "data", "inputs", "preprocessing", "model", "module", "outputs", "table"}
+_OPTIONAL = {"about", "public_rows"}
 _OUTPUTS = ("classes", "numbers")
 
 
@@ -38,7 +40,7 @@ class ModelSpec:
     `inputs`: the shape of one row before `preprocessing`, None if it is not known. `preprocessing`: steps in order,
     each about one row by itself. `data`: the library's name of the data set, if it is one of those. `outputs`: whether
     the model scores `classes` or gives `numbers`; None if that is not known. `table`: how the rows of a table become
-    such inputs, if the model was trained on one (`data.tables.Encoder`).
+    such inputs, if the model was trained on one (`data.tables.Encoder`). `about` and `public_rows`: for people.
     """
 
     model: Named | None = None
@@ -48,10 +50,12 @@ class ModelSpec:
     data: str | None = None
     outputs: str | None = None
     table: Mapping[str, Any] | None = None
+    about: About | None = None
+    public_rows: OnPublicRows | None = None
 
     def to_json(self) -> str:
         """The content of model.json."""
-        facts = {
+        facts: dict[str, Any] = {
             "format": FORMAT,
             "data": self.data,
             "inputs": None if self.inputs is None else list(self.inputs),
@@ -61,6 +65,9 @@ class ModelSpec:
             "outputs": self.outputs,
             "table": None if self.table is None else dict(self.table),
         }
+        for name, part in (("about", self.about), ("public_rows", self.public_rows)):
+            if part is not None:
+                facts[name] = part.model_dump(mode="json", exclude_defaults=True)
         return json.dumps(facts, indent=2, allow_nan=False) + "\n"
 
     @classmethod
@@ -69,7 +76,7 @@ class ModelSpec:
         facts = strict_json(text, "model.json")
         if not isinstance(facts, dict) or facts.get("format") != FORMAT:
             raise InputError(f"model.json has not the format {FORMAT!r}; it comes from another version of discreet")
-        if set(facts) != _FIELDS:
+        if set(facts) - _OPTIONAL != _FIELDS:
             raise InputError(f"model.json needs exactly the fields {sorted(_FIELDS)}, got {sorted(facts)}")
         inputs, steps, model = facts["inputs"], facts["preprocessing"], facts["model"]
         if inputs is not None and not (isinstance(inputs, list) and all(type(n) is int and n > 0 for n in inputs)):
@@ -88,6 +95,8 @@ class ModelSpec:
             data=_text(facts["data"], "data"),
             outputs=facts["outputs"],
             table=facts["table"],
+            about=read(About, facts.get("about"), "about"),
+            public_rows=read(OnPublicRows, facts.get("public_rows"), "public_rows"),
         )
 
 

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from discreet.certificate.described import OnPublicRows
 from discreet.clipping import Criterion, evaluation_mode
 from discreet.core.adjacency import Unit
+from discreet.core.array_types import Array
 from discreet.data.sets.splits import cut
 from discreet.data.tables import Encoder, PublicTable, metrics_of, named, private_table
+from discreet.jobs.on_public_rows import on_public_rows
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Ready
 from discreet.recipes.sections.fixed_features import seen_as
@@ -26,10 +29,11 @@ _AT_ONCE = 4096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableReady(Ready):
-    """The same of a table. `judged` adds metrics to what was trained; `encoder` is what new rows go through."""
+    """The same of a table. `judged` adds metrics to what was trained, and says what else the model does on public rows;
+    `encoder` is what new rows go through."""
 
     encoder: Encoder = field(kw_only=True)
-    judged: Callable[[Trained], Trained] = field(kw_only=True)
+    judged: Callable[[Trained], tuple[Trained, OnPublicRows | None]] = field(kw_only=True)
 
 
 @contextmanager
@@ -77,17 +81,25 @@ def loss_of(encoder: Encoder) -> Criterion:
     return nn.CrossEntropyLoss(weight=weights / weights.mean(), reduction="sum")  # a mean would divide by them again
 
 
-def judged(trained: Trained, encoder: Encoder, public: PublicTable | None, first: int) -> Trained:
-    """With all metrics of the final model on the public rows from the `first` one, by subgroup too."""
+def judged(
+    trained: Trained, encoder: Encoder, public: PublicTable | None, first: int
+) -> tuple[Trained, OnPublicRows | None]:
+    """With all metrics of the final model on the public rows from the `first` one, by subgroup too; and its curves."""
     if public is None:
-        return trained
-    device = next(trained.model.parameters()).device
-    with torch.no_grad(), evaluation_mode(trained.model):
-        parts = [trained.model(rows.to(device)).cpu() for rows in torch.split(public.inputs[first:], _AT_ONCE)]
+        return trained, None
+    inputs, targets = public.inputs[first:], public.targets[first:].numpy()
+
+    def outputs_of(rows: Tensor) -> Array:
+        device = next(trained.model.parameters()).device
+        with torch.no_grad(), evaluation_mode(trained.model):
+            parts = [trained.model(part.to(device)).cpu() for part in torch.split(rows, _AT_ONCE)]
+        return torch.cat(parts).double().numpy()
+
     groups = {name: rows[first:] for name, rows in public.groups.items()}
-    found: Mapping[str, Any] = metrics_of(encoder, torch.cat(parts).numpy(), public.targets[first:].numpy(), groups)
+    found: Mapping[str, Any] = metrics_of(encoder, outputs_of(inputs), targets, groups)
     known = trained.evaluations[-1].metrics if trained.evaluations else {}
     last = Evaluation(
         trained.evaluations[-1].step if trained.evaluations else trained.charged_steps, {**known, **found}
     )
-    return replace(trained, evaluations=(*trained.evaluations[:-1], last))
+    seen = on_public_rows(encoder, lambda rows: encoder.decode(outputs_of(torch.from_numpy(rows))), inputs, targets)
+    return replace(trained, evaluations=(*trained.evaluations[:-1], last)), seen

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torch import nn
 
+from discreet.certificate.described import About
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
 from discreet.data.tables import columns_bought
+from discreet.jobs.defaults_in_words import defaults_in_words
 from discreet.jobs.source import Work
 from discreet.jobs.table_facts import NO_TABLE, TableFacts
 from discreet.jobs.table_source import TableSource, recalled, unbought
@@ -29,7 +32,8 @@ _FILE = "job.json"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A recipe with its data, the folder to publish to, and the folder of the run. `table`: where a table is."""
+    """A recipe with its data, the folder to publish to, and the folder of the run. `table`: where a table is. `about`:
+    what its user says of the model."""
 
     recipe: Recipe
     data: Path | None
@@ -37,6 +41,7 @@ class Job:
     folder: Path
     resume: bool
     table: TableSource | None = None
+    about: About = field(default_factory=About)
 
     @classmethod
     def new(
@@ -47,12 +52,13 @@ class Job:
         settings: Sequence[str],
         overrides: Mapping[str, object],
         options: TableFacts = NO_TABLE,
+        about: About | None = None,
     ) -> Job:
         """A job from the options of the command line."""
         work = Work.of(name, data, options, settings, overrides)
         target = work.target(name, out)
         folder = target.with_name(target.name + ".run")
-        return cls(work.recipe, work.data, target, folder, resume=False, table=work.table)
+        return cls(work.recipe, work.data, target, folder, resume=False, table=work.table, about=about or About())
 
     @classmethod
     def resumed(cls, folder: Path) -> Job:
@@ -64,10 +70,13 @@ class Job:
             recipe, target = facts["recipe"], Path(facts["target"])
             data = None if facts["data"] is None else Path(facts["data"])
             table = TableSource.remembered(facts.get("table"))
+            about = About.model_validate(facts.get("about", {}))
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(f"{folder} is not the folder of a run of `discreet train`; name OUT.run") from None
         check_target(target)
-        return cls(validate(Recipe, recipe, str(folder / _FILE)), data, target, folder, resume=True, table=table)
+        return cls(
+            validate(Recipe, recipe, str(folder / _FILE)), data, target, folder, resume=True, table=table, about=about
+        )
 
     def run(
         self, *, ledger: str | None, dataset_id: str, finish: bool, device: str = "cpu"
@@ -81,7 +90,7 @@ class Job:
             return self._run_on_table(self.table, run, finish=finish)
         split = self.recipe.load_data(self.data)
         trained = self._carried_out(assemble(self.recipe, split, run), finish=finish)
-        return publish(trained, self.target, spec_of(self.recipe, split)), trained
+        return publish(trained, self.target, spec_of(self.recipe, split, self._today())), trained
 
     def beside(self, ledger: str | None) -> list[str]:
         """A line if the same table was trained on before and no ledger adds that up: by the run folders beside."""
@@ -108,8 +117,10 @@ class Job:
         run = replace(run, resume=self._buy(table, model, run) or run.resume)
         with table.opened(self.recipe, recalled(schema, self.folder), self.folder) as ready:
             training = training_on(self.recipe, ready, model, run)
-            trained = ready.judged(self._carried_out(training, finish=finish))
-            return publish(trained, self.target, spec_of_table(self.recipe, ready.encoder)), trained
+            trained, seen = ready.judged(self._carried_out(training, finish=finish))
+            return publish(
+                trained, self.target, spec_of_table(self.recipe, ready.encoder, self._today(), seen)
+            ), trained
 
     def _buy(self, table: TableSource, model: nn.Module, run: Run) -> bool:
         """Buy the ranges and categories that a schema does not declare, once the table was checked without them."""
@@ -124,6 +135,11 @@ class Job:
         table.buy(self.recipe, plan, model, run)
         return True
 
+    def _today(self) -> About:
+        """What is said of the model when it is published."""
+        today = datetime.datetime.now(datetime.UTC).date().isoformat()
+        return self.about.model_copy(update={"date": today, "defaults": defaults_in_words(self.recipe)})
+
     def _carried_out(self, training: Training, *, finish: bool) -> Trained:
         if not finish:
             return carry_out(self.recipe, training)
@@ -136,5 +152,6 @@ class Job:
             "data": None if self.data is None else str(self.data.resolve()),
             "target": str(self.target.resolve()),
             "table": None if self.table is None else self.table.as_dict(),
+            "about": self.about.model_dump(mode="json"),
         }
         (self.folder / _FILE).write_text(json.dumps(facts, indent=2) + "\n")

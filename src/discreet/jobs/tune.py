@@ -96,8 +96,9 @@ class SearchJob:
         assert self.recipe.table is not None
         by_name = isinstance(self.plan.search, PartsSearch)
         with table.opened(self.recipe, self.recipe.table, self._folder, by_name=by_name) as ready:
-            trained = ready.judged(self.tuning(ready, ledger=ledger, dataset_id=dataset_id).run())
-            return publish(trained, self.target, spec_of_table(self._best(trained), ready.encoder)), trained
+            trained, seen = ready.judged(self.tuning(ready, ledger=ledger, dataset_id=dataset_id).run())
+            spec = spec_of_table(self._best(trained), ready.encoder, public_rows=seen)
+            return publish(trained, self.target, spec), trained
 
     def _best(self, trained: Trained) -> Recipe:
         return with_settings(self.recipe, trained.winner or {})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from discreet.certificate.described import About, OnPublicRows
 from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.data import Split
 from discreet.data.tables import Encoder
 from discreet.recipes import Recipe
 
 
-def spec_of(recipe: Recipe, split: Split) -> ModelSpec:
+def spec_of(recipe: Recipe, split: Split, about: About | None = None) -> ModelSpec:
     """The recipe's model and what stands before it, for rows like those of `split`."""
     rows = split.row_shape
     steps = _features(recipe, rows)
@@ -20,11 +21,14 @@ def spec_of(recipe: Recipe, split: Split) -> ModelSpec:
         preprocessing=tuple(steps),
         data=recipe.data.name,
         outputs="numbers" if split.train[1].is_floating_point() else "classes",
+        about=about,
     )
 
 
-def spec_of_table(recipe: Recipe, encoder: Encoder) -> ModelSpec:
-    """The recipe's model, and how the rows of a table become its inputs."""
+def spec_of_table(
+    recipe: Recipe, encoder: Encoder, about: About | None = None, public_rows: OnPublicRows | None = None
+) -> ModelSpec:
+    """The recipe's model, how the rows of a table become its inputs, and what is said of both for people."""
     return ModelSpec(
         model=Named(recipe.model.name, recipe.model.model_dump(mode="json", exclude={"name"})),
         inputs=encoder.shape,
@@ -32,6 +36,8 @@ def spec_of_table(recipe: Recipe, encoder: Encoder) -> ModelSpec:
         data=recipe.data.name,
         outputs="classes" if encoder.task == "classes" else "numbers",
         table=encoder.to_json(),
+        about=about,
+        public_rows=public_rows,
     )
 
 

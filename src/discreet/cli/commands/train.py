@@ -22,12 +22,15 @@ from discreet.cli.options.run import (
     HoldoutOption,
     JsonOption,
     LedgerOption,
+    NoteOption,
     OutOption,
     PopulationOption,
     ResumeOption,
     SettingsOption,
     ShowSettingsOption,
+    TitleOption,
     VerboseOption,
+    about_of,
     overrides_of,
 )
 from discreet.cli.options.shared import with_options
@@ -63,6 +66,8 @@ def train(
     finish: FinishOption = False,
     device: DeviceOption = "cpu",
     out: OutOption = None,
+    title: TitleOption = None,
+    note: NoteOption = None,
     dry_run: DryRunOption = False,
     verbose: VerboseOption = False,
     as_json: JsonOption = False,
@@ -76,10 +81,12 @@ def train(
     if resume is None:
         if finish:
             raise InputError("--finish publishes an interrupted run; name it with --resume DIR")
-        job = Job.new(recipe or "digits", data, out, settings or [], overrides, options)
+        job = Job.new(recipe or "digits", data, out, settings or [], overrides, options, about_of(title, note))
     else:
-        if recipe or data or out or settings or dataset_id or overrides or options.given:
-            raise InputError("--resume goes on with the run as it was started; leave out recipe, data and settings")
+        if recipe or data or out or settings or dataset_id or overrides or options.given or title or note:
+            raise InputError(
+                "--resume goes on with the run as it was started; leave out recipe, data, title and settings"
+            )
         job = Job.resumed(resume)
     if show_settings:
         typer.echo("\n".join(settings_of(job.recipe)))

@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from discreet.certificate.described import About
+from discreet.core.errors import InputError
+
 DATA, PRIVACY, TRAINING, OUTPUT = "Data", "Privacy", "Training", "Output"
 """Groups of options in `--help`."""
 
@@ -41,6 +44,14 @@ HoldoutOption = Annotated[
 OutOption = Annotated[
     Path | None,
     typer.Option("--out", help="Folder to publish to [RECIPE-private].", rich_help_panel=OUTPUT),
+]
+TitleOption = Annotated[
+    str | None,
+    typer.Option("--title", help="What the model is called in its report and card.", rich_help_panel=OUTPUT),
+]
+NoteOption = Annotated[
+    str | None,
+    typer.Option("--note", help="What it is for, in the report and card: intended use.", rich_help_panel=OUTPUT),
 ]
 SettingsOption = Annotated[
     list[str] | None,
@@ -81,6 +92,14 @@ VerboseOption = Annotated[
     typer.Option("--verbose", help="Say which clipping engine runs, and how exact it is.", rich_help_panel=OUTPUT),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.", rich_help_panel=OUTPUT)]
+
+
+def about_of(title: str | None, note: str | None) -> About:
+    """What is said of the model, checked: one line of at most 2,000 characters each."""
+    for name, text in (("--title", title), ("--note", note)):
+        if text is not None and not (text.isprintable() and 0 < len(text) <= 2000):
+            raise InputError(f"{name} is one line of at most 2,000 printable characters")
+    return About(title=title, note=note)
 
 
 def overrides_of(

@@ -11,9 +11,9 @@ from discreet.data.tables.bought import (
 )
 from discreet.data.tables.columns import Boolean, Bought, BoughtCategories, Category, Date, Ignore, Number
 from discreet.data.tables.encoder import Encoded, Encoder
+from discreet.data.tables.evaluation.public_metrics import check_groups, metrics_of
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.reading import blocks, is_table
-from discreet.data.tables.public_metrics import check_groups, metrics_of
 from discreet.data.tables.schema import Schema, load_schema
 from discreet.data.tables.table import (
     PrivateTable,

@@ -70,7 +70,12 @@ def amounts_of(column: Number | Date, bounds: tuple[float, float], outputs: Arra
     low, high = bounds
     if (scale := _target_scale(column, bounds)) is not None:
         return np.asarray(np.clip(scale[0] + outputs * scale[1], low, high))
-    within = (np.clip(outputs, -1.0, 1.0) + 1) / 2
+    return amounts_at(column, bounds, (np.clip(outputs, -1.0, 1.0) + 1) / 2)
+
+
+def amounts_at(column: Number | Date, bounds: tuple[float, float], within: Array) -> Array:
+    """Amounts at places within `bounds`, from 0 to 1, on the scale of the column."""
+    low, high = bounds
     if column.scale == "log":
         within = np.expm1(within * np.log1p(high - low)) / (high - low)
     return np.asarray(low + within * (high - low))

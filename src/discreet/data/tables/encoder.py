@@ -183,7 +183,14 @@ class Encoder:
             return shares
         column = self.schema.columns[self.schema.target[0]]
         assert isinstance(column, Number | Date)
-        return amounts_of(column, bounds_of(self.schema.target[0], column), outputs)
+        return amounts_of(column, self.range_of_target, outputs)
+
+    @property
+    def range_of_target(self) -> tuple[float, float]:
+        """The declared range of the number that is predicted."""
+        column = self.schema.columns[self.schema.target[0]]
+        assert isinstance(column, Number | Date)
+        return bounds_of(self.schema.target[0], column)
 
     def informative(self, inputs: Floats) -> BoolArray:
         """Where encoded features (rows, features) say something: neither missing nor "other"."""

@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from discreet.certificate.described import About
 from discreet.certificate.model_spec import ModelSpec
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError
@@ -20,6 +21,7 @@ from discreet.publication.pages.contents import contents, use_in_python, use_on_
 from discreet.publication.pages.formats import FILTERS, code, markdown
 from discreet.publication.pages.front_matter import front_matter
 from discreet.publication.pages.public_evaluation import shown
+from discreet.publication.pages.purpose import purpose
 from discreet.publication.pages.reporting import answers, tier
 from discreet.publication.pages.sampling_words import how_drawn
 from discreet.publication.pages.unit_words import words_for
@@ -64,6 +66,8 @@ def model_card(facts: dict[str, Any], spec: ModelSpec | None = None) -> str:
         clipped=how_clipped(facts["plan"]["clipping"], facts["clipping"]),
         **_schedule(facts),
         evaluation=shown(final_metrics(facts)),
+        about=spec.about or About(),
+        purpose=purpose(spec),
         held_out=held_out(facts["plan"]),
         software=software(facts),
         tensors=trained_tensors(facts),

@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 from discreet.accounting.account import Method
 from discreet.accounting.answers.attack_risk import SideBySide, posterior_without_delta, side_by_side
+from discreet.certificate.described import About
 from discreet.certificate.model_spec import ModelSpec
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, NotProved
@@ -41,7 +42,9 @@ from discreet.publication.pages.card import (
 from discreet.publication.pages.clipping_words import how_clipped
 from discreet.publication.pages.contents import contents, use_in_python, use_on_command_line
 from discreet.publication.pages.formats import FILTERS, percent_up, rounded_up
+from discreet.publication.pages.model_charts import figures
 from discreet.publication.pages.public_evaluation import shown
+from discreet.publication.pages.purpose import purpose
 from discreet.publication.pages.reporting import answers, tier
 from discreet.publication.pages.sampling_words import how_drawn, who_took_part
 from discreet.publication.pages.svg_charts import Prefix
@@ -103,6 +106,10 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
         released=released(facts["events"], words, len(plan.before)),
         **(charts(facts, plan) if plan.policy is None else chosen_charts(facts)),
         accuracy_figure=accuracy_figure(facts),
+        about=spec.about or About(),
+        purpose=purpose(spec),
+        on_public_rows=figures(spec.public_rows),
+        error_bound=None if spec.public_rows is None else spec.public_rows.errors.get("0.9"),
         tradeoff_figure=Markup(_tradeoff_chart(risk)),
         tier=tier(epsilon),
         answers=answers(facts, plan, spec, words, search),

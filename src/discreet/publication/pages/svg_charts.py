@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 _WIDTH, _HEIGHT = 400, 250
 _MARGINS = {"left": 0.115, "right": 0.955, "bottom": 0.2, "top": 0.95}
 
-_INK, _MUTED, _RULE, _ACCENT = "#010101", "#020202", "#030303", "#040404"
+INK, MUTED, RULE, ACCENT = "#010101", "#020202", "#030303", "#040404"
 """Stand-ins that no chart uses for itself; each becomes a variable of the page."""
 
-_VARIABLES = {_INK: "var(--ink)", _MUTED: "var(--muted)", _RULE: "var(--rule)", _ACCENT: "var(--accent)"}
+_VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)", ACCENT: "var(--accent)"}
 
-_BAND = 0.16
+BAND = 0.16
 
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.size": 12.5,
     "text.parse_math": False,
-    "axes.edgecolor": _RULE,
-    "axes.labelcolor": _MUTED,
+    "axes.edgecolor": RULE,
+    "axes.labelcolor": MUTED,
     "axes.linewidth": 1,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.spines.left": False,
     "axes.axisbelow": True,
-    "grid.color": _RULE,
+    "grid.color": RULE,
     "grid.linewidth": 0.8,
-    "xtick.labelcolor": _MUTED,
-    "ytick.labelcolor": _MUTED,
+    "xtick.labelcolor": MUTED,
+    "ytick.labelcolor": MUTED,
     "xtick.major.size": 0,
     "ytick.major.size": 0,
     "xtick.major.pad": 8,
@@ -69,18 +69,18 @@ def epsilon_chart(prefixes: Sequence[Prefix], final: str, charged: int | None = 
     lower = [prefix.upper if prefix.lower is None else prefix.lower for prefix in prefixes]
 
     def draw(axes: Axes) -> None:
-        axes.fill_between(steps, lower, upper, color=_ACCENT, alpha=2 * _BAND, linewidth=0)
-        axes.plot(steps, upper, color=_ACCENT, marker="o", markersize=3.5, clip_on=False)
+        axes.fill_between(steps, lower, upper, color=ACCENT, alpha=2 * BAND, linewidth=0)
+        axes.plot(steps, upper, color=ACCENT, marker="o", markersize=3.5, clip_on=False)
         axes.set_xlim(0, steps[-1])
         axes.set_ylim(0, (upper[-1] or 1.0) * 1.2)
         _last_value(axes, steps[-1], upper[-1], final)
         if charged is not None:
-            axes.axvline(charged, color=_MUTED, linewidth=1, linestyle=(0, (3, 3)))
-            axes.text(charged, axes.get_ylim()[1] * 0.03, " run ended ", color=_MUTED, ha=_side(charged, steps[-1]))
+            axes.axvline(charged, color=MUTED, linewidth=1, linestyle=(0, (3, 3)))
+            axes.text(charged, axes.get_ylim()[1] * 0.03, " run ended ", color=MUTED, ha=_side(charged, steps[-1]))
         axes.set_xlabel("steps")
 
     about = f"Rises from {upper[0]:.3g} after step {steps[0]} to {final} after step {steps[-1]}."
-    return _svg("epsilon", "Epsilon of the first steps of the plan", about, draw)
+    return svg("epsilon", "Epsilon of the first steps of the plan", about, draw)
 
 
 def noise_chart(phases: Sequence[tuple[float, int]]) -> str:
@@ -89,7 +89,7 @@ def noise_chart(phases: Sequence[tuple[float, int]]) -> str:
     multipliers = [multiplier for multiplier, _ in phases]
 
     def draw(axes: Axes) -> None:
-        axes.stairs(multipliers, edges, baseline=None, color=_ACCENT, linewidth=2, clip_on=False)
+        axes.stairs(multipliers, edges, baseline=None, color=ACCENT, linewidth=2, clip_on=False)
         axes.set_xlim(0, edges[-1])
         axes.set_ylim(0, max(multipliers) * 1.2)
         _last_value(axes, edges[-1], multipliers[-1], f"{multipliers[-1]:.4g}", below=multipliers[-1] < multipliers[0])
@@ -98,7 +98,7 @@ def noise_chart(phases: Sequence[tuple[float, int]]) -> str:
     about = f"Starts at {multipliers[0]:.4g} and ends at {multipliers[-1]:.4g}."
     if len(set(multipliers)) == 1:
         about = f"The same in every step: {multipliers[0]:.4g}."
-    return _svg("noise", "Noise multiplier over the steps", about, draw)
+    return svg("noise", "Noise multiplier over the steps", about, draw)
 
 
 def spent_chart(points: Sequence[tuple[int, float]]) -> str:
@@ -108,9 +108,9 @@ def spent_chart(points: Sequence[tuple[int, float]]) -> str:
     def draw(axes: Axes) -> None:
         from matplotlib.ticker import PercentFormatter
 
-        axes.fill_between(charged, 0, parts, color=_ACCENT, alpha=_BAND, linewidth=0)
-        axes.plot(charged, parts, color=_ACCENT, clip_on=False)
-        axes.axhline(1, color=_MUTED, linewidth=1, linestyle=(0, (3, 3)))
+        axes.fill_between(charged, 0, parts, color=ACCENT, alpha=BAND, linewidth=0)
+        axes.plot(charged, parts, color=ACCENT, clip_on=False)
+        axes.axhline(1, color=MUTED, linewidth=1, linestyle=(0, (3, 3)))
         axes.set_xlim(0, charged[-1])
         axes.set_ylim(0, 1.2)
         axes.set_yticks([0, 0.5, 1])
@@ -120,13 +120,13 @@ def spent_chart(points: Sequence[tuple[int, float]]) -> str:
             (charged[-1], parts[-1]),
             (-4, 7 if parts[-1] < 0.5 else -34),  # clear of the axis below, and of the limit above
             textcoords="offset points",
-            color=_INK,
+            color=INK,
             ha="right",
         )
         axes.set_xlabel("charged steps")
 
     about = f"Rises to {parts[-1]:.1%} after {charged[-1]} charged steps."
-    return _svg("spent", "Part of the filter's budget that is spent", about, draw)
+    return svg("spent", "Part of the filter's budget that is spent", about, draw)
 
 
 def batch_chart(phases: Sequence[tuple[float, int]]) -> str:
@@ -135,13 +135,13 @@ def batch_chart(phases: Sequence[tuple[float, int]]) -> str:
     batches = [batch for batch, _ in phases]
 
     def draw(axes: Axes) -> None:
-        axes.stairs(batches, edges, baseline=None, color=_ACCENT, linewidth=2, clip_on=False)
+        axes.stairs(batches, edges, baseline=None, color=ACCENT, linewidth=2, clip_on=False)
         axes.set_xlim(0, edges[-1])
         axes.set_ylim(0, max(batches) * 1.2)
         _last_value(axes, edges[-1], batches[-1], f"{batches[-1]:.6g}", below=batches[-1] < batches[0])
         axes.set_xlabel("steps")
 
-    return _svg(
+    return svg(
         "batch", "Expected batch over the steps", f"Starts at {batches[0]:.6g}, ends at {batches[-1]:.6g}.", draw
     )
 
@@ -153,7 +153,7 @@ def accuracy_chart(steps: Sequence[int], accuracies: Sequence[float]) -> str:
     def draw(axes: Axes) -> None:
         from matplotlib.ticker import PercentFormatter
 
-        axes.plot(steps, accuracies, color=_ACCENT, marker="o", markersize=3.5, clip_on=False)
+        axes.plot(steps, accuracies, color=ACCENT, marker="o", markersize=3.5, clip_on=False)
         axes.set_xlim(0, steps[-1])
         highest = max(*accuracies, lowest + 0.05)  # an axis needs a length where every accuracy is zero
         axes.set_ylim(lowest, highest + 0.2 * (highest - lowest))
@@ -163,7 +163,7 @@ def accuracy_chart(steps: Sequence[int], accuracies: Sequence[float]) -> str:
         axes.set_xlabel("steps")
 
     about = f"Goes from {accuracies[0]:.1%} after step {steps[0]} to {accuracies[-1]:.1%} after step {steps[-1]}."
-    return _svg("accuracy", "Accuracy on public data over the steps", about, draw)
+    return svg("accuracy", "Accuracy on public data over the steps", about, draw)
 
 
 def tradeoff_chart(shares: Sequence[float], best: Sequence[float], budget: Sequence[float] | None, about: str) -> str:
@@ -176,17 +176,17 @@ def tradeoff_chart(shares: Sequence[float], best: Sequence[float], budget: Seque
     def draw(axes: Axes) -> None:
         from matplotlib.ticker import PercentFormatter
 
-        axes.fill_between(shares, shares, best, color=_ACCENT, alpha=_BAND, linewidth=0)
-        axes.plot([0, 1], [0, 1], color=_MUTED, linewidth=1.2, linestyle=(0, (4, 3)))
+        axes.fill_between(shares, shares, best, color=ACCENT, alpha=BAND, linewidth=0)
+        axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1.2, linestyle=(0, (4, 3)))
         if budget is not None:
-            axes.plot(shares, budget, color=_MUTED, linewidth=1.5, linestyle=(0, (1.2, 1.8)), clip_on=False)
-        axes.plot(shares, best, color=_ACCENT, clip_on=False)
+            axes.plot(shares, budget, color=MUTED, linewidth=1.5, linestyle=(0, (1.2, 1.8)), clip_on=False)
+        axes.plot(shares, best, color=ACCENT, clip_on=False)
         beside = 1.0 if budget is None else 1.3  # to the right of the dotted line's corner
         middle = min(range(len(shares)), key=lambda i: abs(shares[i] + best[i] - beside))
         place, side = ((-6, 5), "right") if best[middle] - shares[middle] < 0.3 else ((9, -16), "left")
         at = (shares[middle], best[middle])
-        axes.annotate("best attack", at, place, textcoords="offset points", color=_INK, ha=side)
-        axes.annotate("guessing", (0.72, 0.72), (6, -14), textcoords="offset points", color=_MUTED)
+        axes.annotate("best attack", at, place, textcoords="offset points", color=INK, ha=side)
+        axes.annotate("guessing", (0.72, 0.72), (6, -14), textcoords="offset points", color=MUTED)
         axes.set_xlim(0, 1)
         axes.set_ylim(0, 1.02)
         for axis in (axes.xaxis, axes.yaxis):
@@ -194,12 +194,12 @@ def tradeoff_chart(shares: Sequence[float], best: Sequence[float], budget: Seque
             axis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.set_xlabel("false positives")
 
-    return _svg("tradeoff", "Best true positives of a membership attack, by false positives", about, draw)
+    return svg("tradeoff", "Best true positives of a membership attack, by false positives", about, draw)
 
 
 def _last_value(axes: Axes, x: float, y: float, text: str, *, below: bool = False) -> None:
     axes.annotate(
-        text, (x, y), (0, -18 if below else 7), textcoords="offset points", color=_INK, ha="right", fontsize=14
+        text, (x, y), (0, -18 if below else 7), textcoords="offset points", color=INK, ha="right", fontsize=14
     )
 
 
@@ -207,8 +207,8 @@ def _side(step: float, steps: float) -> str:
     return "left" if step < steps / 2 else "right"
 
 
-def _svg(name: str, title: str, about: str, draw: Callable[[Axes], None]) -> str:
-    """Draw one chart and return it as an accessible element `<svg role="img">`."""
+def svg(name: str, title: str, about: str, draw: Callable[[Axes], None], *, left: float = _MARGINS["left"]) -> str:
+    """Draw one chart and return it as an accessible element `<svg role="img">`. `left`: the margin, a part of 1."""
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -220,7 +220,7 @@ def _svg(name: str, title: str, about: str, draw: Callable[[Axes], None]) -> str
         mpl.rcParams.update(_SETTINGS | {"svg.hashsalt": f"discreet-{name}"})
         figure = Figure(figsize=(_WIDTH / 72, _HEIGHT / 72))
         FigureCanvasSVG(figure)
-        figure.subplots_adjust(**_MARGINS)
+        figure.subplots_adjust(**_MARGINS | {"left": left})
         axes = figure.add_subplot()
         axes.grid(axis="y")
         axes.xaxis.set_major_locator(MaxNLocator(4, integer=name != "tradeoff"))

@@ -97,15 +97,22 @@ def _classes(shares: Array, true: IntArray, names: Sequence[str]) -> dict[str, f
     recalls = [right[true == place].mean() for place in np.flatnonzero(frequent)]
     found = {"accuracy": float(right.mean()), BASELINE_ACCURACY: float(frequent.max() / len(true))}
     found["balanced accuracy"] = float(np.mean(recalls))
-    ranked = [1] if len(names) == 2 else range(len(names))
-    areas = [area for area in (auroc(shares[:, name], true == name) for name in ranked) if area is not None]
-    if len(areas) == len(ranked):
-        found["auroc"] = float(np.mean(areas))
+    area = mean_auroc(shares, true)
+    if area is not None:
+        found["auroc"] = area
     if len(names) == 2:
         for name, value in (("sensitivity", 1), ("specificity", 0)):
             if (true == value).any():
                 found[f"{name} ({names[1]})"] = float(right[true == value].mean())
     return found | {"calibration error": calibration_error(shares.max(axis=1), right)}
+
+
+def mean_auroc(shares: Array, true: IntArray) -> float | None:
+    """Of the last of two classes, or the mean over more; None where a class has no rows, or all. `shares`: (rows,
+    classes), `true`: numbers of classes."""
+    ranked = [1] if shares.shape[1] == 2 else range(shares.shape[1])
+    areas = [area for area in (auroc(shares[:, name], true == name) for name in ranked) if area is not None]
+    return float(np.mean(areas)) if len(areas) == len(ranked) else None
 
 
 def auroc(scores: Array, positive: BoolArray) -> float | None:

@@ -1,0 +1,50 @@
+"""Curves of predictions on public rows, as counts: whoever draws them knows how few rows a point stands on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from discreet.core.array_types import Array, BoolArray
+
+_CUTS, _BINS = 60, 10
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+"""Shares of rows that the intervals of a predicted number are to cover."""
+
+
+def cuts(scores: Array, positive: BoolArray) -> list[tuple[float, int, int]]:
+    """Thresholds from high to low: (score, positive rows at or above it, other rows at or above it).
+
+    `scores` and `positive`: (rows,). At most 60 thresholds, about evenly spread along the ROC curve (Fawcett 2006);
+    the last one takes every row.
+    """
+    order = np.argsort(-scores, kind="stable")
+    sorted_scores, found = scores[order], np.cumsum(positive[order])
+    last = np.append(np.flatnonzero(np.diff(sorted_scores)), len(scores) - 1)  # of rows with an equal score
+    false = last + 1 - found[last]
+    length = found[last] / max(1, found[-1]) + false / max(1, false[-1])
+    wanted = np.linspace(length[0], length[-1], _CUTS)
+    kept = np.unique(np.minimum(np.searchsorted(length, wanted), len(last) - 1))
+    return [(float(sorted_scores[last[i]]), int(found[last[i]]), int(false[i])) for i in kept]
+
+
+def reliability(said: Array, happened: BoolArray) -> list[tuple[float, int, int]]:
+    """Of every tenth of probability that has rows: (mean probability, rows, rows where it happened)."""
+    bins = np.minimum((said * _BINS).astype(np.int64), _BINS - 1)
+    return [
+        (float(said[bins == one].mean()), int((bins == one).sum()), int(happened[bins == one].sum()))
+        for one in np.unique(bins)
+    ]
+
+
+def error_bounds(errors: Sequence[float] | Array) -> dict[float, float]:
+    """For each level the error that a new row's error stays below with at least that probability.
+
+    `errors`: absolute errors on rows that the model has not learned from, exchangeable with the new row (split
+    conformal prediction, Lei et al. 2018, section 2.2). A level that so few rows cannot tell is left out.
+    """
+    ranked = np.sort(np.asarray(errors, dtype=float))
+    places = {level: math.ceil((len(ranked) + 1) * level) for level in LEVELS}
+    return {level: float(ranked[place - 1]) for level, place in places.items() if place <= len(ranked)}

@@ -1,0 +1,67 @@
+"""What a model that was trained on a table does on rows declared public: curves, and what columns do to its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from discreet.certificate.described import Bin, Cut, Effect, OnPublicRows, Weight
+from discreet.core.array_types import Array
+from discreet.data.tables import Encoder
+from discreet.data.tables.evaluation.curves import cuts, error_bounds, reliability
+from discreet.data.tables.evaluation.effects import Answer, effects, importances
+from discreet.data.tables.evaluation.public_metrics import mean_auroc
+
+_MOST_ROWS = 2000
+_MOST_WORK = 20_000_000
+"""Rows times columns that are asked to find what columns do; of more, fewer rows."""
+
+
+def on_public_rows(encoder: Encoder, answer: Answer, inputs: Tensor, targets: Array) -> OnPublicRows | None:
+    """All of it; None of several labels. `answer`: encoded rows to decoded ones; `inputs`, `targets`: as encoded."""
+    if encoder.task == "labels":
+        return None
+    said = answer(inputs.numpy())
+    found: dict[str, Any] = {"rows": len(targets)}
+    if encoder.task == "regression":
+        true = encoder.decode(targets)
+        found["errors"] = {f"{level:g}": bound for level, bound in error_bounds(np.abs(said - true)[:, 0]).items()}
+        score: tuple[str, Callable[[Array, Array], float]] = ("rmse", lambda one, of: _rmse(encoder, one, of))
+    else:
+        found |= _of_classes(encoder, said, targets.astype(np.int64))
+        score = ("auroc", lambda one, of: -(mean_auroc(one, of.astype(np.int64)) or 0.0))
+    if encoder.schema.wide is None and inputs.shape[1:] == encoder.shape:
+        rows = min(_MOST_ROWS, max(50, _MOST_WORK // max(1, len(encoder.kinds)) ** 2))
+        found |= {"score": score[0]} | _of_columns(encoder, answer, inputs.numpy()[:rows], targets[:rows], score[1])
+    return OnPublicRows(**found)
+
+
+def _rmse(encoder: Encoder, said: Array, targets: Array) -> float:
+    return float(np.sqrt(np.mean((said - encoder.decode(targets)) ** 2)))
+
+
+def _of_classes(encoder: Encoder, said: Array, true: Array) -> dict[str, Any]:
+    if len(encoder.classes) > 2:
+        bins = reliability(said.max(axis=1), said.argmax(axis=1) == true)
+        return {"bins": [Bin(said=mean, rows=rows, true=right) for mean, rows, right in bins]}
+    scores, positive = said[:, 1], true == 1
+    found: dict[str, Any] = {"positive": encoder.classes[1]}
+    found["bins"] = [Bin(said=mean, rows=rows, true=yes) for mean, rows, yes in reliability(scores, positive)]
+    if positive.any() and not positive.all():
+        found["cuts"] = [Cut(score=score, found=yes, false=no) for score, yes, no in cuts(scores, positive)]
+    return found
+
+
+def _of_columns(
+    encoder: Encoder, answer: Answer, inputs: Array, targets: Array, worse: Callable[[Array, Array], float]
+) -> dict[str, Any]:
+    weights = importances(answer, inputs, lambda said: worse(said, targets), encoder)
+    drawn = [one.column for one in weights if one.loss > 0] if len(encoder.classes) <= 2 else []
+    shown = effects(answer, inputs, encoder, drawn)
+    return {
+        "weights": [Weight(column=one.column, loss=one.loss, deviation=one.deviation) for one in weights],
+        "effects": [Effect(column=one.column, values=one.values, answers=one.answers) for one in shown],
+    }

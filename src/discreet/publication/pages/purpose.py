@@ -1,0 +1,60 @@
+"""What a model is for, in words: its title, what it predicts, and from what, by the schema in model.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.certificate.model_spec import ModelSpec
+
+_MOST_NAMED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """`target`: what is predicted, None where model.json does not tell. `columns`: names and declared values of what
+    it is predicted from."""
+
+    title: str
+    target: str | None
+    columns: tuple[tuple[str, str], ...]
+
+
+def purpose(spec: ModelSpec) -> Purpose:
+    """Of the model; a schema that is no schema tells nothing."""
+    given = None if spec.about is None else spec.about.title
+    schema = {} if spec.table is None else spec.table.get("schema")
+    targets, columns = _parts(schema if isinstance(schema, dict) else {})
+    target = ", ".join(targets) or None
+    title = "A neural network trained with differential privacy" if target is None else f"A private model of {target}"
+    described = tuple(
+        (name, text)
+        for name, column in columns.items()
+        if name not in targets and (text := " ".join(_words(column))) and column.get("type") != "ignore"
+    )
+    return Purpose(given or title, target, described)
+
+
+def _parts(schema: Mapping[str, Any]) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """Targets and columns of a schema."""
+    target, columns = schema.get("target"), schema.get("columns")
+    targets = [str(name) for name in (target if isinstance(target, list) else [target]) if name is not None]
+    known = columns.items() if isinstance(columns, dict) else ()
+    return targets, {str(name): column for name, column in known if isinstance(column, dict)}
+
+
+def _words(column: Mapping[str, Any]) -> Iterator[str]:
+    yield str(column.get("type", "value"))
+    low, high, names = column.get("low"), column.get("high"), column.get("categories")
+    if low is not None and high is not None:
+        yield f"from {_shown(low)} to {_shown(high)}"
+    elif column.get("buy") is not None:
+        yield "whose values were bought"
+    if isinstance(names, list) and names:
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        yield f"of {', '.join(map(str, names[:_MOST_NAMED]))}{more}"
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
