@@ -79,7 +79,7 @@ def test_finish_publishes_what_there_is_under_the_whole_guarantee(capsys: pytest
     assert plan.steps == 60
     assert certificate["charged_steps"] == 50
     assert [evaluation["step"] for evaluation in certificate["public_evaluations"]] == [5, 10]
-    assert facts["public_test"].keys() == {"loss", "accuracy"}
+    assert facts["public_test"].keys() == {"loss", "accuracy", "baseline accuracy"}
     assert run(["verify", "out"]) == 0
     assert not Path("out.run/key").exists()
     assert not Path("out.run/checkpoint.pt").exists()

@@ -55,7 +55,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert 1.9 < facts["epsilon"] <= 2.0
     assert facts["delta"] == 1e-3
     assert facts["steps"] == 3
-    assert set(facts["public_test"]) == {"loss", "accuracy"}
+    assert set(facts["public_test"]) == {"loss", "accuracy", "baseline accuracy"}
     assert run(["verify", "deep/model", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["accepted"] is True
 

@@ -13,6 +13,7 @@ from typing import Any
 from torch import nn
 
 from discreet.core.errors import InputError
+from discreet.data import Split
 from discreet.data.tables import (
     Encoder,
     PublicTable,
@@ -105,6 +106,21 @@ class TableSource:
             check_groups(test.groups)
         with of_table(recipe, self.path, encoder, (test, joined), folder.parent, by_name=by_name) as ready:
             yield ready
+
+    def public_split(self, recipe: Recipe, encoder: Encoder, *, all_public: bool) -> Split:
+        """The rows declared public, as a data set: those of `--test`, and the table itself if it is `all_public`."""
+        self.check()
+        test, joined = self._read(self.test, recipe, encoder), self._read(self.public, recipe, encoder)
+        if test is None:
+            raise InputError(
+                "the debug ladder needs public rows of the table's kind: name a table that may be public with --test, "
+                "for example of made-up rows"
+            )
+        train = self._read(self.path, recipe, encoder) if all_public else test
+        assert train is not None
+        parts = [None if one is None else (one.inputs, one.targets) for one in (train, test, joined)]
+        assert parts[0] is not None
+        return Split(parts[0], parts[1], public=parts[2])
 
     def joining(self, recipe: Recipe, schema: Schema) -> PublicTable | None:
         """The rows that join every step, as a model sees them. No private row is read."""

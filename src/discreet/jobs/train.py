@@ -15,6 +15,7 @@ from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
 from discreet.data.tables import columns_bought
+from discreet.jobs.baseline import with_baseline
 from discreet.jobs.defaults_in_words import defaults_in_words
 from discreet.jobs.source import Work
 from discreet.jobs.table_facts import NO_TABLE, TableFacts
@@ -89,7 +90,7 @@ class Job:
         if self.table is not None:
             return self._run_on_table(self.table, run, finish=finish)
         split = self.recipe.load_data(self.data)
-        trained = self._carried_out(assemble(self.recipe, split, run), finish=finish)
+        trained = with_baseline(self._carried_out(assemble(self.recipe, split, run), finish=finish), split.test)
         return publish(trained, self.target, spec_of(self.recipe, split, self._today())), trained
 
     def beside(self, ledger: str | None) -> list[str]:

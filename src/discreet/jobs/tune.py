@@ -11,6 +11,7 @@ from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
 from discreet.data.tables import columns_bought, what_of
+from discreet.jobs.baseline import with_baseline
 from discreet.jobs.source import Work
 from discreet.jobs.table_facts import NO_TABLE, TableFacts
 from discreet.jobs.table_source import TableSource
@@ -90,6 +91,7 @@ class SearchJob:
             return self._run_on_table(self.table, ledger, dataset_id)
         split = self.recipe.load_data(self.data)
         trained = self.tuning(ready_of(self.recipe, split), ledger=ledger, dataset_id=dataset_id).run()
+        trained = with_baseline(trained, split.test)
         return publish(trained, self.target, spec_of(self._best(trained), split)), trained
 
     def _run_on_table(self, table: TableSource, ledger: str | None, dataset_id: str) -> tuple[Guarantee, Trained]:

@@ -35,7 +35,7 @@ def publish(trained: TrainedRun, folder: str | Path, spec: ModelSpec | None = No
     | file              | content |
     |-------------------|---------|
     | model.safetensors | the state dictionary |
-    | model.json        | how to build the model, and what its inputs go through first |
+    | model.json        | how to build the model, what its inputs go through first, its title, curves on public rows |
     | released.safetensors | what inputs go through first, if queries before the first step released it |
     | certificate.json  | the claim and all that recomputes it |
     | plan.yaml         | the plan |

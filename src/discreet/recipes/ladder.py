@@ -23,13 +23,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from discreet.clipping import Criterion
 from discreet.clipping.losses import summed_loss
 from discreet.core.adjacency import Unit
 from discreet.core.errors import DiscreetError, InputError, PrivacyViolation
 from discreet.data import Split, as_private
 from discreet.methods import NoiseAware, RunningAverage
 from discreet.randomness import TestStream
-from discreet.recipes.assemble import Run, assemble, carry_out, criterion_for
+from discreet.recipes.assemble import Run, assemble, carry_out, criterion_for, ready_of, training_on
 from discreet.recipes.recipe import Recipe
 from discreet.training import Trained
 from discreet.training.augmented_views import transformed
@@ -63,13 +64,14 @@ class Rung:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """What rungs train on and what they are judged by, both public."""
+    """What rungs train on and what they are judged by, both public; `criterion`: their loss, unless it is the usual."""
 
     learn: tuple[Tensor, Tensor]
     judge: tuple[Tensor, Tensor]
+    criterion: Criterion | None = None
 
 
-def public_rows(split: Split, *, all_public: bool) -> Rows:
+def public_rows(split: Split, criterion: Criterion | None = None, *, all_public: bool) -> Rows:
     """The rows of the ladder: the public test rows in two parts; if all rows are declared public, training and test.
 
     `InputError` if the data has no public rows.
@@ -80,19 +82,21 @@ def public_rows(split: Split, *, all_public: bool) -> Rows:
             "made-up rows of the same shape"
         )
     if all_public:
-        return Rows(split.train, split.test)
+        return Rows(split.train, split.test, criterion)
     count = len(split.test[1])
     order = torch.from_numpy(np.random.Generator(np.random.PCG64(0)).permutation(count))
     first = round(_LEARNED_FROM * count)
     if not 0 < first < count:
         raise InputError(f"the data has {count} public test row(s), too few for the debug ladder; give at least two")
     learn, judge = (tuple(part[chosen] for part in split.test) for chosen in (order[:first], order[first:]))
-    return Rows((learn[0], learn[1]), (judge[0], judge[1]))
+    return Rows((learn[0], learn[1]), (judge[0], judge[1]), criterion)
 
 
-def climb(recipe: Recipe, split: Split, *, all_public: bool = False) -> Iterator[Rung]:
-    """The rungs of a recipe one after the other. What one cannot do is its `fault`."""
-    rows = public_rows(split, all_public=all_public)
+def climb(
+    recipe: Recipe, split: Split, criterion: Criterion | None = None, *, all_public: bool = False
+) -> Iterator[Rung]:
+    """The rungs of a recipe one after the other, by its usual loss or another. What one cannot do is its `fault`."""
+    rows = public_rows(split, criterion, all_public=all_public)
     for name in RUNGS:
         try:
             yield Rung(name, plain(recipe, split, rows) if name == "plain" else _private(name, recipe, split, rows))
@@ -111,7 +115,7 @@ def plain(recipe: Recipe, split: Split, rows: Rows) -> Mapping[str, float]:
         raise InputError(f"{recipe.optimizer.name} is made of the noise of private steps; it has no plain run")
     scheduler = recipe.build_scheduler(optimizer)
     average = None if recipe.averaging is None else RunningAverage(model, recipe.averaging)
-    criterion = criterion_for(rows.learn[1].is_floating_point(), split.values)
+    criterion = rows.criterion or criterion_for(rows.learn[1].is_floating_point(), split.values)
     data = as_private(recipe.augmented(rows.learn))
     generator = np.random.Generator(np.random.PCG64(1))
     size = min(data.rows, max(1, round(_batch(recipe))))
@@ -139,8 +143,11 @@ def run(name: str, recipe: Recipe, split: Split, rows: Rows, folder: Path) -> Tr
     learn = rows.learn[0][places], rows.learn[1][places]
     users = np.arange(count) if recipe.unit is Unit.USER else None
     made = replace(split, train=learn, test=rows.judge, validation=rows.judge, units=users, ids=None)
-    training = assemble(recipe, made, Run(folder / "run", stream=TestStream(0)))
-    return carry_out(recipe, training, progress=False)
+    options = Run(folder / "run", stream=TestStream(0))
+    if rows.criterion is None:
+        return carry_out(recipe, assemble(recipe, made, options), progress=False)
+    ready = replace(ready_of(recipe, made), criterion=rows.criterion)
+    return carry_out(recipe, training_on(recipe, ready, recipe.build_model(), options), progress=False)
 
 
 def _private(name: str, recipe: Recipe, split: Split, rows: Rows) -> Mapping[str, float]:

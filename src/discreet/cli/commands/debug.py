@@ -1,4 +1,4 @@
-"""`discreet debug`: the debug ladder of a recipe, on public rows."""
+"""`discreet debug`: the debug ladder of a recipe, a table or a folder of images, on public rows."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from discreet.cli.options.run import (
     SettingsOption,
     overrides_of,
 )
+from discreet.cli.options.shared import with_options
+from discreet.cli.options.table import NO_TABLE, TableOptions
 
 if TYPE_CHECKING:
     from discreet.recipes.ladder import Rung
@@ -31,11 +33,15 @@ _LOST = 0.02
 """A loss of accuracy from one rung to the next that is worth a word."""
 
 
+@with_options(TableOptions)
 def debug(
-    recipe: Annotated[str, typer.Argument(help="A recipe by name, or a .yaml file.")] = "digits",
+    recipe: Annotated[
+        str, typer.Argument(help="A recipe by name or .yaml file, a table, a folder of images.")
+    ] = "digits",
     data: DataOption = None,
-    public: Annotated[
-        bool, typer.Option("--public", help="All rows are declared public, also those to train on.")
+    options: TableOptions = NO_TABLE,
+    all_public: Annotated[
+        bool, typer.Option("--all-public", help="All rows are declared public, also those to train on.")
     ] = False,
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
@@ -44,12 +50,11 @@ def debug(
     as_json: JsonOption = False,
 ) -> None:
     """Show where accuracy is lost: plain, clipped, noisy. Trains on public rows only, and publishes nothing."""
-    from discreet.recipes import load_recipe
-    from discreet.recipes.ladder import climb
+    from discreet.jobs.debug import ladder
 
-    chosen = load_recipe(recipe, settings or [], overrides_of(epsilon, delta, population, None))
+    overrides = overrides_of(epsilon, delta, population, None)
     rungs = []
-    for rung in climb(chosen, chosen.load_data(data), all_public=public):
+    for rung in ladder(recipe, data, options, settings or [], overrides, all_public=all_public):
         rungs.append(rung)
         if not as_json:
             typer.echo(_line(rung))

@@ -135,6 +135,7 @@ def _seen(metrics: Mapping[str, float]) -> list[str]:
     found = [f"accuracy {metrics['accuracy']:.1%}"] if "accuracy" in metrics else []
     if BASELINE_ACCURACY in metrics:
         found = [f"{found[0]} (one answer for all rows: {metrics[BASELINE_ACCURACY]:.1%})"]
+    if "balanced accuracy" in metrics:
         found.append(f"balanced accuracy {metrics['balanced accuracy']:.1%}")
     if "rmse" in metrics:
         baseline = f" (the mean for all rows: {metrics[BASELINE_RMSE]:.4f})" if BASELINE_RMSE in metrics else ""

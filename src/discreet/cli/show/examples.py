@@ -27,7 +27,7 @@ EXAMPLES: Mapping[str, str] = {
     "calibrate": "discreet calibrate --sampling poisson --rate 0.01 --steps 2000 --epsilon 1 --delta 1e-4",
     "compare": "discreet compare --sampling poisson --rate 0.01 --noise 6 --steps 40000 --delta 1e-5",
     "reproduce": "discreet reproduce yu-figure-2",
-    "debug": "discreet debug digits --public",
+    "debug": "discreet debug digits --all-public",
     "ledger show": "discreet ledger show --ledger team.sqlite",
     "ledger verify": "discreet ledger verify --ledger team.sqlite digits-private",
     "ledger budget": "discreet ledger budget --ledger team.sqlite --dataset-id patients --epsilon 3 --delta 1e-3",

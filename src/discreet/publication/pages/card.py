@@ -17,7 +17,7 @@ from discreet.core.errors import InputError
 from discreet.plan import AdaptivePlan, Plan
 from discreet.publication.pages.adaptive_course import course
 from discreet.publication.pages.clipping_words import how_clipped
-from discreet.publication.pages.contents import contents, use_in_python, use_on_command_line
+from discreet.publication.pages.contents import INSTALL, contents, use_in_python, use_on_command_line
 from discreet.publication.pages.formats import FILTERS, code, markdown
 from discreet.publication.pages.front_matter import front_matter
 from discreet.publication.pages.public_evaluation import shown
@@ -75,6 +75,7 @@ def model_card(facts: dict[str, Any], spec: ModelSpec | None = None) -> str:
         tier=tier(epsilon),
         answers=answers(facts, plan, spec, words, search),
         contents=contents(facts),
+        install=Markup(INSTALL),
         command=use_on_command_line(spec),
         python=Markup(use_in_python(spec)),
         words=words,

@@ -8,9 +8,12 @@ from typing import Any
 from discreet.certificate.model_spec import ModelSpec
 from discreet.verification.checks.released_tensors import FILE as RELEASED
 
+INSTALL = "pip install discreet"
+"""How who reads a published page gets a verifier: a name of a registry, or `pip install` of a repository's address."""
+
 CONTENTS: Mapping[str, str] = {
     "model.safetensors": "the weights, without any code",
-    "model.json": "how to build the model again, and what its inputs go through first",
+    "model.json": "how to build the model again, what its inputs go through first, its title, and what it does on public rows",
     RELEASED: "what inputs go through first, as queries before the first step released it",
     "certificate.json": "the claim, and all that recomputes it",
     "plan.yaml": "the plan, for people",

@@ -40,7 +40,7 @@ from discreet.publication.pages.card import (
     trained_tensors,
 )
 from discreet.publication.pages.clipping_words import how_clipped
-from discreet.publication.pages.contents import contents, use_in_python, use_on_command_line
+from discreet.publication.pages.contents import INSTALL, contents, use_in_python, use_on_command_line
 from discreet.publication.pages.formats import FILTERS, percent_up, rounded_up
 from discreet.publication.pages.model_charts import figures
 from discreet.publication.pages.public_evaluation import shown
@@ -114,6 +114,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
         tier=tier(epsilon),
         answers=answers(facts, plan, spec, words, search),
         contents=contents(facts),
+        install=Markup(INSTALL),
         command=use_on_command_line(spec),
         python=use_in_python(spec),
         verifier=_verifier(),

@@ -1,0 +1,36 @@
+"""What `discreet debug` was asked to do: the debug ladder of a recipe, a table or a folder of images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from discreet.core.errors import InputError
+from discreet.data.tables import Encoder, columns_bought
+from discreet.jobs.source import Work
+from discreet.jobs.table_facts import TableFacts
+from discreet.jobs.table_run import loss_of
+from discreet.recipes.ladder import Rung, climb
+
+
+def ladder(
+    name: str,
+    data: Path | None,
+    options: TableFacts,
+    settings: Sequence[str],
+    overrides: Mapping[str, object],
+    *,
+    all_public: bool,
+) -> Iterator[Rung]:
+    """The rungs one after the other. Of a table, only what is declared public is read: `--test`, and the table itself
+    if it is `all_public`."""
+    work = Work.of(name, data, options, settings, overrides)
+    if work.table is None:
+        return climb(work.recipe, work.recipe.load_data(work.data), all_public=all_public)
+    schema = work.recipe.table
+    assert schema is not None
+    for column in columns_bought(schema):
+        raise InputError(f"schema: {column} is bought by a run, and the debug ladder buys nothing; declare it for now")
+    encoder = Encoder(schema)
+    split = work.table.public_split(work.recipe, encoder, all_public=all_public)
+    return climb(work.recipe, split, loss_of(encoder), all_public=all_public)
