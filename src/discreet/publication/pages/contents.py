@@ -13,7 +13,7 @@ INSTALL = "pip install discreet"
 
 CONTENTS: Mapping[str, str] = {
     "model.safetensors": "the weights, without any code",
-    "model.json": "how to build the model again, what its inputs go through first, its title, and what it does on public rows",
+    "model.json": "how to build the model again, what its inputs go through first, and what it does on public rows",
     RELEASED: "what inputs go through first, as queries before the first step released it",
     "certificate.json": "the claim, and all that recomputes it",
     "plan.yaml": "the plan, for people",
