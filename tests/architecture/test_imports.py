@@ -55,7 +55,7 @@ ALLOWED: dict[str, set[str]] = {
         "accounting",
         "queries",
     },  # queries: which of several models is best is a private choice
-    "data": {"queries", "plan", "randomness"},  # plan: how files of declared facts are read
+    "data": {"queries", "plan", "randomness", "accounting"},  # plan: how files of declared facts are read
     "certificate": set(),  # the format, which who writes and who checks have in common
     "publication": {
         "certificate",

@@ -220,6 +220,6 @@ def test_the_range_that_is_bought() -> None:
     """Of clear bins alone; of the whole public range if there are none."""
     buy = Bought(between=(0.0, 8.0), bins=8, noise=10.0, share=0.1)
     counts = np.array([39.0, -20.0, 41.0, 500.0, 500.0, 500.0, 41.0, 12.0])
-    assert _range(counts, buy) == (3.0, 6.0)
-    assert _range(counts, buy.model_copy(update={"share": 0.0})) == (2.0, 7.0)
-    assert _range(counts * 0, buy) == (0.0, 8.0)
+    assert _range([counts], buy) == (3.0, 6.0)
+    assert _range([counts], buy.model_copy(update={"share": 0.0})) == (2.0, 7.0)
+    assert _range([counts * 0], buy) == (0.0, 8.0)

@@ -208,7 +208,7 @@ class Recipe(Frozen):
     @property
     def _before(self) -> tuple[Event, ...]:
         if self.table is not None:
-            return events_bought(self.table, self.delta)
+            return tuple(event for events in events_bought(self.table, self.delta).values() for event in events)
         return () if self.components is None else (self.components.event,)
 
     @property

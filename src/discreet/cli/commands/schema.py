@@ -28,6 +28,10 @@ def schema(
         list[Path] | None,
         typer.Option("--public", "--test", help="Table that may be public: ranges and categories are taken from it."),
     ] = None,
+    buy: Annotated[
+        str | None,
+        typer.Option("--buy", help="ranges: buy those that nobody knows, all for epsilon 0.3 when training starts."),
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="File to write to [standard output].")] = None,
     delimiter: Annotated[
         str, typer.Option("--delimiter", help="What parts the values of a .csv file: , or ; or tab or |.")
@@ -50,7 +54,9 @@ def schema(
     named = dict(zip(FOUND_OUT, (encoding, delimiter, decimal, thousands), strict=True))
     given = {name: _NAMED.get(value, value) for name, value in named.items() if value not in ("auto", "none")}
     csv = validate(CsvFormat, {"header": not no_header} | given, "options")
-    known = Known(target, unit, population, tuple(public or ()))
+    if buy not in (None, "ranges"):
+        raise InputError(f"--buy takes ranges, got {buy}; of categories, write buy: {{noise: 10}} in the schema")
+    known = Known(target, unit, population, tuple(public or ()), buy == "ranges")
     text = draft(table, csv, [name for name, value in named.items() if value == "auto"], known)
     if out is None:
         typer.echo(text, nl=False)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from discreet.training.run.trained import Bought
 
 
+_MOST_NAMED = 8
+
+
 def metrics_of(plan: Plan | AdaptivePlan) -> list[dict[str, Any]]:
     """Each metric that a plan buys: how often, how exact, and of an adaptive plan the part of the budget for one."""
     found = []
@@ -105,18 +108,22 @@ def of_columns(recipe: Recipe, plan: Plan | AdaptivePlan) -> Sequence[str]:
         return ()
     from discreet.accounting.account import guarantee
     from discreet.core.events import Compose, SparseHistogram
-    from discreet.data.tables import columns_bought, what_of
+    from discreet.data.tables import columns_bought, events_bought, what_of
 
     bought = columns_bought(recipe.table)
     if not bought:
         return ()
     kinds: dict[str, list[str]] = {}
-    for (name, column), event in zip(bought.items(), plan.before, strict=True):
-        above = f" (of more than {event.threshold:g} rows)" if isinstance(event, SparseHistogram) else ""
-        kinds.setdefault(what_of(column), []).append(name + above)
-    said = " and ".join(f"the {kind} of {', '.join(names)}" for kind, names in kinds.items())
+    for name, events in events_bought(recipe.table, plan.delta).items():
+        above = [f" (of more than {event.threshold:g} rows)" for event in events if isinstance(event, SparseHistogram)]
+        kinds.setdefault(what_of(bought[name]), []).append("".join([name, *above]))
+    said = " and ".join(f"the {kind} of {_listed(names)}" for kind, names in kinds.items())
     alone = guarantee(Compose(plan.before), plan.delta, plan.adjacency).epsilon
     return (f"buys {said}, for epsilon {rounded_up(alone)} by itself; the noise of the steps leaves room",)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} columns"
 
 
 def last_of_each(bought: Sequence[Bought]) -> Sequence[Bought]:

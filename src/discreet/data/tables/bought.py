@@ -2,7 +2,8 @@
 
 Ranges: a noisy histogram of the column. Bins are public, and a person is in one of them, so it is one Gaussian release
 of sensitivity 1. What follows from it is free: bins below `_CLEAR` deviations of the noise count as empty, and the
-range is what lies between two quantiles of the rest. Categories: see `frequent`.
+range is what lies between two quantiles of the rest. Of a column of which nothing is known, see `magnitudes`.
+Categories: see `frequent`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from discreet.core.array_types import Array
 from discreet.core.errors import InputError
 from discreet.core.events import Event
-from discreet.data.tables import frequent
+from discreet.data.tables import frequent, magnitudes
 from discreet.data.tables.amounts import amounts
 from discreet.data.tables.columns import Bought, Category, Number
 from discreet.data.tables.files.reading import blocks
@@ -44,9 +45,9 @@ def what_of(column: Number | Category) -> str:
     return "range" if isinstance(column, Number) else "categories"
 
 
-def events_bought(schema: Schema, delta: float) -> tuple[Event, ...]:
-    """What buying releases, in order: a histogram of each column. `delta` is that of the whole run."""
-    return tuple(_event(column, delta) for column in columns_bought(schema).values())
+def events_bought(schema: Schema, delta: float) -> dict[str, list[Event]]:
+    """What buying releases of each column, in order: one histogram, or two. `delta` is that of the whole run."""
+    return {name: _events(column, delta) for name, column in columns_bought(schema).items()}
 
 
 def with_bought(schema: Schema, found: Mapping[str, Sequence[float] | Sequence[str]]) -> Schema:
@@ -62,7 +63,7 @@ def provisional(schema: Schema) -> Schema:
     return with_bought(
         schema,
         {
-            name: column.buy.between if isinstance(column, Number) and column.buy is not None else ()
+            name: column.buy.widest if isinstance(column, Number) and column.buy is not None else ()
             for name, column in columns_bought(schema).items()
         },
     )
@@ -86,16 +87,16 @@ def buy_columns(path: Path, schema: Schema, counts: Counts, account: Account) ->
             found[name] = frequent.buy(counts[name], column, account)
         else:
             rows = _values(path, schema, name)[:, np.newaxis]
-            (bins,) = release(rows, [_histogram(column.buy)], account, column.buy.noise)
+            bins = [release(rows, [one], account, noise)[0] for one, noise in _histograms(column.buy)]
             found[name] = _range(bins, column.buy)
     return found
 
 
-def _event(column: Number | Category, delta: float) -> Event:
+def _events(column: Number | Category, delta: float) -> list[Event]:
     assert column.buy is not None
     if isinstance(column, Category):
-        return frequent.event_of(column, delta)
-    return joint_event([_histogram(column.buy)], column.buy.noise)
+        return [frequent.event_of(column, delta)]
+    return [joint_event([histogram], noise) for histogram, noise in _histograms(column.buy)]
 
 
 def _with(column: Number | Category, found: Sequence[float] | Sequence[str]) -> Number | Category:
@@ -105,20 +106,30 @@ def _with(column: Number | Category, found: Sequence[float] | Sequence[str]) -> 
     return column.with_bounds(float(low), float(high))
 
 
-def _range(counts: Array, buy: Bought) -> tuple[float, float]:
+def _range(counts: Sequence[Array], buy: Bought) -> tuple[float, float]:
     """Between the quantiles of the bins that are clearly not empty; all of `between` if there are none."""
-    clear = np.where(counts > _CLEAR * buy.noise, counts, 0.0)
+    if buy.between is None:
+        return magnitudes.range_of(counts[0], counts[1], buy.noise)
+    clear = np.where(counts[0] > _CLEAR * buy.noise, counts[0], 0.0)
     full = np.flatnonzero(clear)
     if not len(full):
         return buy.between
     below = np.cumsum(clear) / clear.sum()
     first, last = np.searchsorted(below, buy.share, "right"), np.searchsorted(below, 1 - buy.share, "left")
-    edges = _histogram(buy).edges
+    edges = _edges(buy.between, buy.bins)
     return edges[max(int(first), int(full[0]))], edges[min(int(last), int(full[-1])) + 1]
 
 
-def _histogram(buy: Bought) -> Histogram:
-    return Histogram(tuple(float(edge) for edge in np.linspace(*buy.between, buy.bins + 1)))
+def _histograms(buy: Bought) -> list[tuple[Histogram, float]]:
+    """What is asked for a range, each with the deviation of its noise."""
+    if buy.between is not None:
+        return [(Histogram(_edges(buy.between, buy.bins)), buy.noise)]
+    powers, eighths = magnitudes.noises(buy.noise)
+    return [(Histogram(magnitudes.POWERS), powers), (Histogram(magnitudes.EIGHTHS), eighths)]
+
+
+def _edges(between: tuple[float, float], bins: int) -> tuple[float, ...]:
+    return tuple(float(edge) for edge in np.linspace(*between, bins + 1))
 
 
 def _values(path: Path, schema: Schema, name: str) -> Array:

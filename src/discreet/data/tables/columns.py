@@ -33,6 +33,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from discreet.data.tables.magnitudes import POWERS
 from discreet.data.tables.wide import FreeText, Image
 from discreet.plan.pydantic_base import Frozen
 
@@ -72,18 +73,27 @@ class Bought(Frozen):
     """A range that is bought: quantiles `share` and 1 - `share` of a noisy histogram `between` two public numbers.
 
     `noise` is its standard deviation in people, in each of `bins`; the price is that of one Gaussian release.
+    Without `between`, it is looked for among all magnitudes (see `magnitudes`) at the same price, with no `bins` and no
+    `share`.
     """
 
-    between: tuple[float, float]
+    between: tuple[float, float] | None = None
     noise: Annotated[float, Field(gt=0)] = 10.0
     bins: Annotated[int, Field(ge=2, le=4096)] = 64
     share: Annotated[float, Field(ge=0, lt=0.5)] = 0.0
 
     @model_validator(mode="after")
     def _in_order(self) -> Bought:
-        if not self.between[0] < self.between[1]:
+        if self.between is None and (self.bins, self.share) != (64, 0.0):
+            raise ValueError("bins and share go with between: [low, high]; leave them out to look at all magnitudes")
+        if self.between is not None and not self.between[0] < self.between[1]:
             raise ValueError("between needs the lower number first")
         return self
+
+    @property
+    def widest(self) -> tuple[float, float]:
+        """The public range that the bought one lies in."""
+        return (POWERS[0], POWERS[-1]) if self.between is None else self.between
 
 
 class Number(Frozen):

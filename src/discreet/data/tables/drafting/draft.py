@@ -13,6 +13,7 @@ import yaml
 from discreet.data.tables.columns import FILL_IN
 from discreet.data.tables.drafting.from_public import PublicColumns, public_columns
 from discreet.data.tables.drafting.plausible import plausible
+from discreet.data.tables.drafting.ranges_bought import with_ranges_bought
 from discreet.data.tables.files.column_kinds import Kind, kind_of, marks_in, whole
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.dialect import FOUND_OUT, found_format
@@ -74,12 +75,14 @@ columns:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a table beside its file. `public`: tables that are declared public, whose values may be used."""
+    """What is known of a table beside its file. `public`: tables that are declared public, whose values may be used.
+    `buy_ranges`: what nobody knows of numbers is bought."""
 
     target: str | None = None
     unit: str | None = None
     population: float | None = None
     public: tuple[Path, ...] = ()
+    buy_ranges: bool = False
 
 
 def draft(path: Path, csv: CsvFormat | None = None, find: Sequence[str] = FOUND_OUT, known: Known = Known()) -> str:
@@ -101,7 +104,12 @@ def draft(path: Path, csv: CsvFormat | None = None, find: Sequence[str] = FOUND_
     missing = (*_MISSING, *absent)
     seen = [public_columns(one, kinds, missing) for one in known.public]
     columns = {name: _column(name, kind, seen, known) for name, kind in kinds.items()}
-    return "".join(_lines(path, csv, kinds, missing, known, columns))
+    price = ""
+    if known.buy_ranges:
+        unknown = [name for name in columns if _is_open_number(columns[name]) and name != known.target]
+        limits = {name: _limits(kind) for name, kind in kinds.items()}
+        columns, price = with_ranges_bought(columns, unknown, known.population, known.unit, limits)
+    return price + "".join(_lines(path, csv, kinds, missing, known, columns))
 
 
 def left_open(text: str) -> list[str]:
@@ -167,7 +175,7 @@ def _column(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Known) 
 
 
 def _number(name: str, kind: Kind, seen: Sequence[PublicColumns], *, predicted: bool) -> str:
-    limits = ", censored: bound" if kind.limits else ""
+    limits = _limits(kind)
     for public in seen:
         found, spread = public.range_of(name), public.spread_of(name)
         if found is not None and spread is not None:
@@ -181,6 +189,14 @@ def _number(name: str, kind: Kind, seen: Sequence[PublicColumns], *, predicted: 
         return f"{{type: number, {bounds}{scale}{limits}}}  # proposed by its name: check it"
     codes = "  # if its numbers are codes: {type: category, categories: FILL_IN}" if kind.name == "whole" else ""
     return f"{{type: number, low: {FILL_IN}, high: {FILL_IN}{limits}}}{codes}"
+
+
+def _limits(kind: Kind) -> str:
+    return ", censored: bound" if kind.limits else ""
+
+
+def _is_open_number(line: str) -> bool:
+    return line.startswith(f"{{type: number, low: {FILL_IN}")
 
 
 def _date(name: str, kind: Kind, seen: Sequence[PublicColumns]) -> str:
