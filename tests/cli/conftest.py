@@ -1,4 +1,4 @@
-"""Commands run in an empty folder, and know of no ledger."""
+"""Commands run in an empty folder, and know of no ledger but one in that folder."""
 
 from pathlib import Path
 
@@ -9,3 +9,4 @@ import pytest
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DISCREET_LEDGER", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))

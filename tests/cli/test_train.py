@@ -234,3 +234,16 @@ def test_a_recipe_names_how_the_learning_rate_falls(monkeypatch: pytest.MonkeyPa
 def test_a_learning_rate_that_cannot_be(scheduler: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*write({"scheduler": scheduler}), "--out", "out"]) == 2
     assert "recipe" in capsys.readouterr().err
+
+
+def test_who_names_the_data_set_has_a_ledger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ledger", "show"]) == 2
+    assert f"there is none at {tmp_path}/share/discreet/ledger.sqlite" in capsys.readouterr().err
+    assert run(["ledger", "budget", "--dataset-id", "patients", "--epsilon", "2.5", "--delta", "1e-2"]) == 0
+    named = [*write(), "--dataset-id", "patients", "--epsilon", "2"]
+    assert run([*named, "--out", "first"]) == 0
+    assert run(["ledger", "verify", "first"]) == 0
+    capsys.readouterr()
+    assert run([*named, "--out", "second"]) == 3  # 2 of 2.5 are spent
+    assert "patients" in capsys.readouterr().err
+    assert (tmp_path / "share" / "discreet").stat().st_mode & 0o777 == 0o700

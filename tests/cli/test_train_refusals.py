@@ -39,7 +39,6 @@ BAD_USAGE: dict[str, tuple[list[str], list[str]]] = {
     "unknown engine": (["train", "--set", "engine=magic"], ["engine", "magic", "vmap", "exact"]),
     "unknown noise": (["train", "--set", "noise=pink"], ["noise", "pink", "fast", "exact"]),
     "--finish without --resume": (["train", "digits", "--finish"], ["--finish", "--resume DIR"]),
-    "--dataset-id without a ledger": (["train", "digits", "--dataset-id", "patients"], ["--ledger"]),
     "--dataset-id that cannot be printed": (
         ["train", "digits", *FAST, "--dataset-id", "a\nb", "--ledger", "shared.sqlite"],
         ["printable"],

@@ -109,7 +109,7 @@ class Job:
             return []
         return [
             f"{self.table.path.name} was trained on before: {', '.join(found)}; what is given away adds up. "
-            "--ledger FILE --dataset-id NAME keeps account of all runs and holds them to one budget"
+            "--dataset-id NAME keeps account of all runs on it"
         ]
 
     def _run_on_table(self, table: TableSource, run: Run, *, finish: bool) -> tuple[Guarantee, Trained]:

@@ -27,13 +27,23 @@ def init(
     kind: Annotated[
         Kind, typer.Argument(help="table: with a schema. images: a folder of them. module: your own network.")
     ],
+    file: Annotated[
+        Path | None, typer.Argument(help="A table of your own: its schema is written, from questions.")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", help="Folder, or .py file (module) [table-start, images-start, train_private.py]."),
     ] = None,
 ) -> None:
-    """Write a small example that runs as it is, with made-up data, to put yours into. Nothing is overwritten."""
-    typer.echo(_STARTS[kind](out))
+    """Write a small example that runs as it is; or, of a table of your own, its schema. Nothing is overwritten."""
+    if file is None:
+        typer.echo(_STARTS[kind](out))
+        return
+    if kind is not Kind.TABLE:
+        raise InputError(f"only a table is asked about; leave out {file}, or say: discreet init table {file}")
+    from discreet.cli.commands.init_questions import ask
+
+    typer.echo(ask(file, out))
 
 
 def _table(out: Path | None) -> str:

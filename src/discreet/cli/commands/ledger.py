@@ -12,6 +12,7 @@ import typer
 
 from discreet.cli.options.accounting import AdjacencyOption, JsonOption, NoiseOption, StepsOption
 from discreet.cli.options.sampling import RateOption
+from discreet.cli.options.user_ledger import user_ledger
 from discreet.cli.show.digits import rounded_up
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError, LedgerError, VerificationFailed
@@ -170,7 +171,9 @@ def _open(where: str | None, *, create: bool = False) -> Ledger:
     from discreet.ledger import Ledger
 
     if where is None:
-        raise InputError("name the ledger with --ledger, or in DISCREET_LEDGER")
+        where = str(user_ledger(make=create))
+        if not create and not Path(where).is_file():
+            raise InputError(f"name the ledger with --ledger, or in DISCREET_LEDGER; there is none at {where}")
     if not create and "://" not in where and not Path(where).is_file():
         raise InputError(f"there is no ledger at {where}; check --ledger")
     return Ledger(where)

@@ -35,6 +35,7 @@ from discreet.cli.options.run import (
 )
 from discreet.cli.options.shared import with_options
 from discreet.cli.options.table import NO_TABLE, TableOptions
+from discreet.cli.options.user_ledger import ledger_of
 from discreet.cli.show import planned, prices
 from discreet.cli.show.messages import spoken
 from discreet.core.errors import InputError
@@ -95,6 +96,7 @@ def train(
         facts = planned.facts_of(job.recipe, job.table, probe=False)
         echo_json(facts) if as_json else planned.say(job.recipe, facts)
         return
+    ledger = ledger_of(ledger, dataset_id)
     _announce([] if as_json else [*declared(job.recipe), *prices.of_recipe(job.recipe), *job.beside(ledger)])
     with spoken(verbose=verbose):
         guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish, device=device)

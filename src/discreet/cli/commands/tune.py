@@ -27,6 +27,7 @@ from discreet.cli.options.run import (
 )
 from discreet.cli.options.shared import with_options
 from discreet.cli.options.table import NO_TABLE, TableOptions
+from discreet.cli.options.user_ledger import ledger_of
 from discreet.cli.show import prices, public_rows
 from discreet.cli.show.digits import rounded_up
 from discreet.cli.show.messages import spoken
@@ -98,7 +99,7 @@ def tune(
         typer.echo(job.plan.model_dump_json(indent=2))
         return
     with spoken(verbose=verbose):
-        guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id)
+        guarantee, trained = job.run(ledger=ledger_of(ledger, dataset_id), dataset_id=dataset_id)
     _tell(job, guarantee, trained, alone, as_json=as_json)
 
 

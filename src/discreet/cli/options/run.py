@@ -70,7 +70,7 @@ LedgerOption = Annotated[
     typer.Option(
         "--ledger",
         envvar="DISCREET_LEDGER",
-        help="Ledger that adds up all runs on the data: a path or postgresql://...",
+        help="Ledger that adds up all runs on the data: a path or postgresql://... [yours, with --dataset-id].",
         rich_help_panel=PRIVACY,
     ),
 ]
