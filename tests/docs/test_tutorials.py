@@ -44,6 +44,7 @@ PAGES: dict[str, Callable[[], None] | None] = {
     "tutorials/imdb.md": reviews,
     "tutorials/movielens.md": ratings,
     "tutorials/patients.md": None,
+    "tutorials/survey.md": None,
 }
 
 

@@ -44,6 +44,10 @@ def test_a_class_without_rows_leaves_the_matrix_out() -> None:
     assert shown({}).figures == {}
 
 
+def balanced(value: float) -> dict[str, float]:
+    return {"balanced accuracy": value, "baseline balanced accuracy": 0.5}
+
+
 @pytest.mark.parametrize(
     ("metrics", "useless"),
     [
@@ -52,6 +56,8 @@ def test_a_class_without_rows_leaves_the_matrix_out() -> None:
         ({"rmse": 2.0, "baseline rmse": 1.9}, True),
         ({"rmse": 1.8, "baseline rmse": 1.9}, False),
         ({"accuracy": 0.1}, False),
+        ({"accuracy": 0.7, "baseline accuracy": 0.8} | balanced(0.6), False),
+        ({"accuracy": 0.9, "baseline accuracy": 0.8} | balanced(0.5), True),
     ],
 )
 def test_a_model_that_is_no_better_than_one_answer(metrics: dict[str, float], useless: bool) -> None:

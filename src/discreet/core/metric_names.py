@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 RECALL, ROWS = "recall: ", "rows: "
 BASELINE_ACCURACY, BASELINE_RMSE = "baseline accuracy", "baseline rmse"
+BALANCED_ACCURACY, BASELINE_BALANCED_ACCURACY = "balanced accuracy", "baseline balanced accuracy"
 
 
 def rows_name(true: str, said: str) -> str:
@@ -14,7 +15,12 @@ def rows_name(true: str, said: str) -> str:
 
 
 def no_better(metrics: Mapping[str, float]) -> bool:
-    """Whether one answer for all rows, the most frequent class or the mean, is at least as good as the model."""
+    """Whether one answer for all rows, the most frequent class or the mean, is at least as good as the model.
+
+    Where classes were made to weigh alike, they do so here as well.
+    """
+    if BASELINE_BALANCED_ACCURACY in metrics:
+        return metrics[BALANCED_ACCURACY] <= metrics[BASELINE_BALANCED_ACCURACY]
     if BASELINE_ACCURACY in metrics:
         return metrics["accuracy"] <= metrics[BASELINE_ACCURACY]
     return BASELINE_RMSE in metrics and metrics["rmse"] >= metrics[BASELINE_RMSE]

@@ -9,7 +9,7 @@ from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, columns_bought
 from discreet.jobs.source import Work
 from discreet.jobs.table_facts import TableFacts
-from discreet.jobs.table_run import loss_of
+from discreet.jobs.table_loss import loss_of
 from discreet.recipes.ladder import Rung, climb
 
 

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from discreet.certificate.described import OnPublicRows
-from discreet.clipping import Criterion, evaluation_mode
+from discreet.clipping import evaluation_mode
 from discreet.core.adjacency import Unit
 from discreet.core.array_types import Array
 from discreet.data.sets.splits import cut
 from discreet.data.tables import Encoder, PublicTable, metrics_of, named, private_table
 from discreet.jobs.on_public_rows import on_public_rows
+from discreet.jobs.table_loss import loss_of
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Ready
 from discreet.recipes.sections.fixed_features import seen_as
@@ -67,18 +68,6 @@ def of_table(
             encoder=encoder,
             judged=lambda trained: judged(trained, encoder, public, 0 if validation is None else len(validation[1])),
         )
-
-
-def loss_of(encoder: Encoder) -> Criterion:
-    """The loss for the target of a table. Declared weights are scaled to a mean of 1 over the classes."""
-    weights = None if encoder.weights is None else torch.tensor(encoder.weights)
-    if encoder.task == "regression":
-        return nn.MSELoss()
-    if encoder.task == "labels":
-        return nn.BCEWithLogitsLoss(pos_weight=weights)
-    if weights is None:
-        return nn.CrossEntropyLoss()
-    return nn.CrossEntropyLoss(weight=weights / weights.mean(), reduction="sum")  # a mean would divide by them again
 
 
 def judged(

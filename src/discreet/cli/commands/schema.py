@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
+from discreet.cli.options.dialect import FOUND, Dialect
+from discreet.cli.options.shared import with_options
 from discreet.core.errors import InputError
 
-_NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 
-
+@with_options(Dialect)
 def schema(
     table: Annotated[
         Path,
@@ -32,32 +33,19 @@ def schema(
         str | None,
         typer.Option("--buy", help="ranges: buy those that nobody knows, all for epsilon 0.3 when training starts."),
     ] = None,
+    balance: Annotated[
+        bool, typer.Option("--balance", help="Weigh rare classes as much as frequent ones, by their shares in --test.")
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="File to write to [standard output].")] = None,
-    delimiter: Annotated[
-        str, typer.Option("--delimiter", help="What parts the values of a .csv file: , or ; or tab or |.")
-    ] = "auto",
-    encoding: Annotated[
-        str, typer.Option("--encoding", help="How text is encoded: utf-8, utf-16, latin-1, cp1252.")
-    ] = "auto",
-    decimal: Annotated[str, typer.Option("--decimal", help="The decimal mark of numbers: . or ,")] = "auto",
-    thousands: Annotated[
-        str, typer.Option("--thousands", help="What parts the thousands of numbers, or none.")
-    ] = "auto",
-    no_header: Annotated[bool, typer.Option("--no-header", help="The first line of the .csv file is data.")] = False,
+    dialect: Dialect = FOUND,
 ) -> None:
     """Draft a schema from the names and types of a table's columns, and say what is left to fill in."""
     from discreet.data.tables.drafting.draft import Known, draft, left_open
-    from discreet.data.tables.files.csv_format import CsvFormat
-    from discreet.data.tables.files.dialect import FOUND_OUT
-    from discreet.plan.pydantic_base import validate
 
-    named = dict(zip(FOUND_OUT, (encoding, delimiter, decimal, thousands), strict=True))
-    given = {name: _NAMED.get(value, value) for name, value in named.items() if value not in ("auto", "none")}
-    csv = validate(CsvFormat, {"header": not no_header} | given, "options")
     if buy not in (None, "ranges"):
         raise InputError(f"--buy takes ranges, got {buy}; of categories, write buy: {{noise: 10}} in the schema")
-    known = Known(target, unit, population, tuple(public or ()), buy == "ranges")
-    text = draft(table, csv, [name for name, value in named.items() if value == "auto"], known)
+    known = Known(target, unit, population, tuple(public or ()), buy == "ranges", balance)
+    text = draft(table, *dialect.format(), known)
     if out is None:
         typer.echo(text, nl=False)
         return

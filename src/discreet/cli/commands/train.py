@@ -39,7 +39,13 @@ from discreet.cli.options.user_ledger import ledger_of
 from discreet.cli.show import planned, prices
 from discreet.cli.show.messages import spoken
 from discreet.core.errors import InputError
-from discreet.core.metric_names import BASELINE_ACCURACY, BASELINE_RMSE, no_better
+from discreet.core.metric_names import (
+    BALANCED_ACCURACY,
+    BASELINE_ACCURACY,
+    BASELINE_BALANCED_ACCURACY,
+    BASELINE_RMSE,
+    no_better,
+)
 
 if TYPE_CHECKING:
     from discreet.core.guarantee import Guarantee
@@ -127,7 +133,7 @@ def _tell(job: Job, guarantee: Guarantee, trained: Trained, *, as_json: bool) ->
     if no_better(metrics):
         typer.echo(
             "the model is no better than one answer for all public rows; a larger epsilon, more people, fewer columns, "
-            "or weights for rare classes (weights: {ill: 3} in the schema) may help",
+            "or classes that weigh alike (`discreet schema --balance`) may help",
             err=True,
         )
 
@@ -137,8 +143,10 @@ def _seen(metrics: Mapping[str, float]) -> list[str]:
     found = [f"accuracy {metrics['accuracy']:.1%}"] if "accuracy" in metrics else []
     if BASELINE_ACCURACY in metrics:
         found = [f"{found[0]} (one answer for all rows: {metrics[BASELINE_ACCURACY]:.1%})"]
-    if "balanced accuracy" in metrics:
-        found.append(f"balanced accuracy {metrics['balanced accuracy']:.1%}")
+    if BALANCED_ACCURACY in metrics:
+        alike = metrics.get(BASELINE_BALANCED_ACCURACY)
+        beside = "" if alike is None else f" (one answer for all rows: {alike:.1%})"
+        found.append(f"balanced accuracy {metrics[BALANCED_ACCURACY]:.1%}{beside}")
     if "rmse" in metrics:
         baseline = f" (the mean for all rows: {metrics[BASELINE_RMSE]:.4f})" if BASELINE_RMSE in metrics else ""
         found.append(f"rmse {metrics['rmse']:.4f}{baseline}")

@@ -67,7 +67,7 @@ def _of_arrays(recipe: Recipe) -> tuple[tuple[Tensor, Tensor], Criterion] | None
 def _of_table(recipe: Recipe) -> tuple[tuple[Tensor, Tensor], Criterion] | None:
     """The same of a table, by its schema."""
     from discreet.data.tables import Encoder, provisional
-    from discreet.jobs.table_run import loss_of
+    from discreet.jobs.table_loss import loss_of
     from discreet.recipes.example import example_row
 
     assert recipe.table is not None

@@ -9,7 +9,8 @@ from discreet.data.tables.bought import (
     what_of,
     with_bought,
 )
-from discreet.data.tables.columns import Boolean, Bought, BoughtCategories, Category, Date, Ignore, Number
+from discreet.data.tables.categories import Boolean, BoughtCategories, Category
+from discreet.data.tables.columns import Bought, Date, Ignore, Number
 from discreet.data.tables.encoder import Encoded, Encoder
 from discreet.data.tables.evaluation.public_metrics import check_groups, metrics_of
 from discreet.data.tables.files.csv_format import CsvFormat

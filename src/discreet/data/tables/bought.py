@@ -18,7 +18,8 @@ from discreet.core.errors import InputError
 from discreet.core.events import Event
 from discreet.data.tables import frequent, magnitudes
 from discreet.data.tables.amounts import amounts
-from discreet.data.tables.columns import Bought, Category, Number
+from discreet.data.tables.categories import Category
+from discreet.data.tables.columns import Bought, Number
 from discreet.data.tables.files.reading import blocks
 from discreet.data.tables.frequent import Counts
 from discreet.data.tables.schema import Schema

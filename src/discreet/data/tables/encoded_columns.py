@@ -10,7 +10,8 @@ import pyarrow as pa
 from discreet.core.array_types import Array, BoolArray
 from discreet.core.errors import InputError
 from discreet.data.tables.amounts import amounts
-from discreet.data.tables.columns import Boolean, Category, Date, Number
+from discreet.data.tables.categories import Boolean, Category
+from discreet.data.tables.columns import Date, Number
 from discreet.data.tables.values import MISSING, UNSEEN, Faults, Marks, codes, first_rows_of, shown, texts
 from discreet.data.tables.wide import FreeText, Wide
 from discreet.data.tables.words import numbered

@@ -30,7 +30,8 @@ import pyarrow as pa
 
 from discreet.core.array_types import Array, BoolArray, IntArray
 from discreet.core.errors import InputError
-from discreet.data.tables.columns import Boolean, Category, Date, Number
+from discreet.data.tables.categories import Boolean, Category, class_shares
+from discreet.data.tables.columns import Date, Number
 from discreet.data.tables.encoded_columns import amounts_of, bounds_of, numbers_of, places, wide
 from discreet.data.tables.problems import Problems
 from discreet.data.tables.schema import Schema
@@ -132,6 +133,16 @@ class Encoder:
         if self.task == "labels":
             return tuple(weights.get("true", 1.0) for weights in given)
         return tuple(given[0].get(name, 1.0) for name in self.classes)
+
+    @property
+    def shares(self) -> tuple[float, ...] | None:
+        """The declared shares of the classes, with a sum of 1; of labels those of true, 1/2 where none is declared.
+        None if none is."""
+        columns = [self.schema.columns[name] for name in self.schema.target]
+        found = [class_shares(column) for column in columns if isinstance(column, Category | Boolean)]
+        if not any(found):
+            return None
+        return found[0] if self.task == "classes" else tuple(0.5 if one is None else one[1] for one in found)
 
     def encode(
         self,

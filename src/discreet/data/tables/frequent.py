@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from discreet.core.errors import InputError
 from discreet.core.events import SparseHistogram
-from discreet.data.tables.columns import Category, formula_like
+from discreet.data.tables.categories import Category, formula_like
 from discreet.data.tables.files.reading import blocks
 from discreet.data.tables.schema import Schema
 from discreet.data.tables.values import BadValue, Marks, occurring

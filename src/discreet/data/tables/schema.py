@@ -9,7 +9,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, model_validator
 
 from discreet.core.errors import InputError
-from discreet.data.tables.columns import FILL_IN, Boolean, Category, Column, Ignore, Number, Text, formula_like
+from discreet.data.tables.categories import Boolean, Category, Text, formula_like
+from discreet.data.tables.columns import FILL_IN, Column, Ignore, Number
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.values import Marks
 from discreet.data.tables.wide import FreeText, Image, Wide

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,13 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from discreet.core.array_types import BoolArray, IntArray
-from discreet.data.tables.columns import Boolean, Category
+from discreet.data.tables.categories import Boolean, Category
 from discreet.data.tables.problems import MOST
 
 MISSING, UNSEEN = -1, -2
 """Numbers of no category."""
 
 _SHOWN = 40
+_NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?")
 
 
 class BadValue(ValueError):
@@ -94,11 +96,15 @@ def identifiers(values: pa.Array, marks: Marks) -> pa.Array:
 
 
 def plain(values: pa.Array, marks: Marks) -> pa.Array:
-    """Without dictionaries; texts trimmed, and null where they stand for a missing value."""
+    """Without dictionaries; texts trimmed; null where a text or number stands for a missing value."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):
         values = pc.cast(values, pa.string())
+    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        numbers = [float(mark) for mark in marks.missing if _NUMBER.fullmatch(mark)]
+        coded = pc.is_in(pc.cast(values, pa.float64(), safe=False), value_set=pa.array(numbers, pa.float64()))
+        return pc.if_else(coded, pa.scalar(None, values.type), values) if numbers else values
     if not pa.types.is_string(values.type):
         return values
     if marks.trim:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from discreet.data.tables.categories import TRUE
 from discreet.data.tables.columns import FILL_IN
 from discreet.data.tables.drafting.from_public import PublicColumns, public_columns
 from discreet.data.tables.drafting.plausible import plausible
@@ -76,13 +77,14 @@ columns:
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known of a table beside its file. `public`: tables that are declared public, whose values may be used.
-    `buy_ranges`: what nobody knows of numbers is bought."""
+    `buy_ranges`: what nobody knows of numbers is bought. `balance`: all classes weigh alike, by their shares."""
 
     target: str | None = None
     unit: str | None = None
     population: float | None = None
     public: tuple[Path, ...] = ()
     buy_ranges: bool = False
+    balance: bool = False
 
 
 def draft(path: Path, csv: CsvFormat | None = None, find: Sequence[str] = FOUND_OUT, known: Known = Known()) -> str:
@@ -102,14 +104,14 @@ def draft(path: Path, csv: CsvFormat | None = None, find: Sequence[str] = FOUND_
     measured = [name for name, kind in kinds.items() if kind.name in ("whole", "number", "date")]
     absent = sorted(set[str]().union(*(marks_in(whole(rows, name)) for name in measured)) - {*_MISSING, "."})
     missing = (*_MISSING, *absent)
-    seen = [public_columns(one, kinds, missing) for one in known.public]
+    seen = [public_columns(one, kinds, missing, known.target) for one in known.public]
     columns = {name: _column(name, kind, seen, known) for name, kind in kinds.items()}
     price = ""
     if known.buy_ranges:
         unknown = [name for name in columns if _is_open_number(columns[name]) and name != known.target]
         limits = {name: _limits(kind) for name, kind in kinds.items()}
         columns, price = with_ranges_bought(columns, unknown, known.population, known.unit, limits)
-    return price + "".join(_lines(path, csv, kinds, missing, known, columns))
+    return price + "".join(_lines(path, csv, kinds, missing, known, columns, seen))
 
 
 def left_open(text: str) -> list[str]:
@@ -119,7 +121,13 @@ def left_open(text: str) -> list[str]:
 
 
 def _lines(
-    path: Path, csv: CsvFormat, kinds: dict[str, Kind], missing: Sequence[str], known: Known, columns: dict[str, str]
+    path: Path,
+    csv: CsvFormat,
+    kinds: dict[str, Kind],
+    missing: Sequence[str],
+    known: Known,
+    columns: dict[str, str],
+    seen: Sequence[PublicColumns],
 ) -> Iterator[str]:
     text = is_text(path)
     how = ",\n# which were guessed from the first rows, and the way the file is written" if text else ""
@@ -143,9 +151,28 @@ def _lines(
     names = [name for name in kinds if _names_somebody(name)]
     if names and known.unit in (None, "row"):
         yield f"# row_id: {_quoted(names[0])}  # names each row; --holdout 20% needs it, to measure on private rows\n"
-    yield f"missing: {_listed(missing)}  # texts that stand for a missing value\n"
+    codes = {f"{code:.15g}": (public.name, names) for public in seen for code, names in public.codes.items()}
+    yield f"missing: {_listed((*missing, *codes))}  # texts that stand for a missing value\n"
+    for code, (table, names) in codes.items():
+        some = f"{names[0]!r}" if len(names) == 1 else f"{names[0]!r} and {len(names) - 1} more"
+        yield f"# {code} is far from all other values of {some} in {table}: taken for a code; check it\n"
     yield "columns:\n"
-    yield from (f"  {_quoted(name)}: {column}\n" for name, column in columns.items())
+    for name, column in columns.items():
+        if name == known.target and not known.balance:
+            yield from _rare_classes(seen)
+        yield f"  {_quoted(name)}: {column}\n"
+
+
+def _rare_classes(seen: Sequence[PublicColumns]) -> Iterator[str]:
+    """What to say where a class is less than half as frequent as if all were equally frequent."""
+    for public in seen:
+        shares = public.shares
+        rare = min(shares, key=lambda name: shares[name], default="")
+        if shares and shares[rare] < 0.5 / len(shares):
+            yield (
+                f"  # {shares[rare]:.2g} of the rows of {public.name} are {rare!r}, which a model that is right most "
+                "often may never say.\n  # Draft with --balance to weigh all classes alike.\n"
+            )
 
 
 def _of_folder(path: Path) -> str:
@@ -158,7 +185,7 @@ def _column(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Known) 
     if _names_somebody(name) and name != known.target:
         return "{type: ignore}  # by its name, this tells who somebody is; if it says whose a row is, name it in unit"
     if kind.name == "boolean":
-        return "{type: boolean}"
+        return f"{{type: boolean{_shares(name, kind, seen, known)}}}"
     if kind.name == "date":
         return _date(name, kind, seen)
     if kind.name in ("whole", "number"):
@@ -167,11 +194,28 @@ def _column(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Known) 
         for public in seen:
             if name in public.texts:
                 listed = _listed(public.texts[name])
-                return f"{{type: category, categories: {listed}}}  # those of {public.name}"
+                shares = _shares(name, kind, seen, known)
+                return f"{{type: category, categories: {listed}{shares}}}  # those of {public.name}"
             if name in public.unlike:
                 return f"{{type: ignore}}  # in {public.name} nearly every row has another value"
-        return f"{{type: category, categories: {FILL_IN}}}  # of free text {{type: text}}, or {{type: ignore}}"
+        shares = _shares(name, kind, seen, known)
+        return f"{{type: category, categories: {FILL_IN}{shares}}}  # of free text {{type: text}}, or {{type: ignore}}"
     return "{type: ignore}  # values of this type cannot be used"
+
+
+def _shares(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Known) -> str:
+    """How frequent the classes are, where they are to weigh alike."""
+    if name != known.target or not known.balance:
+        return ""
+    for public in seen:
+        if public.shares:
+            shares = dict(public.shares)
+            if kind.name == "boolean":
+                true = sum(share for text, share in shares.items() if text.lower() in TRUE)
+                shares = {"false": 1 - true, "true": true}
+            listed = ", ".join(f"{_listed([text])[1:-1]}: {share:.2g}" for text, share in shares.items())
+            return f", shares: {{{listed}}}"
+    return f", shares: {FILL_IN}"
 
 
 def _number(name: str, kind: Kind, seen: Sequence[PublicColumns], *, predicted: bool) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pyarrow as pa
 
 from discreet.core.array_types import Array
 from discreet.data.tables.amounts import amounts
-from discreet.data.tables.columns import Date, Number, formula_like
+from discreet.data.tables.categories import formula_like
+from discreet.data.tables.columns import Date, Number
+from discreet.data.tables.drafting.missing_codes import missing_codes
 from discreet.data.tables.files.column_kinds import WIDEST, WIDEST_DAYS, Kind, kind_of, whole
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.dialect import FOUND_OUT, found_format
@@ -27,15 +30,18 @@ _MOST = 64
 
 @dataclass(frozen=True, slots=True)
 class PublicColumns:
-    """Of the columns of a public table: numbers and days as amounts without missing ones, or texts that occur.
+    """Of the columns of a public table: numbers and days as `amounts` without missing ones, or `texts` that occur.
 
-    `unlike`: columns of texts in which half of the rows or more have a value of their own.
+    `unlike`: columns of texts in which half of the rows or more have a value of their own. `codes`: numbers that seem
+    to stand for a missing value, with the columns that have them. `shares` of each text of the column to predict.
     """
 
     name: str
     amounts: dict[str, Array] = field(default_factory=dict)
     texts: dict[str, list[str]] = field(default_factory=dict)
     unlike: tuple[str, ...] = ()
+    codes: dict[float, list[str]] = field(default_factory=dict)
+    shares: dict[str, float] = field(default_factory=dict)
 
     def range_of(self, column: str) -> tuple[float, float] | None:
         """Least and largest value, rounded outwards to one digit of their distance; None where there are none."""
@@ -54,7 +60,9 @@ class PublicColumns:
         return float(f"{found.mean():.2g}"), float(f"{found.std():.2g}")
 
 
-def public_columns(path: Path, kinds: dict[str, Kind], missing: tuple[str, ...]) -> PublicColumns:
+def public_columns(
+    path: Path, kinds: dict[str, Kind], missing: tuple[str, ...], target: str | None = None
+) -> PublicColumns:
     """What the columns that are of these `kinds` in both tables have in a public one, whatever way it is written."""
     csv = CsvFormat()
     if is_text(path):
@@ -65,21 +73,26 @@ def public_columns(path: Path, kinds: dict[str, Kind], missing: tuple[str, ...])
     names = list(own)
     numbers = [name for name in names if {own[name].name, kinds[name].name} <= {"whole", "number"}]
     days = [name for name in names if own[name].name == kinds[name].name == "date" and not own[name].formats]
-    measured, listed = [*numbers, *days], [name for name in names if kinds[name].name == "text"]
+    listed = [name for name in names if kinds[name].name == "text" or (name == target and name not in numbers)]
     facts = {"columns": {name: {"type": "ignore"} for name in names}, "csv": csv.model_dump(), "others": "ignore"}
     schema = validate(Schema, facts | {"missing": missing}, "schema")
-    found: dict[str, list[Array]] = {name: [np.empty(0)] for name in measured}
-    texts = {name: set[str]() for name in listed}
+    found: dict[str, list[Array]] = {name: [np.empty(0)] for name in (*numbers, *days)}
+    texts = {name: Counter[str]() for name in listed}
     count = 0
-    for block in blocks(path, schema, [*measured, *listed]) if names else ():
+    for block in blocks(path, schema, [*found, *listed]) if names else ():
         count += block.num_rows
-        for name in measured:
+        for name in found:
             found[name].append(_present(block.column(name), own[name], schema))
         for name in listed:
-            texts[name].update(text for text, _ in occurring(block.column(name), schema.marks))
+            texts[name].update(dict(occurring(block.column(name), schema.marks)))
     kept = {name: sorted(_shown(values)) for name, values in texts.items() if 0 < len(values) <= _MOST}
     unlike = tuple(name for name, values in texts.items() if len(values) > max(_MOST, count / 2))
-    return PublicColumns(path.name, {name: np.concatenate(parts) for name, parts in found.items()}, kept, unlike)
+    measured = {name: np.concatenate(parts) for name, parts in found.items()}
+    codes = missing_codes({name: measured[name] for name in numbers})
+    for name in numbers:
+        measured[name] = measured[name][~np.isin(measured[name], list(codes))]
+    shares = {} if target not in kept else {text: texts[target][text] / texts[target].total() for text in kept[target]}
+    return PublicColumns(path.name, measured, kept, unlike, codes, shares)
 
 
 def _present(values: pa.Array, kind: Kind, schema: Schema) -> Array:
@@ -90,5 +103,5 @@ def _present(values: pa.Array, kind: Kind, schema: Schema) -> Array:
     return found[~np.isnan(found)]
 
 
-def _shown(values: set[str]) -> Iterator[str]:
+def _shown(values: Iterable[str]) -> Iterator[str]:
     return (text for text in values if text and text.isprintable() and not formula_like(text))

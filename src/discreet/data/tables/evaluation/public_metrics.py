@@ -5,6 +5,7 @@
 | accuracy          | classes: the share of rows whose likeliest class is the true one                |
 | baseline accuracy | the share of the most frequent class: what one answer for all rows reaches      |
 | balanced accuracy | the mean of the classes' recalls                                                |
+| baseline balanced accuracy | that of one answer for all rows; where weights or shares are declared  |
 | recall: CLASS     | the share of the class that is found, of classes that have rows                 |
 | rows: A as B      | how many rows of class A the model takes for B, of at most 12 classes           |
 | auroc             | the last of two classes; the mean over classes if there are more                |
@@ -25,7 +26,14 @@ import numpy as np
 
 from discreet.core.array_types import Array, BoolArray, IntArray
 from discreet.core.errors import InputError
-from discreet.core.metric_names import BASELINE_ACCURACY, BASELINE_RMSE, RECALL, rows_name
+from discreet.core.metric_names import (
+    BALANCED_ACCURACY,
+    BASELINE_ACCURACY,
+    BASELINE_BALANCED_ACCURACY,
+    BASELINE_RMSE,
+    RECALL,
+    rows_name,
+)
 from discreet.data.tables.encoder import Encoder
 
 _BINS = 15
@@ -65,7 +73,8 @@ def _of(encoder: Encoder, said: Array, targets: Array) -> dict[str, float]:
         rmse, mae = float(np.sqrt(np.mean((said - true) ** 2))), float(np.mean(np.abs(said - true)))
         return {"rmse": rmse, "mae": mae, BASELINE_RMSE: float(np.std(true))}
     if encoder.task == "classes":
-        return _classes(said, targets.astype(np.int64), encoder.classes)
+        alike = encoder.weights is not None or encoder.shares is not None
+        return _classes(said, targets.astype(np.int64), encoder.classes, alike=alike)
     found: dict[str, float] = {}
     for place, label in enumerate(encoder.classes):
         both = np.stack([1 - said[:, place], said[:, place]], axis=1)
@@ -91,12 +100,14 @@ def _occurring(names: Sequence[str], counts: IntArray) -> Iterator[tuple[int, tu
     return ((place, pair) for place, pair in enumerate(zip(names, counts, strict=True)) if pair[1].sum())
 
 
-def _classes(shares: Array, true: IntArray, names: Sequence[str]) -> dict[str, float]:
+def _classes(shares: Array, true: IntArray, names: Sequence[str], *, alike: bool = False) -> dict[str, float]:
     best = shares.argmax(axis=1)
     right, frequent = best == true, np.bincount(true, minlength=len(names))
     recalls = [right[true == place].mean() for place in np.flatnonzero(frequent)]
     found = {"accuracy": float(right.mean()), BASELINE_ACCURACY: float(frequent.max() / len(true))}
-    found["balanced accuracy"] = float(np.mean(recalls))
+    found[BALANCED_ACCURACY] = float(np.mean(recalls))
+    if alike:
+        found[BASELINE_BALANCED_ACCURACY] = 1 / len(recalls)
     area = mean_auroc(shares, true)
     if area is not None:
         found["auroc"] = area

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from discreet.core.errors import InputError
-from discreet.data.tables.columns import Category
+from discreet.data.tables.categories import Category
 from discreet.data.tables.files.reading import blocks
 from discreet.data.tables.images.image_file import pixels
 from discreet.data.tables.images.image_folder import image_in, images_under, labelled

@@ -1,0 +1,53 @@
+"""Options that say how a .csv file is written, where that is not to be found out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from discreet.data.tables.files.csv_format import CsvFormat
+
+AUTO = "auto"
+_SPELLED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
+_PANEL = "How a .csv file is written"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a .csv file is written; each field is an option, and `auto` is found out."""
+
+    delimiter: Annotated[
+        str,
+        typer.Option("--delimiter", help="What parts the values: , or ; or tab or |.", rich_help_panel=_PANEL),
+    ] = AUTO
+    encoding: Annotated[
+        str,
+        typer.Option("--encoding", help="How text is encoded: utf-8, utf-16, latin-1, cp1252.", rich_help_panel=_PANEL),
+    ] = AUTO
+    decimal: Annotated[
+        str, typer.Option("--decimal", help="The decimal mark of numbers: . or ,", rich_help_panel=_PANEL)
+    ] = AUTO
+    thousands: Annotated[
+        str,
+        typer.Option("--thousands", help="What parts the thousands of numbers, or none.", rich_help_panel=_PANEL),
+    ] = AUTO
+    no_header: Annotated[bool, typer.Option("--no-header", help="The first line is data.", rich_help_panel=_PANEL)] = (
+        False
+    )
+
+    def format(self) -> tuple[CsvFormat, list[str]]:
+        """What is said, and the names of the fields that are left to find out. `InputError` for what cannot be."""
+        from discreet.data.tables.files.csv_format import CsvFormat
+        from discreet.data.tables.files.dialect import FOUND_OUT
+        from discreet.plan.pydantic_base import validate
+
+        said = {name: getattr(self, name) for name in FOUND_OUT}
+        given = {name: _SPELLED.get(value, value) for name, value in said.items() if value not in (AUTO, "none")}
+        csv = validate(CsvFormat, {"header": not self.no_header} | given, "options")
+        return csv, [name for name, value in said.items() if value == AUTO]
+
+
+FOUND = Dialect()
