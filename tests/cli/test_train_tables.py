@@ -57,6 +57,25 @@ def trained(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[st
     return facts
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--target", "ill"], "--holdout 20% (with row_id in the schema), on private rows"),
+        (["--target", "ill", "--unit", "patient"], "--holdout 20%, on private rows"),
+        (["--target", "stay"], "nothing measures the model: --test TABLE does, on rows that may be public\n"),
+        (["--target", "ill", "--test", "public.csv"], ""),
+    ],
+)
+def test_where_nothing_measures_the_model_it_says_how(
+    more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [one for one in write() if one != "--json"]
+    assert run([*arguments, *more, *FEW]) == 0
+    found = capsys.readouterr().err
+    assert said in found
+    assert ("nothing measures" in found) is bool(said)
+
+
 def test_the_report_says_what_the_model_is_for_and_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--title", "Illness | <b>", "--note", "For nurses & doctors."]
     trained([*write(), "--target", "ill", "--test", "public.csv", *FEW, *words], capsys)

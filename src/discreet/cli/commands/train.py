@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -109,7 +109,7 @@ def train(
     _tell(job, guarantee, trained, as_json=as_json)
 
 
-def _announce(lines: list[str]) -> None:
+def _announce(lines: Sequence[str]) -> None:
     for line in lines:
         typer.echo(line, err=True)
 
@@ -130,6 +130,7 @@ def _tell(job: Job, guarantee: Guarantee, trained: Trained, *, as_json: bool) ->
     figures = _seen(metrics)
     seen = f", public test {', '.join(figures)}" if figures else ""
     typer.echo(f"{job.target}: certified epsilon {_up(guarantee.epsilon)} at delta {guarantee.delta:g}{seen}")
+    _announce(prices.unmeasured(job.recipe, job.table))
     if no_better(metrics):
         typer.echo(
             "the model is no better than one answer for all public rows; a larger epsilon, more people, fewer columns, "

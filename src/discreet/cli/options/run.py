@@ -38,7 +38,7 @@ PopulationOption = Annotated[
 HoldoutOption = Annotated[
     str | None,
     typer.Option(
-        "--holdout", help="Share of private rows to measure on instead of training: 10%.", rich_help_panel=PRIVACY
+        "--holdout", help="Share of private rows kept back to measure the model on: 10%.", rich_help_panel=PRIVACY
     ),
 ]
 OutOption = Annotated[
@@ -89,7 +89,7 @@ DryRunOption = Annotated[
 ]
 VerboseOption = Annotated[
     bool,
-    typer.Option("--verbose", help="Say which clipping engine runs, and how exact it is.", rich_help_panel=OUTPUT),
+    typer.Option("--verbose", help="Say how gradients are clipped (the engine), how exactly.", rich_help_panel=OUTPUT),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.", rich_help_panel=OUTPUT)]
 

@@ -32,7 +32,7 @@ TestOption = Annotated[
 ]
 PublicOption = Annotated[
     Path | None,
-    typer.Option("--public", help="Table that may be public, to learn from in every step.", rich_help_panel=DATA),
+    typer.Option("--public", help="Public table whose rows join every step, unprotected.", rich_help_panel=DATA),
 ]
 
 

@@ -9,6 +9,7 @@ from discreet.cli.show.digits import rounded_up
 
 if TYPE_CHECKING:
     from discreet.accounting.adaptive.filters import Filter
+    from discreet.jobs.table_source import TableSource
     from discreet.plan import AdaptivePlan, Counts, Metric, Plan
     from discreet.recipes import Recipe
     from discreet.training.run.trained import Bought
@@ -120,6 +121,22 @@ def of_columns(recipe: Recipe, plan: Plan | AdaptivePlan) -> Sequence[str]:
     said = " and ".join(f"the {kind} of {_listed(names)}" for kind, names in kinds.items())
     alone = guarantee(Compose(plan.before), plan.delta, plan.adjacency).epsilon
     return (f"buys {said}, for epsilon {rounded_up(alone)} by itself; the noise of the steps leaves room",)
+
+
+def unmeasured(recipe: Recipe, table: TableSource | None) -> Sequence[str]:
+    """How to learn how good the model of a table is, where nothing measures it."""
+    if table is None or table.test is not None or recipe.bought:
+        return ()
+    kept = "on private rows that are kept back, for no more epsilon"
+    rows = "--holdout 20%" if recipe.unit.value == "user" else "--holdout 20% (with row_id in the schema)"
+    classes = "" if _predicts_numbers(recipe) else f"; {rows}, {kept}"
+    return (f"nothing measures the model: --test TABLE does, on rows that may be public{classes}",)
+
+
+def _predicts_numbers(recipe: Recipe) -> bool:
+    from discreet.data.tables import Encoder, provisional
+
+    return recipe.table is not None and Encoder(provisional(recipe.table)).task != "classes"
 
 
 def _listed(names: Sequence[str]) -> str:
