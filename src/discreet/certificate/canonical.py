@@ -1,4 +1,4 @@
-"""One way to write JSON, so that equal content has equal bytes; and one strict way to read it."""
+"""Canonical JSON: equal content has equal bytes; and a strict reader."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def digest(content: bytes) -> str:
 
 
 def strict_json(text: str | bytes, where: str) -> Any:
-    """Read JSON in UTF-8 that every reader reads alike; else an `InputError` that names `where`.
+    """Read JSON in UTF-8 that every reader understands alike; otherwise an `InputError` that names `where`.
 
-    No key is there twice (one reader takes the first, another the last: they would read two claims), every number is
-    finite, and no text has half of a surrogate pair, which cannot be written.
+    Keys must be unique (readers differ on which of two values they take, so they would read two claims), numbers
+    finite, and texts without half of a surrogate pair, which cannot be written.
     """
     try:
         content = text.decode("utf-8") if isinstance(text, bytes) else text

@@ -1,7 +1,7 @@
-"""What model.json may say of a model for people: its title and use, and what it does on rows declared public.
+"""The parts of model.json for people: the model's title and use, and its behaviour on rows declared public.
 
-Nothing of it is covered by the claim, and nothing of it comes from private rows: texts are the publisher's, figures are
-computed from the released model.
+The claim does not cover them, and they do not come from private rows: texts are the publisher's, figures are computed
+from the released model.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class _Described(BaseModel):
 
 
 class About(_Described):
-    """`title` and `note`: the publisher's words. `date`: when it was published, as YYYY-MM-DD. `defaults`: a sentence
-    for each setting that was chosen for the publisher."""
+    """`title` and `note`: the publisher's words. `date`: of publishing, as YYYY-MM-DD. `defaults`: a sentence for each
+    setting that the library chose."""
 
     title: Text | None = None
     note: Text | None = None
@@ -32,7 +32,7 @@ class About(_Described):
 
 
 class Cut(_Described):
-    """A threshold: how many rows of the positive class, and how many others, score at least so much."""
+    """A threshold, with the numbers of rows of the positive class and of other rows that score at least as much."""
 
     score: float
     found: Count
@@ -40,7 +40,7 @@ class Cut(_Described):
 
 
 class Bin(_Described):
-    """Rows with about one probability: its mean, how many rows there are, and of how many it was true."""
+    """Rows with about the same predicted probability: its mean, their number, and how many predictions were true."""
 
     said: float
     rows: Annotated[int, Field(ge=1)]
@@ -48,7 +48,7 @@ class Bin(_Described):
 
 
 class Weight(_Described):
-    """A column, and by how much the score is worse with its values shuffled; the deviation over the shuffles."""
+    """A column, the loss of score when its values are shuffled, and the deviation over shuffles."""
 
     column: str
     loss: float
@@ -64,11 +64,11 @@ class Effect(_Described):
 
 
 class OnPublicRows(_Described):
-    """What a model does on `rows` that are declared public.
+    """A model's behaviour on `rows` rows declared public.
 
-    `positive`: the class that `cuts` look for. `bins`: of its probability, or of the likeliest class where there are
-    more than two. `errors`: level -> the absolute error that a new row stays below with that probability, of numbers.
-    `weights`: of columns, by `score`. `effects`: on the probability of `positive`, or on the number.
+    `positive`: the class of `cuts`. `bins`: of its probability, or of the likeliest class if there are more than two.
+    `errors`, for numbers: level -> the absolute error that a new row stays below with that probability. `weights`: of
+    columns, by `score`. `effects`: on the probability of `positive`, or on the number.
     """
 
     rows: Annotated[int, Field(ge=1)]
@@ -85,7 +85,7 @@ M = TypeVar("M", bound=_Described)
 
 
 def read(kind: type[M], facts: Any, where: str) -> M | None:
-    """A part of model.json, None where it has none; `InputError` that names the field for anything else."""
+    """A part of model.json; None if it is missing; an `InputError` that names the field if it is malformed."""
     if facts is None:
         return None
     try:

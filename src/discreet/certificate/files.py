@@ -1,7 +1,7 @@
-"""The files of a published folder: their names, reading them, and whether they are the ones that were published.
+"""The files of a published folder: their names, how to read them, and checks that they are the published ones.
 
-A folder may come from a stranger. So only plain files of a bounded size are read, and none is opened before it is known
-to be one: a link leads elsewhere, a pipe never ends, and to open a device may do something.
+A folder may come from a stranger. So only plain files of bounded size are read, and nothing else is opened: a link
+leads elsewhere, a pipe never ends, and opening a device may have effects.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ FORMAT = "discreet-certificate/1"
 SCHEMA = "certificate.schema.json"
 
 HASHED = ("model.json", "plan.yaml", "report.html", "README.md", "verify.py")
-"""Files whose hashes the certificate states, beside that of the model."""
+"""Files whose hashes the certificate states, beside the model's."""
 
 FILES = (CERTIFICATE, MODEL, *HASHED)
 
 LARGEST, LARGEST_TENSORS = 2**27, 2**34
-"""Bytes of a file that is read; of one of tensors."""
+"""The most bytes of a file that is read, and of a file of tensors."""
 
 _CAREFULLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-"""Never through a link, and without waiting for the other end of a pipe."""
+"""Flags: never follow a link, and never wait for the other end of a pipe."""
 
 _KINDS = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFDIR: "a folder", stat.S_IFSOCK: "a socket"}
 
@@ -55,7 +55,7 @@ def read(path: Path) -> bytes:
 
 
 def check_plain(path: Path) -> os.stat_result:
-    """What the system says of a plain file that is not too large; `InputError` for any other. Nothing is opened."""
+    """The `stat` of a plain file that is not too large; `InputError` for any other. Nothing is opened."""
     try:
         found = path.lstat()
     except OSError as error:
@@ -89,7 +89,7 @@ def software() -> dict[str, str]:
 
 
 def check_certificate(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
-    """The certificate is of a version that is known here, reads the same for everybody, and keeps to its schema."""
+    """Check that the certificate has a known version, reads the same for everybody, and keeps to its schema."""
     if facts.get("format") != FORMAT:
         return False, f"format {str(facts.get('format'))[:80]!r} is not {FORMAT!r}"
     strict_json(read(folder / CERTIFICATE), CERTIFICATE)
@@ -98,7 +98,7 @@ def check_certificate(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
 
 
 def certificate_fault(facts: dict[str, Any]) -> str | None:
-    """What is wrong with the form of a certificate, if anything is."""
+    """The fault in a certificate's form; None if there is none."""
     for text in texts(facts):
         if not text.isprintable():
             return f"the text {text[:80]!a} has characters that would change how other text is shown"
@@ -107,7 +107,7 @@ def certificate_fault(facts: dict[str, Any]) -> str | None:
 
 
 def check_model(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
-    """The model is the certified one."""
+    """Check that the model is the certified one."""
     digest = hashlib.sha256(read(folder / MODEL)).hexdigest()
     stated = facts["model"]["sha256"]
     return digest == stated, f"{MODEL} has the certified SHA-256" if digest == stated else (
@@ -116,7 +116,7 @@ def check_model(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
 
 
 def check_files(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
-    """What people read, and what the model is built by, is what was written with the certificate."""
+    """Check that the other files (pages, plan, model.json) are those written with the certificate."""
     stated = facts["files"]
     if set(stated) != set(HASHED):
         return False, f"the certificate must state the hashes of {', '.join(HASHED)}"
@@ -128,7 +128,7 @@ def check_files(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
 
 
 def check_public_tensors(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
-    """Everything in the model but the private parameters is as the certificate of one run declares it."""
+    """Check that all tensors but the private parameters are as the certificate declares them."""
     found = tensor_digests(read(folder / MODEL))
     initial, private = facts["model"]["initial"], set(facts["model"]["private"])
     if set(found) != set(initial):

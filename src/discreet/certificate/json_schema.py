@@ -1,7 +1,7 @@
-"""As much of JSON Schema (draft 2020-12) as the certificate needs, strict where the draft lets readers choose.
+"""The part of JSON Schema (draft 2020-12) that the certificate needs, strict where the draft lets readers choose.
 
-A whole number is one that is written so: 3 is an integer, 3.0 is not. Keywords that are not known here are an error of
-the schema, never skipped.
+A whole number must be written as one: 3 is an integer, 3.0 is not. Unknown keywords are an error of the schema, never
+skipped.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _LIMITS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def fault(value: object, schema: Schema, root: Schema | None = None, where: str = "") -> str | None:
-    """The first place where `value` breaks `schema`, and how; None if it keeps to it. `root` holds the $defs."""
+    """The first place where `value` violates `schema`, and how; None if it is valid. `root` holds the $defs."""
     root = schema if root is None else root
     if "$ref" in schema:
         found = fault(value, root["$defs"][schema["$ref"].removeprefix("#/$defs/")], root, where)
         if found is not None:
             return found
-    for keyword in sorted(schema, key=lambda name: name != "type"):  # what follows is about values of that type
+    for keyword in sorted(schema, key=lambda name: name != "type"):  # the other keywords are about values of that type
         wanted = schema[keyword]
         if keyword in _SILENT or keyword == "$ref":
             continue
@@ -119,9 +119,10 @@ def _one_of(value: object, wanted: Any, _schema: Schema, root: Schema, where: st
 
 
 def _closest(value: object, wanted: Any, faults: list[str | None], root: Schema, where: str) -> str:
-    """The fault of the variant that `value` means to be.
+    """The fault by the variant that `value` is meant to be.
 
-    That is the one whose constants (`event`, `kind`) it has; else the only one without any, `null` apart.
+    That is the variant with the same constants (`event`, `kind`); else the only variant without constants, `null`
+    apart.
     """
     plain = []
     for one, found in zip(wanted, faults, strict=True):

@@ -1,6 +1,6 @@
-"""What a published folder says of its model (`model.json`): how to build it again, and what inputs go through first.
+"""model.json of a published folder: how to build the model again, and how to prepare its inputs.
 
-Everything is by name and plain data, so that reading it runs nothing. All of it is public, or computed from releases.
+It holds names and plain data, so reading it runs nothing. All of it is public, or computed from releases.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OUTPUTS = ("classes", "numbers")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Something that the library has under this name, with JSON-ready arguments for it."""
+    """An entry of the library by its name, with JSON-ready arguments."""
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -37,10 +37,10 @@ class Named:
 class ModelSpec:
     """`model`: by name, or None for a module of the user's own, whose class is called `module`.
 
-    `inputs`: the shape of one row before `preprocessing`, None if it is not known. `preprocessing`: steps in order,
-    each about one row by itself. `data`: the library's name of the data set, if it is one of those. `outputs`: whether
-    the model scores `classes` or gives `numbers`; None if that is not known. `table`: how the rows of a table become
-    such inputs, if the model was trained on one (`data.tables.Encoder`). `about` and `public_rows`: for people.
+    `inputs`: the shape of one row before `preprocessing`; None if unknown. `preprocessing`: steps in order, each on one
+    row by itself. `data`: the library's name of the data set, if it has one. `outputs`: whether the model scores
+    `classes` or predicts `numbers`; None if unknown. `table`: the encoding of table rows as inputs, if the model was
+    trained on a table (`data.tables.Encoder`). `about` and `public_rows`: for people.
     """
 
     model: Named | None = None
@@ -101,7 +101,7 @@ class ModelSpec:
 
 
 def of_module(module: object) -> ModelSpec:
-    """The spec of a module of the user's own: the name of its class, for people; no code."""
+    """The spec of a user's own module: the name of its class, for people; no code."""
     kind = type(module)
     return ModelSpec(module=f"{kind.__module__}.{kind.__qualname__}")
 

@@ -1,7 +1,7 @@
 """Ed25519 signatures of published folders: who vouches for a certificate and all files beside it.
 
-What is signed is the canonical form of signature.json without its signature: the digest of the canonical certificate
-and the digests of all other files. A signature of one folder is therefore none of another.
+The signed message is the canonical form of signature.json without its signature: the digest of the canonical
+certificate and the digests of all other files. So a signature of one folder is invalid for any other.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def sign(folder: Path, key_file: Path) -> str:
 
 
 def check_signature(folder: Path, wanted: str | None = None) -> tuple[bool, str]:
-    """Whether the signature, if there is one, is valid and of this folder; with `wanted`, whether it is by that key."""
+    """Check that the signature, if there is one, is valid for this folder; with `wanted`, that it is by that key."""
     if not os.path.lexists(folder / NAME):
         return wanted is None, "not signed" if wanted is None else "not signed, although a signature is asked for"
     stated = strict_json(read(folder / NAME), NAME)
@@ -136,7 +136,7 @@ def _raw(key: Ed25519PrivateKey) -> str:
 
 
 def _create(path: Path, content: bytes, mode: int) -> None:
-    """A new file with these rights from the start; one that is there is never overwritten."""
+    """Write a new file with these permissions from the start; an existing one is never overwritten."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:

@@ -39,7 +39,7 @@ _SIZES: Mapping[str, int] = {
 """Bytes of a number of each type."""
 
 _LONGEST = 10**8
-"""Bytes of a header, as the format has it."""
+"""The most bytes of a header, by the format."""
 
 
 def tensor_digests(content: bytes) -> dict[str, str]:
@@ -71,7 +71,7 @@ def _of_each(content: bytes, question: Callable[[dict[str, Any], memoryview], T]
 
 
 def _check(header: dict[str, Any], length: int) -> None:
-    """Every tensor has the bytes that its type and shape need; together they are the whole file, none twice."""
+    """Check that every tensor has the bytes that its type and shape need, and that each byte belongs to one tensor."""
     ranges = []
     for entry in header.values():
         shape, offsets = entry["shape"], entry["data_offsets"]

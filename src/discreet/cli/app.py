@@ -1,4 +1,4 @@
-"""The application: commands by name, exit codes in one place.
+"""The application: the commands by name, and the exit codes.
 
 | exit code | meaning |
 |-----------|---------|

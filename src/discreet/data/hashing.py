@@ -1,4 +1,4 @@
-"""Public hashes of names and words: a vocabulary that no data has chosen."""
+"""Public hashes of names and words: a vocabulary that does not depend on data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words as numbers by public hashes, so that no vocabulary is taken from the data. Every text by itself."""
+"""Words as numbers by public hashes, so that no vocabulary is taken from the data. Each text is encoded by itself."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from discreet.core.array_types import IntArray
 from discreet.data.hashing import hashed
 
 Taken = Literal["words", "content", "stems", "any"]
-"""What of a text counts: all words of English; those that are no stop words; the stems of these, marked where negated;
-or, in any language, all runs of letters and digits."""
+"""The words to take: all words of English; those that are no stop words; the stems of these, marked where negated; or,
+in any language, all runs of letters and digits."""
 
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
 _RUN = re.compile(r"[^\W_]+")
@@ -31,15 +31,15 @@ _hash = lru_cache(maxsize=1 << 21)(hashed)
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in small letters, without what stands in angle brackets."""
+    """The words of a text in lower case, without text in angle brackets."""
     return _WORD.findall(_MARK.sub(" ", text.lower()))
 
 
 def taken(text: str, what: Taken) -> list[str]:
-    """The words of a text that count; stop words are those that scikit-learn lists for English.
+    """The taken words of a text; stop words are those that scikit-learn lists for English.
 
-    A stem is a word without one of a few common endings, if three letters remain, and at most its first seven. One of
-    the three words after a negation is marked, so that "not good" differs from "good".
+    A stem is a word without a common ending, if three letters remain, and at most its first seven letters. Each of the
+    three words after a negation is marked, so that "not good" differs from "good".
     """
     if what == "any":
         return _RUN.findall(_MARK.sub(" ", unicodedata.normalize("NFKC", text).casefold()))
@@ -62,7 +62,7 @@ def taken(text: str, what: Taken) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """A word without its ending, about; see `taken`."""
+    """A word without its ending, by a simple rule; see `taken`."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _LEAST:
             return word[: -len(ending)][:_MOST]
@@ -72,9 +72,9 @@ def stem(word: str) -> str:
 def tokens(
     texts: Sequence[str], buckets: int, length: int, what: Taken = "words", *, distinct: bool = False
 ) -> IntArray:
-    """(texts, length): the first words that count, each by its hash from 1 to `buckets`, then zeros.
+    """(texts, length): the first taken words, each as its hash from 1 to `buckets`, then zeros.
 
-    With `distinct`, each number is there once, and later words take the places of those that come again.
+    With `distinct`, each number occurs once, and later words take the places of repeated ones.
     """
     found = np.zeros((len(texts), length), np.int64)
     for row, text in zip(found, texts, strict=True):
@@ -87,8 +87,8 @@ def tokens(
 def bags(texts: Sequence[str], buckets: int, grams: int, what: Taken = "content") -> np.ndarray:
     """(texts, buckets), float32, rows of L2 norm 1 (zero for a text without words).
 
-    Each word that counts, and each run of 2 to `grams` words of any kind, adds 1 + log(how often it occurs) to the
-    bucket of its hash, with a sign that is one more bit of it, so that what falls together does not add up.
+    Each taken word, and each run of 2 to `grams` words of any kind, adds 1 + log(its count) to the bucket of its hash.
+    The sign is one more bit of the hash, so that collisions do not add up.
     """
     found = np.zeros((len(texts), buckets), np.float32)
     for row, text in zip(found, texts, strict=True):

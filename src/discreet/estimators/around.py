@@ -1,8 +1,9 @@
-"""What of scikit-learn is around a fit: steps of a pipeline that learn from private rows, searches and the like.
+"""Looks for parts of scikit-learn around a fit that would learn from private rows: pipeline steps, searches and the
+like.
 
-An estimator is not told who calls it, so this looks at the callers of `fit`. In other threads and processes (`n_jobs`)
-these begin with the function of scikit-learn that is run there. What other libraries do around a fit, or was done to
-the rows before, is not seen: the page on estimators says so.
+An estimator does not know its caller, so this inspects the call stack of `fit`. In other threads and processes
+(`n_jobs`) the stack begins with the function of scikit-learn that runs there. Other libraries around a fit, and earlier
+processing of the rows, are not noticed; the page on estimators says so.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ _PAID = (PrivatePCA, PrivateScaler, FrozenEstimator)
 """Steps whose `fit` is a private release, or does nothing."""
 
 _COMPOSED = (Pipeline, FeatureUnion, ColumnTransformer, FrozenEstimator)
-"""What may be around a fit: it learns nothing itself. Steps before the estimator are looked at one by one."""
+"""Allowed callers of a fit, which learn nothing themselves. The steps before the estimator are checked one by one."""
 
 _NEUTRAL = ("sklearn.base", "sklearn.pipeline", "sklearn.compose", "sklearn.utils")
 """Modules of scikit-learn whose functions pass a fit on, or check estimators."""
 
 _INNER = ("steps", "transformers", "transformer_list")
-"""Where composite steps have their parts: tuples of a name, a part, and sometimes columns."""
+"""Attributes in which composite steps hold their parts: tuples of a name, a part, and sometimes columns."""
 
 
 def refuse_leaks(estimator: object) -> None:
@@ -86,7 +87,7 @@ def _refuse_step(name: str, step: Any) -> None:
 
 
 def _callers() -> Iterator[object]:
-    """Estimators that a method of scikit-learn is being called on, from the inside out, and pipelines of any origin."""
+    """Estimators whose scikit-learn methods are on the call stack, from the inside out, and pipelines of any origin."""
     for frame in _frames():
         owner = _owner(frame)
         if isinstance(owner, Pipeline) or (_module(frame).startswith("sklearn.") and isinstance(owner, BaseEstimator)):
@@ -109,7 +110,7 @@ def _frames() -> Iterator[FrameType]:
 
 
 def _owner(frame: FrameType) -> object:
-    """What a method is called on."""
+    """The object of a method call."""
     return frame.f_locals.get("self") if "self" in frame.f_code.co_varnames[:1] else None
 
 
@@ -118,7 +119,7 @@ def _module(frame: FrameType) -> str:
 
 
 def _chooses_columns(step: Any) -> Iterator[bool]:
-    """Of a step and what is in it, whether columns come from a function, which scikit-learn calls with the rows."""
+    """Whether a step, or a part of it, chooses its columns by a function, which scikit-learn calls with the rows."""
     for part in _inside(step):
         yield len(part) > 2 and callable(part[2])
         yield from _chooses_columns(part[1])

@@ -1,4 +1,4 @@
-"""What both estimators share: declared facts become a schema and a recipe, and a fit is a run of it."""
+"""The base of both estimators: declared facts become a schema and a recipe, and a fit is a run of it."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ logger = logging.getLogger("discreet")
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
-    """Settings and life of a private estimator; `PrivateClassifier` and `PrivateRegressor` say what is predicted.
+    """The base of private estimators; `PrivateClassifier` and `PrivateRegressor` define the target.
 
-    | declared     | meaning |
-    |--------------|---------|
-    | `epsilon`    | what one fit may give away about one unit |
-    | `delta`      | by default the power of ten below 1 / population |
-    | `population` | how many rows (people, with `units`) there are, as the public may know it |
-    | `bounds`     | the range of every column; what is outside is moved to its end |
+    | declared     | meaning                                               |
+    |--------------|-------------------------------------------------------|
+    | `epsilon`    | the privacy budget of one fit, for one unit           |
+    | `delta`      | by default the power of ten below 1 / population      |
+    | `population` | the public number of rows (of people, with `units`)   |
+    | `bounds`     | the range of every column; values outside are clipped |
 
-    By default batch, steps, the model (`hidden` layers), `clip_norm` and `learning_rate` follow from these as they do
-    for tables (`recipes.table_recipe`). `rows_per_unit`: rows of a person that a step uses at most. `seed`: of the
-    initial weights, public; the noise has none. `engine`, `noise`, `ledger`, `dataset_id`, `run_dir`: as in `Training`.
+    By default batch, steps, the model (`hidden` layers), `clip_norm` and `learning_rate` follow from these, as for
+    tables (`recipes.table_recipe`). `rows_per_unit`: the most rows of a person that a step uses. `seed`: of the initial
+    weights, public; the noise has none. `engine`, `noise`, `ledger`, `dataset_id`, `run_dir`: as in `Training`.
 
     After `fit`: `guarantee_` and its `epsilon_`, `certificate_`, `trained_` (what `publish` takes), `plan_`.
     """
@@ -77,16 +77,16 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     run_dir: str | None = None
 
     def fit(self, X: Any, y: Any, *, units: Any = None, public_test: tuple[Any, Any] | None = None) -> Self:
-        """Train privately on rows `X` (rows, columns) and what is to be predicted, `y` (rows,). This is a charge.
+        """Train privately on rows `X` (rows, columns) with targets `y` (rows,). This is a charge.
 
-        Every call is a run of its own with a charge of its own: two fits on the same rows cost both together. With
-        `ledger` and `dataset_id` they share one budget, and what does not fit it is refused.
+        Every call is a separate run with its own charge: two fits on the same rows cost both together. With `ledger`
+        and `dataset_id` they share one budget, and a fit that exceeds it is refused.
 
-        `units`: whose each row is; then all rows of a person are protected together, and `population` counts people.
-        `public_test`: rows and targets declared public, on which metrics are shown and published.
+        `units`: the person of each row; then all rows of a person are protected together, and `population` counts
+        people. `public_test`: rows and targets declared public, on which metrics are shown and published.
 
-        `InputError` before anything is charged: for what is not declared, rows that are not finite, a step of a
-        pipeline before this one that learns from the rows, and all that `Training` refuses.
+        `InputError`, before anything is charged, for a missing declaration, rows that are not finite, an earlier
+        pipeline step that learns from the rows, and everything that `Training` refuses.
         """
         refuse_leaks(self)
         refuse_undeclared(type(self).__name__, self._declared())
@@ -117,7 +117,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     @property
     def certificate_(self) -> dict[str, Any]:
-        """What the certificate of the last fit says; `publish` writes it with the hashes of the other files."""
+        """The certificate of the last fit; `publish` writes it with the hashes of the other files."""
         check_is_fitted(self, "trained_")
         tensors = {name: tensor.detach().clone() for name, tensor in self.trained_.model.state_dict().items()}
         return certificate(self.trained_, self.guarantee_, digest(save(tensors)))
@@ -125,8 +125,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def publish(self, folder: str | Path) -> Guarantee:
         """Write the model with its certificate to a new `folder`; `discreet predict` and `discreet.load` read it.
 
-        The key of the noise is destroyed then. Parameters of this estimator are in it as far as they are declared
-        facts; rows are not.
+        The key of the noise is destroyed then. The folder holds the declared facts of this estimator, and no rows.
         """
         check_is_fitted(self, "trained_")
         return publish(self.trained_, folder, spec_of_table(self._recipe_used, self._encoder))
@@ -150,7 +149,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return [f"x{place}" for place in range(count)] if names is None else list(names)
 
     def _inputs(self, encoder: Encoder, rows: Array) -> Tensor:
-        """Rows between their bounds, as the model takes them: (rows, columns), float32."""
+        """Rows clipped to their bounds and encoded for the model: (rows, columns), float32."""
         block = pa.RecordBatch.from_arrays([pa.array(column) for column in rows.T], list(encoder.schema.features))
         return torch.from_numpy(encoder.encode(block, targets=False).inputs)
 
@@ -174,7 +173,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return validate(Recipe, facts | {"engine": self.engine, "noise": self.noise}, type(self).__name__)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the reference to the rows of `fit`, which is never written anywhere."""
+        """The state without the reference to the rows of `fit`, which is never stored."""
         return {name: value for name, value in super().__getstate__().items() if name != "_seen"}
 
     def __sklearn_tags__(self) -> Any:
@@ -194,11 +193,11 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _target(self) -> Mapping[str, Any]:
-        """The column that is predicted, as schemas have it."""
+        """The target's column for the schema."""
 
     @abstractmethod
     def _encoded(self, target: npt.NDArray[Any]) -> Tensor:
-        """Targets as the model is trained on them."""
+        """Targets encoded for training."""
 
     @abstractmethod
     def _criterion(self) -> Any:
@@ -206,7 +205,7 @@ class PrivateEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
 
 def _remembered(rows: Any) -> Any:
-    """A reference to the rows that does not keep them, where there can be one."""
+    """A weak reference to the rows, if they allow one."""
     try:
         return weakref.ref(rows)
     except TypeError:

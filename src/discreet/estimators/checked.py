@@ -1,4 +1,4 @@
-"""Checks of scikit-learn, with errors that tell where something is wrong and never what a row says."""
+"""Checks of scikit-learn, with errors that tell the place of a fault and never a value."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from discreet.core.errors import InputError
 Result = TypeVar("Result")
 
 _SHOWS_A_CELL = ("could not convert", "cannot convert", "invalid literal", "unable to parse", "cannot interpret")
-"""How errors begin that end with the value itself."""
+"""Beginnings of errors that end with the value itself."""
 
 
 def plain(check: Callable[[], Result], **given: object) -> Result:
-    """What `check` returns; an error of scikit-learn as an `InputError` of one line, without values of rows.
+    """The result of `check`; an error of scikit-learn becomes an `InputError` of one line, without values of rows.
 
-    `given`: what is checked, by name; the first cell of it that is no number is named by its row and column.
+    `given`: the checked objects by name; the error names row and column of the first cell that is no number.
     """
     try:
         return check()
@@ -36,7 +36,7 @@ def _first_text(given: dict[str, object]) -> str:
     for name, values in given.items():
         table = np.asarray(values, dtype=object)
         columns = list(getattr(values, "columns", ()))
-        for place in np.ndindex(table.shape[:2] if table.ndim else (0,)):  # what is no array has no cells
+        for place in np.ndindex(table.shape[:2] if table.ndim else (0,)):  # only an array has cells
             try:
                 float(table[place])
             except (ValueError, TypeError, OverflowError):

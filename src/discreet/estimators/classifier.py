@@ -23,10 +23,9 @@ from discreet.estimators.public_score import PublicScore
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateClassifier(PublicScore, ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
-    """Classes of rows, trained privately; settings as in `PrivateEstimator`, and `classes`, which is declared.
+    """A privately trained classifier; settings as in `PrivateEstimator`, and the declared `classes`.
 
-    A label that was not declared is refused. After `fit`, `classes_` are the declared classes in order, also those of
-    which there was no row.
+    An undeclared label is refused. After `fit`, `classes_` are the declared classes in order, even those without a row.
     """
 
     classes: Any = None

@@ -1,4 +1,4 @@
-"""Which conventions of scikit-learn a private estimator does not keep, and why."""
+"""Conventions of scikit-learn that a private estimator does not keep, and why."""
 
 from __future__ import annotations
 

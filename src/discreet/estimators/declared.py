@@ -1,4 +1,4 @@
-"""What is declared of the rows before they are seen. Nothing here is read off the data."""
+"""Declarations about the rows before they are seen. Nothing here depends on the data."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ HOW: Mapping[str, str] = {
     "classes": "classes=[0, 1] (every label that there may be)",
     "target_bounds": "target_bounds=(0.0, 100.0) (the range of what is predicted)",
 }
-"""What has no default, and how it is declared."""
+"""Settings without a default, and how to declare them."""
 
 UNIT = "unit"
-"""The column of the schema that says whose a row is."""
+"""The schema's column for the person of each row."""
 
 
 def refuse_undeclared(kind: str, declared: Mapping[str, object]) -> None:
-    """Refuse an estimator of this `kind` in which anything of `declared` is missing, all of it in one message."""
+    """Refuse an estimator of this `kind` with missing declarations; one message names all of them."""
     missing = [HOW[name] for name, value in declared.items() if value is None]
     if missing:
         raise InputError(
@@ -64,7 +64,7 @@ def pairs(bounds: Bounds, columns: Sequence[str]) -> Array:
 
 
 def target_range(bounds: Any) -> tuple[float, float]:
-    """The declared range of what is predicted."""
+    """The declared range of the target."""
     try:
         low, high = (float(end) for end in bounds)
     except (TypeError, ValueError):
@@ -93,7 +93,7 @@ def schema_of(
 ) -> Schema:
     """The schema of rows with these columns, for the recipe of tables and for predictions of the published model.
 
-    `target`: the column that is predicted, as schemas have it. `rows_per_unit`: None if every person has one row.
+    `target`: its column for the schema. `rows_per_unit`: None if every person has one row.
     """
     named = {
         name: {"type": "number", "low": float(low), "high": float(high), "missing": "refuse"}

@@ -9,12 +9,13 @@ from discreet.data.private.overlap import share_rows
 
 
 class PublicScore:
-    """`score`, before the mixin of scikit-learn that computes it."""
+    """A `score` that checks its rows before scikit-learn's mixin computes it."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Of classes mean accuracy, of numbers R^2, on rows that are declared public: of others it is not paid for.
+        """Mean accuracy for classes, R^2 for numbers, on rows declared public (a score on private rows would not be
+        paid for).
 
-        `InputError` for what was given to `fit`, and for a part of it that lies in its memory. Copies are not seen.
+        `InputError` for the rows given to `fit`, and for views of their memory. Copies are not noticed.
         """
         seen = getattr(self, "_seen", None)
         if seen is not None and share_rows(X, seen()):

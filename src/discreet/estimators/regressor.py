@@ -20,10 +20,9 @@ from discreet.estimators.public_score import PublicScore
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateRegressor(PublicScore, RegressorMixin, PrivateEstimator):  # type: ignore[misc]
-    """Numbers, trained privately with squared error; settings as in `PrivateEstimator`, and `target_bounds`.
+    """A privately trained regressor with squared error; settings as in `PrivateEstimator`, and `target_bounds`.
 
-    These are the declared range (low, high) of what is predicted. A target outside counts as the nearer end, and no
-    prediction leaves the range.
+    `target_bounds`: the declared range (low, high) of the target. Targets and predictions are clipped to it.
     """
 
     target_bounds: tuple[float, float] | None = None

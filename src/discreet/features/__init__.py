@@ -1,6 +1,6 @@
-"""Features that owe nothing to data: fixed front ends without parameters, and their one-time computation.
+"""Features that do not depend on data: fixed front ends without parameters, and their one-time computation.
 
-What a front end knows about images is public, so that privacy is paid only for what is learned behind it.
+Front ends hold public knowledge about images, so privacy is paid only for the model behind them.
 """
 
 from discreet.features.deskew import Deskew

@@ -10,7 +10,7 @@ from discreet.core import checks
 from discreet.core.errors import InputError
 
 _TINT = 3.0
-"""How much more than brightness a colour counts: brightness varies more in photos, and tells less."""
+"""The weight of colour relative to brightness, which varies more in photos and is less informative."""
 
 
 class Colours(nn.Module):

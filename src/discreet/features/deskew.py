@@ -1,4 +1,4 @@
-"""Slanted writing made upright."""
+"""Makes slanted writing upright."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from discreet.core.errors import InputError
 
 _STEEPEST = 1.0
-"""The largest slant that is undone: one pixel to the side for every pixel up."""
+"""The largest slant that is corrected: one pixel to the side for every pixel up."""
 
 
 class Deskew(nn.Module):

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from discreet.core.errors import InputError
 
 _EPS = 1e-3
-"""What keeps places without edges at zero, beside the squared strength there."""
+"""Added to the squared strength of edges, so that places without edges stay at zero."""
 
 
 class Edges(nn.Module):
-    """How strong edges of eight directions are, at two scales, and the colours.
+    """Strengths of edges in eight directions, at two scales, and the colours.
 
     Input (n, channels, h, w) in [0, 1]; output (n, 400 + 16 channels). The strength of a direction is relative to all
     directions there. Edges are pooled on 5 x 5 places, at full and at half size, colours less 0.5 on 4 x 4. Each of

@@ -1,4 +1,4 @@
-"""Weights of networks that stand in a model from the start: drawn from a declared seed, or from a file."""
+"""Initial weights of networks: drawn from a declared seed, or loaded from a file."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from discreet.core.errors import InputError
 
 @contextmanager
 def drawn(seed: int) -> Iterator[None]:
-    """Weights drawn in this block are those of a declared seed; the generator of others is left as it was."""
+    """A context in which weights are drawn from a declared seed; afterwards torch's generator is restored."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
 
 
 def load_weights(network: nn.Module, file: str, leave_out: Sequence[str] = ()) -> None:
-    """Fill the parameters and buffers of `network` from a safetensors file, but those that begin with `leave_out`.
+    """Fill the parameters and buffers of `network` from a safetensors file, except names that begin with `leave_out`.
 
-    What the file has beside is not looked at. What it lacks, or has in another shape, is an `InputError`.
+    Further tensors of the file are ignored. A missing tensor, or one of another shape, is an `InputError`.
     """
     try:
         found = load_file(Path(file))

@@ -15,13 +15,13 @@ _LARGE, _BYTE = 1e4, 127
 
 
 def precompute(front_end: nn.Module, inputs: Tensor, *, at_once: int = 32) -> Tensor:
-    """The features of every row, computed by itself: what training on them protects is then what it protects in rows.
+    """The features of every row, each computed by itself, so that training on features protects the rows.
 
     `inputs`: (rows, ...), finite or not; returns (rows, ...). The front end runs in evaluation mode and must have
-    nothing to train. It is tried out on random rows first: it may take `at_once` rows together only if that changes
-    no bit of any row's features, wherever the row stands and whatever stands beside it, large or NaN. A front end for
-    which this only rounds differently gets one row at a time. One in which rows influence each other, like a batch
-    normalisation that uses statistics of the batch, is an `UnsupportedModel`. The trial sees no data but its shape.
+    nothing to train. It is tried out on random rows first: it may take `at_once` rows together only if that changes no
+    bit of any row's features, wherever the row stands and whatever stands beside it, large or NaN. If only rounding
+    differs, the front end gets one row at a time. If rows influence each other, as in batch normalisation by batch
+    statistics, that is an `UnsupportedModel`. The trial uses nothing of the data but its shape.
     """
     if inputs.dim() == 0 or len(inputs) == 0:
         raise InputError(f"precompute needs at least one row, got inputs of shape {tuple(inputs.shape)}")
@@ -29,7 +29,8 @@ def precompute(front_end: nn.Module, inputs: Tensor, *, at_once: int = 32) -> Te
 
 
 class Precomputed:
-    """A front end for many blocks of rows, tried out once, on the shape of the first; as `precompute` for each."""
+    """A front end for many blocks of rows, each as in `precompute`; it is tried out once, on the shape of the first
+    block."""
 
     def __init__(self, front_end: nn.Module, *, at_once: int = 32) -> None:
         trained = [name for name, parameter in front_end.named_parameters() if parameter.requires_grad]
@@ -97,11 +98,11 @@ def rows_together(front_end: nn.Module, example: Tensor, at_once: int) -> int:
 
 
 def _extremes(front_end: nn.Module, row: Tensor) -> tuple[float, float] | None:
-    """What stands in turn for a row, to look for influence on others: NaN and large numbers, since what asks whether
-    any number is large does not mind NaN; or what a byte may be. None for whole numbers that are codes and no more."""
+    """Extreme rows that replace a row, to test its influence on others: NaN and large numbers (a test for large numbers
+    may ignore NaN), or the extreme values of a byte. None for whole numbers that are only codes."""
     if row.is_floating_point():
         return torch.nan, _LARGE
-    if row.dtype != torch.uint8 and row.device.type != "cpu":  # to look up a code that is not there would break it
+    if row.dtype != torch.uint8 and row.device.type != "cpu":  # looking up an unknown code would fail
         return None
     try:
         front_end(torch.full_like(row, _BYTE))

@@ -1,4 +1,4 @@
-"""Scattering: fixed wavelets, moduli and averages, which know what images are without having seen any."""
+"""Scattering: fixed wavelets, moduli and averages, which hold knowledge about images without any data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where strokes run in an image, and where they turn."""
+"""Directions of strokes in an image, and their turns."""
 
 from __future__ import annotations
 

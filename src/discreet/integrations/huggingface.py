@@ -1,8 +1,8 @@
 """Hugging Face models and its `Trainer` around a private run. Needs `discreet[hf]`.
 
-A model of `transformers` takes named inputs, and the library one tensor for each row: `Packed` stacks the columns of a
-row, and `Classifier` takes them apart. Adapters of `peft` need nothing more: their base is frozen, so it is declared
-public by its hash, and only what they add is clipped and noised.
+A model of `transformers` takes named inputs; this library takes one tensor for each row. `Packed` stacks the columns of
+a row, and `Classifier` takes them apart. Adapters of `peft` need nothing more: their base is frozen and declared public
+by its hash, and only the adapters are clipped and noised.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Packed(Dataset[tuple[Tensor, Tensor]]):
 class Classifier(nn.Module):
     """`inner`, a model for the classification of sequences, on packed rows (n, columns, length): scores (n, labels).
 
-    Positions are given for each row, where `inner` takes them: left to itself it would embed them once for all rows,
-    and examples must lie along axis 0 everywhere.
+    Positions are given for each row, where `inner` takes them: by itself it would embed them once for all rows, but
+    examples must lie along axis 0 everywhere.
     """
 
     def __init__(self, inner: nn.Module, columns: Sequence[str] = COLUMNS) -> None:
@@ -76,8 +76,8 @@ class Classifier(nn.Module):
 
 @contextmanager
 def _masks_for_all() -> Iterator[None]:
-    """Inside, `transformers` makes attention masks whether or not a row of the batch has padding. It looks if there is
-    one, to leave them out: then what runs for a row would depend on the others."""
+    """A context in which `transformers` always makes attention masks. By default it leaves them out if no row of the
+    batch has padding, so the program for a row would depend on the other rows."""
     module: Any = getattr(transformers, "masking_utils", None)
     looks = getattr(module, "is_tracing", None)
     if looks is None:
@@ -139,14 +139,14 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
         return self.trained
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
-        """Hugging Face's, of rows declared public: what it shows and logs of private ones was not paid for."""
+        """Hugging Face's loader, for rows declared public: figures about private rows would not be paid for."""
         given = self.eval_dataset if eval_dataset is None else eval_dataset
         named = self.eval_dataset[given] if isinstance(given, str) else given
         refuse_own_rows("eval_dataset", named, self.train_dataset)
         return super().get_eval_dataloader(eval_dataset)
 
     def get_test_dataloader(self, test_dataset: Any) -> Any:
-        """The same for `predict`."""
+        """Hugging Face's loader for `predict`, for rows declared public."""
         refuse_own_rows("test_dataset", test_dataset, self.train_dataset)
         return super().get_test_dataloader(test_dataset)
 

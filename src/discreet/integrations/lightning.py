@@ -30,8 +30,8 @@ class PrivateModule(LightningModule):  # type: ignore[misc]
     Rows for validation are declared public: batches of (inputs, targets), whose loss is logged as `public_loss`, and
     accuracy where targets are classes. There is no training loss to log: it was not paid for. One process, one device.
 
-    `model` is what would be published now: Lightning, its callbacks and its checkpoints see that one. The model that is
-    trained, which may remember private rows, they do not.
+    `model` is the model that would be published now; Lightning, its callbacks and its checkpoints see only that. They
+    do not see the trained model, which may remember private rows.
     """
 
     def __init__(self, training: Training) -> None:
@@ -45,14 +45,14 @@ class PrivateModule(LightningModule):  # type: ignore[misc]
         self.trained: Trained | None = None
 
     def train_dataloader(self) -> DataLoader[int]:
-        """As many batches as there are charged steps, with nothing in them."""
+        """One empty batch for each charged step."""
         return self._steps
 
     def configure_optimizers(self) -> None:
         """None: the optimizer of the training takes its steps from releases."""
 
     def on_fit_start(self) -> None:
-        """Open the run. `InputError` for trainers that would run it several times, or not as it was checked."""
+        """Open the run. `InputError` for trainers that would run it several times, or otherwise than it was checked."""
         trainer = self.trainer
         if trainer.world_size != 1 or trainer.max_epochs != 1:
             raise InputError(
@@ -64,7 +64,7 @@ class PrivateModule(LightningModule):  # type: ignore[misc]
                 f"rounding was measured as the Training computes, not in precision={trainer.precision!r} of a trainer: "
                 "leave it out; for bfloat16 give Training(engine=EngineOptions(autocast=torch.bfloat16))"
             )
-        self._training.model.to(self.device)  # where Lightning has put what it knows of
+        self._training.model.to(self.device)  # the device that Lightning has moved the model to
         self._session = self._open.enter_context(self._training.session())
 
     def on_train_start(self) -> None:
@@ -80,7 +80,7 @@ class PrivateModule(LightningModule):  # type: ignore[misc]
         refuse_own_rows("what fit was given as val_dataloaders", self.trainer.val_dataloaders, self._training.given)
 
     def forward(self, inputs: Tensor) -> Any:
-        """The output of what is published, in evaluation mode."""
+        """The output of the published model, in evaluation mode."""
         return self._training.watch.published.eval()(inputs)
 
     def training_step(self, batch: Any, index: int) -> None:
@@ -108,7 +108,7 @@ class PrivateModule(LightningModule):  # type: ignore[misc]
             self.log("public_accuracy", (output.argmax(1) == targets).float().mean())
 
     def on_train_end(self) -> None:
-        """Take what was trained out of the session."""
+        """Take the trained model out of the session."""
         assert self._session is not None
         self.trained = self._training.result(self._session)
         self._open.close()

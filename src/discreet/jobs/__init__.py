@@ -1,1 +1,1 @@
-"""What the commands and estimators that train have in common: from declared facts to a run."""
+"""The library behind the commands and estimators that train: from declared facts to a run."""

@@ -1,4 +1,4 @@
-"""How good one answer for all public rows would be, beside the last metrics of a recipe's run."""
+"""Adds the accuracy of one answer for all public rows to the last metrics of a recipe's run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from discreet.training import Trained
 
 
 def with_baseline(trained: Trained, test: tuple[Tensor, Tensor] | None) -> Trained:
-    """`trained`, whose last public metrics also have the accuracy of the most frequent class of the `test` rows."""
+    """`trained`, with the accuracy of the most frequent class of the `test` rows added to its last public metrics."""
     if test is None or not trained.evaluations or "accuracy" not in trained.evaluations[-1].metrics:
         return trained
     counts = torch.unique(test[1], return_counts=True)[1]

@@ -1,4 +1,4 @@
-"""What `discreet debug` was asked to do: the debug ladder of a recipe, a table or a folder of images."""
+"""The job of `discreet debug`: the debug ladder of a recipe, a table or a folder of images."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def ladder(
     *,
     all_public: bool,
 ) -> Iterator[Rung]:
-    """The rungs one after the other. Of a table, only what is declared public is read: `--test`, and the table itself
-    if it is `all_public`."""
+    """The rungs in order. Of a table, only public rows are read: those of `--test`, and the table itself with
+    `all_public`."""
     work = Work.of(name, data, options, settings, overrides)
     if work.table is None:
         return climb(work.recipe, work.recipe.load_data(work.data), all_public=all_public)

@@ -1,4 +1,4 @@
-"""What was chosen for the user of a table, and why: a sentence for each setting that still is the default."""
+"""The defaults chosen for a table, and why: one sentence for each setting that the user did not change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from discreet.recipes.table_recipe import table_recipe
 
 
 def defaults_in_words(recipe: Recipe) -> tuple[str, ...]:
-    """Sentences of plain text; none of a recipe that is not of a table's columns."""
+    """Sentences of plain text; none for a recipe that is not of a table's columns."""
     if recipe.table is None or recipe.table.wide is not None or recipe.population is None:
         return ()
     chosen = Recipe.model_validate(table_recipe(recipe.table, recipe.epsilon, None))

@@ -1,6 +1,6 @@
-"""A schema without a file: of a folder of images, or of one column with images or texts, from the command line.
+"""A schema without a file, from the command line: for a folder of images, or one column of images or texts.
 
-What it declares comes from the command line, from the names of sub-folders, or from a table or folder that is declared
+Its declarations come from the command line, from the names of sub-folders, or from a table or folder that is declared
 public. Nothing comes from a private row or image.
 """
 
@@ -26,7 +26,7 @@ _MOST_CLASSES = 1000
 
 
 def schema_of_folder(path: Path, test: Path | None, wide: WideFacts, facts: dict[str, Any]) -> Schema:
-    """The schema of a folder with a sub-folder for each class; `facts`: unit, population and target, where given."""
+    """The schema of a folder with a sub-folder for each class. `facts`: unit, population and target, if given."""
     strange = [name for name in wide.given if name not in ("--size", "--mode", "--classes")]
     if strange:
         raise InputError(f"{path} is a folder of images, in sub-folders for its classes; leave out {strange[0]}")
@@ -48,7 +48,7 @@ def schema_of_folder(path: Path, test: Path | None, wide: WideFacts, facts: dict
 
 
 def schema_of_column(path: Path, test: Path | None, wide: WideFacts, facts: dict[str, Any]) -> Schema:
-    """The schema of a table of which a model sees one column, and whose other columns are not looked at."""
+    """The schema of a table with one column that the model sees; its other columns are not read."""
     target = facts.get("target", [])
     if len(target) != 1:
         raise InputError(f"say which column of {path} has the classes: --target COLUMN; for labels write a schema")
@@ -69,7 +69,7 @@ def schema_of_column(path: Path, test: Path | None, wide: WideFacts, facts: dict
 
 
 def declared(recipe: Recipe) -> list[str]:
-    """What of images or texts is declared public, for people."""
+    """Sentences on what is declared public of images or texts."""
     schema = recipe.table
     if schema is None or schema.wide is None:
         return []
@@ -124,7 +124,7 @@ def _classes(wide: WideFacts, test: Path | None, target: str, csv: CsvFormat) ->
 
 
 def _listed(wide: WideFacts) -> list[str]:
-    """The classes that were declared, if they were."""
+    """The declared classes, if any."""
     return [] if wide.classes is None else [name.strip() for name in wide.classes.split(",")]
 
 

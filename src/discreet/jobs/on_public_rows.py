@@ -1,4 +1,4 @@
-"""What a model that was trained on a table does on rows declared public: curves, and what columns do to its answers."""
+"""The behaviour of a table's model on rows declared public: curves, and the effects of columns on its answers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from discreet.data.tables.evaluation.public_metrics import mean_auroc
 
 _MOST_ROWS = 2000
 _MOST_WORK = 20_000_000
-"""Rows times columns that are asked to find what columns do; of more, fewer rows."""
+"""The most rows times columns for the effects of columns; above it, fewer rows are used."""
 
 
 def on_public_rows(encoder: Encoder, answer: Answer, inputs: Tensor, targets: Array) -> OnPublicRows | None:
-    """All of it; None of several labels. `answer`: encoded rows to decoded ones; `inputs`, `targets`: as encoded."""
+    """The whole record; None for several labels. `answer` maps encoded rows to decoded outputs; `inputs` and `targets`
+    are encoded."""
     if encoder.task == "labels":
         return None
     said = answer(inputs.numpy())

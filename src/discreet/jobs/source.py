@@ -1,4 +1,4 @@
-"""What a command works on: a recipe by name, or a table or a folder of images with the recipe that follows from it."""
+"""The work of a command: a recipe by name, or a table or folder of images with the recipe that follows from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from discreet.recipes.recipe_files import recipe_names
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A recipe, and where its data is. `table`: where a table is, if it is of one."""
+    """A recipe and the path of its data. `table`: the source of a table's rows, if it is for a table."""
 
     recipe: Recipe
     data: Path | None
@@ -31,8 +31,8 @@ class Work:
         settings: Sequence[str],
         overrides: Mapping[str, object],
     ) -> Work:
-        """What the command line says. Of private data the names of a folder's sub-folders are read, where these are
-        declared to be the classes, and nothing else."""
+        """The work that the command line describes. Nothing of private data is read but the names of sub-folders, where
+        these are declared to be the classes."""
         if is_source(name):
             if data is not None:
                 raise InputError(f"{name} is the table itself; leave out --data")
@@ -62,7 +62,7 @@ class Work:
         return cls(load_recipe(name, settings, overrides), data)
 
     def target(self, name: str, out: Path | None) -> Path:
-        """The folder to publish to, if it can be, and does not lie in what is read."""
+        """The folder to publish to. `InputError` if it exists, or lies in a folder that is read."""
         target = out or Path(f"{Path(name).resolve().stem}-private")
         check_target(target)
         if self.table is not None:

@@ -1,4 +1,4 @@
-"""What somebody says of a table, texts or images beside the file: what a schema would state, or where it is."""
+"""Facts about a table, texts or images from the user: the path of a schema, or the facts that stand in for one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class WideFacts:
-    """Facts that stand in for a schema: which column of a table is the text or the image, its pixels, its classes."""
+    """Facts that stand in for a schema: the text or image column of a table, its pixels, its classes."""
 
     text: str | None = None
     image: str | None = None
@@ -25,7 +25,7 @@ class WideFacts:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """Of a table or a folder of images: its schema or what stands in for it, and further tables, declared public."""
+    """Facts about a table or folder of images: its schema, or facts in its place, and tables declared public."""
 
     schema: Path | None = None
     target: str | None = None
@@ -42,7 +42,7 @@ class TableFacts:
 
     @property
     def declared_public(self) -> Path | None:
-        """A table that may tell what classes there are: its rows are declared public."""
+        """A table declared public, from which classes may be taken."""
         return self.public if self.test is None else self.test
 
 

@@ -10,11 +10,11 @@ from discreet.data.tables import Encoder
 
 
 class LogitAdjusted(nn.Module):
-    """A `loss` of outputs to which the logits of declared shares are added.
+    """A `loss` of the outputs plus the logits of declared shares.
 
-    The model then learns what an answer says beyond how frequent it is, and by itself answers as if all classes were
-    equally frequent (Menon et al. 2021, "Long-tail learning via logit adjustment", section 4). Weights of rare classes
-    would do less under clipping: they lengthen gradients that are cut to the clip norm.
+    The model then learns the evidence beyond class frequencies, and its own outputs treat all classes as equally
+    frequent (Menon et al. 2021, "Long-tail learning via logit adjustment", section 4). Weights of rare classes would do
+    less under clipping, because they lengthen gradients that are cut to the clip norm.
     """
 
     logits: Tensor

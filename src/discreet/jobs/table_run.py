@@ -1,4 +1,4 @@
-"""What a run on a table needs beside its recipe: private rows, public rows, a loss, and metrics."""
+"""The parts of a run on a table beside its recipe: private rows, public rows, a loss, and metrics."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _AT_ONCE = 4096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableReady(Ready):
-    """The same of a table. `judged` adds metrics to what was trained, and says what else the model does on public rows;
-    `encoder` is what new rows go through."""
+    """The parts of a run on a table. `judged` evaluates the trained model on public rows: metrics, and its further
+    behaviour. `encoder`: encodes new rows."""
 
     encoder: Encoder = field(kw_only=True)
     judged: Callable[[Trained], tuple[Trained, OnPublicRows | None]] = field(kw_only=True)
@@ -49,8 +49,8 @@ def of_table(
 ) -> Iterator[TableReady]:
     """A private table, encoded to a file in `folder` that is gone at the end.
 
-    `tables`: declared public, one to test on, and one whose rows join every step.
-    `by_name`: people keep their names, as they must where these decide which part of the data a row is in.
+    `tables`: declared public, one to test on, and one whose rows join every step. `by_name`: people are identified by
+    name, which is needed where names decide the part of the data that a row is in.
     """
     public, joined = tables
     if public is not None and recipe.validation:
@@ -73,7 +73,8 @@ def of_table(
 def judged(
     trained: Trained, encoder: Encoder, public: PublicTable | None, first: int
 ) -> tuple[Trained, OnPublicRows | None]:
-    """With all metrics of the final model on the public rows from the `first` one, by subgroup too; and its curves."""
+    """`trained` with all metrics of the final model on the public rows from the `first` one, by subgroup too; and its
+    curves."""
     if public is None:
         return trained, None
     inputs, targets = public.inputs[first:], public.targets[first:].numpy()

@@ -1,4 +1,4 @@
-"""A table or a folder of images that the command line names: its schema, its path, and what is bought of it first."""
+"""A table or folder of images on the command line: its schema, its path, and the ranges and categories to buy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from discreet.recipes.table_recipe import table_recipe
 from discreet.training import answered_first
 
 _BOUGHT = "bought.json"
-"""What was bought, in the folder of the run."""
+"""The bought ranges and categories, in the folder of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +53,20 @@ class TableSource:
 
     @classmethod
     def remembered(cls, facts: Mapping[str, Any] | None) -> TableSource | None:
-        """What `as_dict` wrote."""
+        """The source, from `as_dict`."""
         if facts is None:
             return None
         test, public = (None if facts.get(name) is None else Path(facts[name]) for name in ("test", "public"))
         return cls(Path(facts["path"]), test, public)
 
     def as_dict(self) -> dict[str, Any]:
-        """For the run folder."""
+        """Plain values for the run folder; `remembered` is the inverse."""
         named = {"path": self.path, "test": self.test, "public": self.public}
         return {name: None if path is None else str(path.resolve()) for name, path in named.items()}
 
     def check(self) -> None:
-        """Refuse tables that lie in one another, or are one: what may be public is apart from what is private, and
-        what a model has learned from tells little of how good it is. No row is looked at."""
+        """Refuse tables that are the same or contain each other: public data must be apart from private data, and test
+        rows from rows that are learned from. No row is read."""
         for option, path in self._declared():
             if not path.exists():
                 raise InputError(f"{option}: there is no file or folder {path}; check the path")
@@ -88,14 +88,14 @@ class TableSource:
         return [(option, path) for option, path in named if path is not None]
 
     def _check_copies(self) -> None:
-        """Refuse the private table under another name, as the whole file; copies of single rows are not seen."""
+        """Refuse a copy of the private table's file under another name. Copies of single rows are not noticed."""
         for option, path in self._declared():
             if path.is_file() and self.path.is_file() and filecmp.cmp(path, self.path, shallow=False):
                 raise InputError(f"{option} {path} is a copy of the private table; give a table that may be public")
 
     @contextmanager
     def opened(self, recipe: Recipe, schema: Schema, folder: Path, *, by_name: bool = False) -> Iterator[TableReady]:
-        """The table, encoded by a schema that is whole, beside the `folder` of the run. `by_name`: as for
+        """The table, encoded by a complete schema to a file beside the `folder` of the run. `by_name`: as for
         `of_table`."""
         self.check()
         self._check_copies()
@@ -108,7 +108,7 @@ class TableSource:
             yield ready
 
     def public_split(self, recipe: Recipe, encoder: Encoder, *, all_public: bool) -> Split:
-        """The rows declared public, as a data set: those of `--test`, and the table itself if it is `all_public`."""
+        """The rows declared public, as a data set: those of `--test`, and the table itself with `all_public`."""
         self.check()
         test, joined = self._read(self.test, recipe, encoder), self._read(self.public, recipe, encoder)
         if test is None:
@@ -123,7 +123,7 @@ class TableSource:
         return Split(parts[0], parts[1], public=parts[2])
 
     def joining(self, recipe: Recipe, schema: Schema) -> PublicTable | None:
-        """The rows that join every step, as a model sees them. No private row is read."""
+        """The encoded public rows that join every step. No private row is read."""
         return self._read(self.public, recipe, Encoder(schema))
 
     def _read(self, path: Path | None, recipe: Recipe, encoder: Encoder) -> PublicTable | None:
@@ -131,7 +131,8 @@ class TableSource:
         return None if path is None else public_table(path, encoder, seen_as(recipe.features, encoder.shape))
 
     def buy(self, recipe: Recipe, plan: Plan, model: nn.Module, run: Run) -> Schema:
-        """Buy what the schema does not declare, in the `run` of `plan`, and return the whole schema."""
+        """Buy the ranges and categories that the schema leaves open, in the `run` of `plan`; returns the complete
+        schema."""
         assert recipe.table is not None
         counts = counts_bought(self.path, recipe.table)  # what is wrong with a column is said before the run is opened
         with answered_first(plan, model, run, noise=recipe.noise) as account:
@@ -141,7 +142,7 @@ class TableSource:
 
 
 def recalled(schema: Schema, folder: Path) -> Schema:
-    """The schema with what a run has bought of it before it was interrupted."""
+    """The schema with the ranges and categories that an interrupted run has bought."""
     if not columns_bought(schema):
         return schema
     try:
@@ -153,19 +154,19 @@ def recalled(schema: Schema, folder: Path) -> Schema:
 
 
 def unbought(schema: Schema) -> Schema:
-    """The schema without what is bought, to check a table before anything is charged."""
+    """The schema without columns to be bought, to check a table before anything is charged."""
     return provisional(schema)
 
 
 def is_source(name: str) -> bool:
-    """Whether this is a table or a folder of images, and no recipe. `InputError` for a folder that is not there."""
+    """Whether `name` is a table or a folder of images, and no recipe. `InputError` for a folder that does not exist."""
     if name.endswith("/") and not Path(name).is_dir():
         raise InputError(f"there is no folder {name}; check the path")
     return is_table(name) or (name not in recipe_names() and Path(name).is_dir())
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Whether both are one file or folder, also by two links."""
+    """Whether both are the same file or folder, even through links."""
     try:
         return one.samefile(other)
     except OSError:
@@ -173,19 +174,19 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _nested(one: Path, other: Path) -> bool:
-    """Whether one is a folder that the other lies in."""
+    """Whether one is a folder that contains the other."""
     first, second = one.resolve(), other.resolve()
     return (one.is_dir() and first in second.parents) or (other.is_dir() and second in first.parents)
 
 
 def check_apart(path: Path, target: Path) -> None:
-    """Refuse to write into the folder that is read."""
+    """Refuse to write into a folder that is read."""
     if path.is_dir() and path.resolve() in target.resolve().parents:
         raise InputError(f"{target} lies in {path}, where the images are; name a folder elsewhere with --out")
 
 
 def declared_schema(path: Path, options: TableFacts, population: float | None) -> Schema:
-    """The schema of the table or folder at `path`, with what the command line says instead. No row is read."""
+    """The schema of the table or folder at `path`, with the changes of the command line. No row is read."""
     given: dict[str, Any] = {"unit": options.unit, "population": population}
     if options.target is not None:
         given["target"] = [name.strip() for name in options.target.split(",")]

@@ -1,4 +1,4 @@
-"""What `discreet train` was asked to do, remembered in the run folder so that it can go on."""
+"""The job of `discreet train`, stored in the run folder so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _FILE = "job.json"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A recipe with its data, the folder to publish to, and the folder of the run. `table`: where a table is. `about`:
-    what its user says of the model."""
+    """A recipe with its data, the folder to publish to, and the folder of the run. `table`: the source of a table's
+    rows. `about`: the user's title and note."""
 
     recipe: Recipe
     data: Path | None
@@ -94,7 +94,8 @@ class Job:
         return publish(trained, self.target, spec_of(self.recipe, split, self._today())), trained
 
     def beside(self, ledger: str | None) -> list[str]:
-        """A line if the same table was trained on before and no ledger adds that up: by the run folders beside."""
+        """A line if the same table was trained on before and no ledger adds the runs up; found by the run folders
+        beside."""
         if self.resume or ledger is not None or self.table is None:
             return []
         path, found = str(self.table.path.resolve()), []
@@ -137,7 +138,7 @@ class Job:
         return True
 
     def _today(self) -> About:
-        """What is said of the model when it is published."""
+        """The user's words and the date, for publishing."""
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
         return self.about.model_copy(update={"date": today, "defaults": defaults_in_words(self.recipe)})
 

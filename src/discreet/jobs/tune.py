@@ -1,4 +1,4 @@
-"""What `discreet tune` was asked to do."""
+"""The job of `discreet tune`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KINDS = ("random_stopping", "parts")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is searched for and how, as the options say it; `trials` is the mean number of runs, `law` its law."""
+    """The options of a search. `trials`: the mean number of runs; `law`: its law."""
 
     kind: str
     grid: Sequence[str]
@@ -54,7 +54,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class SearchJob:
-    """A recipe, the plan of a search over its runs, its data or table, the folder to publish to, where models train."""
+    """A recipe, the plan of a search over its runs, its data or table, the folder to publish to, and the device."""
 
     recipe: Recipe
     plan: Plan
@@ -110,7 +110,7 @@ class SearchJob:
         return self.target.with_name(self.target.name + ".run")
 
     def tuning(self, ready: Ready, *, ledger: str | None, dataset_id: str) -> Tuning:
-        """The search over what is ready for the recipe, checked; nothing is charged."""
+        """The checked search over prepared parts; nothing is charged yet."""
         recipe = self.recipe
 
         def build(settings: Mapping[str, Any]) -> Setup:
@@ -135,7 +135,7 @@ class SearchJob:
 
 
 def _check_bought(recipe: Recipe) -> None:
-    """Columns are bought by one run, before its steps; a search has several, and is charged whole before them."""
+    """Refuse a search with columns to buy: a run buys them before its steps, but a search is charged as a whole."""
     bought = {} if recipe.table is None else columns_bought(recipe.table)
     for name, column in bought.items():
         raise InputError(

@@ -1,4 +1,4 @@
-"""What torch.optim lacks for private training: methods that see noisy means and public facts, and nothing else.
+"""Methods for private training beside torch.optim. They see noisy means and public facts, and nothing else.
 
 NoisySGD, NoisyAdam, NoisyAdaGrad and NoisyRMSProp of the literature are `torch.optim.SGD`, `Adam`, `Adagrad` and
 `RMSprop` over releases, so they are not here.

@@ -1,7 +1,7 @@
-"""AdaClip (Pichapati et al. 2019, "AdaCliP: adaptive clipping for private SGD"): noise of the least total variance.
+"""AdaClip (Pichapati et al. 2019, "AdaCliP: adaptive clipping for private SGD"): noise of least total variance.
 
-With s_i^2 the variance of number i of a gradient, scales b_i = sqrt(s_i sum_j s_j) make the sum of the variances of the
-noise least among those for which a gradient, divided by them, has an expected squared norm of 1 (theorem 2).
+Let s_i^2 be the variance of number i of a gradient. Among all scales for which the divided gradient has an expected
+squared norm of 1, b_i = sqrt(s_i sum_j s_j) has the least total noise variance (theorem 2).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from discreet.methods.released_scales import Kind, ReleasedScales, TrainingMetho
 
 @dataclass(frozen=True)
 class AdaClip:
-    """Scales sqrt(s_i), up to the factor that leaves the clip norm its meaning.
+    """Scales sqrt(s_i), times the factor that keeps the meaning of the clip norm.
 
     s_i^2 is the average of released squares, each with the variance of its noise subtracted and cut to [low, high]
     before it is averaged, as in the paper. The paper also subtracts a moving mean from every gradient; here it is zero,

@@ -1,5 +1,5 @@
-"""ADADP (Xu et al. 2019, "An adaptive and fast convergent approach to differentially private deep learning") as far as
-it is private, and its two halves: ADAL with the adaptive learning rate only, ADAN with the adaptive noise only.
+"""ADADP (Xu et al. 2019, "An adaptive and fast convergent approach to differentially private deep learning"), in a
+private form, and its two halves: ADAL with the adaptive learning rate only, ADAN with the adaptive noise only.
 
 Line 23 of the paper's Algorithm 1 averages squares of the raw gradient and sets clipping and noise by them, which
 reveals the data (`adadp_as_published`). Here squares are those of released means, their noise subtracted.
@@ -22,15 +22,15 @@ from discreet.methods.released_scales import Kind, ReleasedScales, TrainingMetho
 class ADADP:
     """Adaptive noise: scales in proportion to the root of the average released square, E'.
 
-    | setting   | in the paper | meaning |
-    |-----------|--------------|---------|
-    | beta      | beta         | scales, in multiples of those that leave the clip norm its meaning |
-    | decay     | gamma'       | of the average of squares |
-    | threshold | G            | below this variance of sqrt(E') all scales are equal: the clipping is global |
-    | floor     | -            | the least second moment, in standard deviations of what noise leaves in the average |
+    | setting   | in the paper | meaning                                                                             |
+    |-----------|--------------|-------------------------------------------------------------------------------------|
+    | beta      | beta         | factor of the scales; at 1 they keep the meaning of the clip norm                   |
+    | decay     | gamma'       | of the average of squares                                                           |
+    | threshold | G            | below this variance of sqrt(E') all scales are equal: the clipping is global        |
+    | floor     | ------------ | the least second moment, in standard deviations of what noise leaves in the average |
 
-    So numbers that are not clearly seen above the noise have equal scales, and while none is, clipping is global. The
-    switch between global and local clipping looks at released values only, so it is post-processing.
+    So numbers that do not stand out from the noise have equal scales, and clipping is global while none stands out. The
+    switch between global and local clipping depends on released values only, so it is post-processing.
     """
 
     beta: float = 1.2
@@ -71,8 +71,8 @@ def adadp(
 ) -> TrainingMethod:
     """Adaptive noise and adaptive learning rate.
 
-    `gamma` is the weight of the newest square in the average that the learning rate is divided by the root of (equation
-    1); that optimizer is `torch.optim.RMSprop` over releases, whose `eps` stands beside the root.
+    The learning rate is divided by the root of an average of squares, in which the newest has the weight `gamma`
+    (equation 1). That is `torch.optim.RMSprop` over releases, which adds `eps` to the root.
     """
     scales = ReleasedScales(noise, model, clip_norm, kind)
     return TrainingMethod(scales.clipping, _rmsprop(model, lr, gamma, eps), scales)

@@ -1,10 +1,10 @@
-"""ADADP as its Algorithm 1 is printed, to look at what it reveals. It protects nobody.
+"""ADADP as printed in its Algorithm 1, to show what it reveals. It is not private.
 
 Line 23 averages squares of the raw mean gradient, and lines 9 and 12 set clipping and noise by that average. So the
 noise itself depends on the data: a number of the gradient that is zero but for one example has noise only if that
 example is there.
 
-The function trains by itself and returns plain arrays. No plan, ledger, release or certificate has a part in it.
+The function trains on its own and returns plain arrays, without plan, ledger, release or certificate.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ class Printed:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """Where it went: `points`, the weights before the first and after every step, shape (steps + 1, numbers); `noise`,
-    the standard deviation on each number of the sum in every step, shape (steps, numbers). Private data is in both."""
+    """The course of a training: `points`, the weights before the first and after every step, shape (steps + 1,
+    numbers); `noise`, the standard deviation on each number of the sum in every step, shape (steps, numbers). Both
+    reveal private data."""
 
     points: Array
     noise: Array

@@ -1,4 +1,4 @@
-"""DP-AdamBC: Adam whose second moment is that of the gradient, not that of the noise."""
+"""DP-AdamBC: Adam with the noise variance subtracted from its second moment."""
 
 from __future__ import annotations
 

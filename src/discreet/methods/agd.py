@@ -1,4 +1,4 @@
-"""AGD, the part that moves: a noisy gradient is a direction, and how far to go along it is chosen privately."""
+"""The moves of AGD: a noisy gradient is a direction, and the step size along it is chosen privately."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class AGD(NoiseAware):
 
         d = -g / ||g||,   g = (p_1 g_1 + ... + p_k g_k) / (p_1 + ... + p_k),   p_i = 1 / (standard deviation of noise)^2
 
-    over the noisy gradients g_i since the last move, which are all of the same function at the same place. With
-    independent noise g has the precision p_1 + ... + p_k: k gradients are as good as one that was given all of their
-    budget (section 4.4 of the paper). A move forgets them, since the gradient elsewhere is another.
+    over the noisy gradients g_i since the last move, which are all taken at the same point. With independent noise g
+    has the precision p_1 + ... + p_k: k gradients are as good as a single one with their whole budget (section 4.4 of
+    the paper). A move discards them, because the gradient differs elsewhere.
     """
 
     def __init__(self, params: Iterable[Any]) -> None:
         super().__init__(params, {})
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Average the noisy gradient that is there with those since the last move."""
+        """Average the present noisy gradient with those since the last move."""
         if closure is not None:
             raise InputError("AGD takes no closure: step sizes are chosen privately, through a plan with a line search")
         noise = self._noise()
@@ -47,11 +47,11 @@ class AGD(NoiseAware):
 
     @property
     def precision(self) -> float:
-        """1 / variance of the noise in each coordinate of the gradient that is held; 0 if there is none."""
+        """1 / variance of the noise in each coordinate of the averaged gradient; 0 if there is none."""
         return float(next((self.state[one].get("precision", 0.0) for one in self._parameters()), 0.0))
 
     def directions(self) -> dict[Tensor, Tensor]:
-        """g / ||g|| by parameter; zero where there is no gradient, or one without length."""
+        """g / ||g|| by parameter; zero where there is no gradient, or where it is zero."""
         held = {one: self.state[one].get("gradient") for one in self._parameters()}
         parts = {one: torch.zeros_like(one) if part is None else part for one, part in held.items()}
         length = math.sqrt(sum(float(part.double().square().sum()) for part in parts.values()))
@@ -60,7 +60,7 @@ class AGD(NoiseAware):
 
     @torch.no_grad()
     def move(self, step_size: float) -> None:
-        """Go so far, and forget the gradients; a step size of 0 keeps both."""
+        """Move by `step_size` and discard the gradients; a step size of 0 keeps both."""
         if not 0 <= step_size < math.inf:
             raise InputError(f"a step size must be at least 0 and finite, got {step_size!r}")
         if step_size == 0:
@@ -74,5 +74,5 @@ class AGD(NoiseAware):
 
 
 def moved(parameter: Tensor, direction: Tensor, step_size: float) -> Tensor:
-    """Where a parameter is after a step: the same numbers for a candidate that is looked at and one that is taken."""
+    """The value of a parameter after a step; the same numbers whether a candidate is scored or chosen."""
     return torch.sub(parameter.detach(), direction, alpha=step_size)

@@ -1,4 +1,4 @@
-"""Averages of released iterates: post-processing, so they cost nothing, and noise averages out."""
+"""Averages of released iterates. They are post-processing and cost nothing; noise averages out."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Averaging:
     def weight(self, count: int) -> float:
         """The weight of the newest iterate when `count` iterates are averaged, it included; the others share the rest.
 
-        The running average a + weight (w - a) is then that of the weights above, exactly.
+        The running average a + weight (w - a) then has exactly the weights described above.
         """
         return 1 / count if self.decay is None else (1 - self.decay) / (1 - self.decay**count)
 
@@ -53,7 +53,7 @@ class RunningAverage:
 
     @torch.no_grad()
     def update(self, position: int) -> None:
-        """Take in the iterate after `position` charged steps."""
+        """Add the iterate after `position` charged steps."""
         self.count = self.count + 1 if position > self.rule.start else 0
         weight = self.rule.weight(max(1, self.count))
         for name, average in self._exact.items():

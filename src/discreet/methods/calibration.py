@@ -1,4 +1,4 @@
-"""How far predicted probabilities can be believed, on data declared public."""
+"""Calibration of predicted probabilities, on data declared public."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from discreet.core.errors import InputError
 
 
 def calibration_error(probabilities: Tensor, targets: Tensor, bins: int = 15) -> float:
-    """Expected calibration error: the mean gap between how sure predictions are and how often they are right.
+    """Expected calibration error: the mean gap between confidence and accuracy.
 
     `probabilities` (n, classes), `targets` (n,). Predictions are sorted by the probability of the predicted class
     into `bins` equal intervals; the gap of each counts by its share of the n (Naeini, Cooper and Hauskrecht 2015; Guo

@@ -1,5 +1,5 @@
-"""DPOPT (Xiang, Yang and Li 2019, "Differentially-private deep learning from an optimization perspective"): the noise
-that harms the model least, for the same privacy.
+"""DPOPT (Xiang, Yang and Li 2019, "Differentially-private deep learning from an optimization perspective"): for the
+same privacy, the noise that does the model least harm.
 
 Noise of standard deviation sigma_i on number i is as private as noise of multiplier sigma* if sum s_i^2 / sigma_i^2 <=
 1 / sigma*^2, where s_i is how far one example moves that number. Its harm is sum h_i sigma_i^2, for weights h.
@@ -29,11 +29,12 @@ def least_harm(sensitivities: Tensor, weights: Tensor, multiplier: float) -> Ten
 
 
 def projected_gradient(sensitivities: Tensor, weights: Tensor, multiplier: float, steps: int = 50) -> Tensor:
-    """The same by projected gradient descent, as the paper does it.
+    """The sigma_i of `least_harm` by projected gradient descent, as in the paper.
 
-    In x_i = s_i^2 / sigma_i^2 the harm sum h_i s_i^2 / x_i is convex, and what is allowed is a simplex, on which the
-    nearest point is known. Steps go down the gradient in sqrt(x), where the harm bends about alike in all directions;
-    each is halved until it does less harm. It is here to be held against `least_harm`, which takes no steps.
+    In x_i = s_i^2 / sigma_i^2 the harm sum h_i s_i^2 / x_i is convex, and the feasible set is a simplex, onto which
+    projection is simple. Steps follow the gradient in sqrt(x), where the curvature is about equal in all directions;
+    each step is halved until it does less harm. This function is for comparison with `least_harm`, which needs no
+    iteration.
     """
     costs = weights * sensitivities.square()
     budget = 1 / multiplier**2
@@ -63,10 +64,10 @@ def projected_gradient(sensitivities: Tensor, weights: Tensor, multiplier: float
 
 @dataclass(frozen=True)
 class DPOPT:
-    """Noise that does the least harm, given what releases tell of sensitivities and of harm.
+    """Noise of least harm, with sensitivities and harm estimated from releases.
 
-    s_i^2 is the average released square A_i, noise subtracted, as for ADADP: that is how far number i is expected to
-    move. h_i = A_i^power. (The paper takes h from raw gradients, which is not private.) What comes of it:
+    s_i^2 is the average released square A_i with noise subtracted, as for ADADP: the expected size of number i. h_i =
+    A_i^power. (The paper takes h from raw gradients, which is not private.) What comes of it:
 
     | power | h is a model of | scales, up to a factor |
     |-------|-----------------|------------------------|
@@ -92,7 +93,7 @@ class DPOPT:
         checks.nonnegative("floor", self.floor)
 
     def scales(self, squares: Tensor, error: float) -> Tensor | None:
-        """`least_harm`, in the unit that leaves the clip norm its meaning."""
+        """`least_harm`, in the unit that keeps the meaning of the clip norm."""
         moments = floored(squares, self.floor * error)
         if moments is None:
             return None

@@ -1,4 +1,4 @@
-"""DP dropout: the noise that the plan pays for, read as a Gaussian dropout rate for every weight."""
+"""DP dropout: the plan's noise, expressed as a Gaussian dropout rate for every weight."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from discreet.methods.noise_aware import NoiseAware
 
 
 class DPDropout(NoiseAware):
-    """A Langevin step with the noise that privacy asks for ("Differentially Private Dropout" 2017, Algorithm 1).
+    """A Langevin step with the noise that privacy requires ("Differentially Private Dropout" 2017, Algorithm 1).
 
         theta = theta - eta_t/2 (weight_decay theta + g),   eta_t = lr / t^decay,   t = 1, 2, ...
         alpha_i = (noise variance on theta_i) / theta_i^2 = (eta_t/2 std_i)^2 / theta_i^2
 
     g is the noisy mean. A Gaussian prior of precision p has weight_decay = p / population, and its gradient costs
-    nothing. The plan calibrates the noise; what it amounts to is read off afterwards: adding it to theta_i is
-    multiplying theta_i by a number of mean 1 and variance alpha_i (`rates`). The paper equates the variance of the
-    noise in the *gradient* with alpha theta^2; here it is that of the noise that reaches theta.
+    nothing. The plan calibrates the noise; the equivalent dropout is computed afterwards: adding the noise to theta_i
+    equals multiplying theta_i by a number of mean 1 and variance alpha_i (`rates`). The paper equates the variance of
+    the noise in the *gradient* with alpha theta^2; here it is that of the noise that reaches theta.
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 1.0, decay: float = 1.0, weight_decay: float = 0.0) -> None:
@@ -49,7 +49,7 @@ class DPDropout(NoiseAware):
 
     @torch.no_grad()
     def rates(self) -> dict[Tensor, Tensor]:
-        """alpha by parameter, of its shape: the last step's noise variance on each weight over the weight squared.
+        """alpha of each parameter, in its shape: the last step's noise variance on each weight over the weight squared.
 
         0 before the first step; infinite at a weight of zero. A binary dropout of probability alpha / (1 + alpha) has
         the same mean and variance.

@@ -1,4 +1,5 @@
-"""Optimizers that use how much noise is in their gradients: a public fact, which follows from the event of the step."""
+"""Optimizers that use the size of the noise in their gradients: a public fact, which follows from the event of the
+step."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from discreet.core.errors import InputError
 class NoiseAware(torch.optim.Optimizer):
     """An optimizer that is told, before every step, the standard deviation of the noise in each coordinate.
 
-    Training tells it what it added: multiplier x sensitivity / divisor of the very step, whatever the schedule or
-    policy, so the two cannot disagree. In code without `Training`, call `tell` yourself before `step`.
+    Training reports the noise that it added: multiplier x sensitivity / divisor of that step, whatever the schedule or
+    policy, so the two always agree. In code without `Training`, call `tell` yourself before `step`.
     """
 
     _told: tuple[float, Mapping[Tensor, Tensor] | None] | None = None
@@ -24,20 +25,20 @@ class NoiseAware(torch.optim.Optimizer):
     def tell(self, std: float, scales: Mapping[Tensor, Tensor] | None = None) -> None:
         """The noise in the gradients of the next step: its standard deviation in the unit of the noisy mean.
 
-        `scales`: by parameter and of its shape, what `std` is to be multiplied by, where gradients were clipped in
-        such scales (an ellipsoid or a box).
+        `scales`: factors of `std` for each parameter, in its shape, where gradients were clipped in scales (an
+        ellipsoid or a box).
         """
         self._told = checks.nonnegative("std of the noise", std), scales
 
     def check(self, noises: Sequence[float]) -> None:
         """Refuse a plan that this optimizer cannot work with (`InputError`), before anything is charged.
 
-        `noises`: what `tell` will say, step by step, but for a float slack.
+        `noises`: the standard deviations that `tell` will report, step by step, up to float slack.
         """
 
     def _noise(self) -> Callable[[Tensor], float | Tensor]:
-        """The standard deviation for a parameter, as told for this step, once; the noise of an earlier step is not
-        taken for that of the next."""
+        """The reported standard deviation for a parameter. It is used for one step only, so no step uses the noise of
+        an earlier one."""
         if self._told is None:
             raise InputError(
                 f"{type(self).__name__} was not told the noise of this step; train through discreet, or call "
@@ -47,7 +48,7 @@ class NoiseAware(torch.optim.Optimizer):
         return lambda parameter: std if scales is None else std * scales[parameter]
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Take one step with the gradients that are there."""
+        """Take one step with the present gradients."""
         raise NotImplementedError
 
 

@@ -1,8 +1,8 @@
-"""Scales that follow from releases: the geometry that ADADP, DPOPT and AdaClip share, and differ in by one rule.
+"""Scales that follow from releases: the common geometry of ADADP, DPOPT and AdaClip, which differ by one rule.
 
-A rule looks at how large each number of the released mean gradients was, noise subtracted, and says how the noise
-shall be shaped. Everything here is a function of releases, of the multiplier and of public settings, so it costs
-nothing, and the step stays the Gaussian mechanism that the plan says.
+A rule shapes the noise from the sizes of the numbers in released mean gradients, noise subtracted. Everything here is a
+function of releases, of the multiplier and of public settings, so it costs nothing, and the step stays the plan's
+Gaussian mechanism.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from discreet.core.errors import InputError
 from discreet.core.release import Release
 
 Kind = Literal["ellipsoid", "box"]
-"""What gradients are clipped to: an L2 norm once they are divided by the scales, or number by number."""
+"""How gradients are clipped after division by the scales: to an L2 norm, or number by number."""
 
 _TINY = 1e-100
-"""Second moments below this tell nothing."""
+"""Second moments below this are treated as zero."""
 
 
 class Rule(Protocol):
-    """How a method shapes noise.
+    """A method's rule to shape noise.
 
-    `decay` is that of its moving average of squares, `bounds` are what each square is cut to before it is averaged.
+    `decay`: of its moving average of squares. `bounds`: each square is clipped to them before it is averaged.
     """
 
     @property
@@ -42,14 +42,14 @@ class Rule(Protocol):
     def bounds(self) -> tuple[float, float]: ...
 
     def scales(self, squares: Tensor, error: float) -> Tensor | None:
-        """Positive scales of shape (numbers,) from the averaged squares, float64 of the same shape, some of which may
-        be negative: noise was subtracted. `error` is the standard deviation of what the noise leaves in them. None: all
-        numbers alike."""
+        """Positive scales of shape (numbers,) from the averaged squares, float64 of the same shape. Some squares may be
+        negative, because noise was subtracted; `error` is the standard deviation of their remaining noise. None stands
+        for equal scales."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingMethod:
-    """What `Plan` and `Training` are to be given for a method: `Plan.poisson(..., clipping=method.clipping)` and
+    """The arguments of `Plan` and `Training` for a method: `Plan.poisson(..., clipping=method.clipping)` and
     `Training(..., method.optimizer, data, geometry=method.geometry)`."""
 
     clipping: dict[str, Any]
@@ -60,16 +60,16 @@ class TrainingMethod:
 class ReleasedScales:
     """A `Geometry` over the trained parameters of `model`, by a `rule`.
 
-    `clip_norm` keeps its meaning: with equal scales an ellipsoid is flat clipping to it, and all numbers together have
-    the noise of flat clipping if the scales of an ellipsoid have a mean square of 1. A box has sides of
-    clip_norm / sqrt(numbers), times such scales; its noise is then as large.
+    `clip_norm` keeps its meaning: with equal scales an ellipsoid is flat clipping to it, and if the scales of an
+    ellipsoid have a mean square of 1, the total noise is that of flat clipping. A box has sides of clip_norm /
+    sqrt(numbers), times such scales; its total noise is the same.
 
     The average of squares, after each step with its release r, scales s, noise deviation n and divisor L, is
 
         A = decay A + (1 - decay) clip(s^2 (r^2 - n^2) / L^2, bounds)
 
-    which is the average of the squared noisy mean gradient minus that of the variance of its noise, with one decay.
-    What the noise leaves in it has variance 2 B, where v is the mean of (s n / L)^2 over all numbers and
+    which is the average of the squared noisy mean gradient less the average variance of its noise, with one decay. Its
+    remaining noise has variance 2 B, where v is the mean of (s n / L)^2 over all numbers and
 
         B = decay^2 B + (1 - decay)^2 v^2
     """
@@ -96,16 +96,16 @@ class ReleasedScales:
 
     @property
     def clipping(self) -> dict[str, Any]:
-        """The clipping that the plan of such a run has."""
+        """The clip rule for the plan of such a run."""
         return clipping_by(self._rule.name, self._norm, self._kind)
 
     def scales(self) -> Mapping[str, Tensor]:
-        """By name of the parameter and of its shape."""
+        """The scales by parameter name, in the parameters' shapes."""
         parts = torch.split(self._scales, [shape.numel() for shape in self._shapes.values()])
         return {name: part.view(shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
 
     def update(self, release: Release, noise: float, divisor: float) -> None:
-        """Take a release in: see the class."""
+        """Update the averages from a release: see the class."""
         parts = [torch.from_numpy(release.tensors[name]).view(-1) for name in self._shapes]
         released = torch.cat(parts).to(self._squares.device)
         squares = released.square_().sub_(noise**2).mul_(self._scales).mul_(self._scales).div_(divisor**2)
@@ -145,30 +145,30 @@ class ReleasedScales:
 
 
 def floored(squares: Tensor, least: float) -> Tensor | None:
-    """Averaged squares as positive second moments: at least `least`, and a millionth of their mean, in which those
-    below zero count as zero; None if there is nothing but zeros."""
+    """Averaged squares as positive second moments: at least `least`, and at least a millionth of their mean (negative
+    squares count as zero in it); None if all are zero."""
     positive = squares.clamp(min=0.0)
     mean = max(float(positive.mean()), least)
     return positive.clamp_(min=max(least, 1e-6 * mean)) if _TINY < mean < 1 / _TINY else None
 
 
 def keeping_lengths(shape: Tensor, moments: Tensor) -> Tensor:
-    """The multiple of `shape` for which a gradient with these second moments is as long in the scales as it was: the
-    sum of moments / scales^2 is that of the moments."""
+    """The multiple of `shape` that keeps the expected length of a gradient with these second moments: the sum of
+    moments / scales^2 equals the sum of the moments."""
     ratio = (moments / shape.square()).sum() / moments.sum()
     return shape * ratio.sqrt_()
 
 
 def clipping_by(method: str, clip_norm: float, kind: str) -> dict[str, Any]:
-    """The clipping of a plan with the scales of a method. A box has no norm of its own, so its scales are named with
-    it: a run with another one does not go with the plan."""
+    """The clip rule of a plan with the scales of a method. Box clipping has no norm of its own, so the name of its
+    scales contains it, and a run with another norm is refused."""
     if kind == "box":
         return {"kind": kind, "scales": f"{method} with clip norm {clip_norm:g}"}
     return {"kind": kind, "scales": method, "norm": clip_norm}
 
 
 def checked_kind(kind: str) -> str:
-    """`kind`, if it is one."""
+    """`kind`; `InputError` if there is no such kind."""
     if kind not in ("ellipsoid", "box"):
         raise InputError(f"kind must be 'ellipsoid' or 'box', got {kind!r}")
     return kind

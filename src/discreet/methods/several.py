@@ -16,8 +16,8 @@ from discreet.methods.noise_aware import NoiseAware, check_noise, tell_noise
 class Several(NoiseAware):
     """Optimizers over disjoint parameters as one: `Several(SGD(body), Adam(head))`.
 
-    Each step of it is one step of every one of them, with the gradients of the same release. The groups of parameters
-    are theirs, in order, so a scheduler over this one sets the rates in all of them.
+    Each step is one step of all of them, with the gradients of the same release. Their parameter groups are shared, in
+    order, so a scheduler over this optimizer sets the rates in all of them.
     """
 
     _complete = False
@@ -37,17 +37,17 @@ class Several(NoiseAware):
         self._complete = True
 
     def _share(self) -> None:
-        """Have the very groups and states of the optimizers, not copies of them."""
+        """Share the groups and states of the optimizers, rather than copies."""
         self.param_groups = [group for optimizer in self.optimizers for group in optimizer.param_groups]
         self.state = ChainMap(*(optimizer.state for optimizer in self.optimizers))  # type: ignore[assignment]
 
     def tell(self, std: float, scales: Mapping[Tensor, Tensor] | None = None) -> None:
-        """Pass it on to those that use it."""
+        """Pass the noise on to the optimizers that use it."""
         for optimizer in self.optimizers:
             tell_noise(optimizer, std, scales)
 
     def check(self, noises: Sequence[float]) -> None:
-        """Ask those that use it."""
+        """Let the optimizers that use the noise check it."""
         for optimizer in self.optimizers:
             check_noise(optimizer, noises)
 
@@ -59,7 +59,7 @@ class Several(NoiseAware):
             optimizer.step()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Refused: a new group belongs to one of the optimizers, added before they are put together."""
+        """Refused: add a new group to one of the optimizers before they are put together."""
         if self._complete:
             raise InputError("Several: add the parameters to one of its optimizers before putting them together")
         super().add_param_group(param_group)

@@ -1,4 +1,4 @@
-"""Weight standardisation: each output's weights with mean zero and one size, which needs no statistics of data."""
+"""Weight standardisation: each output's weights get mean zero and fixed variance, without statistics of data."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Standardised(nn.Module):
 def standardise_weights(module: nn.Module, eps: float = 1e-5) -> nn.Module:
     """Standardise the weights of a Linear or Conv layer, or of all those inside a model; returns the same module.
 
-    What is trained, clipped and published is the weight before standardisation (`parametrizations.weight.original`), so
-    it is done before the optimizer is made. An output with a single weight would always be zero, and is refused.
+    The weight before standardisation (`parametrizations.weight.original`) is trained, clipped and published, so
+    standardise before the optimizer is made. An output with a single weight would always be zero, and is refused.
     """
     layers = [layer for layer in module.modules() if isinstance(layer, _KINDS)]
     if not layers:

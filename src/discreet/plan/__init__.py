@@ -1,6 +1,6 @@
-"""The plan: every public fact that privacy depends on, in one frozen value; policies for what is chosen on the way.
+"""The plan: every public fact that privacy depends on, in one frozen value; and policies for adaptive runs.
 
-Plans are loaded on first use: they read the samplers and clip rules that are registered then.
+Plans are loaded on first use, because they read the registered samplers and clip rules when they are imported.
 """
 
 from importlib import import_module

@@ -1,8 +1,8 @@
 """Expected batches that change over the steps of a fixed plan, and epochs of different lengths.
 
-With Poisson sampling the rate of a step decides its expected batch, and so the divisor of its noisy sum and how many
-steps an epoch has. An epoch t lasts until t + 1 populations were drawn on average; step i is in epoch floor(c_i), where
-c_i is the sum of the rates before it.
+With Poisson sampling the rate of a step decides its expected batch, hence the divisor of its noisy sum and the number
+of steps in an epoch. Epoch t lasts until t + 1 populations were drawn on average: step i is in epoch floor(c_i), where
+c_i is the sum of the rates of the steps before it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from discreet.plan.sampling import Count, Rate, Sampling
 from discreet.sampling import PoissonSampling
 
 Phases = list[tuple[float, int]]
-"""(a number, for how many steps), in order."""
+"""Pairs of a value and the number of steps that it lasts, in order."""
 
 
 class RatePhase(Frozen):
@@ -48,7 +48,7 @@ def rate_phases(batches: Sequence[tuple[float, int]] | Schedule, population: flo
 
 
 def noise_phases(noise: Schedule, rates: Phases) -> Phases:
-    """(multiplier, steps) of a schedule where epochs have the lengths that the rates give them."""
+    """(multiplier, steps) of a noise schedule, where the rates decide how long epochs are."""
     steps = sum(count for _, count in rates)
     if noise.per_step:
         return noise.phases(steps, rates[0][0])
@@ -59,7 +59,7 @@ def noise_phases(noise: Schedule, rates: Phases) -> Phases:
 def spread(
     noise: float | Sequence[tuple[float, int]] | Schedule, steps: int, rates: Phases
 ) -> Sequence[tuple[float, int]]:
-    """(multiplier, steps) of what `Plan.make` takes for noise: a number, such a list, or a schedule."""
+    """(multiplier, steps) of the `noise` that `Plan.make` takes: a number, a list of such pairs, or a schedule."""
     if isinstance(noise, Schedule):
         return noise_phases(noise, [(rate, checks.count("steps", count)) for rate, count in rates])
     phases = noise if isinstance(noise, Sequence) else [(noise, steps)]
@@ -69,14 +69,14 @@ def spread(
 
 
 def merged(phases: Sequence[tuple[float, int]]) -> Phases:
-    """Equal neighbours as one."""
+    """The phases with equal neighbours merged."""
     return [(value, sum(n for _, n in equal)) for value, equal in itertools.groupby(phases, key=lambda phase: phase[0])]
 
 
 def overlaid(
     noise: Sequence[tuple[float, int]], rates: Sequence[tuple[float, int]]
 ) -> Iterator[tuple[float, float, int]]:
-    """(multiplier, rate, steps) over stretches in which neither changes; both cover the same steps."""
+    """(multiplier, rate, steps) of segments in which neither changes. `noise` and `rates` cover the same steps."""
     both = iter(rates)
     rate, rate_left = next(both)
     for multiplier, steps in noise:
@@ -90,7 +90,7 @@ def overlaid(
 
 
 def check_rates(rates: Sequence[RatePhase], sampling: Sampling, steps: int) -> None:
-    """Refuse rates for another sampler, for another number of steps, or that begin with another than the sampler's."""
+    """Refuse rates that are not for Poisson sampling, miss some steps, or do not begin with the sampler's rate."""
     if not rates:
         return
     if not isinstance(sampling, PoissonSampling):

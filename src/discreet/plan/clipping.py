@@ -1,4 +1,4 @@
-"""How a plan says that gradients are clipped: a record of any rule in the table (`clip_rules`), told by its kind."""
+"""The clipping record of a plan: any registered clip rule (`clip_rules`), told apart by `kind`."""
 
 from __future__ import annotations
 

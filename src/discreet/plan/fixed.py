@@ -1,4 +1,4 @@
-"""A fixed plan as the parts that it is made of see it: its order, its price, its searches. `Plan` is the only one."""
+"""The interface of a fixed plan for the files that order, price and search it. `Plan` alone implements it."""
 
 from __future__ import annotations
 

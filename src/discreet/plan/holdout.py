@@ -1,11 +1,11 @@
 """Which units are held out of training: a function of each unit's own identifier, and of nothing else.
 
-So adding, removing or blanking a unit moves no other from one part to the other, and two data sets that differ in one
-unit differ in one part only. What is released of the other part is then the same on both, given what was released
-before: the loss of a run is that of the part in which they differ. Under add/remove and zero-out a run therefore costs
-as much as the dearer of its parts (McSherry 2009, theorem 4, is the pure case; here step by step, since what is
-measured on one part depends on releases of the other). A replaced unit may have another identifier and change parts, so
-under replace-one the parts are composed.
+So adding, removing or blanking a unit moves no other unit between the parts, and two data sets that differ in one unit
+differ in one part only. Releases about the other part have the same law on both, given the releases before: the privacy
+loss of a run is that of the part in which the data sets differ. Under add/remove and zero-out a run therefore costs as
+much as the dearer of its parts (McSherry 2009, theorem 4, is the pure case; here it holds step by step, since metrics
+on one part depend on releases about the other). A replaced unit may have another identifier and change parts, so under
+replace-one the parts are composed.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Holdout(Frozen):
         return int.from_bytes(digest[:8]) * denominator < numerator << 64
 
     def training_units(self, population: float) -> float:
-        """How many of a declared population are trained on, on average."""
+        """The expected number of units to train on, of a declared population."""
         return population * (1 - self.share)
 
     def units(self, training: float) -> float:
-        """How many units are held out, on average, beside so many that are trained on."""
+        """The expected number of held-out units beside `training` units that are trained on."""
         return training * self.share / (1 - self.share)
 
 

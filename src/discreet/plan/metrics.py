@@ -1,4 +1,4 @@
-"""Metrics on private rows, which are bought: further Gaussian releases of a run, priced like its steps."""
+"""Private metrics: metrics on private rows, released with Gaussian noise and priced like the steps of the run."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ Kind = Annotated[str, AfterValidator(_known), WithJsonSchema({"enum": list(KINDS
 
 
 class Metric(Frozen):
-    """A metric of the model on private rows, bought on the way.
+    """A metric of the model on private rows, bought during the run.
 
-    | field | meaning |
-    |-------|---------|
+    | field | meaning                                                                                     |
+    |-------|---------------------------------------------------------------------------------------------|
     | kind  | `accuracy`, `loss`: per example, clipped to [0, bound], or `size`: how many units there are |
-    | noise | the multiplier: noise std / what one unit contributes at most |
-    | every | steps between purchases; by default once, at the end (of each phase, in an adaptive run) |
-    | bound | where losses are clipped |
-    | rows  | `training` or `holdout`: whose rows are looked at |
-    | rate  | each of these units is looked at with this probability; by default all are |
+    | noise | the noise multiplier: noise std / the most that one unit contributes                        |
+    | every | steps between purchases; by default once, at the end (of each phase, in an adaptive run)    |
+    | bound | where losses are clipped                                                                    |
+    | rows  | `training` or `holdout`: the units that are looked at                                       |
+    | rate  | each of these units is looked at with this probability; by default all are                  |
 
-    What is summed is centred: right or wrong counts 1/2 or -1/2, a loss counts less half the bound. So one unit moves
-    the sum by at most half the range, twice that if it is replaced. The noisy sum is divided by a declared public
-    number of units, never by how many there were, and the centre is added again. Where that number is far off, or the
-    luck of a holdout matters, buy the size as well, which is done once, before the first other metric on these rows:
-    then the noisy size divides.
+    The summed values are centred: a right or wrong prediction counts 1/2 or -1/2, and half the bound is taken off each
+    loss. So one unit moves the sum by at most half the range; twice that if it is replaced. The noisy sum is divided by
+    a declared public number of units, never by the number that was there, and the centre is added again. If the
+    declared number may be far off, or a hold-out is small, buy the size as well: it is bought once, before the first
+    other metric on these rows, and the noisy size then divides.
     """
 
     kind: Kind = "accuracy"
@@ -70,12 +70,12 @@ class Metric(Frozen):
 
     @property
     def name(self) -> str:
-        """What policies, early stopping and certificates call it."""
+        """The name that policies, early stopping and certificates use."""
         return f"{self.rows}_{self.kind}"
 
     @property
     def range(self) -> float:
-        """How far apart the largest and the least value of a unit are."""
+        """The largest value of a unit less the least."""
         return 1.0 if self.bound is None else self.bound
 
     @property
@@ -85,17 +85,17 @@ class Metric(Frozen):
 
     @property
     def centre(self) -> float:
-        """What is taken off the value of every unit; nothing where units are counted."""
+        """The centre that is taken off the value of every unit; 0 where units are counted."""
         return 0.0 if self.kind == "size" else self.range / 2
 
     @property
     def sampler(self) -> Sampler:
-        """What draws the units that are looked at."""
+        """The sampler that draws the units to look at."""
         return EveryoneSampler() if self.rate is None else PoissonSampler(self.rate)
 
     @property
     def event(self) -> Event:
-        """What one purchase releases."""
+        """The event of one purchase."""
         return self.sampler.event(Gaussian(self.noise, KINDS[self.kind]))
 
     def value(self, noisy_sum: float, units: float) -> float:
@@ -105,11 +105,12 @@ class Metric(Frozen):
         return self.centre + noisy_sum / (max(1.0, units) * (1.0 if self.rate is None else self.rate))
 
     def deviation(self, units: float, share: float = 1.0, size: Metric | None = None) -> float:
-        """The standard deviation of the metric, at most: of noise, and of how many units happen to be looked at.
+        """An upper bound on the metric's standard deviation, from its noise and from the random number of units looked
+        at.
 
-        `units` is declared, before sampling at `rate`; they are a `share` of all. A unit is looked at with probability
-        p = share x rate, so m of them on average with variance m (1 - p); each adds at most half the range. Where the
-        `size` was bought, only the sampling at `rate` is left of that, and the noise of the size.
+        `units` is the declared number before sampling at `rate`, a `share` of all units. A unit is looked at with
+        probability p = share x rate: m units on average, with variance m (1 - p), each adding at most half the range.
+        If the `size` was bought, the sampling at `rate` and the noise of the size take the place of that.
         """
         if self.kind == "size":
             return self.noise
@@ -123,8 +124,8 @@ class Metric(Frozen):
 class Counts(Frozen):
     """Counts of correct predictions on private training rows, bought after each phase for the policy.
 
-    Gaussian noise of standard deviation `noise` is added to a count, of which one row changes at most 1. `rate`: each
-    row is looked at with this probability; by default all are. The price is that of one more event each time.
+    A count gets Gaussian noise of standard deviation `noise`; one row changes it by at most 1. `rate`: each row is
+    looked at with this probability; by default all are. Each count is charged as one more event.
     """
 
     noise: Positive = 100.0
@@ -132,22 +133,23 @@ class Counts(Frozen):
 
     @property
     def sampler(self) -> Sampler:
-        """What draws the rows that are looked at."""
+        """The sampler that draws the rows to look at."""
         return EveryoneSampler() if self.rate is None else PoissonSampler(self.rate)
 
     @property
     def event(self) -> Event:
-        """What one count releases."""
+        """The event of one count."""
         return self.sampler.event(Gaussian(self.noise, Query.COUNT))
 
 
 def size_for(metric: Metric, metrics: Sequence[Metric]) -> Metric | None:
-    """The size that is bought of the rows of a metric."""
+    """The size metric that is bought on the rows of `metric`; None if there is none."""
     return next((other for other in metrics if other.kind == "size" and other.rows == metric.rows), None)
 
 
 def check_metrics(metrics: Sequence[Metric], *, holdout: bool, period: int) -> None:
-    """Refuse metrics with one name, on rows that are not held out, and inside a period of the sampler."""
+    """Refuse two metrics with one name, hold-out metrics without a hold-out, and purchases inside a period of the
+    sampler."""
     names = [metric.name for metric in metrics]
     if len(set(names)) < len(names):
         raise InputError(f"a metric is bought twice: {', '.join(names)}; keep one of each name")

@@ -1,4 +1,4 @@
-"""How much noise is in what an optimizer sees: public before a run."""
+"""The noise in the noisy mean that an optimizer sees. It is public before a run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""An odometer beside a run: declared with the plan, read when the run ends, and perhaps what ends it.
+"""An odometer beside a run: declared with the plan and read when the run ends. It may also end the run.
 
-What it reads is ex post: a bound on the privacy loss of what was released, and no guarantee (`core.guarantee.ExPost`).
+Its reading is ex post: a bound on the privacy loss of what was released, and no guarantee (`core.guarantee.ExPost`).
 The guarantee of a run is that of its plan or its filter, with or without an odometer.
 """
 
@@ -29,7 +29,7 @@ from discreet.core.guarantee import ExPost
 from discreet.plan.pydantic_base import Frozen
 
 LOOSENED = 1 + 5e-4
-"""What was spent is read as so many times as much, so that another accountant can confirm the reading."""
+"""A reading is stated as this many times what was spent, so that another accountant can confirm it."""
 
 
 def _decoded(value: object) -> Odometer:
@@ -46,22 +46,22 @@ class Reading(Frozen):
     most: Annotated[float, Field(gt=0)] | None = None
 
     def start(self) -> Amounts:
-        """What is spent before the first release."""
+        """The spent amount before the first release."""
         return odometers.start(self.odometer)
 
     def after(self, spent: Amounts, event: Event) -> Amounts:
-        """What is spent once this is released, too."""
+        """The spent amount after this event."""
         return odometers.advance(self.odometer, spent, self.odometer.cost(event))
 
     def read(self, spent: Amounts) -> ExPost:
-        """What can be said now."""
+        """The reading for a spent amount."""
         return odometers.read(self.odometer, [min(FULL, amount * LOOSENED) for amount in spent])
 
 
 def as_reading(
     given: str | Odometer | Reading | None, most: float | None, delta: float, adjacency: Adjacency, unit: Unit
 ) -> Reading | None:
-    """An odometer by name (`renyi`, `doubling`), or as it is, for runs under this adjacency and unit."""
+    """The odometer of a run under this adjacency and unit: by name (`renyi`, `doubling`), or the given one."""
     if given is None:
         if most is not None:
             raise InputError("stop_at is about what an odometer reads; name one with odometer='renyi'")
@@ -79,7 +79,7 @@ def as_reading(
 
 
 def check_reading(reading: Reading | None, adjacency: Adjacency, unit: Unit, events: Iterable[Event]) -> None:
-    """Refuse an odometer for other neighbours, or one that has no price for what may be released."""
+    """Refuse an odometer for another adjacency, or one that cannot price an event of the run."""
     if reading is None:
         return
     if (reading.odometer.adjacency, reading.odometer.unit) != (adjacency, unit):

@@ -40,25 +40,25 @@ Delta = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Plan(RunPlan):
-    """A training run as privacy sees it; public facts only, frozen, fixed before the data is seen.
+    """The privacy plan of a training run: public facts only, frozen, and fixed before the data is seen.
 
-    | field         | meaning |
-    |---------------|---------|
-    | adjacency     | when two data sets are neighbours; which ones are possible depends on the sampling |
-    | unit          | what is protected: `example`, or `user`: all rows of one person |
-    | rows_per_unit | how many rows of a user a step uses at most, drawn at random if there are more |
-    | sampling      | how batches are drawn |
-    | population    | declared public number of units to train on; times the rate, the divisor of the noisy sum |
-    | clipping      | how far one unit can move the sum |
-    | rates         | of Poisson sampling, phase by phase, where they change; the first is that of the sampling |
-    | noise         | multipliers, phase by phase; their steps add up to the steps of the run |
-    | metrics       | metrics on private rows that are bought on the way |
-    | before        | queries on the same data that the run answers before its first step |
-    | holdout       | the share of all units that is held out of training, for metrics |
-    | odometer      | read when the run ends, or what ends it; what it says is ex post |
-    | search        | settings that runs of the plan try, the best of which is released alone |
-    | delta         | delta of the guarantee |
-    | block         | steps reserved in the ledger at a time |
+    | field         | meaning                                                                                     |
+    |---------------|---------------------------------------------------------------------------------------------|
+    | adjacency     | when two data sets are neighbours; which ones are possible depends on the sampling          |
+    | unit          | what is protected: `example`, or `user`: all rows of one person                             |
+    | rows_per_unit | how many rows of a user a step uses at most, drawn at random if there are more              |
+    | sampling      | how batches are drawn                                                                       |
+    | population    | declared public number of units to train on; times the rate, the divisor of the noisy sum   |
+    | clipping      | the clip rule: how far one unit can move the sum                                            |
+    | rates         | of Poisson sampling, phase by phase, where they change; the first is that of the sampling   |
+    | noise         | multipliers, phase by phase; their steps add up to the steps of the run                     |
+    | metrics       | private metrics that are bought during the run                                              |
+    | before        | queries on the same data that the run answers before its first step                         |
+    | holdout       | the share of all units that is held out of training, for metrics                            |
+    | odometer      | read when the run ends, or ends the run; its reading is ex post                             |
+    | search        | the settings to try, with a run of the plan for each; only the best model is released       |
+    | delta         | delta of the guarantee                                                                      |
+    | block         | steps reserved in the ledger at a time                                                      |
     | initial_state | SHA-256 of the state the model starts from, declared public; set when training is assembled |
 
     The length of the data set appears nowhere: under `add_remove` it is private.
@@ -88,7 +88,7 @@ class Plan(RunPlan):
 
     @model_validator(mode="after")
     def _covered(self) -> Plan:
-        """What no theorem covers is refused when the plan is made, and so is what its sampler cannot draw."""
+        """Refuse a plan that no theorem covers or whose batches its sampler cannot draw."""
         if self.unit is Unit.EXAMPLE and self.rows_per_unit != 1:
             raise InputError(f"rows_per_unit ({self.rows_per_unit}) goes with unit='user'; an example is one row")
         period = self.sampler.period
@@ -165,7 +165,7 @@ class Plan(RunPlan):
 
     @classmethod
     def poisson(cls, *, population: float, batch: float, holdout: float | Holdout | None = None, **rest: Any) -> Plan:
-        """Plan Poisson batches of `batch` expected units; the rest is as in `make`."""
+        """A plan with Poisson batches of `batch` expected units; the other arguments are those of `make`."""
         held = as_holdout(holdout)
         trained = population if held is None else held.training_units(population)
         rate = checks.positive("batch", batch) / checks.positive("population", trained)
@@ -187,7 +187,7 @@ class Plan(RunPlan):
 
     @property
     def sampler(self) -> Sampler:
-        """What draws the batches."""
+        """The sampler that draws the batches."""
         return self.sampling.sampler(self.population)
 
     def draw_of(self, event: Event) -> Draw:
@@ -221,11 +221,11 @@ class Plan(RunPlan):
         return self.steps / self.sampling.epoch(self.population)
 
     def event(self) -> Event:
-        """All that the plan will release."""
+        """The event of everything that the plan will release."""
         return pricing.searched(self, self.first_steps(self.charges))
 
     def first_steps(self, count: int) -> Event:
-        """What the first `count` charged steps release; an epoch or period that has begun counts whole."""
+        """The event of the first `count` charged steps; an epoch or period that has begun counts whole."""
         return timeline.first_steps(self, count)
 
     def next_block(self, position: int) -> tuple[Event, ...]:
@@ -234,7 +234,7 @@ class Plan(RunPlan):
 
     @property
     def first_event(self) -> Event:
-        """What the first step of training releases, or the first period of the sampler."""
+        """The event of the first step of training, or of the first period of the sampler."""
         return self.next_block(len(self.before))[0]
 
     def purchases(self, metric: Metric) -> int:
@@ -250,16 +250,16 @@ class Plan(RunPlan):
         return timeline.step_at(self, position)
 
     def releases(self) -> set[Event]:
-        """The different things that steps of the plan release."""
+        """The different releases that steps of the plan make."""
         return {Gaussian(phase.multiplier) for phase in self.noise}
 
     def guarantee(self, delta: float | None = None, method: Method = Method.PLD) -> Guarantee:
-        """The guarantee of the whole plan; it also holds if the run is stopped early by what it released.
+        """The guarantee of the whole plan. It also holds if the run stops early, by whatever it released.
 
-        Where batches have no largest size, a billionth of delta is set aside for those beyond `largest_batch`, for
-        which the sums of fast engines have no float slack: T steps add at most (1 + e^epsilon) T `OVERFLOW` to delta.
-        Epsilon is stated a twentieth of a percent above what was computed, so that another accountant can confirm it.
-        Of rows to train on and rows that are held out, the dearer part counts (`holdout`).
+        Where batches have no largest size, a billionth of delta is set aside for batches beyond `largest_batch`,
+        because the float slack of fast engines does not cover their sums: T steps add at most (1 + e^epsilon) T
+        `OVERFLOW` to delta. The stated epsilon is a twentieth of a percent above the computed one, so that another
+        accountant can confirm it. With a hold-out, the dearer of the two parts counts (`holdout`).
         """
         delta = self.delta if delta is None else delta
         reserve = reserve_for(checks.open_unit("delta", delta), self.sampling.OVERFLOWS)
@@ -273,7 +273,7 @@ class Plan(RunPlan):
     def first_guarantee(
         self, count: int, delta: float, method: Method, tolerance: Callable[[float], float] = default_tolerance
     ) -> Guarantee:
-        """That of the first `count` charged steps, as it is computed, at the dearer part of the data."""
+        """The computed guarantee of the first `count` charged steps, on the dearer part of the data."""
         return pricing.first_guarantee(self, count, delta, method, tolerance)
 
     def trade_off(self) -> TradeOff:
@@ -284,7 +284,7 @@ class Plan(RunPlan):
     def calibrate(self, epsilon: float, delta: float | None = None) -> Plan:
         """A new plan whose noise is scaled to the smallest that meets (epsilon, delta), on the safe side.
 
-        The noise of metrics is left as it is; the steps get what they leave.
+        The noise of metrics stays as it is; the steps get the rest of the budget.
         """
         plan = self if delta is None else self.model_copy(update={"delta": checks.open_unit("delta", delta)})
         found = pricing.calibrated(plan, checks.positive("epsilon", epsilon))
@@ -310,6 +310,6 @@ class Plan(RunPlan):
         return fact_table("Plan", facts)
 
     def scaled(self, factor: float) -> Plan:
-        """A new plan whose steps have so many times the noise."""
+        """A new plan whose steps have `factor` times the noise."""
         noise = tuple(NoisePhase(multiplier=phase.multiplier * factor, steps=phase.steps) for phase in self.noise)
         return self.model_copy(update={"noise": noise})

@@ -1,7 +1,8 @@
-"""What a run releases before its first step: queries on the same data that the steps depend on (components, scales).
+"""Queries that a run answers before its first step, on the same data; the steps depend on the answers (components,
+scales).
 
-They are events of the plan, fixed with it before any of them is released and charged by the run itself, so the plan's
-guarantee, or the filter of an adaptive run, is that of everything together.
+They are events of the plan: fixed with it before any is answered, and charged by the run itself. So the plan's
+guarantee, or the filter of an adaptive run, covers everything together.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from discreet.plan.clip_rules import ClipRule
 _MOST = 1000
 
 Answered = Gaussian | Laplace | BoundedRange | NoisyMax | SparseHistogram | Selection | Poisson
-"""What queries release: one charge each."""
+"""The events of queries; each is one charge."""
 
 
 def as_before(given: object) -> tuple[Event, ...]:
-    """Events one by one, in order; several queries on all rows (`Compose`) are an event each."""
+    """The single events, in order; a `Compose` of several queries on all rows is taken apart."""
     if isinstance(given, str | Mapping | Event) or not isinstance(given, Iterable):
         raise InputError(f"before is a list of events, got {given!r:.80}")
     found: list[Event] = []
@@ -57,9 +58,9 @@ Before = Annotated[tuple[Event, ...], PlainValidator(as_before), PlainSerializer
 
 
 def check_before(before: tuple[Event, ...], unit: Unit, clipping: ClipRule, filter_kind: str | None = None) -> None:
-    """Refuse queries before a run that they do not fit, and those whose cost a verifier could not recompute.
+    """Refuse queries that do not fit the run, or whose cost a verifier could not recompute.
 
-    `filter_kind`: that of an adaptive plan. Choices are recomputed under zCDP alone.
+    `filter_kind`: the filter of an adaptive plan. A verifier recomputes choices only under zCDP.
     """
     if not before:
         return
@@ -78,7 +79,7 @@ def check_before(before: tuple[Event, ...], unit: Unit, clipping: ClipRule, filt
 
 
 def _is_gaussian(event: Event) -> bool:
-    """Whether all noise in a query is Gaussian: one on all rows, or several on one Poisson draw."""
+    """Whether all noise of a query is Gaussian: a single query on all rows, or several on one Poisson draw."""
     if isinstance(event, SparseHistogram):
         return True
     inside = event.event if isinstance(event, Poisson) else event

@@ -1,4 +1,4 @@
-"""What a fixed plan costs, at the part of the data where it costs most, and the noise that a budget needs."""
+"""The price of a fixed plan (that of the dearest part of the data), and the noise that a budget needs."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ SET_ASIDE = 1e-9
 
 
 def parts_of(plan: FixedPlan) -> tuple[tuple[Part, ...], ...]:
-    """The parts of the data of which a change of one unit touches one: that of training first, or both together."""
+    """Events on each part of the data, where one unit is in one part only: training first, then the hold-out; or all
+    events together."""
     if plan.holdout is None or plan.adjacency is Adjacency.REPLACE_ONE:
         return (("training", "holdout"),)
     return ("training",), ("holdout",)
 
 
 def apart(plan: FixedPlan, trial: Event) -> tuple[Event, ...]:
-    """What a plan releases of which one run releases `trial`, by the parts of the data of which a unit is in one."""
+    """Events of a tuning plan whose single run releases `trial`, one per disjoint part of the data."""
     return (trial,) if plan.search is None else plan.search.events(trial)
 
 
 def searched(plan: FixedPlan, trial: Event) -> Event:
-    """The same as one event: where there are several parts, more than any unit is in."""
+    """Events of all parts together as one event: where there are several parts, more than any unit takes part in."""
     found = apart(plan, trial)
     return found[0] if len(found) == 1 else Compose(found)
 
@@ -55,9 +56,9 @@ def runs(plan: FixedPlan) -> int:
 def first_guarantee(
     plan: FixedPlan, count: int, delta: float, method: Method, tolerance: Callable[[float], float]
 ) -> Guarantee:
-    """That of the first `count` charged steps: the largest epsilon of any part, and the largest lower bound.
+    """The guarantee of the first `count` charged steps: the largest epsilon of any part, and the largest lower bound.
 
-    Of a search: if each trial stopped after so many steps. Nothing is known of it from below.
+    Of a search: as if each trial stopped after `count` steps. It has no lower bound.
     """
     found = [
         _priced(event, delta, plan.adjacency, method, tolerance)
@@ -72,9 +73,9 @@ def first_guarantee(
 
 
 def trade_off_of(plan: FixedPlan) -> TradeOff:
-    """The trade-off function of all steps; of a search over parts of the data, the worst of any part's.
+    """The trade-off function of all steps; of a search over parts of the data, the worst over the parts.
 
-    With a holdout, that of both parts together, which is more than any unit is in.
+    With a hold-out, it covers both parts together, which is more than any unit takes part in.
     """
     curves = [trade_off(event, plan.adjacency) for event in apart(plan, plan.first_steps(plan.charges))]
     if len(curves) == 1:
@@ -84,7 +85,7 @@ def trade_off_of(plan: FixedPlan) -> TradeOff:
 
 
 _priced = lru_cache(maxsize=64)(guarantee)
-"""A run asks for the price of the same steps several times."""
+"""Remembered, because a run asks for the price of the same steps several times."""
 
 
 def calibrated(plan: P, epsilon: float) -> P:
@@ -113,7 +114,7 @@ def _calibrated(plan: Any, epsilon: float) -> Any:
 
 
 def reserve_for(delta: float, overflows: bool) -> float:
-    """What is set aside of delta; nothing where batches have a largest size."""
+    """The part of delta that is set aside; 0 where batches have a largest size."""
     return SET_ASIDE * delta if overflows else 0.0
 
 

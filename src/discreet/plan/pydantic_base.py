@@ -1,4 +1,4 @@
-"""Errors of pydantic, said in one line that names the field."""
+"""Errors of pydantic as one line that names the field."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def read_yaml(path: Path) -> Any:
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """YAML in which no key of a mapping is given twice: the first of them would be lost without a word."""
+    """YAML that refuses a key that is given twice; else the first value would be lost silently."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         names = [self.construct_object(key, deep=True) for key, _ in node.value]

@@ -1,4 +1,4 @@
-"""What fixed and adaptive plans answer alike."""
+"""The interface that fixed and adaptive plans share."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from discreet.plan.sampling import Sampling
 
 
 class RunPlan(Frozen):
-    """A run as privacy sees it. Both kinds of plan answer what differs by one name; None is what a kind lacks.
+    """A run as privacy sees it. Both kinds of plan answer the questions below; None stands for what a kind lacks.
 
-    | question             | fixed                           | adaptive                                     |
-    |----------------------|---------------------------------|----------------------------------------------|
-    | policy, filter       | None                            | what decides, and what every block is put to |
-    | line_search, counts  | None                            | how it decides, and what it buys for that    |
-    | search               | settings that several runs try  | None                                         |
-    | steps, charges       | of training, and in all         | the most that may be charged                 |
-    | multipliers, batches | (either, steps), in order       | the same, if all are as it starts            |
-    | first_event          | what the first period releases  | the same, as it starts                       |
-    | metric_at            | what a charged step buys        | None: metrics are bought between blocks      |
-    | purchases            | how often a metric is bought    | the same, if all phases are like the first   |
-    | trade_off            | of all that is released         | `NotProved`                                  |
+    | question             | fixed                          | adaptive                                     |
+    |----------------------|--------------------------------|----------------------------------------------|
+    | policy, filter       | None                           | what decides, and what every block is put to |
+    | line_search, counts  | None                           | how it decides, and what it buys for that    |
+    | search               | settings that several runs try | None                                         |
+    | steps, charges       | of training, and in all        | the most that may be charged                 |
+    | multipliers, batches | (value, steps), in order       | the same, if all are as it starts            |
+    | first_event          | what the first period releases | the same, as it starts                       |
+    | metric_at            | what a charged step buys       | None: metrics are bought between blocks      |
+    | purchases            | how often a metric is bought   | the same, if all phases are like the first   |
+    | trade_off            | of all that is released        | `NotProved`                                  |
     """
 
     if TYPE_CHECKING:  # each kind declares its fields in the order in which it is published
@@ -40,7 +40,7 @@ class RunPlan(Frozen):
 
     @model_validator(mode="after")
     def _drawn(self) -> Self:
-        """Sampling without a guarantee under the adjacency is refused, and a holdout that would tell its size."""
+        """Refuse sampling that has no guarantee under the adjacency, and a hold-out that would reveal its size."""
         if self.adjacency not in self.sampling.ADJACENCIES:
             possible = ", ".join(adjacency.value for adjacency in self.sampling.ADJACENCIES)
             raise InputError(
@@ -55,7 +55,7 @@ class RunPlan(Frozen):
 
     @property
     def expected_batch(self) -> float:
-        """The public divisor of the noisy sum, never a realised or private size; that of the first step."""
+        """The public divisor of the noisy sum of the first step; never a realised or private size."""
         return self.sampling.expected_batch(self.population)
 
     def units_of(self, metric: Metric) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""How a plan says that batches are drawn: a record of any sampler in the table, told apart by its kind."""
+"""The sampling record of a plan: one of any registered sampler, told apart by `kind`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """A plan to start from: batch, steps, delta and noise for a population and a budget, each with its reason.
 
-Nothing here looks at data. The measure is how long the noise of the whole run is beside what one unit contributes to
-it: of T steps with expected batch B and multiplier s, the noise of the average gradient has standard deviation
-s C / (B sqrt(T)) in each coordinate, so the smaller s / (B sqrt(T)), the better. At a fixed number of epochs larger
-batches always lower it, with less and less effect, and so do more epochs; computing time limits both. Settings are
-compared by the central limit theorem, which may plan; the noise of the chosen one is calibrated by what is proved.
+Nothing here looks at data. Settings are compared by the noise of the average gradient of the whole run: with T steps,
+expected batch B, noise multiplier s and clip norm C it has standard deviation s C / (B sqrt(T)) in each coordinate, so
+a smaller s / (B sqrt(T)) is better. Larger batches lower it at a fixed number of epochs, with less and less effect, and
+so do more epochs; computing time limits both. The comparison uses the central limit theorem, an estimate; the noise of
+the chosen setting is calibrated by a proved bound.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CLIP_NORM = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A calibrated plan, how many passes over the data it makes, and its reasons."""
+    """A calibrated plan, its number of epochs, and the reasons for it."""
 
     plan: Plan
     epochs: float
@@ -74,7 +74,7 @@ def suggest(
 
 
 def _settings(population: float, most_epochs: float) -> Iterator[tuple[float, int]]:
-    """(epochs, batch) in the order of computing: fewer epochs first, then smaller batches, which fit any memory."""
+    """(epochs, batch) from cheap to dear: fewer epochs first, then smaller batches, which fit any memory."""
     epochs = [most_epochs / 2**halvings for halvings in range(5, -1, -1) if most_epochs / 2**halvings >= 1]
     for count in epochs or [most_epochs]:
         largest = max(1, round(min(population / 2, count * population / _LEAST_STEPS)))

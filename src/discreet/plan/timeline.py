@@ -1,6 +1,6 @@
-"""In which order a fixed plan releases: queries before, the periods of its sampler, and between them its metrics.
+"""The order of a fixed plan's releases: queries, then the periods of its sampler with private metrics between them.
 
-A place in this order is a charged step: a step of training, a metric that is bought, or a query before the first step.
+A place in this order is a charged step: a step of training, a private metric, or a query before the first step.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ UNANSWERED = "the plan has queries before its first step that the run has not an
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """`count` equal events in a row, each of `places` charged steps; `metric` if it is one that is bought.
+    """`count` equal events in a row, each of `places` charged steps. `metric`: the private metric that they buy, if
+    any.
 
-    `before`: it is a query that is answered before the first step.
+    `before`: they are queries that are answered before the first step.
     """
 
     event: Event
@@ -36,7 +37,7 @@ class Segment:
 
     @property
     def steps(self) -> int:
-        """How many of these places are steps of training."""
+        """How many of the places are steps of training."""
         return self.length if self.metric is None and not self.before else 0
 
     @property
@@ -55,9 +56,9 @@ def order(plan: FixedPlan) -> tuple[Segment, ...]:
 def first_steps(
     plan: FixedPlan, count: int, parts: Sequence[Part] = ("training", "holdout"), *, steps: bool = True
 ) -> Event:
-    """What the first `count` charged steps release of these parts of the data; a period that has begun counts whole.
+    """Events of the first `count` charged steps on these parts of the data; a period that has begun counts whole.
 
-    Without `steps`: what is bought among them alone. Queries before the first step are about all parts.
+    Without `steps`: private metrics alone. Queries before the first step are about all parts.
     """
     found: list[Event] = []
     left = count
@@ -82,10 +83,10 @@ def steps_among(plan: FixedPlan, count: int) -> int:
 
 
 def next_block(plan: FixedPlan, position: int) -> tuple[Event, ...]:
-    """The events of the next block when `position` steps are charged already, at most to the end of the plan.
+    """Events of the next block, when `position` steps are charged already; `BudgetExhausted` at the end of the plan.
 
-    The k-th charged step always uses the k-th of the plan, so what is charged is a prefix of it. A block is whole
-    periods, at least one, and a metric belongs to the block of the step before it.
+    The k-th charged step always uses the k-th event of the plan, so the charged events are a prefix of the plan. A
+    block has one or more whole periods, and a metric belongs to the block of the step before it.
     """
     if position < len(plan.before):
         raise PrivacyViolation(UNANSWERED)
@@ -158,7 +159,7 @@ def _with_metrics(plan: FixedPlan) -> Iterator[Segment]:
 
 
 def _next_due(metric: Metric, plan: FixedPlan, steps: int) -> int:
-    """The first step beyond `steps` after which the metric is bought; beyond the plan if there is none."""
+    """The first step after `steps` at which the metric is bought; a step beyond the plan if there is none."""
     if metric.kind == "size":
         others = [other for other in plan.metrics if other.rows == metric.rows and other.kind != "size"]
         first = min(_next_due(other, plan, 0) for other in others)
@@ -169,7 +170,7 @@ def _next_due(metric: Metric, plan: FixedPlan, steps: int) -> int:
 
 
 def _periods(plan: FixedPlan) -> Iterator[tuple[Event, int]]:
-    """What the periods of the sampler release, in order, equal neighbours counted together."""
+    """Events of the sampler's periods, in order, with equal neighbours counted together."""
     sampler = plan.sampler
     if plan.rates:
         noise = [(phase.multiplier, phase.steps) for phase in plan.noise]
@@ -185,7 +186,7 @@ def _periods(plan: FixedPlan) -> Iterator[tuple[Event, int]]:
 
 
 def _cut(noise: Sequence[NoisePhase], period: int) -> Iterator[Event]:
-    """What each period of `period` steps releases, as in `Epoch.event`."""
+    """The event of each period of `period` steps, as in `Epoch.event`."""
     parts: list[Event] = []
     room = period
     for phase in noise:

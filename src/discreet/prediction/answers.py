@@ -1,4 +1,4 @@
-"""What a model says of new rows, as columns with names: the class, a probability of each, or amounts."""
+"""A model's predictions on new rows as named columns: the class, a probability of each class, or amounts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ LEVEL = "0.9"
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Columns of equal length. Figures are float64, NaN in rows that a treatment of the schema drops; names of classes
-    and paths are texts, null there; `class` of a model without a schema is a number."""
+    """Columns of equal length. Figures are float64, and NaN in rows that the schema drops; names of classes and paths
+    are texts, and null there. Without a schema, `class` is a number."""
 
     columns: dict[str, pa.Array]
     digits: int
@@ -33,9 +33,9 @@ class Answers:
 
 
 def answers(predictor: Predictor, path: Path, keep: Sequence[str] = ()) -> Answers:
-    """What the model says of the rows of a file; first the columns of the file that are named by `keep`.
+    """The model's predictions on the rows of a file, after the columns of the file that `keep` names.
 
-    `InputError` if the rows are not those of the model, and for a column that is not there.
+    `InputError` if the rows do not fit the model, or for a missing column.
     """
     if predictor.spec.table is None:
         if keep:
@@ -78,6 +78,6 @@ def _of_table(encoder: Encoder, found: Array, errors: Mapping[str, float]) -> An
 
 
 def _shares(shares: Array, best: Array, names: Sequence[str] | map[str]) -> dict[str, pa.Array]:
-    """The probability of the class that is named, and then of each."""
+    """The probability of the predicted class, and then of each class."""
     of_each = {f"p({name})": pa.array(column) for name, column in zip(names, shares.T, strict=True)}
     return {PROBABILITY: pa.array(shares[np.arange(len(shares)), best]), **of_each}

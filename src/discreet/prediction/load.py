@@ -1,4 +1,4 @@
-"""`load`: from a published folder to an object that predicts, once every file is the certified one."""
+"""`load`: from a published folder to an object that predicts, after checking that every file is the certified one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _AT_ONCE = 256
 
 @dataclass(frozen=True, slots=True)
 class Predictor:
-    """A published model, in evaluation mode, with what its inputs go through first and its certificate."""
+    """A published model in evaluation mode, with the preparation of its inputs and its certificate."""
 
     model: nn.Module
     spec: ModelSpec
@@ -35,9 +35,9 @@ class Predictor:
     steps: tuple[Step, ...]
 
     def scores(self, inputs: Tensor | ArrayLike) -> Tensor:
-        """What the model gives for each row of `inputs` (rows, ...), as training saw them: shape (rows, outputs).
+        """The model's outputs on `inputs` (rows, ...), which are like those of training: shape (rows, outputs).
 
-        Rows are as the data has them, before features; where their shape is known, flat rows will do.
+        Rows are raw, before features; if their shape is known, flat rows will do.
         """
         rows = self._rows(inputs)
         for step in self.steps:
@@ -84,9 +84,9 @@ class Predictor:
 def load(folder: str | Path, model: nn.Module | None = None) -> Predictor:
     """Read a published folder; nothing in it is run, and no pickle is read.
 
-    Every file must have the hash that the certificate states, else `VerificationFailed`. The model is built by the
-    name in model.json; one of your own is given as `model`, and must have tensors of the same names, shapes and types.
-    This does not recompute the claim: that is `discreet.verify`.
+    Every file must have the hash that the certificate states, else `VerificationFailed`. The model is built by the name
+    in model.json; pass your own as `model`, with tensors of the same names, shapes and types. This does not recompute
+    the claim: that is `discreet.verify`.
     """
     folder = Path(folder)
     facts = strict_json(read(folder / CERTIFICATE), CERTIFICATE)
@@ -122,7 +122,7 @@ def _certified(folder: Path, facts: dict[str, Any]) -> dict[str, bytes]:
 
 
 def _build(spec: ModelSpec, state: dict[str, Tensor]) -> nn.Module:
-    """The named model. It is compared with the file before memory is taken for it."""
+    """The named model. Its tensors are compared with the file before memory is allocated."""
     if spec.model is None:
         raise InputError(
             f"this model is a module of its maker's own ({str(spec.module)[:80]}); build it and give it to "

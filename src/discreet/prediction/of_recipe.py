@@ -1,4 +1,4 @@
-"""What a recipe says of its model, for the published folder."""
+"""The model spec of a recipe, for the published folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from discreet.recipes import Recipe
 
 
 def spec_of(recipe: Recipe, split: Split, about: About | None = None) -> ModelSpec:
-    """The recipe's model and what stands before it, for rows like those of `split`."""
+    """The recipe's model and the preparation of its inputs, for rows like those of `split`."""
     rows = split.row_shape
     steps = _features(recipe, rows)
     if recipe.components is not None:
@@ -28,7 +28,7 @@ def spec_of(recipe: Recipe, split: Split, about: About | None = None) -> ModelSp
 def spec_of_table(
     recipe: Recipe, encoder: Encoder, about: About | None = None, public_rows: OnPublicRows | None = None
 ) -> ModelSpec:
-    """The recipe's model, how the rows of a table become its inputs, and what is said of both for people."""
+    """The recipe's model, the encoding of table rows as its inputs, and the parts for people."""
     return ModelSpec(
         model=Named(recipe.model.name, recipe.model.model_dump(mode="json", exclude={"name"})),
         inputs=encoder.shape,

@@ -1,7 +1,7 @@
-"""`export_onnx`: the model of a published folder, with what its inputs go through first, as one ONNX file.
+"""`export_onnx`: the model of a published folder, with the preparation of its inputs, as one ONNX file.
 
-What is written is held against the model before it is kept: ONNX's own reference evaluator must say the same of random
-rows. The file is post-processing of the published folder, so it gives nothing more away.
+The file is kept only if ONNX's own reference evaluator agrees with the model on random rows. It is post-processing of
+the published folder, so it reveals nothing more.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from discreet.recipes.sections.fixed_features import Features, build_front_end, 
 from discreet.verification.checks.released_tensors import FILE as RELEASED
 
 OPSET = 20
-"""The version of ONNX's operators that is written; runtimes of 2024 and later have it."""
+"""The version of ONNX's operators in the file; runtimes of 2024 and later have it."""
 
 _TOLERANCE = 1e-4
-"""How far scores may differ from those of the model, as a part of the largest: float32 sums in another order."""
+"""How far scores may differ from the model's, relative to the largest: float32 sums in another order."""
 
 
 def export_onnx(folder: str | Path, path: str | Path, model: nn.Module | None = None) -> Path:
     """Write `path` (a new .onnx file) for the published `folder`, whose files must be the certified ones.
 
     Input `rows` (n, ...) as `discreet.load(folder)` takes them, float32, or int64 for models of codes; output `scores`
-    (n, outputs). Of a table, rows are as `encode_table` gives them: the schema is in the file's metadata, and so are
-    the claim and the SHA-256 of the certificate. `model`: as in `load`.
+    (n, outputs). For a table, rows are those of `encode_table`; the file's metadata hold the schema, the claim and the
+    SHA-256 of the certificate. `model`: as in `load`.
 
-    `InputError` if the model or a front end has operations that ONNX has not, if the shape of a row is not known, or
-    if the file would say something else than the model. Needs the extra `onnx`.
+    `InputError` if the model or a front end has operations that ONNX lacks, if the shape of a row is unknown, or if the
+    file would disagree with the model. Needs the extra `onnx`.
     """
     onnx = extra("onnx", "onnx", "export")
     folder, path = Path(folder), Path(path)
@@ -110,7 +110,7 @@ def _traced(predictor: Predictor, whole: nn.Module) -> bytes:
 
 
 def _check(onnx: Any, content: Any, predictor: Predictor) -> None:
-    """The file says of 3 random rows, and of one alone, what the model says."""
+    """Check that file and model agree on 3 random rows together, and on one alone."""
     from onnx.reference import ReferenceEvaluator
 
     onnx.checker.check_model(content)
@@ -149,7 +149,7 @@ def _properties(folder: Path, predictor: Predictor) -> dict[str, str]:
 
 
 def _name(predictor: Predictor) -> str:
-    """What could not be exported: the front ends by name, if there are any, and the model."""
+    """The name of the exported parts, for errors: the front ends, if any, and the model."""
     spec = predictor.spec
     model = spec.model.name if spec.model is not None else type(predictor.model).__name__
     parts = [part["name"] for step in spec.preprocessing for part in step.arguments.get("parts", [])]
@@ -158,7 +158,7 @@ def _name(predictor: Predictor) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """torch warns about its own exporters; nothing of that is news to who exports."""
+    """Silences torch's warnings about its own exporters, which do not help the user."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -14,11 +14,11 @@ from discreet.core.errors import InputError
 from discreet.data.sets.mnist import read_idx
 
 _INPUTS = ("x", "inputs", "x_test", "x_train")
-"""Names that an array of inputs may have in a .npz file; a file with one array needs none of them."""
+"""Names of an array of inputs in a .npz file; a single array may have any name."""
 
 
 def read_rows(path: Path, shape: tuple[int, ...] | None) -> Array:
-    """The rows in a file, shape (rows, ...), float64; `shape` is that of one row, where the model tells it.
+    """The rows in a file, shape (rows, ...), float64. `shape`: that of one row, if the model tells it.
 
     | file | rows |
     |------|------|

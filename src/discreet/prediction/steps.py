@@ -1,7 +1,7 @@
-"""What inputs go through before the model, by the names that model.json gives them.
+"""The preprocessing steps before a model, by their names in model.json.
 
 A step is built from plain data and maps rows (a tensor with a batch axis) to rows, each by itself. A new kind of step
-is one more entry of `STEPS`; a published entry never changes meaning.
+is a new entry of `STEPS`; a published entry never changes its meaning.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Step = Callable[[Tensor], Tensor]
 
 
 def features(parts: list[Any], shape: list[int]) -> Step:
-    """Fixed front ends side by side, as recipes have them (`features`), on rows of `shape`."""
+    """Fixed front ends side by side, as in recipes (`features`), on rows of `shape`."""
     listed = [Features.model_validate(part) for part in cast("list[object]", named(parts))]
     return Precomputed(build_front_end(listed, shape))
 
 
 def components(released: Tensor) -> Step:
-    """Rows on the principal components that the run bought, shape (count, columns)."""
+    """Projects rows on the principal components that the run bought, shape (count, columns)."""
     return lambda rows: project(rows, released)
 
 
@@ -39,7 +39,7 @@ RELEASED = ("components",)
 
 
 def build_step(step: Named, released: Mapping[str, Tensor]) -> Step:
-    """The step by its name; one that this version does not know, or arguments that it cannot have, are refused."""
+    """The step by its name. `InputError` for a step that this version does not know, or impossible arguments."""
     if step.name not in STEPS:
         raise InputError(f"model.json: unknown step {step.name!r:.80} of preprocessing; known: {', '.join(STEPS)}")
     if step.name in RELEASED and step.name not in released:

@@ -19,7 +19,7 @@ from discreet.prediction.load import Predictor
 def encode_table(predictor: Predictor, path: str | Path) -> Array:
     """The rows of a .csv or .parquet file as the model's inputs, (rows, features), float32, by its published schema.
 
-    What an ONNX file of the model takes. Rows that a treatment of the schema drops are not among them.
+    These are the inputs of an ONNX file of the model. Rows that the schema drops are left out.
     """
     if predictor.spec.table is None:
         raise InputError("this model was not trained on a table with a schema; give its rows as an array")
@@ -31,11 +31,10 @@ def encode_table(predictor: Predictor, path: str | Path) -> Array:
 
 
 def predict_table(predictor: Predictor, path: str | Path) -> tuple[Encoder, Array]:
-    """What the model says of each row of a .csv or .parquet file with the features of its schema: (rows, outputs).
+    """The model's predictions on each row of a .csv or .parquet file with the features of its schema: (rows, outputs).
 
-    Probabilities of the classes or labels in `Encoder.classes`, or amounts in the unit of the target. A row that a
-    treatment of the schema drops is all NaN. `InputError` if the model was not trained on a table, or a value does not
-    fit.
+    Probabilities of the classes or labels in `Encoder.classes`, or amounts in the unit of the target. A row that the
+    schema drops is all NaN. `InputError` if the model was not trained on a table, or a value does not fit.
     """
     if predictor.spec.table is None:
         raise InputError("this model was not trained on a table with a schema; give its rows as an array")
@@ -52,7 +51,7 @@ def predict_table(predictor: Predictor, path: str | Path) -> tuple[Encoder, Arra
 
 
 def copied_columns(path: str | Path, encoder: Encoder, names: Sequence[str]) -> dict[str, pa.Array]:
-    """The columns of a table with new rows as they stand; `InputError` for one that it has not."""
+    """Columns of a table with new rows, unchanged; `InputError` for a missing one."""
     if not names:
         return {}
     if Path(path).is_dir():

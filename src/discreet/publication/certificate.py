@@ -64,7 +64,7 @@ class Mechanism(Protocol):
 
 
 class TrainedRun(Protocol):
-    """What publishing needs to know of a finished run (`discreet.training.Trained` is one)."""
+    """The interface of a finished run to publishing (`discreet.training.Trained` implements it)."""
 
     @property
     def model(self) -> nn.Module: ...
@@ -97,8 +97,8 @@ class TrainedRun(Protocol):
 def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) -> dict[str, Any]:
     """The content of certificate.json. Refuses what cannot be certified.
 
-    The claim is that of the whole plan, also for a run that was stopped early. Of an adaptive run the events are
-    those that were charged.
+    The claim is that of the whole plan, even for a run that stopped early. The events of an adaptive run are the
+    charged ones.
     """
     mechanism = trained.mechanism
     if mechanism.randomness != SYSTEM_RANDOMNESS:
@@ -155,7 +155,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
 
 
 def _head(entries: Sequence[Entry]) -> dict[str, Any]:
-    """Where the ledger's chain stood after the last entry of the run: it seals everything charged before."""
+    """The head of the ledger's hash chain after the last entry of the run; it seals everything charged before."""
     return {"number": entries[-1].number, "seal": entries[-1].hash}
 
 
@@ -183,7 +183,7 @@ def _of_run(plan: Plan | AdaptivePlan) -> tuple[str, ...]:
 
 
 def _one_run(plan: Plan | AdaptivePlan, trained: TrainedRun) -> Plan | AdaptivePlan:
-    """The plan of the run that is published: that of the winner, if it was searched for."""
+    """The plan of the published run: the winner's, if there was a search."""
     if (plan.search is None) != (trained.winner is None):
         raise PrivacyViolation("the settings of a winner go with a plan that searches for them, and only with that")
     if plan.search is None or trained.winner is None:
@@ -192,14 +192,14 @@ def _one_run(plan: Plan | AdaptivePlan, trained: TrainedRun) -> Plan | AdaptiveP
 
 
 def _search(run: Plan | AdaptivePlan, trained: TrainedRun) -> dict[str, Any] | None:
-    """Of a search: the settings of its winner, and what the same run would have cost without one."""
+    """Facts of a search: the winner's settings, and the cost of the same run without a search."""
     if trained.winner is None:
         return None
     return {"winner": dict(trained.winner), "epsilon_of_one_run": run.guarantee().epsilon}
 
 
 def _ex_post(plan: Plan | AdaptivePlan, trained: TrainedRun) -> dict[str, Any] | None:
-    """What the odometer of the plan reads of all that was charged, if it has one."""
+    """The odometer's reading of everything charged, if the plan has one."""
     if plan.odometer is None:
         return None
     rule = plan.odometer
@@ -207,7 +207,7 @@ def _ex_post(plan: Plan | AdaptivePlan, trained: TrainedRun) -> dict[str, Any] |
 
 
 def _evaluation(one: PublicEvaluation) -> dict[str, Any]:
-    """Public metrics at a step; those that are no finite number are left out, for which JSON has no word."""
+    """Public metrics at a step, without those that are not finite, which JSON cannot hold."""
     return {"step": one.step} | {name: value for name, value in one.metrics.items() if math.isfinite(value)}
 
 
@@ -216,13 +216,13 @@ def _bought(one: BoughtMetric) -> dict[str, Any]:
 
 
 def searched(entries: Sequence[Entry]) -> Event:
-    """The search that was reserved, whole."""
+    """The event of the whole search that was reserved."""
     (reserved,) = (from_json(entry.content) for entry in entries if entry.kind == "reservation")
     return reserved
 
 
 def charged(entries: Sequence[Entry]) -> Compose:
-    """Everything that was reserved, in order, equal neighbours as one repetition."""
+    """All reserved events in order, equal neighbours as one repetition."""
     parts = [part for entry in entries if entry.kind == "reservation" for part in flatten(from_json(entry.content))]
     runs = [(event, sum(n for _, n in group)) for event, group in itertools.groupby(parts, key=lambda part: part[0])]
     return Compose(tuple(Repeat(event, count) for event, count in runs))

@@ -58,7 +58,7 @@ _BY_NAME: Mapping[str, dict[str, Any]] = {
     "threshold": {"type": "number", "exclusiveMinimum": 1},
     "delta": _POSITIVE | {"exclusiveMaximum": 1},
 }
-"""Fields with bounds of their own."""
+"""Fields with special bounds."""
 
 
 def certificate_schema() -> dict[str, Any]:
@@ -93,7 +93,7 @@ def certificate_schema() -> dict[str, Any]:
 
 
 def text() -> str:
-    """The schema as it is shipped."""
+    """The schema as text, as it is shipped."""
     return json.dumps(certificate_schema(), indent=1) + "\n"
 
 
@@ -107,7 +107,7 @@ def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _declared(what: str, kinds: Mapping[str, type]) -> dict[str, Any]:
-    """One variant for each kind of frozen description: events, filters, odometers, laws of trials."""
+    """One variant for each kind of a frozen record: events, filters, odometers, laws of trials."""
     return {
         "oneOf": [
             _object(
@@ -120,7 +120,7 @@ def _declared(what: str, kinds: Mapping[str, type]) -> dict[str, Any]:
 
 
 def _whole(schema: dict[str, Any]) -> dict[str, Any]:
-    """Of a class, as it is written: every field is there; no defaults, no titles."""
+    """A class's schema as it is written to certificates: every field is required; no defaults, no titles."""
     kept = {key: value for key, value in schema.items() if key not in ("title", "default", "discriminator")}
     for key, value in kept.items():
         if key == "properties":
@@ -135,7 +135,7 @@ def _whole(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _point(defs: dict[str, Any], name: str, *places: tuple[str, str]) -> None:
-    """Say what a field holds that its class decodes by itself."""
+    """Add the schema of a field that its class decodes by itself."""
     for owner, field in places:
         listed = defs[owner]["properties"][field].get("type") == "array"
         reference = {"$ref": f"#/$defs/{name}"}

@@ -1,4 +1,4 @@
-"""`publish`: from a trained run to the folder that is handed out."""
+"""`publish`: from a trained run to the published folder."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from discreet.verification.checks.released_tensors import FILE, section
 def publish(trained: TrainedRun, folder: str | Path, spec: ModelSpec | None = None) -> Guarantee:
     """Write the model with its proof to a new `folder` and return the certified guarantee.
 
-    `spec` says how to build the model again; without it only the name of its class is noted.
+    `spec` says how to build the model again; without it only the name of its class is stated.
 
-    | file              | content |
-    |-------------------|---------|
-    | model.safetensors | the state dictionary |
-    | model.json        | how to build the model, what its inputs go through first, its title, curves on public rows |
-    | released.safetensors | what inputs go through first, if queries before the first step released it |
-    | certificate.json  | the claim and all that recomputes it |
-    | plan.yaml         | the plan |
-    | report.html       | the same for people, one self-contained page |
-    | README.md         | model card |
-    | verify.py         | a verifier in one file, for a reviewer who installs nothing |
+    | file                 | content                                                                         |
+    |----------------------|---------------------------------------------------------------------------------|
+    | model.safetensors    | the state dictionary                                                            |
+    | model.json           | how to build the model and prepare its inputs, its title, curves on public rows |
+    | released.safetensors | tensors that prepare inputs, if queries before the first step released them     |
+    | certificate.json     | the claim and all that recomputes it                                            |
+    | plan.yaml            | the plan                                                                        |
+    | report.html          | the same for people, one self-contained page                                    |
+    | README.md            | model card                                                                      |
+    | verify.py            | a verifier in one file, for a reviewer who installs nothing                     |
 
     Before anything is written, every tensor that is not a private parameter is compared with its declared
     initial value. The folder appears complete or not at all; afterwards the key of the noise and the
@@ -98,13 +98,13 @@ def _destroy(secret: Path) -> None:
 
 
 def check_target(target: Path) -> None:
-    """Refuse to publish over something that is there."""
+    """Refuse to publish over something that exists."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InputError(f"{target} exists already and is not empty; name another folder")
 
 
 def _write_together(files: dict[str, bytes], target: Path) -> None:
-    """Write beside the target, then rename, so that no half of a folder is ever seen; durable on return."""
+    """Write beside the target, then rename, so that nobody sees half a folder; durable on return."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))

@@ -1,7 +1,7 @@
-"""What a certificate says of clipping: how far one unit can move what a step releases.
+"""The sensitivity in a certificate: how far one unit can move the release of a step.
 
-Noise multipliers of events are relative to this sensitivity. `discreet.verification.checks.sensitivity` checks what is
-written here with code of its own.
+Noise multipliers of events are relative to this sensitivity. `discreet.verification.checks.sensitivity` checks it with
+its own code.
 """
 
 from __future__ import annotations

@@ -24,14 +24,14 @@ Public = tuple[Tensor, Tensor] | None
 
 @dataclass(frozen=True, slots=True)
 class Run(RunOptions):
-    """Where a run is and who pays for it. `device`: where the model trains."""
+    """The folder and ledger of a run. `device`: where the model trains."""
 
     device: str = "cpu"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ready:
-    """What a run needs beside its recipe: private rows and whose they are, a loss, and public rows."""
+    """The parts of a run beside its recipe: private rows with their units, a loss, and public rows."""
 
     data: object
     criterion: Criterion
@@ -44,10 +44,10 @@ class Ready:
 
 
 def assemble(recipe: Recipe, split: Split, run: Run) -> Training:
-    """The training of a recipe on its data; nothing is charged yet.
+    """The training of a recipe on its data; nothing is charged yet, except components.
 
-    But for components, which the model needs to be looked at: the run is opened, and they are charged to it. The same
-    training is assembled on made-up components before, so that what is wrong with it costs nothing.
+    A model on components cannot be checked without them: the run is opened, and they are charged to it. The same
+    training is assembled on made-up components first, so that mistakes cost nothing.
     """
     if recipe.components is None:
         return training_on(recipe, ready_of(recipe, split), recipe.build_model(), run)
@@ -71,14 +71,14 @@ def _bought(recipe: Recipe, components: RecipeComponents, split: Split, run: Run
 
 
 def ready_of(recipe: Recipe, split: Split) -> Ready:
-    """What a run of the recipe needs of its data."""
+    """The parts that a run of the recipe needs from its data."""
     loss = criterion_for(split.train[1].is_floating_point(), split.values)
     ids = split.ids if recipe.unit is Unit.EXAMPLE else None
     return Ready(recipe.augmented(split.train), loss, split.test, split.validation, split.units, ids, split.public)
 
 
 def training_on(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Training:
-    """The training of a recipe on what is ready for it."""
+    """The training of a recipe on prepared parts."""
     model = on_device(model, run.device)
     optimizer, plan = recipe.build_optimizer(model), recipe.plan()
     return Training(
@@ -99,14 +99,14 @@ def training_on(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Tra
 
 
 def public_of(recipe: Recipe, ready: Ready, plan: Plan | AdaptivePlan, model: nn.Module) -> PublicBatches | None:
-    """The rows that join the steps, with their weight."""
+    """The public rows that join the steps, with their weight."""
     if recipe.public is None or ready.public is None:
         return None
     return recipe.public.batches(ready.public, plan, model)
 
 
 def on_device(model: nn.Module, device: str) -> nn.Module:
-    """The model, moved; `InputError` if models cannot be there."""
+    """The model on the device; `InputError` if there is no such device."""
     try:
         return model.to(device)
     except (RuntimeError, AssertionError) as error:
@@ -115,7 +115,7 @@ def on_device(model: nn.Module, device: str) -> nn.Module:
 
 
 def carry_out(recipe: Recipe, training: Training, *, progress: bool | None = None) -> Trained:
-    """Take the steps of `training` as the recipe has them evaluated and stopped; `progress` as in `Training.run`."""
+    """Take the steps of `training` with the recipe's evaluation and early stopping; `progress` as in `Training.run`."""
     early = None if recipe.patience is None else EarlyStopping(recipe.watch, recipe.patience)
     return training.run(evaluate_every=recipe.evaluate_every, progress=progress, early=early)
 

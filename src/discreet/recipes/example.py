@@ -1,4 +1,4 @@
-"""One random example of the shape that a recipe's data has, as far as the recipe or the schema of its table tells."""
+"""One random example in the shape of a recipe's data, if the recipe or its table's schema tells the shape."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from discreet.data.tables.wide import FreeText
 from discreet.recipes.sections.components import RecipeComponents
 
 SHAPES: Mapping[str, tuple[tuple[int, ...], int]] = {"digits": ((64,), 10), "mnist": ((1, 28, 28), 10)}
-"""Shape of an input, and the number of classes, of data sets that are always the same."""
+"""Input shape and number of classes of data sets with a fixed shape."""
 
 PUBLIC_ROWS: Mapping[str, int] = {"digits": 360, "mnist": 10_000}
-"""How many public test rows these have."""
+"""Numbers of public test rows of these data sets."""
 
 _WORDS = 10
-"""A text for trying has so many different words; a vocabulary may be small."""
+"""Number of different words in a random text; a vocabulary may be small."""
 
 
 def example(
@@ -42,8 +42,8 @@ def example(
 
 
 def example_row(encoder: Encoder, features: int | None) -> tuple[Tensor, Tensor]:
-    """(input, target) like a row of a table, with a batch axis of length 1. `features`: of a row, where a model sees
-    these."""
+    """(input, target) like a row of a table, with a batch axis of length 1. `features`: their number, if the model sees
+    fixed features."""
     shape = encoder.shape if features is None else (features,)
     generator = torch.Generator().manual_seed(0)
     numbers = torch.rand((1, *shape), generator=generator)

@@ -1,10 +1,10 @@
-"""The debug ladder: where accuracy is lost, rung by rung, on rows that are declared public.
+"""The debug ladder shows where accuracy is lost, rung by rung, on rows declared public.
 
-| rung    | a step is                                                        | what it shows                        |
-|---------|------------------------------------------------------------------|--------------------------------------|
-| plain   | the mean gradient of a batch, as anywhere else                    | what model and optimizer can do      |
-| clipped | each gradient clipped as the recipe says; next to no noise        | what clipping costs                  |
-| noisy   | the same with the noise of the recipe's plan                      | what the run will be like            |
+| rung    | a step is                                                  | what it shows                   |
+|---------|------------------------------------------------------------|---------------------------------|
+| plain   | the mean gradient of a batch, as anywhere else             | what model and optimizer can do |
+| clipped | each gradient clipped as the recipe says; next to no noise | what clipping costs             |
+| noisy   | clipped, with the noise of the recipe's plan               | what the run will be like       |
 
 Public rows are repeated up to the declared population, so that batches, divisor and noise are those of the real run.
 The runs draw from a test stream, which anybody can repeat, and the first rungs have no finite epsilon: none of them can
@@ -39,15 +39,16 @@ from discreet.training.public.evaluation import evaluate
 RUNGS = ("plain", "clipped", "noisy")
 
 _NEXT_TO_NONE = 1e-4
-"""Of the clip norm: the noise in each number of a mean gradient, in a run without noise. None at all has no grid."""
+"""The noise in each number of a mean gradient, in clip norms, for a run "without noise". (Zero noise would have no
+grid.)"""
 
 _LEARNED_FROM = 0.7
-"""The share of the public rows that rungs train on, unless the rows to train on are public too."""
+"""The share of the public rows that rungs train on, unless the training rows are public too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """Metrics on public rows of a model that is gone; `fault` says why there are none."""
+    """A rung's metrics on public rows; its model is not kept. `fault` says why there are no metrics."""
 
     name: str
     metrics: Mapping[str, float]
@@ -55,7 +56,7 @@ class Rung:
 
     @property
     def model(self) -> NoReturn:
-        """There is none: `publish` refuses a rung."""
+        """A rung has no model, so `publish` refuses it."""
         raise PrivacyViolation(
             f"this is the rung {self.name!r} of the debug ladder: it has no guarantee and cannot be published; train "
             "with discreet train"
@@ -64,7 +65,8 @@ class Rung:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """What rungs train on and what they are judged by, both public; `criterion`: their loss, unless it is the usual."""
+    """The rows that rungs train on and are evaluated on, both public. `criterion`: their loss, if it is not the usual
+    one."""
 
     learn: tuple[Tensor, Tensor]
     judge: tuple[Tensor, Tensor]
@@ -72,7 +74,8 @@ class Rows:
 
 
 def public_rows(split: Split, criterion: Criterion | None = None, *, all_public: bool) -> Rows:
-    """The rows of the ladder: the public test rows in two parts; if all rows are declared public, training and test.
+    """The rows of the ladder: the public test rows in two parts; if all rows are declared public, the training and test
+    rows.
 
     `InputError` if the data has no public rows.
     """
@@ -95,7 +98,7 @@ def public_rows(split: Split, criterion: Criterion | None = None, *, all_public:
 def climb(
     recipe: Recipe, split: Split, criterion: Criterion | None = None, *, all_public: bool = False
 ) -> Iterator[Rung]:
-    """The rungs of a recipe one after the other, by its usual loss or another. What one cannot do is its `fault`."""
+    """The rungs of a recipe in order, with its usual loss or another. If a rung fails, its `fault` says why."""
     rows = public_rows(split, criterion, all_public=all_public)
     for name in RUNGS:
         try:
@@ -107,7 +110,7 @@ def climb(
 def plain(recipe: Recipe, split: Split, rows: Rows) -> Mapping[str, float]:
     """Metrics of the recipe's model after the plan's number of steps on mean gradients, without clipping or noise.
 
-    This is a loop of torch as anybody would write it, and shares nothing with private steps.
+    This is an ordinary torch loop, which shares no code with private steps.
     """
     model = recipe.build_model()
     optimizer = recipe.build_optimizer(model)

@@ -1,4 +1,4 @@
-"""What recipes call by name: optimizers and schedules of the learning rate, with their arguments as further keys."""
+"""Named entries of recipes: optimizers and learning-rate schedules, with their arguments as further keys."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ SCHEDULERS: dict[str, type[lr_scheduler.LRScheduler]] = {
     "step": lr_scheduler.StepLR,
     "warm_restarts": lr_scheduler.CosineAnnealingWarmRestarts,
 }
-"""Schedules of the learning rate by the name that recipes give them; their arguments are torch's, in steps."""
+"""Learning-rate schedules by their names in recipes; their arguments are torch's, in steps."""
 
 
 class Named(Frozen):
-    """Something from a table, with the arguments for it as further keys."""
+    """An entry of a table by name, with its arguments as further keys."""
 
     model_config = Frozen.model_config | {"extra": "allow"}
     name: str
@@ -56,7 +56,7 @@ class Named(Frozen):
 
 
 def one_of(table: Mapping[str, object]) -> AfterValidator:
-    """Checks that the name is one of the table's."""
+    """A validator that the table has the name."""
 
     def check(value: Named) -> Named:
         known(value.name, table)
@@ -66,7 +66,7 @@ def one_of(table: Mapping[str, object]) -> AfterValidator:
 
 
 def known(name: str, table: Mapping[str, object]) -> str:
-    """`name`, if the table has it."""
+    """`name`; `InputError` if the table does not have it."""
     if name not in table:
         raise ValueError(f"unknown name; known: {', '.join(table)}")
     return name

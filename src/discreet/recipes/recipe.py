@@ -168,7 +168,7 @@ class Recipe(Frozen):
         return self.fixed_plan() if self.adaptive is None else self._adaptive_plan(self.adaptive)
 
     def fixed_plan(self, *, sizes: bool = True) -> Plan:
-        """The plan of a recipe that decides nothing on the way. `sizes`: see `priced`."""
+        """The plan of a recipe without a policy. `sizes`: see `priced`."""
         plan = Plan.make(
             self._sampling,
             population=self.population,
@@ -191,7 +191,8 @@ class Recipe(Frozen):
 
     @property
     def bought(self) -> tuple[RecipeMetric, ...]:
-        """The metrics of the recipe; if it has none but holds rows out, the accuracy of the last model on these."""
+        """The private metrics of the recipe; if it holds rows out and names none, the accuracy of the final model on
+        them."""
         return self.metrics or (() if self.holdout is None else (RecipeMetric(rows="holdout"),))
 
     def _priced(self, epsilon: float | None, *, sizes: bool = True) -> tuple[Metric, ...]:
@@ -213,7 +214,7 @@ class Recipe(Frozen):
 
     @property
     def _sampling(self) -> Sampling:
-        return self.sampling or PoissonSampling(rate=self.rate or 1.0)  # batches bring rates of their own
+        return self.sampling or PoissonSampling(rate=self.rate or 1.0)  # `batches` sets the rates
 
     @property
     def _clipping(self) -> AnyClipping | Mapping[str, object] | None:
@@ -257,7 +258,7 @@ class Recipe(Frozen):
         )
 
     def load_data(self, path: Path | None) -> Split:
-        """The data set, from `path` where it needs one, seen through the features if there are any."""
+        """The data set, from `path` if it needs one, with fixed features computed if the recipe has any."""
         split = self.data.load(path, self.unit)
         if self.features:
             split = with_features(split, build_front_end(self.features, split.train[0].shape[1:]))
@@ -278,17 +279,17 @@ class Recipe(Frozen):
         return optimizer
 
     def build_geometry(self, model: nn.Module) -> ReleasedScales | None:
-        """What shapes the noise, if anything does."""
+        """The source of the scales that shape the noise, if any."""
         if self.geometry is None or self.clip_norm is None:
             return None
         return self.geometry.over(model, self.clip_norm)
 
     def example(self) -> tuple[Tensor, Tensor] | None:
-        """One random example of the shape of the data, where the recipe tells it; no data is read."""
+        """One random example in the shape of the data, if the recipe tells it; no data is read."""
         return example(self.data.name, self.model.model_extra or {}, self.components)
 
     def build_scheduler(self, optimizer: torch.optim.Optimizer) -> LRScheduler | None:
-        """What changes the learning rate, if anything does."""
+        """The scheduler of the learning rate, if any."""
         if self.scheduler is None:
             return None
         scheduler: LRScheduler = self.scheduler.build(SCHEDULERS, optimizer)

@@ -1,4 +1,4 @@
-"""Reading recipes: those that come with the library, and files, with settings from the command line."""
+"""Reads recipes, by name or from files, with settings from the command line."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def load_recipe(name: str, settings: Sequence[str] = (), overrides: Mapping[str,
 
 _HOW_DRAWN = {"rate", "sampling", "batches"}
 _NAMED = ("data", "model")
-"""Sections of which a recipe may say the name alone."""
+"""Sections for which a name alone will do."""
 
 
 def recipe_of(
     data: dict[str, Any], where: str, settings: Sequence[str] = (), overrides: Mapping[str, object] | None = None
 ) -> Recipe:
-    """The recipe that `data` says, with settings and overrides as in `load_recipe`; `where` is named in errors.
+    """The recipe in `data`, with settings and overrides as in `load_recipe`; errors name `where`.
 
-    A setting that says how batches are drawn replaces what `data` says of it in another way.
+    A setting of how batches are drawn replaces any other such setting in `data`.
     """
     given = {setting.partition("=")[0].partition(".")[0] for setting in settings} & _HOW_DRAWN
     for name in _HOW_DRAWN - given if given else ():
@@ -75,7 +75,7 @@ def _set(data: dict[str, Any], setting: str) -> None:
 
 
 def settings_of(recipe: Recipe) -> list[str]:
-    """All that a setting can change, as key=value, in the order of the recipe; not the schema of a table."""
+    """Everything that a setting can change, as key=value, in the order of the recipe; without the schema of a table."""
     return list(_settings(recipe.model_dump(mode="json", exclude={"table"})))
 
 

@@ -1,16 +1,16 @@
 """The recipe of a table, from declared facts alone: the schema, the population and the budget.
 
-| what          | chosen by                                                                                           |
-|---------------|-----------------------------------------------------------------------------------------------------|
-| model         | a hidden layer where population x epsilon is at least 1,000 a column, and 5,000; a column counts    |
-|               | once for every 20 categories. With less, noise drowns it: linear. Rows of features have norm 1      |
-|               | (`UnitColumns`)                                                                                     |
-| batch, steps  | as `discreet suggest` does; of a linear model for at most 20,000 people all rows, 100 steps         |
-| clip norm     | part of the longest gradient, which keeps more of the signal than of the noise: 0.4, or 1 with a    |
-|               | hidden layer; there 0.25 of a number, as most errors are smaller than its range                     |
-| learning rate | such that the noise of all steps together moves an output by about 2, or 1 with a hidden layer; of  |
-|               | a number that is predicted by 0.4 or 0.3, as its range is -1 to 1. At most 4, and 1.5               |
-| averaging     | of the second half of the steps                                                                     |
+| what          | chosen by                                                                                          |
+|---------------|----------------------------------------------------------------------------------------------------|
+| model         | a hidden layer where population x epsilon is at least 1,000 a column, and 5,000; a column counts   |
+|               | once for every 20 categories. With less, noise drowns it: linear. Rows of features have norm 1     |
+|               | (`UnitColumns`)                                                                                    |
+| batch, steps  | as `discreet suggest` does; of a linear model for at most 20,000 people all rows, 100 steps        |
+| clip norm     | part of the longest gradient, which keeps more of the signal than of the noise: 0.4, or 1 with a   |
+|               | hidden layer; there 0.25 of a number, as most errors are smaller than its range                    |
+| learning rate | such that the noise of all steps together moves an output by about 2, or 1 with a hidden layer; of |
+|               | a number that is predicted by 0.4 or 0.3, as its range is -1 to 1. At most 4, and 1.5              |
+| averaging     | of the second half of the steps                                                                    |
 
 Of images and texts, see `wide`.
 """
@@ -30,7 +30,7 @@ from discreet.plan.suggest import suggest
 from discreet.recipes.wide_recipe import wide_recipe
 
 _SIGNAL, _SIGNAL_OF_COLUMN = 5_000, 1_000
-"""Population x epsilon from which on a hidden layer tells more than noise hides, and of each column."""
+"""The least population x epsilon for a hidden layer, in all and for each column."""
 
 _CATEGORIES = 20
 _HIDDEN = [64]
@@ -38,12 +38,12 @@ _PIECES = 12
 _MOMENTUM = 0.9
 _CLIP_NORMS = {(False, False): 0.4, (False, True): 1.0, (True, False): 0.4, (True, True): 0.25}
 _DRIFTS = {(False, False): 2.0, (False, True): 1.0, (True, False): 0.4, (True, True): 0.3}
-"""By whether a number is predicted, and whether there is a hidden layer."""
+"""By (whether a number is predicted, whether there is a hidden layer)."""
 
 _FASTEST = {False: 4.0, True: 1.5}
 _MOST_EPOCHS = 50.0
 _WHOLE, _WHOLE_STEPS = 20_000, 100
-"""Up to how many people a linear model sees all rows in every step, and how many steps."""
+"""The most people for which a linear model sees all rows in every step, and its number of steps."""
 
 
 def table_recipe(
@@ -56,9 +56,9 @@ def table_recipe(
     hidden: Sequence[int] | None = None,
     clip_norm: float | None = None,
 ) -> dict[str, Any]:
-    """A recipe as data, for `Recipe`. `InputError` for what must be declared and is not.
+    """A recipe as data, for `Recipe`. `InputError` if a required declaration is missing.
 
-    What is given as `batch`, `steps`, `hidden` or `clip_norm` is taken; the learning rate follows from it.
+    `batch`, `steps`, `hidden` and `clip_norm` replace the defaults; the learning rate follows from them.
     """
     _check_declared(schema, epsilon)
     assert schema.population is not None
@@ -101,7 +101,8 @@ def table_recipe(
 def _plan(
     population: float, epsilon: float, delta: float | None, batch: float | None, steps: int | None, *, linear: bool
 ) -> Plan:
-    """What is suggested, or with another batch or length, its noise calibrated anew; of few rows all, in each step."""
+    """The suggested plan; with another batch or length, its noise is calibrated anew. With few rows, all are in each
+    step."""
     suggested = suggest(population, epsilon, delta, most_epochs=_MOST_EPOCHS).plan
     delta = suggested.delta
     if batch is None and linear and population <= _WHOLE:

@@ -25,13 +25,13 @@ from discreet.plan.suggest import suggest
 from discreet.recipes.sections.fixed_features import Features, build_front_end
 
 _SIGNAL = {"grey": 10_000, "rgb": 20_000}
-"""Population x epsilon from which on the many features of scattering are better than few."""
+"""The least population x epsilon for which the many features of scattering are better than few."""
 
 _COLOURS = 0.2
-"""The share of the squared norm of a row that mean colours have."""
+"""The mean colours' share of the squared norm of a row."""
 
 _SMALL, _LARGE = 16, 48
-"""Pixels a side, for which scattering is worth its features."""
+"""Sides in pixels between which scattering is worth its features."""
 
 _MOMENTUM = 0.9
 _MOST_EPOCHS = 50.0
@@ -41,7 +41,7 @@ _IMAGE_DRIFT, _TEXT_DRIFT = 2.0, 0.75
 
 
 def wide_recipe(schema: Schema, epsilon: float, delta: float | None) -> dict[str, Any]:
-    """A recipe as data, for the image or the text that a schema with a population declares."""
+    """A recipe as data, for the image or text that a schema declares. The schema must have a population."""
     assert schema.wide is not None
     assert schema.population is not None
     outputs, column = len(Encoder(schema).classes), schema.wide[1]
@@ -61,9 +61,9 @@ def wide_recipe(schema: Schema, epsilon: float, delta: float | None) -> dict[str
 def features_for(image: Image, signal: float) -> list[dict[str, Any]]:
     """The front ends for images: strokes for grey, oriented gradients in few cells for colours and for large images.
 
-    In images of 16 to 48 pixels a side, where `signal`, population x epsilon, is large enough for many more features:
-    scattering, beside the strokes from 10,000 on (grey), and in place of gradients from 20,000 on (rgb). What is grey
-    alike looks alike to gradients, so mean colours stand beside them.
+    For images of 16 to 48 pixels a side and a large `signal` (population x epsilon), scattering adds many features:
+    beside the strokes from 10,000 on (grey), and in place of gradients from 20,000 on (rgb). Gradients do not see
+    colours of equal brightness, so mean colours are added.
     """
     low, high, grey = min(image.size), max(image.size), image.mode == "grey"
     many = high <= _LARGE and low >= _SMALL and signal >= _SIGNAL[image.mode]
@@ -104,7 +104,7 @@ def _of_texts(text: FreeText, outputs: int, population: float, epsilon: float, d
 
 
 def _of_plan(plan: Plan, longest: float, drift: float) -> dict[str, Any]:
-    """`longest`: clip norm x norm of a row, so much one row moves its own output at learning rate 1."""
+    """`longest`: clip norm x norm of a row, the most by which one row moves its own output at learning rate 1."""
     noise = longest * plan.noise[0].multiplier * math.sqrt(plan.steps) / plan.expected_batch / (1 - _MOMENTUM)
     return {
         "optimizer": {"name": "sgd", "lr": float(f"{drift / noise:.2g}"), "momentum": _MOMENTUM},

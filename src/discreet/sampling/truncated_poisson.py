@@ -57,7 +57,7 @@ class TruncatedPoissonSampler:
 
 
 class TruncatedPoissonSampling(SamplingRecord):
-    """The same, but of a batch beyond `capacity` a random subset of that size stays."""
+    """Poisson sampling, but of a batch with more than `capacity` units a random subset of that size stays."""
 
     OVERFLOWS = False
     EVENT = TruncatedPoisson

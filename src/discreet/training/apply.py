@@ -1,4 +1,4 @@
-"""The only place where a gradient is handed to an optimizer: from a release, and from public rows."""
+"""The only place that hands a gradient to an optimizer: from a release, and from public rows."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def apply(
 
 
 def _mean(noisy: Array, divisor: float, parameter: nn.Parameter) -> Tensor:
-    """`noisy / divisor`, divided in float64, in the type and on the device of the parameter."""
-    if parameter.dtype == torch.float32:  # rounded as it is divided: one pass
+    """`noisy / divisor`, computed in float64, in the type and on the device of the parameter."""
+    if parameter.dtype == torch.float32:  # division and rounding in one pass
         mean = np.divide(noisy, divisor, out=np.empty(noisy.shape, np.float32), casting="same_kind")
         return torch.from_numpy(mean).to(parameter.device)
     return torch.as_tensor(noisy / divisor).to(dtype=parameter.dtype, device=parameter.device)

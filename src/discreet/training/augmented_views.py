@@ -1,4 +1,4 @@
-"""The views of a chunk: each row as often as the data is augmented, and then transformed."""
+"""The augmented views of a chunk: each row is repeated once per view, and then transformed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from discreet.data import PrivateData
 def views_of(
     data: PrivateData, inputs: Tensor, targets: Tensor, units: Units | None
 ) -> tuple[Tensor, Tensor, Units | None]:
-    """Inputs, targets and units of a chunk as the engine gets them; the views of a row stand side by side.
+    """Inputs, targets and units of a chunk for the engine; the views of a row stand side by side.
 
-    All views of all rows of a unit are its rows, so that their mean gradient is clipped as a whole.
+    All views of a unit's rows count as its rows, so their mean gradient is clipped as a whole.
     """
     if data.transform is None:
         return inputs, targets, units
@@ -27,7 +27,7 @@ def views_of(
 
 
 def transformed(data: PrivateData, inputs: Tensor) -> Tensor:
-    """The inputs as the data's transform returns them; `InputError` if they are not as many."""
+    """The inputs after the data's transform; `InputError` if it changes their number."""
     if data.transform is None:
         return inputs
     found = data.transform(inputs)

@@ -1,4 +1,4 @@
-"""One batch of a run, in physical chunks: what a loop adds up."""
+"""One batch of a run, in physical chunks, which a training loop adds up."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from discreet.training.unit_failures import FailureProbe
 Chunk = tuple[Tensor, Tensor]
 
 Piece = tuple[IntArray, Units | None]
-"""The rows of a chunk, and which belong together where a unit may have several."""
+"""The rows of a chunk, and the unit of each where a unit may have several rows."""
 
 _LEFT_OUT = "a chunk of the step was not added; call step.add for every chunk of step.chunks"
 
 
 class Context(NamedTuple):
-    """What a batch needs of its run. `check_values`: refuses weights that no release made."""
+    """The parts of a run that a batch needs. `check_values` refuses weights that no release made."""
 
     model: nn.Module
     parameters: Mapping[str, nn.Parameter]
@@ -40,8 +40,8 @@ class Context(NamedTuple):
 class Batch:
     """One batch, in physical chunks. Each chunk must be added exactly once before the step ends.
 
-    What is added is a copy that was made before a chunk was handed out, so that a loop cannot change it. A chunk that
-    torch saw written to is refused, whatever was written; other writes (through `.data`, NumPy, storage) are in vain.
+    A chunk is copied before it is handed out, and the copy is added, so a loop cannot change it. A chunk is refused if
+    torch counted a write to it; other writes (through `.data`, NumPy, storage) have no effect.
     """
 
     def __init__(self, run: Context, batch: list[Piece], clip: Clip) -> None:
@@ -57,21 +57,20 @@ class Batch:
 
     @property
     def clip(self) -> Clip:
-        """How the step clips; its scales are copies."""
+        """The clip of the step; its scales are copies."""
         scales = self._clip.scales
         return self._clip if scales is None else replace(self._clip, scales={k: v.clone() for k, v in scales.items()})
 
     @property
     def chunks(self) -> Iterator[Chunk]:
-        """(inputs, targets) of the batch, chunk by chunk; none if nobody was drawn."""
+        """(inputs, targets) of the batch, chunk by chunk; none if no unit was drawn."""
         for chunk in self._fetched():
             self._kept = chunk[0].clone(), chunk[1].clone()  # a data set or a transform may keep what it returned
             self._open, self._writes = chunk, _writes(chunk)
             yield chunk
 
     def add_all(self, criterion: Criterion) -> None:
-        """Add every chunk of the batch: `chunks` and `add` in one, for who does nothing else with them. They are not
-        handed out, so none is copied."""
+        """Add every chunk of the batch: `chunks` and `add` in one call. No chunk is handed out, so none is copied."""
         self._run.probe.of(criterion)
         for chunk in self._fetched():
             self._add(criterion, chunk)
@@ -93,10 +92,10 @@ class Batch:
     def add(self, criterion: Criterion, chunk: Chunk) -> None:
         """Clip every unit's gradient of `criterion(model(input), target)` and add it to the batch's sum.
 
-        `criterion` sees one example at a time, so its reduction does not matter; of a user's examples the mean
-        counts. The engine runs the backward pass; calling `backward` yourself inside a step is refused. A unit on which
-        model or loss fails adds nothing (`training.unit_failures`). A loss that is neither that of the Training nor one
-        of torch.nn was not checked, and is refused.
+        `criterion` sees one example at a time, so its reduction does not matter; a user's gradient is the mean over the
+        user's examples. The engine runs the backward pass; calling `backward` yourself inside a step is refused. A unit
+        on which model or loss fails adds nothing (`training.unit_failures`). A loss that is neither the one given to
+        Training nor one of torch.nn was not checked, and is refused.
         """
         if self._open is None or self._kept is None:
             raise InputError("step.add needs the current chunk of step.chunks, once; this one was added already")
@@ -108,7 +107,7 @@ class Batch:
                 "a chunk of the step was changed in place; add it as it came, and transform rows in the data set, the "
                 "model or Augmented, each by itself"
             )
-        self._run.check_values()  # they may have been changed since the step began, and put back before it ends
+        self._run.check_values()  # weights may be changed after the step began and put back before it ends
         self._run.probe.of(criterion)
         self._add(criterion, self._kept)
         self._open = self._kept = None
@@ -120,7 +119,7 @@ class Batch:
             raise InputError(_LEFT_OUT)
 
     def total(self, largest_batch: int) -> ClippedSum:
-        """The sum of the batch, with its sensitivity; once, and then nothing can be added."""
+        """The sum of the batch, with its sensitivity. It can be taken once; then nothing can be added."""
         return self._sum.total(self._run.engine, self._clip, largest_batch)
 
     def _add(self, criterion: Criterion, chunk: Chunk) -> None:
@@ -133,5 +132,5 @@ class Batch:
 
 
 def _writes(chunk: Chunk) -> list[int]:
-    """How often each tensor was written to, by torch's count; there is none in inference mode."""
+    """Torch's count of writes to each tensor; inference tensors have none."""
     return [0 if part.is_inference() else part._version for part in chunk]

@@ -1,4 +1,4 @@
-"""What is charged and not taken yet: steps, and the metrics and choices that are released between them."""
+"""Charged releases that are not taken yet: steps, and the metrics and choices between them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from discreet.training.run.charges import Charges
 
 
 class Charged:
-    """The receipts of a run, block by block, as its control decides, its odometer allows and its ledger grants.
+    """The receipts of a run, block by block: its control decides, its odometer allows and its ledger grants them.
 
-    `position` counts the charged releases of the plan that are over, taken or lost.
+    `position` counts the charged releases that are over, taken or lost.
     """
 
     def __init__(
@@ -30,12 +30,12 @@ class Charged:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing that is charged is left to take."""
+        """Whether every charged release was taken."""
         return not self._receipts
 
     @property
     def reading(self) -> ExPost | None:
-        """What the odometer of the plan reads of all that is charged, if it has one: ex post, and no guarantee."""
+        """The odometer's reading of everything charged; None without an odometer. It is ex post, and no guarantee."""
         return None if self._odometer is None else self._odometer.reading
 
     @property
@@ -55,22 +55,22 @@ class Charged:
         return self.take(self._receipts.popleft())
 
     def next_metric(self) -> tuple[Receipt, Metric] | None:
-        """A metric that is bought before the next step, and its receipt; None if there is none."""
+        """The private metric to buy before the next step, with its receipt; None if there is none."""
         metric = self._control.metric_at(self._receipts[0]) if self._receipts else None
         return None if metric is None else (self.take(self._receipts.popleft()), metric)
 
     def take(self, receipt: Receipt) -> Receipt:
-        """`receipt`, of which the release begins now; it is over, whatever comes of it."""
+        """Take `receipt`: its release begins now and counts as over, whatever happens."""
         self.position = receipt.position + 1
         return receipt
 
     def leave_what_followed(self) -> None:
-        """Pass over metrics and choices that were charged with a step that was broken off: they pay for no other."""
+        """Skip the metrics and choices charged with a step that was interrupted: they cannot pay for another one."""
         while self._receipts and not self._control.pays_for_a_step(self._receipts[0]):
             self.take(self._receipts.popleft())
 
     def _charge(self, next_events: NextEvents) -> tuple[Receipt, ...]:
-        """Charge what `next_events` grants, as far as the odometer goes along."""
+        """Charge the events of `next_events` that the odometer allows."""
         odometer = self._odometer
         if odometer is None:
             return self._ledger.reserve(self._run, self._attempt, next_events)

@@ -34,10 +34,10 @@ from discreet.training.unit_failures import random_unit
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
-    """What a run starts from.
+    """The checked parts that a run starts from.
 
-    `plan` knows the digest of the model's state. `parts`: the rows that are trained on, and those held out. `declared`:
-    digests of what is published of the model, and of buffers that are not. `copy` has seen no private row. `unit`:
+    `plan` holds the digest of the model's state. `parts`: training rows and held-out rows. `declared`: digests of the
+    published tensors of the model, and of its buffers that are not published. `copy` has seen no private row. `unit`:
     random rows of the shape of a private unit.
     """
 
@@ -64,10 +64,10 @@ def checked(
     geometry: Geometry | None,
     scheduler: LRScheduler | None,
 ) -> Checked:
-    """Check everything, so that no mistake costs privacy; `rows` are data, units and names, as given.
+    """Check everything before a run, so that no mistake costs privacy. `rows`: data, units and names, as given.
 
-    Errors are those of `Training`. What runs here sees copies of the model, and its result depends on private rows by
-    whether there is an error at all.
+    Errors are those of `Training`. The checks run on copies of the model; private rows influence nothing but whether
+    there is an error.
     """
     if plan.search is not None:
         raise InputError("the plan searches for settings, in several runs; give it to Tuning (discreet tune)")
@@ -82,7 +82,7 @@ def checked(
     copy = PublicCopy.made(model, criterion, declared)
     beside = PublicSource.made(public.beside, copy)
 
-    seen, loss = copied(model, criterion)  # what a model makes of its first rows does not stay
+    seen, loss = copied(model, criterion)  # state that a model derives from its first rows is dropped
     classes = try_every_row(seen, loss, data)
     refuse_changed(seen, declared, "changed when it was called; initialise it on public input first")
     preflight = try_engines(
@@ -102,6 +102,7 @@ def checked(
 
 
 def refuse_changed(model: nn.Module, declared: tuple[dict[str, str], dict[str, str]], why: str) -> None:
-    """The state a run starts from is declared public, so it must be the one that was looked at first."""
+    """Refuse a model that changed during the checks: its state is declared public, so it must stay the one that was
+    declared."""
     if (state_digests(model), hidden_digests(model)) != declared:
         raise PrivacyViolation(f"the model {why}")

@@ -1,4 +1,4 @@
-"""The clipping of a run: from what its plan says, and what was released so far, to the clip of a step."""
+"""The clipping of a run: the clip of a step, from the plan and from earlier releases."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ _SOME_GRID = 2.0**-30
 
 
 class Clipping:
-    """What changes while a run clips: the norm of adaptive clipping, the scales of a geometry. All of it is public.
+    """The state of clipping that changes during a run: the adaptive norm, and the scales of a geometry. All of it is
+    public.
 
-    `InputError` if the plan's policy does not fit the parameters, or if `geometry` is missing, superfluous or another
-    than the plan's.
+    `InputError` if the plan's clip rule does not fit the parameters, or if `geometry` is missing, superfluous or not
+    the plan's.
     """
 
     def __init__(
@@ -43,22 +44,23 @@ class Clipping:
         self._scales = None if geometry is None else checked_scales(geometry.scales(), parameters)
 
     def at(self, position: int, release: Event) -> Clip:
-        """The clip of the step at `position` that makes this release, with the grid for it."""
+        """The clip of the step at `position` with this release, and its rounding grid."""
         clip = self._at(position, noise_multiplier(release))
         return replace(clip, grid=grid_for(release, clip.sensitivity))
 
     def unscaled(self, release: Release, clip: Clip) -> Release:
-        """The release in the scales of the gradient; as it is, if the step divided by none."""
+        """The release with its scales multiplied back; unchanged if the step divided by no scales."""
         if clip.scales is None:
             return release
         return rescaled(release, {name: scale.cpu().numpy() for name, scale in clip.scales.items()})
 
     def noise_scales(self, clip: Clip) -> dict[Tensor, Tensor] | None:
-        """By parameter, what the noise of a release with this clip was multiplied by; None if by nothing."""
+        """For each parameter the scales of the noise of a release with this clip; None without scales."""
         return None if clip.scales is None else {self._parameters[name]: one for name, one in clip.scales.items()}
 
     def learn(self, release: Release, clip: Clip, noise: float, divisor: float) -> None:
-        """Take the release of a step with this clip in; `noise` is the standard deviation on each coordinate."""
+        """Update the state from the release of a step with this clip. `noise`: its standard deviation on each
+        coordinate."""
         if self._spec.FOLLOWS:
             assert self._norm is not None
             bits = float(release.tensors[BIT][0]) / (2 * clip.bit)
@@ -68,7 +70,7 @@ class Clipping:
             self._scales = checked_scales(self._geometry.scales(), self._parameters)
 
     def preflight_clips(self) -> tuple[Clip, ...]:
-        """Clips to hold the engines against each other with: where much is clipped, rounding is felt most."""
+        """Clips for comparing engines with each other; where much is clipped, rounding matters most."""
         tried = self._spec.tried()
         if tried:
             return tuple(_clip(one) for one in tried)
@@ -78,11 +80,11 @@ class Clipping:
         return clip, replace(clip, scales=_uneven(clip.scales))  # as they may become
 
     def shown(self) -> str:
-        """What changes, for a line of progress; released values only."""
+        """The changing state, for a line of progress; released values only."""
         return f"clip norm {self._norm:.3g}" if self._spec.FOLLOWS else ""
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps of it."""
+        """The state for a checkpoint."""
         state: dict[str, Any] = {"norm": self._norm} if self._spec.FOLLOWS else {}
         return state if self._geometry is None else state | {"geometry": self._geometry.state_dict()}
 

@@ -1,4 +1,4 @@
-"""Who takes part in each step, in chunks of whole units."""
+"""The units that take part in each step, in chunks of whole units."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Draws:
         self._epoch: deque[IntArray] = deque()
 
     def next(self, receipt: Receipt, sampler: Sampler) -> list[Piece]:
-        """The batch of the step that `receipt` paid for; those of an epoch are drawn together, at its first step."""
+        """The batch of the step that `receipt` paid for. An epoch's batches are drawn together, at its first step."""
         if receipt.index == 0:
             self._epoch = deque(sampler.batches(receipt.position, len(self._data), self._stream))
         return list(self._pieces(self._epoch.popleft(), receipt.position))
 
     def _pieces(self, drawn: IntArray, position: int) -> Iterator[Piece]:
-        """The batch in chunks of whole units; how many units a chunk has is public."""
+        """The batch in chunks of whole units; the number of units in a chunk is public."""
         size, groups = self._units, self._data.groups
         if groups is None:
             yield from ((drawn[i : i + size], None) for i in range(0, len(drawn), size))

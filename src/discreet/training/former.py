@@ -1,4 +1,4 @@
-"""Keywords of version 0.1 that are fields of records now: accepted for one version, with a word on what to write."""
+"""Keywords of version 0.1 that are fields of records now: accepted for one version, with a DeprecationWarning."""
 
 from __future__ import annotations
 

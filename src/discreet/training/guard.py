@@ -1,4 +1,4 @@
-"""Noticing what must not happen to a model in training: changes that no release made, and randomness nobody seeded."""
+"""Guards of a model in training: no change without a release, and no randomness without a seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from discreet.core.errors import PrivacyViolation, UnsupportedModel
 from discreet.randomness import Purpose, Stream
 
 Writes = dict[str, tuple[int, int]]
-"""By name, which tensor it stands for, and how often that was written to."""
+"""For each name the identity of its tensor, and torch's count of writes to it."""
 
 _CHANGED = "a parameter was changed by something that is not a release, inside a step or between two"
 
@@ -26,8 +26,8 @@ _CHANGED = "a parameter was changed by something that is not a release, inside a
 class Guard:
     """Watches a model between releases, by torch's own count of writes to each tensor.
 
-    Writes through `.data` are not counted. So private parameters are held against a copy of what the last release made
-    of them, bit by bit; everything else against its declared digest, before it is evaluated or published.
+    Torch does not count writes through `.data`. So private parameters are compared bit by bit with a copy made after
+    the last release; everything else is compared with its declared digest before the model is evaluated or published.
     """
 
     def __init__(self, model: nn.Module, initial: Mapping[str, str], hidden: Mapping[str, str]) -> None:
@@ -37,9 +37,9 @@ class Guard:
         self._values = {name: one.detach().clone() for name, one in private_parameters(model).items()}
 
     def note(self) -> None:
-        """Take the private parameters as they are now for the result of the last release.
+        """Remember the private parameters as the result of the last release.
 
-        Nothing else may change with a release either: an optimizer may have been given more than it had at first.
+        Refuse it if anything else changed with the release: an optimizer may have been given further parameters.
         """
         self._private, _ = self._writes()
         for name, parameter in private_parameters(self._model).items():
@@ -67,13 +67,13 @@ class Guard:
             _, self._other = self._writes()
 
     def check_values(self) -> None:
-        """Refuse private parameters that are not what the last release made of them, as they are now."""
+        """Refuse private parameters that differ in any bit from the result of the last release."""
         for name, parameter in private_parameters(self._model).items():
             if not same_values(parameter.detach(), self._values[name]):
                 raise PrivacyViolation(_CHANGED)
 
     def _writes(self) -> tuple[Writes, Writes]:
-        """Of private parameters, and of everything else."""
+        """Writes to private parameters, and to everything else."""
         private: Writes = {}
         other: Writes = {}
         for name, parameter in self._model.named_parameters():
@@ -87,7 +87,7 @@ class Guard:
 
 
 def _kept(value: Tensor, kept: Tensor | None) -> Tensor:
-    """A copy of `value`, in the memory of `kept` if that fits."""
+    """A copy of `value`, in the memory of `kept` if its shape fits."""
     if kept is None or (kept.shape, kept.dtype, kept.device) != (value.shape, value.dtype, value.device):
         return value.clone()
     return kept.copy_(value)
@@ -95,7 +95,8 @@ def _kept(value: Tensor, kept: Tensor | None) -> Tensor:
 
 @contextmanager
 def model_randomness(stream: Stream, position: int) -> Iterator[None]:
-    """Inside, torch's generator (dropout, augmentation) is seeded with secret bits of the step; outside, as it was."""
+    """Inside the context torch's generator (dropout, augmentation) is seeded with secret bits of the step; afterwards
+    it is restored."""
     word = int(stream.substream(Purpose.MODEL, position).words(1)[0])
     with torch.random.fork_rng():
         seed_torch(word >> 1)
@@ -104,7 +105,7 @@ def model_randomness(stream: Stream, position: int) -> Iterator[None]:
 
 @contextmanager
 def generators_put_back() -> Iterator[None]:
-    """Afterwards the generators of torch, NumPy and Python are where they were, however much was drawn inside."""
+    """Restore the generators of torch, NumPy and Python afterwards."""
     numpy_before, python_before = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
         with torch.random.fork_rng():

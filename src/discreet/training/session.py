@@ -1,4 +1,4 @@
-"""A run in progress: blocks are charged, steps taken, and what follows a step is told of it."""
+"""A run in progress: it charges blocks, takes steps, and tells the followers of each step."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from discreet.training.step import Run, private_step
 class Session:
     """A run in progress. Steps are charged in blocks, before any data is read for them.
 
-    `pristine` has seen no private row, and has the parameters of the model. `released` is told the position after every
-    step. `search` chooses how far to go along what a step released.
+    `pristine` has seen no private row and shares the model's parameters. `released` is called with the position after
+    every step. `search` chooses the step size along a released gradient.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Session:
 
     @property
     def position(self) -> int:
-        """How many charged releases of the plan are over, taken or lost."""
+        """Number of charged releases that are over, taken or lost."""
         return self._charged.position
 
     @property
@@ -66,24 +66,24 @@ class Session:
 
     @property
     def finished(self) -> bool:
-        """Whether every step of the plan is over, or the run has ended before (`ended` says why)."""
+        """Whether every step of the plan is over, or the run ended early (`ended` says why)."""
         return self.position >= self._run.plan.charges or self.ended is not None
 
     @property
     def reading(self) -> ExPost | None:
-        """What the odometer of the plan reads of all that is charged, if it has one: ex post, and no guarantee."""
+        """The odometer's reading of everything charged; None without an odometer. It is ex post, and no guarantee."""
         return self._charged.reading
 
     @property
     def between_blocks(self) -> bool:
-        """Whether no charged step is left to draw: the time to write a checkpoint."""
+        """Whether no charged step is left to draw, which is the time to write a checkpoint."""
         return self._charged.empty
 
     def ready(self) -> bool:
         """Reserve the next block if none is open; False when the run is over.
 
-        The condition of the loop over an adaptive plan, whose policy decides here what the next steps are, or that
-        there are none. Counts are bought here as well.
+        Use it as the loop's condition with an adaptive plan: its policy decides here on the next steps, or ends the
+        run. Counts are bought here as well.
         """
         if self.between_blocks and not self.finished:
             self._reserve()
@@ -94,15 +94,15 @@ class Session:
         self._run.guard.check()
 
     def note(self) -> None:
-        """Take the model as it is now for what was released: an earlier release was put back."""
+        """Accept the model's present state as released, after an earlier release was restored."""
         self._run.guard.note()
 
     @contextmanager
     def step(self) -> Iterator[Batch]:
         """Take one private step: everything inside adds to one clipped sum, which is released at the end.
 
-        Raises `BudgetExhausted` before any data is read when the plan has no step left. An exception inside
-        ends the step without a release; what was charged for it stays charged.
+        Raises `BudgetExhausted` before any data is read when the plan has no step left. An exception inside ends the
+        step without a release; its charge stays.
         """
         self.check()
         if self.between_blocks:
@@ -116,7 +116,7 @@ class Session:
             self._charged.leave_what_followed()
 
     def _follow(self, receipt: Receipt) -> None:
-        """Tell who follows the steps, and take what was charged with this one."""
+        """Tell the followers of the step, and make the releases that were charged with it."""
         self._choose_step_size()
         self._released(self.position)
         while (due := self._charged.next_metric()) is not None:
@@ -130,7 +130,7 @@ class Session:
         self._charged.reserve()
 
     def _choose_step_size(self) -> None:
-        """How far to go along what was just released, if the plan has a line search; it was charged with the step."""
+        """With a line search: choose the step size along the released gradient; it was charged with the step."""
         if self._search is None:
             return
         progress, receipt = self.control.progress, self._charged.next()
@@ -143,7 +143,7 @@ class Session:
         progress.step_size = chosen
 
     def _buy(self, receipt: Receipt, metric: Metric | None) -> float:
-        """What an adaptive run bought with a receipt, and a note of it in the ledger."""
+        """The value that an adaptive run bought with a receipt; the purchase is committed in the ledger."""
         value = self._take(self._charged.take(receipt), metric)
         self.ledger.commit(receipt)
         return value

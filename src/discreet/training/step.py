@@ -1,4 +1,4 @@
-"""The step. One page, top to bottom: draw, clip, add, release, divide, update. It was charged before it begins."""
+"""The step on one page, top to bottom: draw, clip, add, release, divide, update. It is charged before it begins."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from discreet.training.unit_failures import FailureProbe
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """What the steps of a run work with; `public` are rows declared public that join every step."""
+    """The parts that the steps of a run work with. `public`: rows declared public that join every step."""
 
     plan: Plan | AdaptivePlan
     model: nn.Module
@@ -45,19 +45,19 @@ class Run:
 
     @property
     def context(self) -> Context:
-        """What a batch needs of it."""
+        """The parts that a batch needs."""
         return Context(self.model, self.parameters, self.data, self.engine, self.probe, self.guard.check_values)
 
 
 @contextmanager
 def private_step(run: Run, receipt: Receipt) -> Iterator[Batch]:
-    """Take the step that `receipt` paid for; what is added inside is one clipped sum, which is released at the end.
+    """Take the step that `receipt` paid for: inside, gradients add up to one clipped sum, which is released at the end.
 
     An exception inside ends the step without a release.
     """
     law = run.plan.draw_of(receipt.event)  # the one that the charged event names
     units = run.draws.next(receipt, law.sampler)
-    clip = run.clipping.at(run.plan.step_at(receipt.position), receipt.release)  # from what was released before
+    clip = run.clipping.at(run.plan.step_at(receipt.position), receipt.release)  # from earlier releases
     batch = Batch(run.context, units, clip)
     with model_randomness(run.stream, receipt.position):
         yield batch

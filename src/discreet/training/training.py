@@ -56,14 +56,14 @@ class Training:
     - `optimizer`: any of torch.optim but LBFGS, over exactly the parameters that require a gradient.
     - `data`: a pair of tensors or arrays, a map-style data set of (input, target) pairs, `Columns` of a frame or a data
       set, or `Augmented` data. Private.
-    - `units`: with a plan for unit="user", whose each row is: a tensor, an array or a list of whole numbers or text.
-    - `ids`: with a plan that holds rows out, the name of each row: the same whatever other rows there are.
+    - `units`: with a plan for unit="user", the user of each row: a tensor, an array or a list of whole numbers or text.
+    - `ids`: with a plan that holds rows out, an identifier of each row that does not depend on other rows.
     - `public`: rows declared public: `PublicData`, or `PublicBatches` alone.
     - `run`: the run's folder, or `RunOptions`: resuming, a shared ledger.
     - `engine`: "auto", the fastest of "bookkeeping", "ghost" and "vmap" that works; "exact", slower, whose sums need no
       assumption on rounding; "reference" for debugging; or `EngineOptions`. `preflight.line` says which, and how it and
       the noise were checked; it is logged (logger "discreet", INFO) when a session is opened.
-    - `geometry`: what gives the scales of a plan that clips in an ellipsoid or a box (`clipping.geometry`). Public.
+    - `geometry`: the source of the scales of ellipsoid or box clipping (`clipping.geometry`). Public.
     - `scheduler`: stepped after every step. `averaging`: evaluate and publish the average of iterates, not the last.
 
     Everything is checked here (`training.checklist`), so a mistake costs no privacy: nothing is charged before the
@@ -136,7 +136,7 @@ class Training:
             yield self.over(ledger, run, attempt, self._where.stream or SystemStream.start(opened.key, attempt))
 
     def over(self, ledger: Charges, run: str, attempt: int, stream: Stream) -> Session:
-        """A session whose charges are in `ledger`; `session` opens one for a run of its own."""
+        """A session whose charges are in `ledger`; `session` opens one with its own run."""
         watch, asked, parameters = self.watch, (self.watch.asked, self.copy.criterion), private_parameters(self.model)
         chunk, noise = self.preflight.chunk, self.noise
         training_mode(self.model)
@@ -179,13 +179,12 @@ class Training:
         early: EarlyStopping | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> Trained:
-        """Take every step of the plan, or what an adaptive one comes to, and return what can be published.
+        """Take every step of the plan (of an adaptive plan, until it ends) and return the result for `publish`.
 
-        `evaluate_every`: steps between evaluations on the public data; by default about twenty in all.
-        `progress`: show a bar; by default if standard error is a terminal.
-        `early`: stop early, or keep the best model, by public or bought metrics; the last evaluation is then that of
-        the model that is kept.
-        `callbacks`: told after every step what is public or was released (`training.callbacks`).
+        `evaluate_every`: steps between evaluations on the public data; by default about twenty in all. `progress`: show
+        a bar; by default if standard error is a terminal. `early`: stop early, or keep the best model, by public or
+        bought metrics; the last evaluation is then that of the kept model. `callbacks`: receive public and released
+        values after every step (`training.callbacks`).
 
         Ctrl-C and SIGTERM stop the run between two steps, with a checkpoint, as `Interrupted`.
         """
@@ -213,7 +212,7 @@ class Training:
     def take_steps(
         self, session: Session, after_step: Callable[[], None], every: int, early: EarlyStopping | None
     ) -> None:
-        """The loop of `run` over an open session, with an evaluation `every` so many steps."""
+        """The loop of `run` over an open session, with an evaluation after every `every` steps."""
         self.watch.follow(early, {metric.name for metric in self.plan.metrics})
         while not self.watch.enough and session.ready():
             with session.step() as step:
@@ -228,7 +227,8 @@ class Training:
         session.note()
 
     def save(self, session: Session) -> None:
-        """Write a checkpoint of what was released so far; as `result` it refuses a model that was changed otherwise."""
+        """Write a checkpoint of all releases so far. Like `result` it refuses a model that anything but releases
+        changed."""
         session.check()
         scheduler = None if self.scheduler is None else self.scheduler.state_dict()
         progress = None if session.control.progress is None else session.control.progress.as_dict()
@@ -237,14 +237,15 @@ class Training:
         save_checkpoint(self.folder.checkpoint, Checkpoint(session.run, session.position, *states, **kept))
 
     def result(self, session: Session) -> Trained:
-        """What a session has trained, for `publish`, also before its last step; refused if changed by anything else."""
+        """The trained model of a session, for `publish`, even before its last step; refused if anything but releases
+        changed it."""
         session.check()
         check_unchanged(self.model, *self._checked.declared)
         entries = record_of(session.ledger.where, session.run, session.position)
         return self.trained(entries, ended=session.ended)
 
     def trained(self, entries: tuple[Entry, ...], ended: str | None = None) -> Trained:
-        """What was trained, for which the ledger holds `entries`."""
+        """The result of a run whose ledger entries are `entries`."""
         self.model.eval()
         beside = self._checked.beside
         return Trained(
@@ -264,14 +265,14 @@ class Training:
 
     @property
     def mechanism(self) -> Mechanism:
-        """What carries the plan out."""
+        """How the plan is carried out."""
         engine, noise = self.engine, self.noise
         assumptions = (noise.assumption, engine.assumption)
         return Mechanism(engine.name, engine.float_bits, noise.name, randomness_of(self._where.stream), assumptions)
 
     @contextmanager
     def _opened(self) -> Iterator[Opened]:
-        """The run, new or resumed, with everything as its last checkpoint has it."""
+        """The run, new or resumed from its last checkpoint."""
         beside = self._checked.beside
         if not self._where.resume:
             check_answered(self.plan, (), self.noise.name)

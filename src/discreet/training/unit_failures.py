@@ -1,8 +1,8 @@
-"""Units on which the model or the loss fails at the weights of a step: they add nothing, and end nothing.
+"""Units on which model or loss fails at the weights of a step: they add nothing, and the run goes on.
 
-All rows went through both before the run, at its initial weights. At later ones a row may fail (a loss that refuses
-NaN, say, and large inputs that give one). An error would tell of that row, and nobody paid for it. What fails for all
-rows shall be an error, though. So a random unit is tried, at times that depend on no data: with every loss that is new,
+Before the run all rows passed through both, at the initial weights. At later weights a row may fail (a loss that
+refuses NaN, say, and large inputs that give one). An error would reveal that row without being paid for. A failure on
+all rows should still be an error. So a random unit is tried at times that do not depend on data: with every new loss,
 and before every block.
 """
 
@@ -22,7 +22,7 @@ _CLIP = Clip(1.0, 2.0**-30)
 
 
 def random_unit(model: nn.Module, data: PrivateData, classes: int | None, rows_per_unit: int) -> Examples | None:
-    """A random unit of the shape of the private ones, of several rows if units have them; None if there can be none."""
+    """A random unit in the shape of the private ones, of several rows if units have them; None if there can be none."""
     try:
         return random_rows(model, data, classes, rows_per_unit * data.views).part(3, 4)
     except Exception:  # a module or a transform may raise whatever it likes
@@ -30,9 +30,9 @@ def random_unit(model: nn.Module, data: PrivateData, classes: int | None, rows_p
 
 
 class FailureProbe:
-    """A `unit` of random rows, on which an engine, a model and a loss must not fail; none, if they do so at first.
+    """A `unit` of random rows on which engine, model and loss must not fail; None if they fail at the initial weights.
 
-    Copies of model and loss see it.
+    Only copies of model and loss see it.
     """
 
     def __init__(self, engine: Engine, model: nn.Module, criterion: Criterion, unit: Examples | None) -> None:
@@ -41,7 +41,7 @@ class FailureProbe:
         self._works = False
 
     def repeat(self) -> None:
-        """Raise what fails at the weights as they are."""
+        """Raise any failure at the present weights."""
         try:
             self._try(self._criterion)
         except Exception:
@@ -51,8 +51,8 @@ class FailureProbe:
         self._works = True
 
     def of(self, criterion: Criterion) -> None:
-        """Refuse a loss that was not checked: neither that of the run, nor one of torch.nn, which keep no state and see
-        rows apart. Raise what fails with the latter."""
+        """Refuse a loss that was not checked: neither that of the run, nor one of torch.nn (these keep no state and
+        treat rows separately). Raise any failure of the latter."""
         kind = type(criterion)
         if criterion is self._criterion or kind in self._tried:
             return

@@ -1,4 +1,4 @@
-"""Whether a published folder supports its claim, found without the code that made it."""
+"""Checks whether a published folder supports its claim, without the code that made it."""
 
 from discreet.verification.verdict import Check, Verification
 from discreet.verification.verify import verify

@@ -1,4 +1,4 @@
-"""What a verifier answers."""
+"""The answer of a verifier."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from discreet.core.html import fact_table
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One question and its answer; `noted`: the verdict says it, whatever it is."""
+    """One question and its answer. `noted`: the verdict states the answer in any case."""
 
     name: str
     passed: bool

@@ -55,7 +55,7 @@ _NONE: Pages = {}
 Question = Callable[[dict[str, Any], Path], tuple[bool, str]]
 
 METHODS = ("pld", "rdp", "gaussian")
-"""Names of theorems; what only estimates has another name."""
+"""Names of theorems. Estimates have other names."""
 
 
 def verify(
@@ -63,10 +63,10 @@ def verify(
 ) -> Verification:
     """Check a published folder. Unreadable files are an `InputError`; a claim that fails is a failed check.
 
-    `key`: whose signature it must have, as 64 hexadecimal digits or the path of a .pub file. Without it a signature
-    need not be there, but one that is there must be good (unless `signed` is false: then it is not looked at).
-    `pages`: those that are written again, and compared. `strict`: files that the certificate does not cover fail
-    a check, and are not only named. Nothing in the folder is run.
+    `key`: the required signer, as 64 hexadecimal digits or the path of a .pub file. Without it a signature may be
+    missing, but an existing one must be valid (unless `signed` is false: then it is ignored). `pages`: the pages to
+    write again and compare. `strict`: files that the certificate does not cover fail a check, instead of only being
+    named. Nothing in the folder is run.
     """
     folder = Path(folder)
     for name in FILES:
@@ -85,7 +85,7 @@ def verify(
 
 
 def _answered(name: str, question: Question, facts: dict[str, Any], folder: Path) -> Check:
-    """The answer to one question; what cannot be answered fails."""
+    """The answer to one question; a question that cannot be answered fails."""
     try:
         passed, detail = question(facts, folder)
     except (
@@ -217,7 +217,7 @@ def _ledger(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 
 
 def _run_fault(facts: dict[str, Any], record: list[dict[str, Any]]) -> str | None:
-    """What is wrong with the run that the record opens, and with its attempts, if anything is."""
+    """The fault of the run in the record, and of its attempts; None if there is none."""
     opened = [entry for entry in record if entry["kind"] == "run"]
     if len(opened) != 1 or record[0] != opened[0] or opened[0]["body"]["plan"] != facts["plan_fingerprint"]:
         return "the ledger does not begin with one run of this plan"

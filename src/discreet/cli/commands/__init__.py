@@ -1,1 +1,1 @@
-"""The commands, a file each."""
+"""The commands, one file each."""

@@ -30,7 +30,7 @@ _MEANS = {
 }
 
 _LOST = 0.02
-"""A loss of accuracy from one rung to the next that is worth a word."""
+"""A loss of accuracy from one rung to the next that is reported."""
 
 
 @with_options(TableOptions)
@@ -73,7 +73,7 @@ def _line(rung: Rung) -> str:
 
 
 def _word(rungs: list[Rung]) -> str | None:
-    """Where most accuracy is lost, if there is accuracy and any is lost."""
+    """A sentence on where most accuracy is lost, if any is."""
     found = [rung.metrics.get("accuracy") for rung in rungs]
     if None in found:
         return None

@@ -47,7 +47,7 @@ def init(
 
 
 def _table(out: Path | None) -> str:
-    """A folder with a table, a public one and a schema; what to do next."""
+    """Write a folder with a table, a public table and a schema; returns what to do next."""
     files = {
         "schema.yaml": _text("schema.yaml.txt"),
         "patients.csv": "".join(_patients(1000, seed=1)),
@@ -60,7 +60,7 @@ def _table(out: Path | None) -> str:
 
 
 def _images(out: Path | None) -> str:
-    """A folder with a folder of images, a public one and what is declared of them; what to do next."""
+    """Write a folder with private images, public images and their declaration; returns what to do next."""
     from discreet.cli.show.made_up_images import fruit
 
     folder = _folder(out or Path("images-start"))
@@ -72,7 +72,7 @@ def _images(out: Path | None) -> str:
 
 
 def _module(out: Path | None) -> str:
-    """One file with a network, a plan, training and publishing; what to do next."""
+    """Write one file with a network, a plan, training and publishing; returns what to do next."""
     path = out or Path("train_private.py")
     if path.suffix != ".py":
         raise InputError(f"{path} is no Python file; name a .py file with --out")
@@ -100,7 +100,7 @@ def _folder(folder: Path) -> Path:
 
 
 def _parent(path: Path) -> Path:
-    """The path, in a folder that is there."""
+    """The path; `InputError` if its folder does not exist."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -110,7 +110,7 @@ def _text(name: str) -> str:
 
 
 def _patients(rows: int, seed: int) -> Iterator[str]:
-    """Lines of a made-up table, in which age, smoking and pressure tell something about the outcome."""
+    """Lines of a made-up table, in which the outcome depends on age, smoking and pressure."""
     draw = random.Random(seed)
     yield "age,sex,smoker,pressure,outcome\n"
     for _ in range(rows):

@@ -1,4 +1,4 @@
-"""`discreet init table FILE`: a schema from a few questions, for who sits at a terminal."""
+"""`discreet init table FILE`: a schema from a few questions on a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ A = TypeVar("A")
 def ask(table: Path, out: Path | None) -> str:
     """Ask what must be declared of a table, write its schema to `out`, and return what to do next.
 
-    No value of the table is shown, and none is looked at but for the types of columns. `InputError` without a terminal.
+    No value of the table is shown, and values are used only for the types of columns. `InputError` without a terminal.
     """
     from discreet.data.tables.drafting.draft import Known, draft
     from discreet.data.tables.drafting.filling import column_names, column_of, filled, open_columns
@@ -56,7 +56,7 @@ def ask(table: Path, out: Path | None) -> str:
 
 
 def _question(name: str, kind: str, formats: tuple[str, ...], *, free: bool) -> tuple[str, str | None]:
-    """One sentence, and what an empty line stands for."""
+    """The question in one sentence, and the answer that an empty line stands for."""
     buy = "; nothing: buy it for a small part of the budget" if free else ""
     if kind == "number":
         return f"{name}: between which two numbers can it be, by what anybody may know? (0 120{buy}; ignore)", _default(

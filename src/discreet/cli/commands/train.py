@@ -115,7 +115,7 @@ def _announce(lines: Sequence[str]) -> None:
 
 
 def _tell(job: Job, guarantee: Guarantee, trained: Trained, *, as_json: bool) -> None:
-    """What came out, in one line or as JSON."""
+    """Print the result, in one line or as JSON."""
     metrics = trained.evaluations[-1].metrics if trained.evaluations else {}
     if as_json:
         facts = {"folder": str(job.target), "epsilon": guarantee.epsilon, "delta": guarantee.delta}
@@ -140,7 +140,7 @@ def _tell(job: Job, guarantee: Guarantee, trained: Trained, *, as_json: bool) ->
 
 
 def _seen(metrics: Mapping[str, float]) -> list[str]:
-    """What people want to know of public metrics."""
+    """The public metrics of the result line."""
     found = [f"accuracy {metrics['accuracy']:.1%}"] if "accuracy" in metrics else []
     if BASELINE_ACCURACY in metrics:
         found = [f"{found[0]} (one answer for all rows: {metrics[BASELINE_ACCURACY]:.1%})"]
@@ -155,5 +155,5 @@ def _seen(metrics: Mapping[str, float]) -> list[str]:
 
 
 def _up(epsilon: float) -> str:
-    """Four digits after the point, never below the bound."""
+    """Epsilon with four digits after the point, never below the bound."""
     return f"{math.ceil(epsilon * 1e4) / 1e4:.4f}"

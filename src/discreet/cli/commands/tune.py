@@ -104,7 +104,7 @@ def tune(
 
 
 def _tell(job: SearchJob, guarantee: Guarantee, trained: Trained, alone: float, *, as_json: bool) -> None:
-    """What came out, for people or as JSON; `alone`: epsilon of one run."""
+    """Print the result, for people or as JSON. `alone`: epsilon of a single run."""
     if as_json:
         facts = {"folder": str(job.target), "epsilon": guarantee.epsilon, "delta": guarantee.delta}
         typer.echo(json.dumps(facts | {"epsilon_of_one_run": alone} | _of_winner(trained)))
@@ -125,7 +125,7 @@ def one_run(plan: Plan) -> float:
 
 
 def _before(plan: Plan, alone: float) -> list[str]:
-    """What is public about the search, and what it costs."""
+    """Print the public facts of the search, and its price."""
     from discreet.plan import Search
 
     said = _stopping if isinstance(plan.search, Search) else _parts

@@ -1,1 +1,1 @@
-"""Options that commands have in common."""
+"""Options that several commands share."""

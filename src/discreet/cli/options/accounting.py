@@ -64,7 +64,7 @@ class PlannedNoise:
 
     @property
     def steps(self) -> int:
-        """How many steps there are."""
+        """The number of steps."""
         return sum(count for _, count in self.phases)
 
     def event(self) -> Event:
@@ -72,7 +72,7 @@ class PlannedNoise:
         return self.first_steps(self.steps)
 
     def first_steps(self, count: int) -> Event:
-        """What the first `count` steps release."""
+        """The event of the first `count` steps."""
         taken: list[tuple[float, int]] = []
         for noise, steps in self.phases:
             if count > 0:
@@ -116,7 +116,7 @@ def read_noise_list(path: Path) -> list[tuple[float, int]]:
 
 
 def show(statement: Statement, as_json: bool, extra: Sequence[tuple[str, float]] = ()) -> None:
-    """Print what a method says, as one line or as one JSON object."""
+    """Print a method's statement, as one line or as one JSON object."""
     if as_json:
         echo_json({**dict(extra), **as_dict(statement)})
         return
@@ -128,7 +128,7 @@ def show(statement: Statement, as_json: bool, extra: Sequence[tuple[str, float]]
 
 
 def named(found: Mapping[str, float]) -> str:
-    """What a calibration found, for people: noise rounded up, steps whole, all else rounded down."""
+    """The result of a calibration for people: noise rounded up, steps whole, all else rounded down."""
     texts = {
         name: str(value) if isinstance(value, int) else (rounded_up if "noise" in name else rounded_down)(value, 6)
         for name, value in found.items()

@@ -1,4 +1,4 @@
-"""Options that say how a .csv file is written, where that is not to be found out."""
+"""Options for the format of a .csv file; by default it is found out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Dialect:
     )
 
     def format(self) -> tuple[CsvFormat, list[str]]:
-        """What is said, and the names of the fields that are left to find out. `InputError` for what cannot be."""
+        """The given format, and the names of the fields to find out. `InputError` for an impossible format."""
         from discreet.data.tables.files.csv_format import CsvFormat
         from discreet.data.tables.files.dialect import FOUND_OUT
         from discreet.plan.pydantic_base import validate

@@ -1,4 +1,4 @@
-"""The options that stand in for a schema: which column of a table is the text or the image, and its facts."""
+"""The options that stand in for a schema: the text or image column of a table, and its facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options that describe a plan, once for all commands that take them."""
+"""The options that describe a plan, for all commands that take them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PlanOptions:
 
     @property
     def neighbours(self) -> Adjacency:
-        """The adjacency asked for, or that under which the sampler has a theorem."""
+        """The requested adjacency, or the one under which the sampler has a theorem."""
         return sampler.adjacency_for(self.sampling, self.adjacency)
 
     def planned(self) -> options.PlannedNoise:

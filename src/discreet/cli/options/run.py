@@ -1,4 +1,4 @@
-"""The options that `train` and `tune` share, in groups: data, privacy, training, and what comes of a run."""
+"""The options that `train` and `tune` share, in groups: data, privacy, training, output."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.
 
 
 def about_of(title: str | None, note: str | None) -> About:
-    """What is said of the model, checked: one line of at most 2,000 characters each."""
+    """The checked title and note: one line of at most 2,000 characters each."""
     for name, text in (("--title", title), ("--note", note)):
         if text is not None and not (text.isprintable() and 0 < len(text) <= 2000):
             raise InputError(f"{name} is one line of at most 2,000 printable characters")
@@ -105,6 +105,6 @@ def about_of(title: str | None, note: str | None) -> About:
 def overrides_of(
     epsilon: float | None, delta: float | None, population: float | None, holdout: str | None
 ) -> dict[str, object]:
-    """What of these was given, by the names that recipes have for it."""
+    """The given options among these, by their names in recipes."""
     given = {"epsilon": epsilon, "delta": delta, "population": population, "holdout": holdout}
     return {key: value for key, value in given.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The options that say how batches are drawn; what follows from them, each sampler says itself."""
+"""The options of batch sampling; each sampler says itself what follows from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT = Sampling(PoissonSampling.OPTION)
 
 
 def _owners(option: str) -> dict[str, str]:
-    """What each sampler that takes an option of few says of it."""
+    """The samplers that take an option that not all take, with their words on it."""
     return {name: record.TAKES[option] for name, record in _BY_OPTION.items() if option in record.TAKES}
 
 
@@ -46,7 +46,7 @@ ChosenOption = Annotated[int | None, typer.Option("--chosen", help=_help("chosen
 
 
 def adjacency_for(sampling: str, adjacency: Adjacency | None) -> Adjacency:
-    """What was asked for, or the adjacency that the sampler has a theorem under."""
+    """The requested adjacency, or the one under which the sampler has a theorem."""
     return adjacency or _BY_OPTION[sampling].ADJACENCIES[0]
 
 
@@ -59,7 +59,7 @@ def draws(
     per_epoch: int | None = None,
     chosen: int | None = None,
 ) -> Draws:
-    """The options as `Draws`; what is missing, or does not belong to the sampler, is an `InputError`."""
+    """The options as `Draws`. `InputError` for a missing option, or one that does not belong to the sampler."""
     for option, value in (("capacity", capacity), ("chosen", chosen), ("per_epoch", per_epoch)):
         owners = _owners(option)
         if value is not None and sampling not in owners:

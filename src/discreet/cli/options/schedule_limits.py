@@ -1,4 +1,4 @@
-"""`discreet calibrate --schedule`: the rate, the epochs or the initial noise that a limit allows, and its picture."""
+"""`discreet calibrate --schedule`: the rate, epochs or initial noise that a limit allows, and its picture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from discreet.accounting.schedules import Kind, Schedule
 from discreet.core.errors import InputError
 
 _FINEST = 1e-6
-"""Relative precision of an initial noise that is found."""
+"""Relative precision of the found initial noise."""
 
 _LARGEST_NOISE, _MOST_EPOCHS = 1e6, 10_000_000
 _POINTS = 12
@@ -20,7 +20,7 @@ _POINTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What so many epochs of a schedule spend of a limit called `name`, and whether they keep to `budget`."""
+    """The measure `name` of a schedule after some epochs, and whether it keeps to `budget`."""
 
     name: str
     budget: float
@@ -30,7 +30,7 @@ class Spending:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The schedule with what was left out of it, for how many epochs, and what that was."""
+    """The completed schedule, its number of epochs, and the name of the quantity that was found."""
 
     shape: Schedule
     epochs: int
@@ -70,7 +70,7 @@ def whole(epochs: float | None) -> int:
 
 
 def _most_epochs(shape: Schedule, spending: Spending) -> int:
-    """The run stops before the epoch that would spend too much."""
+    """The most epochs: the run stops before the epoch that would spend too much."""
     if not spending.fits(shape, 1):
         raise InputError(f"not even one epoch keeps to --{spending.name} {spending.budget:g}; take more noise")
     low, high = 1, 2
@@ -107,7 +107,7 @@ def _least_initial(shape: Schedule, epochs: int, spending: Spending) -> Schedule
 
 
 def picture(path: Path, found: Found, spending: Spending) -> None:
-    """Noise over epochs, and what is spent, up to the budget."""
+    """Draw the noise over epochs, and the spent measure up to the budget."""
     from discreet.cli.show.plan_plot import draw
 
     counts = sorted({math.ceil(found.epochs * point / _POINTS) for point in range(1, _POINTS + 1)})

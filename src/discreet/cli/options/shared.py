@@ -1,4 +1,4 @@
-"""Options that several commands share: the fields of a dataclass, given to a command as if it had written them."""
+"""Shared options: the fields of a dataclass become options of a command, as if the command had declared them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of the command line that are about tables and folders of images, for every command that takes these."""
+"""The options about tables and folders of images, for all commands that take them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PublicOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class TableOptions(TableFacts):
-    """What the command line says about a table or a folder of images; each field is an option."""
+    """Facts about a table or a folder of images from the command line; each field is an option."""
 
     schema: SchemaOption = None
     target: TargetOption = None

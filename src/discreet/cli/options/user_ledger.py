@@ -1,4 +1,4 @@
-"""The ledger of who gives none: one file for all data sets that were named with `--dataset-id`."""
+"""The user's default ledger: one file for all data sets that are named with `--dataset-id`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from discreet.core.errors import InputError
 
 
 def user_ledger(*, make: bool = False) -> Path:
-    """Where it is: $XDG_DATA_HOME/discreet/ledger.sqlite, or in ~/.local/share; with `make`, in a folder that is there.
+    """Its path: $XDG_DATA_HOME/discreet/ledger.sqlite, or in ~/.local/share. With `make`, its folder is created.
 
-    `InputError` if that folder cannot be made.
+    `InputError` if the folder cannot be created.
     """
     path = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "discreet" / "ledger.sqlite"
     if make:
@@ -23,5 +23,5 @@ def user_ledger(*, make: bool = False) -> Path:
 
 
 def ledger_of(given: str | None, dataset_id: str) -> str | None:
-    """The ledger that was named; else the own one, if the data set was named; else None, for one of the run alone."""
+    """The given ledger; else the user's, if the data set has a name; else None: the run has its own."""
     return given if given is not None or not dataset_id else str(user_ledger(make=True))

@@ -1,1 +1,1 @@
-"""What commands print and draw."""
+"""The output of commands: text and pictures."""

@@ -41,7 +41,7 @@ _LEGEND = {"guarantee": "proved", "estimate": "estimate", "as_published": "as pu
 _GAP = 0.048
 """Least distance between labels, as a share of the height of the picture."""
 _TALLEST = 3e3
-"""A method that ends this many times above the lowest is not drawn."""
+"""A method whose last epsilon is this many times the lowest is not drawn."""
 _ADJACENCY = {"add_remove": "add/remove", "zero_out": "zero-out", "replace_one": "replace-one"}
 
 
@@ -135,7 +135,8 @@ def kind(method: Method) -> str:
 def spread(heights: Sequence[float], gap: float) -> list[float]:
     """Move labels apart to at least `gap`, in their order, with the least sum of squared moves.
 
-    Less i x gap for the i-th, that is isotonic regression: neighbours in the wrong order are pooled at their mean.
+    After subtracting i x gap from the i-th height this is isotonic regression: neighbours in the wrong order are pooled
+    at their mean.
     """
     order = sorted(range(len(heights)), key=lambda index: heights[index])
     pools: list[list[float]] = []

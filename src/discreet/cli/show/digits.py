@@ -1,4 +1,4 @@
-"""Figures for people: a few digits, rounded to the side that promises less."""
+"""Figures for people: a few digits, rounded to the safe side."""
 
 from discreet.core.rounding import rounded_down, rounded_up
 

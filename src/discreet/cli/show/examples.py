@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _STYLE = re.compile(r"(?<!\\)(\[[a-z#/@][^\[]*?\])")
-"""What Rich reads as a style."""
+"""Text that Rich reads as a style."""
 
 EXAMPLES: Mapping[str, str] = {
     "train": "discreet train digits --epsilon 1 --delta 1e-4 --out digits-private\n"
@@ -37,7 +37,7 @@ EXAMPLES: Mapping[str, str] = {
 def with_examples(command: Any, words: tuple[str, ...] = ()) -> Any:
     """The command (a click command or group) whose help, and that of all below it, ends with its examples.
 
-    What stands in brackets in the help of an option is its default, and would be taken for a style.
+    Brackets in an option's help hold its default; Rich would take them for a style.
     """
     for parameter in command.params:
         if getattr(parameter, "help", None):

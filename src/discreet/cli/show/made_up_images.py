@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from io import BytesIO
 
 RIPE, UNRIPE = (255, 40, 40), (58, 137, 58)
-"""Of one luma (ITU-R 601), so that in grey both are alike."""
+"""Colours of equal luma (ITU-R 601), so that they are alike in grey."""
 
 _SIDE = 24
 

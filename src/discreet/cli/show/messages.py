@@ -1,4 +1,4 @@
-"""What the library has to say while it trains, on standard error."""
+"""The library's messages while it trains, on standard error."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ class _Echo(logging.Handler):
 
 @contextmanager
 def spoken(*, verbose: bool = False) -> Iterator[None]:
-    """Inside, messages of the logger "discreet" go to standard error, a line each; also those that are no warnings.
+    """A context in which messages of the logger "discreet" go to standard error, one line each, even those that are no
+    warnings.
 
-    `verbose`: which engine runs, too.
+    `verbose`: the message on the chosen engine, too.
     """
     logger, handler = logging.getLogger("discreet"), _Echo()
     level = logger.level

@@ -17,7 +17,7 @@ _ACCENT, _MUTED = "#0b5394", "#55606d"
 
 
 def draw(path: Path, facts: Mapping[str, Any]) -> None:
-    """Write the picture. What a policy will choose is not known, so an adaptive plan shows where it starts."""
+    """Write the picture. An adaptive plan shows its start, because its policy's choices are not known yet."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -72,7 +72,7 @@ def _epsilon(axes: Axes, facts: Mapping[str, Any]) -> None:
 
 
 def _spent(axes: Axes, points: Sequence[Sequence[float]], title: str, budget: float | None) -> None:
-    """(steps, what they spend at most), and the budget where there is one."""
+    """Draw (steps, upper bound of their cost), and the budget if there is one."""
     axes.set_title(title, loc="left", fontsize=11)
     if budget is not None:
         axes.axhline(budget, color=_MUTED, linewidth=1, linestyle=(0, (1.2, 1.6)))
@@ -85,7 +85,7 @@ def _spent(axes: Axes, points: Sequence[Sequence[float]], title: str, budget: fl
 
 
 def _reach(axes: Axes, facts: Mapping[str, Any]) -> None:
-    """How the filter fills up if nothing is changed."""
+    """Draw how the filter fills up if the policy changes nothing."""
     from matplotlib.ticker import PercentFormatter
 
     end = max(1, min(facts["most_steps"], facts["steps_as_it_starts"]))

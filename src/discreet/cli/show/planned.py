@@ -1,4 +1,5 @@
-"""What a run would release, as facts and in sentences: of `discreet plan`, and of `discreet train --dry-run`."""
+"""The releases and the price of a planned run, as facts and in sentences, for `discreet plan` and `discreet train
+--dry-run`."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _SHOWN = 12
 
 
 def facts_of(recipe: Recipe, table: TableSource | None, *, probe: bool) -> dict[str, Any]:
-    """The plan of a run and its price; with `probe`, the time that it takes. No private row is read."""
+    """The plan of a run and its price; with `probe`, its expected time. No private row is read."""
     found = recipe.plan()
     facts = _fixed(found) if found.policy is None else _adaptive(found)
     facts["public"] = public_rows.joining(recipe, table, found)
@@ -30,7 +31,7 @@ def facts_of(recipe: Recipe, table: TableSource | None, *, probe: bool) -> dict[
 
 
 def say(recipe: Recipe, facts: Mapping[str, Any]) -> None:
-    """The facts for people."""
+    """Print the facts in sentences."""
     from discreet.jobs.image_or_text_schema import declared
 
     said = prices.of_columns(recipe, recipe.plan()), public_rows.lines(facts["public"]), declared(recipe)
@@ -43,7 +44,7 @@ def say(recipe: Recipe, facts: Mapping[str, Any]) -> None:
 
 
 def _fixed(plan: Plan) -> dict[str, Any]:
-    """What a fixed plan comes to."""
+    """The facts of a fixed plan."""
     from discreet.plan.timeline import steps_among
     from discreet.publication.pages.report import epsilon_curve
 
@@ -63,7 +64,7 @@ def _fixed(plan: Plan) -> dict[str, Any]:
 
 
 def _adaptive(plan: AdaptivePlan) -> dict[str, Any]:
-    """What is fixed of an adaptive plan: its filter, and how far it reaches as things start."""
+    """The fixed facts of an adaptive plan: its filter, and how far it reaches with the first controls."""
     from discreet.accounting.adaptive import filters
 
     price = plan.price(plan.start)

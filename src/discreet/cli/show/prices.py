@@ -1,4 +1,4 @@
-"""What metrics on private rows cost, for people, before anything is charged."""
+"""The prices of private metrics, ranges and categories, for people, before anything is charged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_NAMED = 8
 
 
 def metrics_of(plan: Plan | AdaptivePlan) -> list[dict[str, Any]]:
-    """Each metric that a plan buys: how often, how exact, and of an adaptive plan the part of the budget for one."""
+    """Each private metric of a plan: how often, how exact, and in an adaptive plan its part of the budget."""
     found = []
     for metric in plan.metrics:
         facts = {"metric": metric.name, "noise": metric.noise, "standard_deviation": deviation(plan, metric)}
@@ -32,7 +32,7 @@ def metrics_of(plan: Plan | AdaptivePlan) -> list[dict[str, Any]]:
 
 
 def deviation(plan: Plan | AdaptivePlan, metric: Metric) -> float:
-    """How far, one standard deviation, a metric lies off."""
+    """The standard deviation of a metric."""
     from discreet.plan.metrics import size_for
 
     return metric.deviation(*plan.units_of(metric), size_for(metric, plan.metrics))
@@ -44,14 +44,14 @@ def part_of_the_budget(budget: Filter, bought: Metric | Counts) -> float:
 
 
 def without_metrics(plan: Plan | AdaptivePlan) -> float | None:
-    """Epsilon of the steps alone, with the same noise; None where nothing is bought, or all is held to one filter."""
+    """Epsilon of the steps alone, with the same noise; None if nothing is bought, or one filter covers everything."""
     if not plan.metrics or plan.filter is not None:
         return None
     return plan.model_copy(update={"metrics": (), "holdout": None}).guarantee().epsilon
 
 
 def reading_of(plan: Plan | AdaptivePlan) -> dict[str, Any] | None:
-    """What the odometer of a plan will read, ex post: of a fixed plan, when it ends; None without an odometer."""
+    """The reading of a plan's odometer, ex post: for a fixed plan, at its end; None without an odometer."""
     rule = plan.odometer
     if rule is None:
         return None
@@ -91,7 +91,7 @@ def _odometer(reading: Mapping[str, Any]) -> str:
 
 
 def of_recipe(recipe: Recipe) -> Sequence[str]:
-    """What the ranges, categories and metrics of a recipe cost; nothing where it buys none."""
+    """The prices of a recipe's ranges, categories and private metrics; empty if it buys none."""
     if not recipe.bought and recipe.table is None:
         return ()
     plan = recipe.plan()
@@ -104,7 +104,7 @@ def of_recipe(recipe: Recipe) -> Sequence[str]:
 
 
 def of_columns(recipe: Recipe, plan: Plan | AdaptivePlan) -> Sequence[str]:
-    """What the ranges and categories cost that the schema of a recipe's table buys."""
+    """The prices of the ranges and categories that a table's schema buys."""
     if recipe.table is None:
         return ()
     from discreet.accounting.account import guarantee
@@ -124,7 +124,7 @@ def of_columns(recipe: Recipe, plan: Plan | AdaptivePlan) -> Sequence[str]:
 
 
 def unmeasured(recipe: Recipe, table: TableSource | None) -> Sequence[str]:
-    """How to learn how good the model of a table is, where nothing measures it."""
+    """A hint how to measure a table's model, if nothing does."""
     if table is None or table.test is not None or recipe.bought:
         return ()
     kept = "on private rows that are kept back, for no more epsilon"

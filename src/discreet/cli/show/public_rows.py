@@ -1,4 +1,4 @@
-"""What joins every step of a run beside private rows, before anything is charged."""
+"""The public rows that join every step of a run, for people, before anything is charged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def joining(recipe: Recipe, table: TableSource | None, plan: Plan | AdaptivePlan) -> dict[str, Any] | None:
     """How many public rows join every step, and with which weight; None if none do.
 
-    Of a table they are read, and tried. Of a data set they are not: what is said is their share, and no weight if it
+    Rows of a table are read and tried. Those of a data set are not: their share is reported, and no weight if it
     follows from their number.
     """
     from discreet.data.tables import provisional

@@ -1,4 +1,4 @@
-"""How long the run of a recipe will take on this machine, from a few private steps on random data."""
+"""The expected time of a recipe's run on this machine, from a few private steps on random data."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def expected(recipe: Recipe, plan: Plan | AdaptivePlan, joining: Mapping[str, Any] | None = None) -> float | None:
-    """Seconds, about, with evaluations where the size of the public data is known.
+    """Estimated seconds, with evaluations if the size of the public data is known.
 
-    None where the recipe does not tell the shape of its data, or its steps cannot be tried. `joining`: how many public
-    rows join every step, and with which weight, where that is known.
+    None if the recipe does not tell the shape of its data, or its steps cannot be tried. `joining`: the number and
+    weight of public rows that join every step, if known.
     """
     from discreet.recipes.example import PUBLIC_ROWS
     from discreet.training.preflight.wall_time import evaluation_seconds, seconds
@@ -47,7 +47,7 @@ def expected(recipe: Recipe, plan: Plan | AdaptivePlan, joining: Mapping[str, An
 
 
 def _rows(example: tuple[Tensor, Tensor], joining: Mapping[str, Any] | None) -> PublicBatches | None:
-    """As many random public rows as join a step."""
+    """Random public rows, as many as join a step."""
     from discreet.training import PublicBatches
 
     if joining is None or "rows" not in joining:
@@ -77,7 +77,7 @@ def _of_table(recipe: Recipe) -> tuple[tuple[Tensor, Tensor], Criterion] | None:
 
 
 def in_words(seconds: float) -> str:
-    """For people, who need no more than two digits."""
+    """Seconds for people, with two digits."""
     for unit, length in (("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= 2 * length:
             return f"{_short(seconds / length)} {unit}"

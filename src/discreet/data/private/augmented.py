@@ -1,8 +1,7 @@
 """Augmentation: several random views of an example at every step, whose mean gradient is clipped as one.
 
-More views do not cost privacy: an example contributes one clipped gradient, however many views it is the mean of
-(De et al. 2022, "Unlocking high-accuracy differentially private image classification through scale": "augmentation
-multiplicity").
+More views do not cost privacy: an example contributes one clipped gradient, the mean over its views (De et al. 2022,
+"Unlocking high-accuracy differentially private image classification through scale": "augmentation multiplicity").
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from torch import Tensor
 from discreet.core import checks
 
 Transform = Callable[[Tensor], Tensor]
-"""From inputs, examples along axis 0, to as many changed ones; each by itself, with torch's default generator."""
+"""Transforms each input (axis 0) by itself, with torch's default generator; returns as many inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +25,8 @@ class Augmented:
     - `data`: what `Training` takes: a pair of tensors or a map-style data set.
     - `transform(inputs)`: returns as many inputs. Row i must depend on row i only; draw random numbers for every row
       from torch's default generator, which has a secret seed at each step. `flip` and `shift` are ready-made.
-    - `views`: rows that the model gets for each example; they are clipped as one, by their mean gradient. A chunk holds
-      so many examples less, so memory does not grow; time does.
+    - `views`: rows that the model gets for each example; their mean gradient is clipped as one. A chunk holds
+    correspondingly fewer examples, so memory does not grow; time does.
     """
 
     data: object
@@ -66,4 +65,4 @@ def shift(pixels: int) -> Transform:
 
 
 AUGMENTATIONS: dict[str, Callable[..., Transform]] = {"flip": flip, "shift": shift}
-"""Transforms by the name that recipes give them."""
+"""Transforms by their names in recipes."""

@@ -1,4 +1,4 @@
-"""Whose row is whose: the rows of a data set grouped by the identifiers that its holder gives."""
+"""The rows of a data set, grouped into units by the identifiers that its holder gives."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Groups:
 def group(identifiers: object, rows: int) -> Groups:
     """Group `rows` rows by their identifiers, one for each row: a tensor, an array or a list of whole numbers or text.
 
-    `InputError` for another number of identifiers, for a missing one (NaN, None), and for kinds that do not tell
-    reliably who is who: a person whose rows have different identifiers is protected as several.
+    `InputError` for a wrong number of identifiers, a missing one (NaN, None), or types that do not identify reliably. A
+    person whose rows have different identifiers is protected as several persons.
     """
     values = identifiers_of(identifiers, rows)
     numbers: dict[int | str, int] = {}
@@ -51,7 +51,7 @@ def group(identifiers: object, rows: int) -> Groups:
 
 
 def identifiers_of(identifiers: object, rows: int) -> list[int | str]:
-    """The identifiers of `rows` rows as Python values; the same errors."""
+    """The identifiers of `rows` rows as Python values; errors as in `group`."""
     values = _values(identifiers)
     if len(values) != rows:
         raise InputError(f"units has {len(values)} identifiers but the data has {rows} rows; give one for each row")
@@ -75,7 +75,7 @@ def _values(identifiers: object) -> list[int | str]:
 
 
 def _identifier(value: object, row: int) -> int | str:
-    """The identifier as a Python value that is equal exactly where identifiers are."""
+    """The identifier as a Python value; two are equal exactly if the identifiers are."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or value != value:

@@ -1,4 +1,4 @@
-"""Private data cut in two: what is trained on, and what is held out for metrics."""
+"""Private data in two parts: rows to train on, and rows held out for metrics."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ class Parts:
 
 
 def hold_out(data: PrivateData, identifiers: object, side: Side, *, are_units: bool) -> Parts:
-    """Cut by the identifier of each row, whole numbers or text; with `are_units`, rows with the same one are a unit.
+    """Split by the identifier of each row (whole numbers or text). With `are_units`, rows with one identifier are a
+    unit.
 
-    `InputError` if a part is empty, which tells the holder of the data before anything is charged.
+    `InputError` if a part is empty; the holder of the data learns that before anything is charged.
     """
     names = identifiers_of(identifiers, data.rows)
     known = {name: side(name) for name in set(names)}

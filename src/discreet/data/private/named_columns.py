@@ -18,7 +18,7 @@ from discreet.data.private.pairs import Frame, features, numbers
 
 @runtime_checkable
 class _Table(Protocol):
-    """What of a data set of `datasets` is used: many rows at once, by column."""
+    """The used part of a data set of `datasets`: many rows at once, by column."""
 
     column_names: Any
 
@@ -32,10 +32,10 @@ class Columns(Dataset[tuple[Tensor, Tensor]]):
     - `data`: a pandas DataFrame, a data set of Hugging Face's `datasets` (one split), or a map-style data set of
       mappings from names to numbers and arrays.
     - `target`: the name of the target. Whole numbers are classes, others numbers.
-    - `inputs`: the name of one field, whose arrays are the inputs as they are; or several, of one number each, which
-      stand side by side as float32. Of a frame, by default, all columns but the target.
+    - `inputs`: the name of one field, whose arrays are the inputs; or several fields of one number each, which
+    are put side by side as float32. The default for a frame is all columns but the target.
 
-    `InputError` names a field that is not there, or holds no numbers of one shape.
+    `InputError` names a field that is missing, or does not hold numbers of one shape.
     """
 
     def __init__(self, data: object, target: str, inputs: str | Sequence[str] | None = None) -> None:
@@ -114,7 +114,7 @@ class _Taken(Dataset[tuple[Tensor, Tensor]]):
 
 
 def _alike(values: list[np.ndarray], name: str) -> list[np.ndarray]:
-    """The values of one field of many rows, if they are of one type: NumPy would convert all to another together."""
+    """The values of one field of many rows; of one type only, because NumPy would convert all of them together."""
     other = next((value.dtype for value in values if value.dtype != values[0].dtype), None)
     if other is not None:
         raise InputError(
@@ -125,8 +125,8 @@ def _alike(values: list[np.ndarray], name: str) -> list[np.ndarray]:
 
 
 def _transformed(table: Any) -> bool:
-    """Whether a table of `datasets` has a transform. That sees all rows that are asked for at once, and may mix them or
-    pad them to the longest, so rows are asked for one at a time."""
+    """Whether a table of `datasets` has a transform. A transform sees all requested rows at once and may mix them, or
+    pad them to the longest; so rows are then requested one at a time."""
     return bool((getattr(table, "format", None) or {}).get("type") == "custom")
 
 

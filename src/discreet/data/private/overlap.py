@@ -31,9 +31,10 @@ def refuse_own_rows(name: str, public: object, private: object) -> None:
 
 
 def share_rows(one: object, other: object) -> bool:
-    """Whether both are one object, or hold one, or arrays of both have bytes in common.
+    """Whether both are one object, hold a common object, or have arrays that share bytes.
 
-    Looks into pairs, lists of rows, frames, loaders, `TensorDataset` and a few rows of a `Subset`; a copy is not seen.
+    Looks into pairs, lists of rows, frames, loaders, `TensorDataset` and a few rows of a `Subset`. Copies are not
+    noticed.
     """
     mine, theirs = list(_parts(one)), list(_parts(other))
     if {id(part) for part in mine} & {id(part) for part in theirs}:
@@ -48,7 +49,7 @@ def _parts(data: Any) -> Iterator[object]:
     """The objects that hold rows: `data`, and what is inside."""
     if data is None or isinstance(data, str | bytes | int | float | bool):
         return
-    if not isinstance(data, tuple):  # a pair is made anew by whoever gives it
+    if not isinstance(data, tuple):  # a new pair may hold the same arrays
         yield data
     if isinstance(data, PrivateData | DataLoader):
         yield from _parts(data.dataset)
@@ -66,7 +67,7 @@ def _parts(data: Any) -> Iterator[object]:
 
 
 def _memory(part: Any) -> Iterator[np.ndarray]:
-    """Its arrays of bytes, by address: nothing is read."""
+    """Its arrays as byte ranges in memory; nothing is read."""
     if isinstance(part, Tensor):
         if part.layout == torch.strided and part.numel() and part.data_ptr():
             yield np.asarray(_Addressed(part))
@@ -78,7 +79,7 @@ def _memory(part: Any) -> Iterator[np.ndarray]:
 
 
 class _Addressed:
-    """A tensor to NumPy, of whatever type and wherever it lies, as places in memory."""
+    """Gives a tensor of any type and device to NumPy as a memory range."""
 
     def __init__(self, tensor: Tensor) -> None:
         size = tensor.element_size()
@@ -93,7 +94,7 @@ class _Addressed:
 
 
 def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether they share a byte; where that is too hard to say, whether their ranges do."""
+    """Whether they share a byte; where that is too hard to decide, whether their ranges overlap."""
     try:
         return np.shares_memory(one, other, max_work=_WORK)  # type: ignore[arg-type]  # any bound on the work is allowed
     except np.exceptions.TooHardError:

@@ -13,7 +13,7 @@ from discreet.core.errors import InputError
 
 @runtime_checkable
 class Frame(Protocol):
-    """What of a pandas DataFrame is used."""
+    """The used part of a pandas DataFrame."""
 
     columns: Any
     dtypes: Any
@@ -33,7 +33,7 @@ class _Series(Protocol):
 
 
 def paired(data: object) -> tuple[Tensor, Tensor] | None:
-    """(inputs, targets) as tensors, if `data` is such a pair; None if it is none. `InputError` names what is wrong.
+    """(inputs, targets) as tensors if `data` is a pair of arrays; otherwise None. `InputError` names what is wrong.
 
     | inputs, targets        | become                                                                           |
     |------------------------|----------------------------------------------------------------------------------|
@@ -53,7 +53,7 @@ def paired(data: object) -> tuple[Tensor, Tensor] | None:
 
 
 def as_public(data: object) -> tuple[Tensor, Tensor] | None:
-    """The same of data declared public, None if there is none; anything else is an `InputError`."""
+    """(inputs, targets) of data declared public as tensors; None without data. `InputError` for anything but a pair."""
     found = paired(data)
     if data is not None and found is None:
         raise InputError(f"public data must be a pair of tensors, arrays or frames, got {type(data).__name__}")

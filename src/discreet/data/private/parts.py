@@ -1,4 +1,4 @@
-"""Private data cut into disjoint parts, each unit by its own identifier."""
+"""Private data in disjoint parts; a unit's identifier decides its part."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Portion:
 def in_parts(data: PrivateData, identifiers: object, place: Place, parts: int) -> list[Portion]:
     """All rows of the data in `parts` parts, by the identifier of each row: whole numbers or text.
 
-    Rows with one identifier are in one part. `InputError` if a part is empty, which tells the holder of the data
-    before anything is charged.
+    Rows with one identifier are in one part. `InputError` if a part is empty; the holder of the data learns that before
+    anything is charged.
     """
     names = identifiers_of(identifiers, data.rows)
     places = {name: place(name) for name in set(names)}

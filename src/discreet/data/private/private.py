@@ -1,4 +1,4 @@
-"""A private data set behind the one operation that training needs: fetch these examples."""
+"""A private data set with the one operation that training needs: fetch these examples."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHECKED_AT_ONCE = 4096
 
 @runtime_checkable
 class Gathering(Protocol):
-    """A data set that fetches many rows at once, and of which some may be taken."""
+    """A data set that fetches many rows at once and can select rows."""
 
     def gather(self, indices: IntArray) -> tuple[Tensor, Tensor]:
         """Inputs and targets of these rows, stacked along axis 0."""
@@ -38,9 +38,9 @@ class Gathering(Protocol):
 class PrivateData:
     """A map-style data set of (input, target) pairs, and its units: rows, or groups of rows.
 
-    In training, inputs go through `transform`, in as many `views` of each; `fetch` returns them as they are.
+    In training, each input goes through `transform`, `views` times; `fetch` returns the original inputs.
 
-    The number of units is used to draw from them, and for nothing else.
+    The number of units is used only to draw units.
     """
 
     dataset: Dataset[Any]
@@ -59,17 +59,17 @@ class PrivateData:
 
     @property
     def runs_code(self) -> bool:
-        """Whether rows are made by code, of a data set or a transform, which may draw random numbers."""
+        """Whether code makes the rows (a data set or a transform), which may draw random numbers."""
         held = type(self.dataset) is TensorDataset or isinstance(self.dataset, Gathering)
         return self.transform is not None or not held
 
     def fetch(
         self, indices: IntArray, *, strict: bool = False, each: Callable[[], None] = lambda: None
     ) -> tuple[Tensor, Tensor]:
-        """Inputs and targets of the given rows, stacked along axis 0; there is at least one.
+        """Inputs and targets of the given rows (at least one), stacked along axis 0.
 
-        Every row finds the global generators of NumPy and Python where the first did. `strict`: one that draws from
-        them is an `InputError`. `each` is called before each row of a data set that makes its rows.
+        The global generators of NumPy and Python are reset before every row. `strict`: a row that draws from them is an
+        `InputError`. `each` is called before each row of a data set that makes its rows.
         """
         if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
             places = torch.from_numpy(indices)
@@ -100,7 +100,7 @@ class PrivateData:
         return rows
 
     def only(self, rows: IntArray) -> PrivateData:
-        """These rows, each a unit by itself; inputs go through the same transform."""
+        """The data with these rows only, each as its own unit, and with the same transform."""
         if type(self.dataset) is TensorDataset and len(self.dataset.tensors) == 2:
             index = torch.from_numpy(rows)
             return replace(self, dataset=TensorDataset(*(one[index] for one in self.dataset.tensors)), groups=None)
@@ -116,9 +116,9 @@ class PrivateData:
             check_rows(*self.fetch(indices), start, classes)
 
     def check_size(self, at_least: int, at_most: int) -> None:
-        """Refuse no units, and a number of them that the declared population does not allow.
+        """Refuse an empty data set, and a number of units that the declared population does not allow.
 
-        Like all checks before a run's first step, this tells the holder of the data, and is not published.
+        Like all checks before a run's first step, the error goes to the holder of the data and is not published.
         """
         if len(self) == 0:
             raise InputError("the data set is empty; give at least one example")
@@ -136,7 +136,7 @@ class PrivateData:
 
 
 def check_rows(inputs: Tensor, targets: Tensor, start: int, classes: int | None) -> None:
-    """Refuse values that cannot be trained on, naming the row (`start` is the number of the first).
+    """Refuse values that cannot be trained on, and name the row (`start` is the number of the first row).
 
     `classes`: the number of classes, if targets are class indices.
     """
@@ -149,7 +149,7 @@ def check_rows(inputs: Tensor, targets: Tensor, start: int, classes: int | None)
 def as_private(data: object) -> PrivateData:
     """Accept a pair of tensors or arrays (inputs, targets) or a map-style data set, augmented or not; refuse loaders.
 
-    A loader decides which examples form a batch, and the guarantee rests on the plan's own sampler doing that.
+    A loader chooses batches itself, but the guarantee holds only for batches from the plan's sampler.
     """
     if isinstance(data, PrivateData):
         return data
@@ -180,7 +180,7 @@ def as_private(data: object) -> PrivateData:
 
 
 def _refuse_mixed(rows: Sequence[Any], indices: IntArray) -> None:
-    """Refuse rows of several types: torch would convert all of them to one, so that a row would change the others."""
+    """Refuse rows of several types: torch would convert all of them to one type, so one row would change the others."""
     kinds = [[_kind(part) for part in row] if isinstance(row, tuple | list) else [] for row in rows]
     for index, kind in zip(indices, kinds, strict=True):
         if kind != kinds[0]:
@@ -196,7 +196,7 @@ def _kind(part: object) -> str:
 
 
 def _map_style(data: object) -> bool:
-    """Whether there are a length and a row at every place. A tuple or list is one of pairs."""
+    """Whether `data` has a length and a row at every index. A tuple or list must hold pairs."""
     if isinstance(data, tuple | list):
         return all(isinstance(row, tuple | list) and len(row) == 2 for row in data)
     return isinstance(data, Sized) and hasattr(data, "__getitem__")

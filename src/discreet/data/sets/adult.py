@@ -26,9 +26,9 @@ def adult(path: Path | None, columns: Sequence[str] = _USED, crosses: Sequence[S
     """32,561 people to train on and 16,281 to test: whether income is above 50,000 (1) or not (0).
 
     Inputs are indicators, (n, codes) of 0 and 1: one code for each of `columns`, and one for each of `crosses`, which
-    are groups of columns whose codes are taken together. So every row has the same norm,
-    sqrt(len(columns) + len(crosses)). Words and bins are declared (`adult_columns`): a word that is not documented, and
-    `?`, have a code of their own in each column. Rows are called by their line in adult.data, from 0.
+    are groups of columns whose codes are taken together. So every row has the same norm, sqrt(len(columns) +
+    len(crosses)). Words and bins are declared (`adult_columns`): undocumented words and `?` have their own code in each
+    column. A row's identifier is its line in adult.data, from 0.
     """
     groups = [*((name,) for name in columns), *(tuple(cross) for cross in crosses)]
     unknown = {name for group in groups for name in group} - set(COLUMNS)
@@ -89,8 +89,8 @@ def _indicators(codes: IntArray, groups: Sequence[Sequence[str]]) -> np.ndarray:
 def a9a(path: Path | None, split: int | None = None) -> Split:
     """Adult in the LIBSVM encoding of 123 indicators (a9a, a9a.t): 32,561 rows to train on and 16,281 to test.
 
-    With `split`, a whole number, the rows to test on are a tenth of the training file, 3,256 at random, and the other
-    29,305 are trained on, as in Bu et al. 2020. Rows are called by their line in a9a, from 0.
+    With `split`, a whole number, a tenth of the training file (3,256 random rows) is the test set, and the other 29,305
+    rows are trained on, as in Bu et al. 2020. A row's identifier is its line in a9a, from 0.
     """
     folder = folder_of(path, "adult", "a9a and a9a.t of LIBSVM")
     inputs, targets = _svmlight(find(folder, "a9a", "a9a and a9a.t"))

@@ -1,4 +1,4 @@
-"""What the documentation of UCI Adult says of its columns, and how numbers are cut into bins. Nothing is from rows."""
+"""The columns of UCI Adult by its documentation, and the bins of its numbers. Nothing here is taken from rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Column:
         return (len(self.words) or len(self.edges) + 1) + 1
 
     def code(self, field: str) -> int | None:
-        """The code of a field; None for what should be a number and is not."""
+        """The code of a field; None if it should be a number and is not."""
         if self.words:
             return self.words.index(field) if field in self.words else self.size - 1
         if field == MISSING:

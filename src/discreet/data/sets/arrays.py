@@ -16,9 +16,9 @@ from discreet.data.sets.splits import Split
 def npz(path: Path | None) -> Split:
     """Read `x_train`, `y_train` and, if there, the public `x_test`, `y_test` (never a pickled object).
 
-    `units_train`, if there, says whose each row of `x_train` is: whole numbers or text; `ids_train` names each row, in
-    a way that does not depend on which others there are. Inputs become float32, whole-number targets int64 class
-    indices, other targets float32.
+    The optional `units_train` gives the user of each row of `x_train`: whole numbers or text. The optional `ids_train`
+    identifies each row in a way that does not depend on other rows. Inputs become float32, whole-number targets int64
+    class indices, other targets float32.
     """
     if path is None:
         raise InputError("this recipe trains on your own arrays; give the file with --data FILE.npz")

@@ -22,11 +22,10 @@ _TEST = 0.18
 def cancer(path: Path | None, split: int = 0, missing: float | None = None) -> Split:
     """Nine properties of cells and whether the tumour is malignant (1) or benign (0); inputs (n, 9) in [0, 1].
 
-    The documented range of every property, 1 to 10, is scaled to [0, 1]. `split` is one of ten public random cuts,
-    0 to 9, into 82 % to train on and 18 % to test: 560 and 123 rows, as many as Yu et al. 2019 have. A row in which a
-    value is missing (16 of the 699) is left out, as in that paper, whatever the other rows are; or, with `missing`
-    from 1 to 10, that value stands in. Rows are called by their line in the file, from 0; the numbers of samples in
-    the file are not unique.
+    The documented range of every property, 1 to 10, is scaled to [0, 1]. `split` is one of ten public random cuts, 0 to
+    9, into 82 % to train on and 18 % to test: 560 and 123 rows, as many as Yu et al. 2019 have. A row with a missing
+    value (16 of the 699) is left out, as in that paper; or, with `missing` from 1 to 10, that value is filled in. A
+    row's identifier is its line in the file, from 0, because the sample numbers in the file are not unique.
     """
     if split not in range(SPLITS) or isinstance(split, bool):
         raise InputError(f"cancer has splits 0 to {SPLITS - 1}, got {split!r}")

@@ -23,11 +23,11 @@ _NAMES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batc
 def cifar10(path: Path | None, *, public: int = 0, held_out: int = 0) -> Split:
     """Images of 10 classes: 50,000 to train on and 10,000 to test, or a part; inputs (n, 3, 32, 32) in [0, 1].
 
-    `path` is the folder of the files of one of the versions, or one that has them in `cifar10`,
-    `cifar-10-batches-py` or `cifar-10-batches-bin`. Pickles are read without running anything in them. A .npz file has
-    `x_train`, `y_train`, `x_test`, `y_test`; images are (32, 32, 3). Rows are called by their place in the files. The
-    last `public` images of the training part are declared public: they validate, and are not trained on. The last
-    `held_out` are evaluated on instead of the test part, to choose settings by.
+    `path` is the folder of the files of one of the versions, or one that has them in `cifar10`, `cifar-10-batches-py`
+    or `cifar-10-batches-bin`. Pickles are read without running anything in them. A .npz file has `x_train`, `y_train`,
+    `x_test`, `y_test`; images are (32, 32, 3). A row's identifier is its place in the files. The last `public` images
+    of the training part are declared public: they are for validation, and not trained on. The last `held_out` images
+    replace the test part, for choosing settings.
     """
     train, test = _whole(path)
     return divided("cifar10", train, test, public=public, held_out=held_out)
@@ -97,4 +97,4 @@ def _joined(batches: list[tuple[np.ndarray, np.ndarray]]) -> tuple[Tensor, Tenso
 
 
 _VERSIONS: dict[str, Callable[[Path], tuple[np.ndarray, np.ndarray]]] = {"": _pickled, ".bin": _binary}
-"""How the files of each version end, and how they are read."""
+"""For each version, the reader of its files by their suffix."""

@@ -16,9 +16,8 @@ TRAIN, TEST = 1437, 360
 def digits(_path: Path | None = None, *, held_out: int = 0) -> Split:
     """A fixed split, 1,437 to train and 360 to test; inputs of shape (n, 64), float32, values 0 to 16.
 
-    Rows have the numbers that they have in scikit-learn. The last `held_out` of the training part are evaluated on
-    instead of the test part, to choose settings by. The paper on DP dropout splits 1,439 + 360, which does not add up
-    to 1,797.
+    A row's identifier is its number in scikit-learn. The last `held_out` training images replace the test part, for
+    choosing settings. The paper on DP dropout splits 1,439 + 360, which does not add up to 1,797.
     """
     from sklearn.datasets import load_digits
 

@@ -37,14 +37,14 @@ def imdb(
 ) -> Split:
     """25,000 reviews to train on and 25,000 to test: positive (1) or negative (0).
 
-    - `form="tokens"`: inputs (n, length), whole numbers: the first `length` words of a review that count, each by the
-      public hash of the word, from 1 to `buckets`; 0 where the review is shorter. With `distinct`, each once.
-    - `form="bag"`: inputs (n, buckets), rows of L2 norm 1: words that count and runs of 2 to `grams` words, by public
-      signed hashes, each weighted by 1 + log(how often it occurs in the review).
-    - `take`: what counts: all "words", "content" without the stop words of scikit-learn, or "stems" of these, marked
-      after a negation (`data.text.taken`).
+    - `form="tokens"`: inputs (n, length), whole numbers: the first `length` taken words of a review, each as its
+    public hash from 1 to `buckets`; 0 where the review is shorter. With `distinct`, each word once.
+    - `form="bag"`: inputs (n, buckets), rows of L2 norm 1: taken words and runs of 2 to `grams` words, as public
+    signed hashes, each weighted by 1 + log(its count in the review).
+    - `take`: the words to take: all "words", "content" without the stop words of scikit-learn, or "stems" of these,
+    marked after a negation (`data.text.taken`).
 
-    No vocabulary and no weight comes from the data. Reviews are called by side and number of their original file.
+    No vocabulary and no weight comes from the data. A review's identifier is the side and number of its original file.
     """
     checks.count("buckets", buckets)
     checks.count("length", length)

@@ -23,9 +23,9 @@ _UNSIGNED_BYTE = 8
 def mnist(path: Path | None, *, public: int = 0, held_out: int = 0) -> Split:
     """60,000 images to train and 10,000 to test; inputs (n, 1, 28, 28), float32 in [0, 1]; targets int64.
 
-    `path` is the folder of the four idx files, or one that has them in a folder `mnist`. Rows have the numbers that
-    they have there. The last `public` images of the training part are declared public: they validate, and are not
-    trained on. The last `held_out` are evaluated on instead of the test part, to choose settings by.
+    `path` is the folder of the four idx files, or one that has them in a folder `mnist`. A row's identifier is its
+    number there. The last `public` images of the training part are declared public: they are for validation, and not
+    trained on. The last `held_out` images replace the test part, for choosing settings.
     """
     folder = folder_of(path, "mnist", "the four idx files of MNIST")
     train, test = _part(folder, "train"), _part(folder, "test")

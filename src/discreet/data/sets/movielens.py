@@ -36,8 +36,8 @@ def movielens(path: Path | None, classes: bool = False) -> Split:
 
     `path` is the folder of u.data (MovieLens 100K, also gzipped) or of ratings.dat (1M), or one that has a folder
     `movielens` (or of the name that the archive has). Targets are numbers, or with `classes` the classes 0 to 4, which
-    stand for 1 to 5. A fifth of all ratings, chosen by a public hash of user and film, is to test on. Units are users;
-    a rating is called by its user and film.
+    stand for 1 to 5. A fifth of all ratings, chosen by a public hash of user and film, is the test set. Units are
+    users; a rating's identifier is its user and film.
     """
     folder = folder_of(path, "movielens", "u.data or ratings.dat of MovieLens")
     for inner in ("ml-100k", "ml-1m"):

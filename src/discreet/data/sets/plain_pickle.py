@@ -1,7 +1,7 @@
-"""Pickles of lists, dictionaries, numbers, bytes, text and arrays of bytes, read without running anything in them.
+"""Reads pickles of lists, dictionaries, numbers, bytes, text and arrays of bytes, without running anything in them.
 
-A pickle is a program; what it may call is looked up by name. Here three names are known, and what they stand for are
-the classes of this file, not those of NumPy.
+A pickle is a program that calls functions by name. Here only three names are known, and they stand for classes of this
+file, not those of NumPy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from discreet.core.errors import InputError
 
 
 def plain_pickle(content: bytes, where: Path) -> Any:
-    """What is in a pickle; arrays come as `numpy.ndarray` of uint8. `InputError`, naming `where`, for anything else."""
+    """The content of a pickle, with arrays as `numpy.ndarray` of uint8. `InputError`, with the name `where`, for
+    anything else."""
     try:
         return _plain(_Plain(io.BytesIO(content), encoding="bytes").load())
     except _Refused as error:
@@ -28,22 +29,22 @@ def plain_pickle(content: bytes, where: Path) -> Any:
 
 
 class _Refused(Exception):
-    """Something in a pickle that is not a plain value."""
+    """A value in a pickle that is not plain."""
 
 
 class _DType:
-    """What a pickle says of the type of an array."""
+    """The type of an array in a pickle."""
 
     def __init__(self, kind: object, *_flags: object) -> None:
         if kind not in ("u1", b"u1"):
             raise _Refused(f"it has an array of type {kind!r}, not of bytes")
 
     def __setstate__(self, _state: object) -> None:
-        """Byte order and fields, which bytes have not."""
+        """Ignores byte order and fields, which bytes do not have."""
 
 
 class _Array:
-    """An array while it is read."""
+    """An array that is being read."""
 
     value: np.ndarray | None = None
 
@@ -59,7 +60,7 @@ def _reconstruct(*_arguments: object) -> _Array:
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    """How old protocols of Python 3 write bytes."""
+    """Bytes as old protocols of Python 3 write them."""
     if encoding not in ("latin1", b"latin1"):
         raise _Refused(f"it encodes text as {encoding!r}")
     return text.encode("latin1")

@@ -1,4 +1,4 @@
-"""Finding and reading the files of data sets that have names; what is wrong with them is said in one line."""
+"""Finds and reads the files of named data sets, with one-line errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from discreet.core.errors import InputError
 
 
 def folder_of(path: Path | None, name: str, needs: str) -> Path:
-    """`path` itself, or the folder `name` in it; `needs` says what has to be there."""
+    """`path` itself, or the folder `name` in it. `needs`: the required files, for the error."""
     if path is None:
         raise InputError(f"this recipe needs {needs}; give their folder with --data DIR")
     return path / name if (path / name).is_dir() else path
@@ -23,7 +23,7 @@ def present(folder: Path, name: str) -> Path | None:
 
 
 def find(folder: Path, name: str, needs: str) -> Path:
-    """The file `name` or `name`.gz in `folder`; `needs` says what has to be there."""
+    """The file `name` or `name`.gz in `folder`. `needs`: the required files, for the error."""
     path = present(folder, name)
     if path is None:
         raise InputError(f"{folder} lacks {name} (or {name}.gz); give the folder of {needs} with --data DIR")
@@ -48,5 +48,5 @@ def text_of(path: Path) -> str:
 
 
 def malformed(path: Path, line: int, fault: str) -> NoReturn:
-    """Refuse a file for what is in a line of it, counted from 1."""
+    """Refuse a file because of a line, counted from 1."""
     raise InputError(f"{path}, line {line}: {fault}; get the original file again")

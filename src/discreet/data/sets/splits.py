@@ -1,4 +1,4 @@
-"""A data set in two parts: one to train on, private, and one to evaluate on, declared public."""
+"""A data set in two parts: private rows to train on, and rows declared public to evaluate on."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Part = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """(inputs, targets) for training and, where there are any, for public evaluation and for public decisions.
+    """(inputs, targets) for training and, if any, for public evaluation and public decisions.
 
-    `units`: whose each row for training is, where the data says so; shape (rows,). `ids`: a name of each row for
-    training that it keeps whatever other rows there are; shape (rows,). `values`: what number each class stands for,
-    where classes do (ratings of one to five stars). `seen`: the shape of a row before fixed features, if the inputs are
-    features. `public`: rows declared public whose gradient joins every step.
+    `units`: the user of each training row, where the data has users; shape (rows,). `ids`: an identifier of each
+    training row that does not depend on other rows; shape (rows,). `values`: the number that each class stands for, if
+    any (ratings of one to five stars). `seen`: the shape of a row before fixed features, if the inputs are features.
+    `public`: rows declared public whose gradient joins every step.
     """
 
     train: tuple[Tensor, Tensor]
@@ -41,7 +41,8 @@ class Split:
 def cut(
     test: tuple[Tensor, Tensor] | None, share: float
 ) -> tuple[tuple[Tensor, Tensor] | None, tuple[Tensor, Tensor] | None]:
-    """Public rows as (test, validation): the first `share` is for decisions. `InputError` if a part is empty."""
+    """Public rows as (test, validation); the first `share` of the rows is for validation. `InputError` if a part is
+    empty."""
     if not share or test is None:
         return test, None
     inputs, targets = test
@@ -52,8 +53,8 @@ def cut(
 
 
 def divided(name: str, train: Part, test: Part, *, public: int = 0, held_out: int = 0) -> Split:
-    """A data set with named rows. The last `public` rows for training are declared public: they validate. With
-    `held_out`, the last rows for training are what is evaluated on in place of `test`, which is left for the end."""
+    """A data set with identified rows. The last `public` training rows are declared public, for validation. The last
+    `held_out` training rows are for evaluation in place of `test`, which is kept for the end."""
     rows = len(train[1])
     if public < 0 or held_out < 0 or public + held_out >= rows:
         raise InputError(
@@ -70,5 +71,5 @@ def _rows(part: Part, start: int, stop: int) -> Part:
 
 
 def table(_path: object) -> Split:
-    """Tables are read with their schema, by `discreet train`, and not as a whole."""
+    """Refused: `discreet train` reads tables with their schema, and in blocks."""
     raise InputError("a table is trained on with: discreet train TABLE --target COLUMN --schema FILE.yaml")

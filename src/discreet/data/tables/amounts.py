@@ -1,4 +1,4 @@
-"""Numbers and days as they stand in a column, and what is wrong with values that are neither."""
+"""Numbers and days of a column, and the faults of values that are neither."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNREADABLE = "?"
 
 
 def amounts(values: pa.Array, column: Number | Date, marks: Marks) -> tuple[Array, Faults]:
-    """Numbers, or days since 1970, float64; NaN where they are missing or have a fault, as infinite ones have."""
+    """Numbers, or days since 1970, float64; NaN where a value is missing or faulty (infinite values are faults)."""
     values = plain(values, marks)
     return _days(values, column.format) if isinstance(column, Date) else _numbers(values, column, marks)
 
@@ -52,7 +52,7 @@ def _of_type(values: pa.Array) -> Array:
 
 
 def _of_texts(values: pa.Array, column: Number, marks: Marks, absent: BoolArray) -> tuple[Array, Faults, BoolArray]:
-    """Numbers, faults, and which values are missing: those that were, and censored ones if the column says so."""
+    """Numbers, faults, and which values are missing; censored values are missing if the column says so."""
     unmarked = _unmarked(values, marks)
     try:
         return _floats(pc.cast(unmarked, pa.float64())), {}, absent

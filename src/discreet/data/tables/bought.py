@@ -1,9 +1,9 @@
-"""What is bought of a table before the first step, covered by its plan: ranges of numbers, and categories.
+"""Ranges of numbers and categories that are bought before the first step; the run's plan covers them.
 
-Ranges: a noisy histogram of the column. Bins are public, and a person is in one of them, so it is one Gaussian release
-of sensitivity 1. What follows from it is free: bins below `_CLEAR` deviations of the noise count as empty, and the
-range is what lies between two quantiles of the rest. Of a column of which nothing is known, see `magnitudes`.
-Categories: see `frequent`.
+Ranges: a noisy histogram of the column. Bins are public and a person is in one of them, so it is one Gaussian release
+of sensitivity 1. The rest is post-processing: bins below `_CLEAR` deviations of the noise count as empty, and the range
+lies between two quantiles of the others. For a column with no known bounds see `magnitudes`. Categories: see
+`frequent`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Found = tuple[float, float] | tuple[str, ...]
 """A range, or categories."""
 
 _CLEAR = 4.0
-"""With 64 bins, noise alone takes an empty one for full in one of 500 histograms."""
+"""With 64 bins, noise makes an empty bin look full in one of 500 histograms."""
 
 
 def columns_bought(schema: Schema) -> dict[str, Number | Category]:
@@ -42,17 +42,17 @@ def columns_bought(schema: Schema) -> dict[str, Number | Category]:
 
 
 def what_of(column: Number | Category) -> str:
-    """What is bought of a column."""
+    """The word for what is bought of a column: range or categories."""
     return "range" if isinstance(column, Number) else "categories"
 
 
 def events_bought(schema: Schema, delta: float) -> dict[str, list[Event]]:
-    """What buying releases of each column, in order: one histogram, or two. `delta` is that of the whole run."""
+    """The events of buying, by column, in order: one histogram or two each. `delta`: that of the whole run."""
     return {name: _events(column, delta) for name, column in columns_bought(schema).items()}
 
 
 def with_bought(schema: Schema, found: Mapping[str, Sequence[float] | Sequence[str]]) -> Schema:
-    """The schema with these ranges and categories for the columns of which they are bought."""
+    """The schema with the bought ranges and categories."""
     columns = {
         name: _with(column, found[name]).model_dump(mode="json") for name, column in columns_bought(schema).items()
     }
@@ -60,7 +60,7 @@ def with_bought(schema: Schema, found: Mapping[str, Sequence[float] | Sequence[s
 
 
 def provisional(schema: Schema) -> Schema:
-    """The schema with the public ranges within which others are looked for, and no category."""
+    """The schema before buying: with the public bounds of the ranges to be bought, and without bought categories."""
     return with_bought(
         schema,
         {
@@ -71,7 +71,7 @@ def provisional(schema: Schema) -> Schema:
 
 
 def counts_bought(path: Path, schema: Schema) -> Counts:
-    """How often each category occurs, of the columns whose categories are bought. Private; read before any charge."""
+    """Counts of each category in the columns whose categories are bought. Private; read before any charge."""
     names = [name for name, column in columns_bought(schema).items() if isinstance(column, Category)]
     return frequent.counts_of(path, schema, names) if names else {}
 
@@ -108,7 +108,7 @@ def _with(column: Number | Category, found: Sequence[float] | Sequence[str]) -> 
 
 
 def _range(counts: Sequence[Array], buy: Bought) -> tuple[float, float]:
-    """Between the quantiles of the bins that are clearly not empty; all of `between` if there are none."""
+    """The range between the quantiles of the bins that are clearly not empty; all of `between` if there are none."""
     if buy.between is None:
         return magnitudes.range_of(counts[0], counts[1], buy.noise)
     clear = np.where(counts[0] > _CLEAR * buy.noise, counts[0], 0.0)
@@ -122,7 +122,7 @@ def _range(counts: Sequence[Array], buy: Bought) -> tuple[float, float]:
 
 
 def _histograms(buy: Bought) -> list[tuple[Histogram, float]]:
-    """What is asked for a range, each with the deviation of its noise."""
+    """The histograms for a range, each with the deviation of its noise."""
     if buy.between is not None:
         return [(Histogram(_edges(buy.between, buy.bins)), buy.noise)]
     powers, eighths = magnitudes.noises(buy.noise)

@@ -1,4 +1,4 @@
-"""Columns of texts: one of a list of categories, or yes and no. What a schema says of one."""
+"""Columns of categories and booleans in a schema."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FORMULA = ("=", "@", "\t", "\r")
 
 
 def formula_like(text: str) -> bool:
-    """Whether a spreadsheet would take the text for a formula, if it met it in a file of predictions."""
+    """Whether a spreadsheet would take the text for a formula in a file of predictions."""
     if text.startswith(_FORMULA):
         return True
     return text[:1] in ("+", "-") and any(mark in text for mark in "(=|!")
@@ -39,11 +39,11 @@ Weight = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 _ROUNDING = 0.02
-"""By how much shares that are rounded may miss a sum of 1."""
+"""How far the sum of rounded shares may be from 1."""
 
 
 def _check_classes(column: Category | Boolean) -> None:
-    """Weights and shares of the classes of a target: of known ones, and not both."""
+    """Refuse weights or shares of unknown classes, both together, and shares with an impossible sum."""
     for field, given in (("weights", column.weights), ("shares", column.shares)):
         unknown = sorted(set(given) - set(column.categories))
         if unknown:
@@ -68,7 +68,7 @@ def class_shares(column: Category | Boolean) -> tuple[float, ...] | None:
 
 
 class BoughtCategories(Frozen):
-    """Categories that are bought: those that are frequent, by their noisy counts (see `frequent`).
+    """Bought categories: the frequent ones, by their noisy counts (see `frequent`).
 
     `noise` is the standard deviation of a count, in people; the price is that of one Gaussian release, and a
     thousandth of delta. The `most` frequent are kept at most; a model has room for so many.
@@ -81,9 +81,9 @@ class BoughtCategories(Frozen):
 class Category(Frozen):
     """One of the `categories`, in the order in which classes are numbered. `same` maps other spellings to them.
 
-    `room`: as how many categories they are encoded, if not as so many as there are. `numeric`: 1.0 and 01 are 1.
-    Of the target, `weights` multiply the loss of rows of a class. `shares` say how frequent classes are among all
-    people; the model then answers as if they were equally frequent.
+    `room`: the encoded number of categories, if not the listed number. `numeric`: 1.0 and 01 are 1. Of the target,
+    `weights` multiply the loss of rows of a class. `shares` say how frequent classes are among all people; the model
+    then answers as if they were equally frequent.
     """
 
     type: Literal["category"] = "category"
@@ -143,8 +143,8 @@ class Category(Frozen):
             raise ValueError(f"same maps {both[0]!r}, and maps others to it")
 
     def with_categories(self, names: Sequence[str]) -> Category:
-        """The column with the categories that were bought. An error or a row less after the purchase would tell of a
-        row, so every other value is `other`."""
+        """The column with the bought categories. Every other value is `other`, because an error or a dropped row after
+        the purchase would reveal that row."""
         assert self.buy is not None
         found = {"categories": tuple(names), "room": self.buy.most, "unseen": "other"}
         kept = {spelling: name for spelling, name in self.same.items() if name in set(names)}
@@ -152,7 +152,7 @@ class Category(Frozen):
 
     @property
     def width(self) -> int:
-        """As how many categories they are encoded."""
+        """The encoded number of categories."""
         return len(self.categories) if self.room is None else self.room
 
     @property
@@ -178,12 +178,12 @@ class Boolean(Frozen):
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """As those of a category."""
+        """The two categories, false and true."""
         return "false", "true"
 
     @property
     def width(self) -> int:
-        """As how many categories they are encoded."""
+        """The encoded number of categories."""
         return 2
 
     @property

@@ -1,4 +1,4 @@
-"""What a schema says of one column: its type, its range or categories, and what becomes of values that do not fit.
+"""One column of a schema: its type, its range or categories, and the treatment of values that do not fit.
 
 | type     | a value is                       | range or categories                          |
 |----------|----------------------------------|----------------------------------------------|
@@ -41,15 +41,14 @@ Outside = Literal["clip", "missing", "drop", "refuse"]
 Censored = Literal["bound", "missing", "refuse"]
 
 FILL_IN = "FILL_IN"
-"""What a draft writes where public knowledge is needed."""
+"""A draft's placeholder where public knowledge is needed."""
 
 
 class Bought(Frozen):
-    """A range that is bought: quantiles `share` and 1 - `share` of a noisy histogram `between` two public numbers.
+    """A bought range: quantiles `share` and 1 - `share` of a noisy histogram `between` two public numbers.
 
-    `noise` is its standard deviation in people, in each of `bins`; the price is that of one Gaussian release.
-    Without `between`, it is looked for among all magnitudes (see `magnitudes`) at the same price, with no `bins` and no
-    `share`.
+    `noise` is its standard deviation in people, in each of `bins`; the price is that of one Gaussian release. Without
+    `between`, all magnitudes are searched (see `magnitudes`) at the same price, with no `bins` and no `share`.
     """
 
     between: tuple[float, float] | None = None
@@ -74,9 +73,9 @@ class Bought(Frozen):
 class Number(Frozen):
     """A number, scaled so that `low` is 0 and `high` is 1; with `scale: log`, by the logarithm of 1 + value - low.
 
-    `spread` matters where the number is predicted: how far values usually are from `centre` (the middle of the range
-    if none is given), about their standard deviation. A wide range with few values near its ends needs it.
-    `censored`: what becomes of a limit, <0.5 or >100: its `bound`, `missing`, or refuse.
+    `spread` is for a number that is predicted: the usual distance from `centre` (by default the middle of the range),
+    about the standard deviation. A wide range with few values near its ends needs it. `censored`: the treatment of a
+    limit, <0.5 or >100: its `bound`, `missing`, or refuse.
     """
 
     type: Literal["number"] = "number"
@@ -126,8 +125,8 @@ class Number(Frozen):
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     def with_bounds(self, low: float, high: float) -> Number:
-        """The column with the range that was bought. An error or a row less after the purchase would tell of a row, so
-        what is outside is clipped."""
+        """The column with the bought range. Values outside are clipped, because an error or a dropped row after the
+        purchase would reveal that row."""
         return Number.model_validate(self.model_dump(exclude={"buy"}) | {"low": low, "high": high, "outside": "clip"})
 
 

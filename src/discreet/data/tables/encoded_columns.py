@@ -1,4 +1,4 @@
-"""One column of a block as numbers, by what the schema says of it, and what is wrong with values that it refuses."""
+"""One column of a block as encoded numbers by the schema, and the faults of values that it refuses."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from discreet.data.tables.wide import FreeText, Wide
 from discreet.data.tables.words import numbered
 
 _NONE = -1.0
-"""What stands for a missing number."""
+"""The encoding of a missing number."""
 
 _REACH = 2.5
-"""What is 1 of a number that is predicted, in multiples of its spread: nearly all values are within."""
+"""A predicted number's encoding is 1 at this multiple of its spread; nearly all values are within."""
 
 
 def bounds_of(name: str, column: Number | Date) -> tuple[float, float]:
@@ -39,7 +39,7 @@ def places(
     *,
     predicted: bool,
 ) -> tuple[Array, Faults]:
-    """Places within `bounds`, from 0 to 1 and `_NONE` where a value is missing; -1 to 1 of what is predicted."""
+    """Places within `bounds`, from 0 to 1, and `_NONE` where a value is missing; from -1 to 1 for the target."""
     low, high = bounds
     found, faults = amounts(values, column, marks)
     sound = np.ones(len(found), np.bool_)
@@ -67,7 +67,7 @@ def places(
 
 
 def amounts_of(column: Number | Date, bounds: tuple[float, float], outputs: Array) -> Array:
-    """Amounts within `bounds` for what a model says: the inverse of `places` for what is predicted."""
+    """Amounts within `bounds` for a model's outputs: the inverse of `places` for the target."""
     low, high = bounds
     if (scale := _target_scale(column, bounds)) is not None:
         return np.asarray(np.clip(scale[0] + outputs * scale[1], low, high))
@@ -85,7 +85,7 @@ def amounts_at(column: Number | Date, bounds: tuple[float, float], within: Array
 def numbers_of(
     column: Category | Boolean, size: int, values: pa.Array, marks: Marks, kept: BoolArray, *, predicted: bool
 ) -> tuple[Array, Faults]:
-    """Of the k-th of `size` categories (k + 1/2) / size; of what is predicted k."""
+    """(k + 1/2) / size for the k-th of `size` categories; k for the target."""
     faults: Faults = {}
     found = codes(values, column, marks)
     rule = column.unseen or ("refuse" if predicted else "other")
@@ -107,7 +107,7 @@ def numbers_of(
 
 
 def wide(column: Wide, values: pa.Array, marks: Marks, kept: BoolArray) -> tuple[Array, Faults]:
-    """Pixels as `images.opened` has put them in the block, or the numbers of words; a row without any is dropped."""
+    """The pixels that `images.opened` put into the block, or the numbers of words; a row without any is dropped."""
     faults: Faults = {}
     if not isinstance(column, FreeText):
         pixels = np.zeros((len(values), math.prod(column.shape)), np.float32)
@@ -125,14 +125,14 @@ def wide(column: Wide, values: pa.Array, marks: Marks, kept: BoolArray) -> tuple
 
 
 def _target_scale(column: Number | Date, bounds: tuple[float, float]) -> tuple[float, float] | None:
-    """Which amounts are 0 and 1 more than 0, of a number with a declared spread that is predicted."""
+    """For a target with a declared spread: the amount encoded as 0, and how much more is encoded as 1."""
     if isinstance(column, Date) or column.spread is None:
         return None
     return sum(bounds) / 2 if column.centre is None else column.centre, _REACH * column.spread
 
 
 def _leave_out(wrong: BoolArray, rule: str, kept: BoolArray, fault: str, values: pa.Array, faults: Faults) -> None:
-    """Drop rows, or note what is wrong with them; {} of a fault is the value as it stands."""
+    """Drop rows, or record their faults; {} in a fault stands for the value in the file."""
     if rule == "drop":
         kept &= ~wrong
         return

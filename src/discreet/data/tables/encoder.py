@@ -5,9 +5,8 @@
 | number, date | its place between `low` (0) and `high` (1); -1 if it is missing         |
 | category, boolean | (k + 1/2) / K for the k-th of K categories; "other" and "missing" come last, where there are any |
 
-So every encoded value is in [0, 1] or is -1, and a model needs to know no more than `kinds`. A column that a model
-sees alone becomes a row of `shape`: an image its pixels, from 0 (black) to 1; a text the numbers of its words, 0 for
-none. Targets:
+So every encoded value is in [0, 1] or is -1, and a model needs nothing but `kinds`. A column that a model sees alone
+becomes a row of `shape`: the pixels of an image, from 0 (black) to 1; the word numbers of a text, 0 for none. Targets:
 
 | target             | task       | encoded as                                              |
 |--------------------|------------|---------------------------------------------------------|
@@ -48,8 +47,8 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Rows as numbers: `inputs` (rows, features), `targets` (rows, targets) or None, float32; and which rows of the
-    block they are: `kept` (rows of the block,), without those that a treatment drops."""
+    """Rows as numbers: `inputs` (rows, features), `targets` (rows, targets) or None, float32. `kept` (rows of the
+    block,) marks the rows of the block that no treatment dropped."""
 
     inputs: Floats
     targets: Floats | None
@@ -83,17 +82,17 @@ class Encoder:
         return cls(validate(Schema, facts.get("schema"), "schema of the encoding"))
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, as JSON."""
+        """The encoder as JSON."""
         return {"format": FORMAT, "schema": self.schema.model_dump(mode="json")}
 
     @property
     def kinds(self) -> tuple[int, ...]:
-        """Of every feature: 0 for a number, or how many categories it has, "other" and "missing" included."""
+        """For every feature 0 if it is a number, else its number of categories, with "other" and "missing"."""
         return tuple(self._size(name) for name in self.schema.features)
 
     @property
     def binary(self) -> tuple[int, ...]:
-        """The places of features that have two categories."""
+        """The indices of features with two categories."""
         return tuple(place for place, name in enumerate(self.schema.features) if len(self.categories(name)) == 2)
 
     @property
@@ -103,12 +102,12 @@ class Encoder:
 
     @property
     def whole(self) -> bool:
-        """Whether inputs are whole numbers, those of words."""
+        """Whether inputs are whole numbers (words)."""
         return self.schema.wide is not None and isinstance(self.schema.wide[1], FreeText)
 
     @property
     def task(self) -> Task:
-        """What is predicted."""
+        """The task: classes, labels or regression."""
         if len(self.schema.target) > 1:
             return "labels"
         column = self.schema.columns[self.schema.target[0]]
@@ -154,8 +153,8 @@ class Encoder:
     ) -> Encoded:
         """The rows of a block, the first of which is row `start` of the table (for messages, which count from 1).
 
-        Values that are refused are noted in `problems`, and mean nothing in what is returned; without it the first is
-        an `InputError` that names row and column. Without `targets` they need not be there.
+        Refused values are recorded in `problems`, and their encoding is meaningless; without `problems` the first one
+        is an `InputError` that names row and column. With `targets` False the target columns may be missing.
         """
         kept = np.ones(block.num_rows, np.bool_)
         faults: list[tuple[int, str]] = []
@@ -183,7 +182,7 @@ class Encoder:
         return Encoded(inputs[kept], found[kept] if targets else None, kept)
 
     def decode(self, outputs: Array) -> Array:
-        """What a model's outputs (rows, outputs) say: probabilities of classes or labels, or amounts in their unit."""
+        """A model's outputs (rows, outputs) as probabilities of classes or labels, or as amounts in their unit."""
         outputs = np.asarray(outputs, np.float64)
         if self.task == "labels":
             found: Array = np.exp(-np.logaddexp(0.0, -outputs))
@@ -204,7 +203,7 @@ class Encoder:
         return bounds_of(self.schema.target[0], column)
 
     def informative(self, inputs: Floats) -> BoolArray:
-        """Where encoded features (rows, features) say something: neither missing nor "other"."""
+        """Where encoded features (rows, features) are informative: neither missing nor "other"."""
         if self.schema.wide is not None:
             says: BoolArray = (inputs != 0).any(axis=1, keepdims=True) | (not self.whole)  # a black image is one
             return says
@@ -213,8 +212,8 @@ class Encoder:
         return found
 
     def _known(self, name: str) -> int:
-        """The categories that say something. Where they are bought, the rest does as well: a column of which nothing
-        was kept is no fault of the table."""
+        """The number of informative categories. For bought categories "other" counts too: a column without bought
+        categories is no fault of the table."""
         column = self.schema.columns[name]
         assert isinstance(column, Category | Boolean)
         return column.width + (isinstance(column, Category) and column.room is not None)

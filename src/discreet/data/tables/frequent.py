@@ -1,11 +1,11 @@
-"""Categories that are bought: those that are frequent, by a sparse histogram, before the first step.
+"""Bought categories: the frequent values of a column, by a sparse histogram before the first step.
 
-Nobody declares which values there may be. Each value that occurs gets a count with noise, and is kept if that is above
-a threshold which a value that one person alone has passes with a probability of at most a thousandth of delta
-(`accounting.theories.sparse`). What is done with the noisy counts is free: the most frequent are kept, and published by
-name alone, in alphabetical order.
+The possible values need not be declared. Each value that occurs gets a noisy count, and is kept if the count is above a
+threshold. A value that only one person has passes it with a probability of at most a thousandth of delta
+(`accounting.theories.sparse`). The rest is post-processing: the most frequent are kept, and published by name alone, in
+alphabetical order.
 
-Whether a value can be a category is decided by the value alone, so that one row changes one count by one.
+The value alone decides whether it can be a category, so one row changes one count by one.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ Counts = Mapping[str, Mapping[str, int]]
 """By column, how many rows have each value."""
 
 _OF_DELTA = 1e-3
-"""The part of delta that pays for values which one person alone has, for each column."""
+"""The part of delta, for each column, that covers values which only one person has."""
 
 _LONGEST = 80
-"""Characters of a category; longer texts are none."""
+"""The most characters of a category; longer texts are not counted."""
 
 _MOST = 1 << 18
-"""Different values that are counted; a column with more has no categories, and would fill the memory."""
+"""The most different values of a column; more would fill the memory, and are no categories."""
 
 
 def event_of(column: Category, delta: float) -> SparseHistogram:
-    """What buying the categories of a column releases, in a run whose whole delta is `delta`."""
+    """The event of buying the categories of a column, in a run whose whole delta is `delta`."""
     assert column.buy is not None
     return sparse_histogram(column.buy.noise, _OF_DELTA * delta)
 
@@ -52,10 +52,10 @@ def buy(counts: Mapping[str, int], column: Category, account: Account) -> tuple[
 
 
 def counts_of(path: Path, schema: Schema, names: Sequence[str]) -> Counts:
-    """How many rows of the table have each value of these columns, other spellings counted as what they stand for.
+    """Counts of the values of these columns in the table; other spellings count as the category that they stand for.
 
-    Missing and empty values, those that a spreadsheet would take for a formula, that do not print or are longer than 80
-    characters are not counted. `InputError` for a column with more different values than memory is spent on.
+    Values that are missing, empty, unprintable, longer than 80 characters, or like a formula of a spreadsheet are not
+    counted. `InputError` for a column with more different values than memory is spent on.
     """
     found: dict[str, dict[str, int]] = {name: {} for name in names}
     start, marks = 0, schema.marks

@@ -1,13 +1,13 @@
-"""The range of a column of which nothing is known, from two noisy histograms over all magnitudes.
+"""The range of a column without known bounds, from two noisy histograms over all magnitudes.
 
 | histogram | bins                                                                  | share of the price |
 |-----------|-----------------------------------------------------------------------|--------------------|
 | powers    | every power of two from 2^-20 to 2^64, their negatives, one around 0   | 70 %               |
 | eighths   | each of these in eight                                                | 30 %               |
 
-A person is in one bin of each at most, so both together cost what one histogram does. The rest is post-processing: the
-range runs over the powers whose counts are clear of the noise, and on over neighbours that are likely not empty; an end
-that the eighths tell more exactly is taken from them, if hardly anybody is left outside.
+A person is in at most one bin of each, so both together cost as much as one histogram. The rest is post-processing: the
+range covers the powers whose counts are clear of the noise, and neighbours that are likely not empty. An end is taken
+from the eighths if they show it more exactly and hardly anybody is left outside.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _SMALLEST, _LARGEST = -20, 64
 _CUTS = 8
 _POWERS_SHARE = 0.7
 _CLEAR, _LIKELY, _CLEAR_EIGHTH = 5.0, 2.5, 3.5
-"""Deviations of the noise. Of 169 powers, an empty one is taken for clear once in 20,000 columns; of two neighbours one
-once in 80, which makes a range twice as wide."""
+"""Thresholds in deviations of the noise. Of 169 powers, an empty one looks full once in 20,000 columns; one of two
+neighbours once in 80, which makes a range twice as wide."""
 
 _OUTSIDE = 0.05
-"""The share of all rows that may seem to be left outside where an end is taken from the eighths."""
+"""The share of all rows that an end taken from the eighths may seem to leave outside."""
 
 
 def _both_signs(positive: Array) -> tuple[float, ...]:
@@ -41,8 +41,8 @@ EIGHTHS = _both_signs(np.append((_EXPONENTS[:, np.newaxis] * (1 + np.arange(_CUT
 
 
 def noises(noise: float) -> tuple[float, float]:
-    """The deviations in people of a bin of powers, and of eighths, which together cost what one histogram costs whose
-    bins have the deviation `noise`: Gaussian releases add up by 1 / deviation^2."""
+    """Deviations, in people, of a bin of powers and of a bin of eighths. Both together cost as much as one histogram
+    with deviation `noise`: Gaussian releases add up by 1 / deviation^2."""
     return noise / math.sqrt(_POWERS_SHARE), noise / math.sqrt(1 - _POWERS_SHARE)
 
 
@@ -67,13 +67,13 @@ def range_of(powers: Array, eighths: Array, noise: float) -> tuple[float, float]
 
 
 def _full_eighths(eighths: Array, power: int, clear: float) -> tuple[IntArray, Array]:
-    """Which eighths of a power are clear of the noise, and the counts of all of them."""
+    """The eighths of a power that are clear of the noise, and the counts of all of them."""
     start, stop = _eighths_of(power)
     inside = eighths[start:stop]
     return np.flatnonzero(inside > clear), inside
 
 
 def _eighths_of(power: int) -> tuple[int, int]:
-    """The first of the eighths of a bin of powers, and the one after the last."""
+    """Range of the eighths in a bin of powers: the first, and the one after the last."""
     start, stop = np.searchsorted(EIGHTHS, (POWERS[power], POWERS[power + 1]))
     return int(start), int(stop)

@@ -1,4 +1,4 @@
-"""Faults of the rows of a table, gathered over one pass so that somebody can mend them at once."""
+"""Faults of the rows of a table, gathered in one pass, so that all can be mended at once."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Problems:
         self._found: list[str] = []
 
     def add(self, fault: str) -> None:
-        """Note a fault, unless there are many already."""
+        """Record a fault, unless there are many already."""
         if not self.full:
             self._found.append(fault)
 
     @property
     def full(self) -> bool:
-        """Whether no more are noted, so that reading on tells nothing."""
+        """Whether no more faults are recorded, so that reading on is useless."""
         return len(self._found) >= self._most
 
     def check(self) -> None:
-        """`InputError` that lists what was noted."""
+        """Raise an `InputError` that lists the recorded faults, if there are any."""
         if len(self._found) == 1:
             raise InputError(f"{self.path}: {self._found[0]}")
         if self._found:

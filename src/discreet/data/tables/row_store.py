@@ -1,4 +1,5 @@
-"""Encoded rows in a private file on disk, which training gathers from; gone with the process, however that ends."""
+"""Encoded rows in a private file on disk, from which training gathers. The file is gone with the process, however that
+ends."""
 
 from __future__ import annotations
 
@@ -23,18 +24,18 @@ _RESIDENT = 896 << 20
 """Bytes of the file that may stay mapped at a time."""
 
 _FAULT = 64 << 10
-"""Bytes that a look at one row maps at most: a page and those around it."""
+"""The most bytes that reading one row maps: a page and those around it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mapped:
-    """The file as it is mapped: pages that were looked at are let go of now and then, so that they do not pile up."""
+    """The mapped file: pages that were read are released now and then, so that they do not pile up."""
 
     pages: mmap.mmap
     size: int
 
     def looked_at(self, rows: int, since: int) -> int:
-        """How many bytes may be mapped, after `rows` more rows; 0 once they were let go of."""
+        """How many bytes may be mapped after `rows` more rows; 0 after they were released."""
         mapped = min(self.size, since + rows * _FAULT)
         if self.size <= _RESIDENT or mapped <= _RESIDENT or not hasattr(mmap, "MADV_DONTNEED"):
             return mapped
@@ -43,7 +44,7 @@ class Mapped:
 
 
 class Store:
-    """A file of mode 0600 in `folder`, without a name where the system can do that, that rows are appended to."""
+    """A file of mode 0600 in `folder` (without a name where the system can do that), to which rows are appended."""
 
     def __init__(self, encoder: Encoder, folder: Path) -> None:
         self.encoder, self._folder, self._rows, self._features = encoder, folder, 0, 0
@@ -53,7 +54,7 @@ class Store:
             raise InputError(f"cannot write a private file to {folder}: {error.strerror}; name another --out") from None
 
     def append(self, rows: Encoded) -> None:
-        """Write encoded rows; their targets stand beside their inputs."""
+        """Append encoded rows, with their targets beside their inputs."""
         assert rows.targets is not None
         if not len(rows.inputs):
             return
@@ -67,7 +68,7 @@ class Store:
         self._features = rows.inputs.shape[1]
 
     def rows(self) -> StoredRows:
-        """All that was written, as a data set."""
+        """All appended rows as a data set."""
         self._file.flush()
         encoder, width = self.encoder, self._features + len(self.encoder.schema.target)
         if self._rows == 0:
@@ -84,7 +85,7 @@ class Store:
 
 @contextmanager
 def private_store(encoder: Encoder, folder: Path) -> Iterator[Store]:
-    """A store that is gone at the end."""
+    """A store that is removed at the end."""
     store = Store(encoder, folder)
     try:
         yield store
@@ -94,7 +95,8 @@ def private_store(encoder: Encoder, folder: Path) -> Iterator[Store]:
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """What stored numbers are: so many `features`, which may be `whole` numbers, and targets, which may be classes."""
+    """The kinds of stored numbers: how many `features`, whether they are `whole` numbers, and whether targets are
+    classes."""
 
     features: int
     classes: bool
@@ -126,6 +128,6 @@ class StoredRows(Dataset[tuple[Tensor, Tensor]]):
         return inputs, targets[:, 0].long() if self._kinds.classes else targets.contiguous()
 
     def taken(self, chosen: IntArray) -> StoredRows:
-        """Some of the rows, by their places among these."""
+        """The rows at these places."""
         places = chosen if self._chosen is None else self._chosen[chosen]
         return StoredRows(self._table, self._kinds, self._mapped, places)

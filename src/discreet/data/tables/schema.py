@@ -27,14 +27,14 @@ def _listed(value: object) -> object:
 
 
 class Schema(Frozen):
-    """Columns with their ranges and categories, and who is protected.
+    """Columns with their ranges and categories, and the unit of privacy.
 
     - `columns`: by name; where the CSV file has no header (`csv: {header: false}`), in the order of the file. A column
       of the table that is not named here is refused, or ignored with `others: ignore`.
     - `csv`: how a CSV file is written. `missing`: texts that stand for a missing value.
     - `target`: the column to predict, or several that are boolean (labels).
-    - `unit`: "row" if every person has one row at most, or the column that says whose a row is; then a step uses at
-      most `rows_per_unit` rows of a person. `population`: how many units there are, as declared to the public.
+    - `unit`: "row" if every person has one row at most, or the column that names the person of each row; then a step
+    uses at most `rows_per_unit` rows of a person. `population`: the declared public number of units.
     - `row_id`: a column that names each row, for `--holdout`.
     - `subgroups`: columns by whose categories metrics on the public test table are shown as well.
     """
@@ -103,25 +103,25 @@ class Schema(Frozen):
 
     @property
     def read(self) -> tuple[str, ...]:
-        """Columns that are read: all but those that are ignored; unit and row_id as well."""
+        """The columns to read: all that are not ignored, and those of unit and row_id."""
         named = [name for name, column in self.columns.items() if not isinstance(column, Ignore)]
         extra = [name for name in (self.unit_column, self.row_id) if name is not None and name not in named]
         return (*named, *extra)
 
     @property
     def drops(self) -> tuple[str, ...]:
-        """Columns for which a row may be left out, as its value says."""
+        """Columns whose values may drop a row."""
         ways = ("missing", "outside", "unseen", "unreadable")
         return tuple(name for name, one in self.columns.items() if "drop" in (getattr(one, way, None) for way in ways))
 
     @property
     def unit_column(self) -> str | None:
-        """The column that says whose a row is, if a person may have several."""
+        """The column that names the person of each row, if a person may have several."""
         return None if self.unit in (None, ROW) else self.unit
 
     @property
     def wide(self) -> tuple[str, Wide] | None:
-        """The image or text that a model sees, if it sees one: its name, and what is declared of it."""
+        """The image or text column that a model sees, if any: its name and its declaration."""
         found = ((name, column) for name, column in self.columns.items() if isinstance(column, FreeText | Image))
         return next(found, None)
 
@@ -154,7 +154,7 @@ def load_schema(path: Path, changes: Mapping[str, Any] | None = None) -> Schema:
 
 
 def _left(data: Mapping[str, Any], within: str = "") -> Iterator[str]:
-    """The names of fields that a draft has left open."""
+    """The names of fields that are still FILL_IN."""
     for name, value in data.items():
         if value == FILL_IN:
             yield f"{within}{name}"

@@ -1,4 +1,4 @@
-"""A table as training takes it: encoded once, to a private file; and a public one, which fits into memory."""
+"""Tables for training: a private one, encoded once to a private file; and a public one, encoded in memory."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ Seen = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrivateTable:
-    """Encoded rows of a private table. `units`: whose each row is; `ids`: what each row is called."""
+    """Encoded rows of a private table. `units`: the person of each row; `ids`: the identifier of each row."""
 
     rows: StoredRows
     units: pa.ChunkedArray | None = None
     ids: pa.ChunkedArray | None = None
 
     def owners(self, *, by_name: bool) -> object:
-        """One identifier for each row, or None if every row is a person's only one: their names, or just numbers,
-        equal where the names are, which take less memory."""
+        """One person identifier for each row; None if every person has one row. They are names, or numbers that are
+        equal exactly where names are, which take less memory."""
         if self.units is None or by_name:
             return named(self.units)
         codes = self.units.dictionary_encode().combine_chunks()
@@ -56,10 +56,10 @@ def named(values: pa.ChunkedArray | None) -> object:
 def private_table(path: Path, encoder: Encoder, folder: Path, seen_as: Seen | None = None) -> Iterator[PrivateTable]:
     """Read and encode the table at `path` once, to a private file in `folder` that is gone at the end.
 
-    With `seen_as`, what is kept are features. A table of images may be a folder with a sub-folder for each class.
+    With `seen_as`, features are stored. A table of images may be a folder with a sub-folder for each class.
 
-    `InputError` for what cannot be read or is refused; and if a column says nothing, because all of its values are
-    missing or unknown, or if all targets are equal. Such messages go to the holder of the data.
+    `InputError` if the table cannot be read or a value is refused, if all values of a column are missing or unknown, or
+    if all targets are equal. Such messages go to the holder of the data.
     """
     schema, seen = encoder.schema, _Seen(encoder)
     apart: dict[str, list[pa.Array]] = {name: [] for name in (schema.unit_column, schema.row_id) if name is not None}
@@ -84,8 +84,8 @@ class PublicTable:
     groups: dict[str, BoolArray]
 
     def mixed(self) -> PublicTable:
-        """The same rows in an order that is the same every time, so that any part of them has some of each class: a
-        folder of images comes class by class."""
+        """The rows in a fixed shuffled order, so that any part of them has rows of each class (a folder of images comes
+        class by class)."""
         order = np.random.Generator(np.random.PCG64(0)).permutation(len(self.targets))
         places = torch.from_numpy(order)
         groups = {name: rows[order] for name, rows in self.groups.items()}
@@ -93,7 +93,7 @@ class PublicTable:
 
 
 def public_table(path: Path, encoder: Encoder, seen_as: Seen | None = None) -> PublicTable:
-    """A table declared public, encoded in memory. The same errors; its subgroups are those of the schema.
+    """A table declared public, encoded in memory, with the schema's subgroups. Errors as in `private_table`.
 
     It may be written in another way than the private one (`as_written`).
     """
@@ -123,7 +123,7 @@ def public_table(path: Path, encoder: Encoder, seen_as: Seen | None = None) -> P
 
 
 def new_rows(path: Path, encoder: Encoder) -> Iterator[Encoded]:
-    """The features of a table block by block, for predictions; targets, units and names need not be there.
+    """The features of a table block by block, for predictions; targets, units and identifiers may be missing.
 
     It may be written in another way than the private one (`as_written`), and have columns that the schema does not
     name.
@@ -161,7 +161,7 @@ def _apart(encoder: Encoder) -> set[str | None]:
 
 
 def _encoded(path: Path, encoder: Encoder, wanted: Sequence[str]) -> Iterator[tuple[Encoded, pa.RecordBatch]]:
-    """The blocks of a table, encoded, beside themselves with identifiers as they are compared.
+    """The blocks of a table: encoded, and as read, with identifiers in the form in which they are compared.
 
     `InputError` at the end lists the first values that are refused.
     """
@@ -195,7 +195,7 @@ def _with(block: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
 
 
 class _Seen:
-    """Whether any value of each column says something."""
+    """Records which columns have any informative value."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -204,7 +204,7 @@ class _Seen:
         self._most: Any = -np.inf
 
     def note(self, rows: Encoded) -> None:
-        """Look at encoded rows."""
+        """Record encoded rows."""
         if rows.targets is None or not len(rows.targets):
             return
         self._informative |= self._encoder.informative(rows.inputs).any(axis=0)
@@ -212,7 +212,7 @@ class _Seen:
         self._most = np.maximum(self._most, rows.targets.max(axis=0))
 
     def check(self, path: Path) -> None:
-        """Refuse a column of which no value was known, and targets that are all the same."""
+        """Refuse a column without any known value, and targets that are all equal."""
         if not np.isfinite(self._least).all():
             raise InputError(f"{path} has no rows to train on; give a table with at least one")
         for name, known in zip(self._encoder.schema.features, self._informative, strict=True):

@@ -14,7 +14,7 @@ from discreet.data.tables.categories import Boolean, Category
 from discreet.data.tables.problems import MOST
 
 MISSING, UNSEEN = -1, -2
-"""Numbers of no category."""
+"""Codes for values without a category."""
 
 _SHOWN = 40
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?")
@@ -29,12 +29,13 @@ class BadValue(ValueError):
 
 
 Faults = dict[int, str]
-"""What is wrong with values that are refused, by their row within the block; of the first of them only."""
+"""Faults of refused values, by row within the block; of the first such values only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """How values are written: texts that stand for a missing one, decimal and thousands mark, whether spaces count."""
+    """How values are written: texts for a missing value, decimal and thousands mark, whether spaces around a value
+    count."""
 
     missing: tuple[str, ...] = ("",)
     decimal: str = "."
@@ -59,7 +60,8 @@ def codes(values: pa.Array, column: Category | Boolean, marks: Marks) -> IntArra
 
 
 def occurring(values: pa.Array, marks: Marks) -> list[tuple[str, int]]:
-    """The texts of a column of categories that occur and are not missing, as `codes` compares them; how often each."""
+    """The texts that occur in a column, in the form that `codes` compares, with their counts; missing values are left
+    out."""
     values = plain(values, marks)
     if pa.types.is_null(values.type):
         return []
@@ -96,7 +98,8 @@ def identifiers(values: pa.Array, marks: Marks) -> pa.Array:
 
 
 def plain(values: pa.Array, marks: Marks) -> pa.Array:
-    """Without dictionaries; texts trimmed; null where a text or number stands for a missing value."""
+    """The values without dictionary encoding, with texts trimmed, and null where a text or number stands for a missing
+    value."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):
@@ -120,12 +123,12 @@ def _as_numbers(texts: pa.Array, marks: Marks) -> pa.Array:
 
 
 def first_rows_of(wrong: BoolArray) -> list[int]:
-    """The first rows that are wrong: as many as anybody would be told."""
+    """The first wrong rows, as many as are reported."""
     return [int(row) for row in np.flatnonzero(wrong)[:MOST]]
 
 
 def shown(values: pa.Array, row: int) -> str:
-    """A value as it stands in the file, for a message."""
+    """A value of the file for a message, shortened."""
     return repr(str(values[row].as_py())[:_SHOWN])
 
 

@@ -1,10 +1,10 @@
 """Columns whose one value becomes many inputs of a model: an image, or a text. A model sees such a column alone.
 
-| type  | a value is                                                 | it becomes                                     |
-|-------|------------------------------------------------------------|------------------------------------------------|
-| image | the path of a file, from where the table is; or its content | `size` pixels, in `mode`                      |
-| text  | a text                                                     | numbers of its words, by a public hash, or by a |
-|       |                                                            | declared `vocabulary`                          |
+| type  | a value is                                                | it becomes                                      |
+|-------|-----------------------------------------------------------|-------------------------------------------------|
+| image | the path of a file, relative to the table; or its content | `size` pixels, in `mode`                        |
+| text  | a text                                                    | numbers of its words, by a public hash, or by a |
+|       |                                                           | declared `vocabulary`                           |
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from discreet.plan.pydantic_base import Frozen
 
 SMALLEST, LARGEST = 6, 512
-"""Pixels that an image may have along a side, after it was resized."""
+"""Limits of an image's side in pixels, after resizing."""
 
 _MOST_BUCKETS = 1 << 20
 """Numbers of words are stored as float32, which is exact to 2^24."""
@@ -38,11 +38,11 @@ def _sides(value: object) -> object:
 
 
 class Image(Frozen):
-    """An image, made `size` = width x height pixels large, in one grey channel or in three of colour.
+    """An image, resized to `size` = width x height pixels, with one grey channel or three colour channels.
 
-    `fit`: an image of another shape is stretched, cut around its middle (crop), or framed in black (pad). Colours
-    become grey by their luma (ITU-R 601), grey becomes three equal channels, 16 bits become 8, and what is transparent
-    becomes white. `unreadable`: a file that is no image, or too large a one.
+    `fit`: an image of another shape is stretched, cropped around its middle (crop), or padded with black (pad). Colours
+    become grey by their luma (ITU-R 601), grey becomes three equal channels, 16 bits become 8, and transparent pixels
+    become white. `unreadable`: the treatment of a file that is no image, or too large.
     """
 
     type: Literal["image"] = "image"
@@ -59,11 +59,11 @@ class Image(Frozen):
 
 
 class FreeText(Frozen):
-    """A text, as the first `length` different words that count, each by its number: 1 to `buckets`, by a public hash.
+    """A text as its first `length` different taken words, each as a number from 1 to `buckets`, by a public hash.
 
-    `take`: what counts. For English, "stems" (without endings and stop words, marked after a negation), "content" (all
-    but stop words) or "words"; in any language, "any": all runs of letters and digits. With a `vocabulary`, declared
-    public, its words count alone, and a word's number is its place.
+    `take`: the words to take. For English, "stems" (without endings and stop words, marked after a negation), "content"
+    (all but stop words) or "words"; in any language, "any": all runs of letters and digits. With a `vocabulary`,
+    declared public, only its words are taken, and a word's number is its place.
     """
 
     type: Literal["text"] = "text"

@@ -1,4 +1,4 @@
-"""The words of a text as numbers, by what a schema declares: a public hash, or a vocabulary."""
+"""The words of a text as numbers: by a public hash, or by a declared vocabulary."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from discreet.data.text import taken, tokens
 
 
 def numbered(texts: Sequence[str], column: FreeText) -> np.ndarray:
-    """(texts, length), float32: the first different words that count, 1 to `column.words` each, then zeros.
+    """(texts, length), float32: the first different taken words, 1 to `column.words` each, then zeros.
 
-    Each text by itself. Words that a vocabulary does not have do not count.
+    Each text is encoded by itself. Words outside a vocabulary are not taken.
     """
     if column.vocabulary is None:
         return tokens(texts, column.buckets, column.length, column.take, distinct=True).astype(np.float32)
@@ -45,7 +45,7 @@ def words_in(path: Path) -> list[str]:
 
 @lru_cache(maxsize=4)
 def _places(column: FreeText) -> Mapping[str, int]:
-    """The number of a word, in the form in which words of a text count (as a stem, for example)."""
+    """The number of each word, in the form in which words are taken (as a stem, for example)."""
     places: dict[str, int] = {}
     for place, entry in enumerate(column.vocabulary or (), 1):
         forms = taken(entry, column.take)

@@ -1,4 +1,4 @@
-"""Iterates kept for averaged predictions: post-processing of releases, so it costs no privacy."""
+"""Iterates kept for averaged predictions. That is post-processing of releases and costs no privacy."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _KEY = "posterior"
 class Posterior:
     """Up to `most` iterates of a run, and the mean of their predictions (Welling and Teh 2011, section 3).
 
-    Of the iterates after the first `start`, every `every`-th is kept. When there are more than `most`: with `thin`,
-    every second is dropped and from then on half as many are kept, so that they always cover the whole run evenly;
-    without, the oldest is dropped (a ring). Memory: at most `most` + 1 copies of the trained parameters.
+    Every `every`-th iterate after the first `start` is kept. When there are more than `most`: with `thin`, every second
+    one is dropped and `every` doubles, so that they always cover the whole run evenly; without `thin`, the oldest is
+    dropped (a ring). Memory: at most `most` + 1 copies of the trained parameters.
 
         posterior = Posterior(model, start=20).follow(optimizer)
         trained = Training(plan, model, criterion, optimizer, data).run()
         probabilities = posterior.predict(inputs)
 
-    `follow` takes every step of the optimizer, and keeps the iterates in its state, hence in checkpoints. In a loop
-    without it, call `update` after each step.
+    `follow` records every step of the optimizer, and keeps the iterates in its state, hence in checkpoints. Otherwise
+    call `update` after each step.
     """
 
     def __init__(self, model: nn.Module, most: int = 32, every: int = 1, start: int = 0, thin: bool = True) -> None:
@@ -45,11 +45,11 @@ class Posterior:
 
     @property
     def kept(self) -> list[int]:
-        """Which iterates are kept, counted from 1 after the first `start`."""
+        """Numbers of the kept iterates, counted from 1 after the first `start`."""
         return [count for count, _ in self._kept]
 
     def follow(self, optimizer: torch.optim.Optimizer) -> Posterior:
-        """Take in the iterate after every step of this optimizer; its state then holds the iterates as well."""
+        """Record the iterate after every step of this optimizer, whose state then holds the iterates as well."""
         last = optimizer.optimizers[-1] if isinstance(optimizer, Several) else optimizer
         last.register_step_post_hook(lambda *_: self.update())
         last.register_state_dict_post_hook(lambda _, state: state | {_KEY: self.state_dict()})
@@ -58,7 +58,7 @@ class Posterior:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take in the iterate that the model holds now."""
+        """Record the model's present iterate."""
         self._seen += 1
         count = self._seen - self._start
         if count < 1 or count % self._stride:
@@ -74,7 +74,7 @@ class Posterior:
     ) -> Tensor:
         """The mean over the kept iterates of `link(model(inputs))`, by default class probabilities; one row an input.
 
-        In evaluation mode, with the buffers that the model had when this was made. `InputError` if none is kept.
+        In evaluation mode, with the buffers that the model had when this object was made. `InputError` if none is kept.
         """
         if not self._kept:
             raise InputError("no iterate is kept: take steps first, or give a smaller start or every")

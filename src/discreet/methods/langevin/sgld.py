@@ -21,14 +21,14 @@ class SGLD(NoiseAware):
 
     `precision theta` is the gradient of -log of a Gaussian prior, which costs nothing; the population times the noisy
     mean g is that of the negative log-likelihood, noise included. `std` is the noise in every coordinate of g, which
-    training tells; eta is the step size for which it is the noise of Langevin dynamics: eta/2 x population x std =
-    sqrt(temperature x eta). No noise is drawn here, and none is missing, whatever the schedule, calibration or slack.
+    training reports; eta is the step size at which it equals the noise of Langevin dynamics: eta/2 x population x std =
+    sqrt(temperature x eta). So no noise is drawn here, whatever the schedule, calibration or slack.
 
     `steps` are the step sizes that the plan was made for (`LangevinSteps.noise`), as keys and values in a recipe. With
     them, a plan with other noise is an `InputError` before anything is charged. Without, the plan's noise decides.
 
-    What is sampled is the posterior with *clipped* gradients of the examples. `temperature` 1 is that posterior, below
-    it a sharper one. `precision` may differ between groups of parameters. There is no learning rate to schedule.
+    The sampled posterior is that of *clipped* gradients of the examples. `temperature` 1 is that posterior; lower ones
+    are sharper. `precision` may differ between groups of parameters. There is no learning rate to schedule.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class SGLD(NoiseAware):
         super().__init__(params, {"precision": checks.nonnegative("SGLD: precision", precision)})
 
     def step_size(self, std: float) -> float:
-        """eta for which noise of this standard deviation in the mean is the noise of Langevin dynamics."""
+        """The step size eta at which noise of this standard deviation in the mean is the noise of Langevin dynamics."""
         if not std > 0:
             raise InputError("SGLD needs noise: without any, the step size of Langevin dynamics is infinite")
         return 4 * self.temperature / (self.population * std) ** 2

@@ -1,4 +1,4 @@
-"""Step sizes of Langevin dynamics, and the noise multipliers of a plan that they call for."""
+"""Step sizes of Langevin dynamics, and the noise multipliers that they need in a plan."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from discreet.core import checks
 from discreet.core.errors import InputError
 
 _MATCHES = 0.01
-"""How far a step size may be from the declared one. Noise is above its plan by a float slack of up to a thousandth,
-which makes the step size that fits it up to two thousandths smaller."""
+"""Relative tolerance of a step size. Noise exceeds its plan by a float slack of up to a thousandth, which makes the
+matching step size up to two thousandths smaller."""
 
 
 @dataclass(frozen=True, slots=True)
 class LangevinSteps:
     """Step sizes eta_t = first / t^decay for t = 1, 2, ..., in the unit of parameter squared (Welling and Teh 2011).
 
-    `every`: stretches of so many steps have the size of their first one, so that a long plan has few noise levels.
+    `every`: segments of this many steps have the step size of their first, so that a long plan has few noise levels.
     With `decay` above 1/2 and at most 1, sum eta_t diverges and sum eta_t^2 does not, which convergence asks for.
     """
 
@@ -36,7 +36,8 @@ class LangevinSteps:
         return self.first * math.exp(-self.decay * math.log(t - (t - 1) % self.every))
 
     def noise(self, steps: int, *, rate: float, clip_norm: float, temperature: float = 1.0) -> list[tuple[float, int]]:
-        """(multiplier, steps) for `Plan(noise_multiplier=...)`: privacy is read off the sampler.
+        """(multiplier, steps) for `Plan(noise_multiplier=...)`, at which the plan's noise is that of the Langevin
+        sampler.
 
         A step moves the parameters by eta/2 times the population times the noisy mean, whose noise has the standard
         deviation multiplier x clip norm / (rate x population). Langevin dynamics wants sqrt(temperature x eta) of it:
@@ -55,7 +56,7 @@ class LangevinSteps:
         return found
 
     def time_of(self, eta: float, after: int) -> int:
-        """The first t > `after` whose step size is `eta`, but for a hundredth; `InputError` if there is none.
+        """The first t > `after` whose step size is `eta` to a hundredth; `InputError` if there is none.
 
         Steps of a run that were charged and lost leave gaps.
         """

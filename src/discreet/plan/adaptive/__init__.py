@@ -1,1 +1,1 @@
-"""Plans whose events are chosen on the way, within a filter."""
+"""Adaptive plans: their events are chosen during the run, within a privacy filter."""

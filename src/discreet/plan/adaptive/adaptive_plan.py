@@ -1,4 +1,4 @@
-"""`AdaptivePlan`: a run whose noise, batches and length are chosen on the way, under a filter fixed beforehand."""
+"""`AdaptivePlan`: a run whose noise, batches and length are chosen as it goes, under a fixed privacy filter."""
 
 from __future__ import annotations
 
@@ -37,25 +37,26 @@ from discreet.sampling import NoSampling, PoissonSampler, PoissonSampling, Shuff
 
 
 class AdaptivePlan(RunPlan):
-    """A run as privacy sees it whose steps are decided on the way; every field is public and fixed beforehand.
+    """The privacy plan of a run whose steps are decided as it goes. Every field is public and fixed beforehand.
 
-    | field         | meaning |
-    |---------------|---------|
-    | sampling      | how batches are drawn; a policy may change the rate of Poisson sampling, and no other |
-    | policy        | what decides, from public history; no guarantee depends on it |
-    | noise         | the multiplier that the policy starts from |
-    | every         | epochs of a phase: the policy decides when one begins, never inside |
-    | counts        | what is bought on private rows after each phase, if the policy needs it |
-    | metrics       | metrics on private rows, bought after each phase; policies see them |
-    | before        | queries on the same data that the run answers before its first step |
-    | holdout       | the share of all units that is held out of training, for metrics |
-    | odometer      | read when the run ends, or what ends it; what it says is ex post |
-    | filter        | the budget in the currency that charges are added up in; what does not fit is refused |
-    | delta         | delta of the guarantee; the filter has it but for a billionth |
-    | most_steps    | the run ends when so many steps and counts are charged |
-    | block         | steps reserved in the ledger at a time |
+    | field      | meaning                                                                                |
+    |------------|----------------------------------------------------------------------------------------|
+    | sampling   | how batches are drawn; a policy may change the rate of Poisson sampling, and no other  |
+    | policy     | decides from public history; no guarantee depends on it                                |
+    | noise      | the multiplier that the policy starts from                                             |
+    | every      | epochs of a phase: the policy decides when one begins, never inside                    |
+    | counts     | noisy counts of correct private rows, bought after each phase if the policy needs them |
+    | metrics    | metrics on private rows, bought after each phase; policies see them                    |
+    | before     | queries on the same data that the run answers before its first step                    |
+    | holdout    | the share of all units that is held out of training, for metrics                       |
+    | odometer   | read when the run ends, or ends the run; its reading is ex post                        |
+    | filter     | the privacy filter that adds up charges; it refuses a charge that does not fit         |
+    | delta      | delta of the guarantee; the filter has all of it but a billionth                       |
+    | most_steps | the most steps and counts that are charged; the run ends there                         |
+    | block      | steps reserved in the ledger at a time                                                 |
 
-    The others are those of `Plan`. The run ends when the policy says so, at `most_steps`, or when the filter refuses.
+    The other fields are those of `Plan`. The run ends when the policy says so, at `most_steps`, or when the filter
+    refuses.
     """
 
     kind: Literal["adaptive"] = "adaptive"
@@ -82,7 +83,7 @@ class AdaptivePlan(RunPlan):
 
     @model_validator(mode="after")
     def _covered(self) -> AdaptivePlan:
-        """What no theorem covers, and what the filter cannot price, is refused when the plan is made."""
+        """Refuse a plan that no theorem covers or that the filter cannot price."""
         if self.unit is not Unit.EXAMPLE:
             raise InputError("a run that is chosen on the way protects single rows; use a fixed Plan for users")
         if (self.filter.adjacency, self.filter.unit) != (self.adjacency, self.unit):
@@ -136,11 +137,11 @@ class AdaptivePlan(RunPlan):
         before: Sequence[Event] = (),
         **rest: Any,
     ) -> AdaptivePlan:
-        """Plan a run within (epsilon, delta), with a filter made for what it is expected to do.
+        """Plan a run within (epsilon, delta), with a filter made for its expected events.
 
-        `course`: the events that are expected, by default `most_steps` like the first; it decides how far the budget
-        goes, never what is guaranteed. `filter_kind`: by default `rdp-curve` with Poisson sampling, else `gdp`; `zcdp`
-        with a line search. `clip_norm`, `clipping`, `before`, `odometer` and `stop_at` are those of `Plan.make`.
+        `course`: the expected events, by default `most_steps` times the first one. They decide how far the budget goes,
+        never what is guaranteed. `filter_kind`: by default `rdp-curve` with Poisson sampling, else `gdp`; `zcdp` with a
+        line search. `clip_norm`, `clipping`, `before`, `odometer` and `stop_at` are those of `Plan.make`.
         """
         near, held = parse(Adjacency, "adjacency", adjacency), as_holdout(holdout)
         population = population if held is None else held.training_units(population)
@@ -173,7 +174,8 @@ class AdaptivePlan(RunPlan):
     def poisson(
         cls, *, population: float, batch: float, holdout: float | Holdout | None = None, **rest: Any
     ) -> AdaptivePlan:
-        """Start with Poisson batches of `batch` expected examples; the rest is as in `make`."""
+        """A plan that starts with Poisson batches of `batch` expected examples; the other arguments are those of
+        `make`."""
         held = as_holdout(holdout)
         trained = population if held is None else held.training_units(population)
         rate = checks.rate("batch / population", checks.positive("batch", batch) / trained)
@@ -181,7 +183,7 @@ class AdaptivePlan(RunPlan):
 
     @property
     def start(self) -> Controls:
-        """What the policy starts from."""
+        """The controls that the policy starts from."""
         return Controls(self.noise, self.expected_batch)
 
     @property
@@ -201,30 +203,30 @@ class AdaptivePlan(RunPlan):
 
     @property
     def line_search(self) -> LineSearch | None:
-        """The choice of a step size after every step, if the policy is one."""
+        """The policy if it is a line search, which chooses a step size after every step; else None."""
         return self.policy if isinstance(self.policy, LineSearch) else None
 
     @property
     def rows_per_unit(self) -> int:
-        """One: what is protected is a single row."""
+        """One: the unit of privacy is a single row."""
         return 1
 
     @property
     def steps(self) -> int:
-        """The most that may be charged."""
+        """The most steps that may be charged."""
         return self.most_steps
 
     @property
     def charges(self) -> int:
-        """The same: metrics, counts and the queries before are among these."""
+        """As many as `steps`, which here count metrics, counts and queries before the first step too."""
         return self.most_steps
 
     def guarantee(self, delta: float | None = None) -> Guarantee:
-        """What holds of the run whatever is chosen on the way and whenever it ends.
+        """The guarantee of the run, whatever is chosen as it goes and whenever it ends.
 
-        That of the filter, its limits loosened (`LOOSENED`), at delta less what is set aside for
-        batches that are too large for the float slack of fast engines (see `Plan.guarantee`): there are at most
-        `most_steps` of them on any path.
+        It is the guarantee of the filter with its limits loosened (`LOOSENED`). A part of delta is set aside for
+        batches that are too large for the float slack of fast engines (see `Plan.guarantee`): any path has at most
+        `most_steps` of them.
         """
         delta = self.delta if delta is None else checks.open_unit("delta", delta)
         reserve = reserve_for(delta, self.sampling.OVERFLOWS)
@@ -237,16 +239,17 @@ class AdaptivePlan(RunPlan):
         raise NotProved("a filter proves what its limits convert to, and no trade-off function")
 
     def purchases(self, bought: Metric | Counts) -> float:
-        """How often something is bought if all phases are like the first: it is, after each."""
+        """How often a metric or count is bought if all phases are like the first: once after each."""
         return self.most_steps / self.phase_steps(self.start)
 
     def metric_at(self, position: int) -> None:
         """None: metrics are bought between blocks."""
 
     def price(self, controls: Controls) -> Amounts:
-        """What one step, or epoch of disjoint batches, with these controls costs; infinite if far over the filter.
+        """The filter's cost of one step (or one epoch of disjoint batches) with these controls; infinite if far over
+        the filter.
 
-        With the choice of its size, if there is a line search. Refuses controls that cannot be.
+        With a line search, the choice of the step size is part of it. Impossible controls are an `InputError`.
         """
         event = self.event(controls)
         return self.filter.cost(event if self.line_search is None else Compose((event, self.line_search.event)))
@@ -256,7 +259,7 @@ class AdaptivePlan(RunPlan):
         return _event(self.sampling, self.population, controls)
 
     def checked(self, decided: object) -> Controls:
-        """What a policy returned, if it can be: `InputError` otherwise, before any data is read for it."""
+        """A policy's controls, checked. Impossible ones are an `InputError`, before any data is read for them."""
         if not isinstance(decided, Controls):
             raise InputError(f"a policy returns Controls, or None to end the run; got {decided!r:.80}")
         self.price(decided)
@@ -271,7 +274,7 @@ class AdaptivePlan(RunPlan):
         return max(1, round(self.every * self.population / controls.expected_batch))
 
     def block_of(self, controls: Controls, position: int, left: int) -> tuple[Event, ...]:
-        """The events of the next block when `position` is charged and the phase has `left` steps; () at the end."""
+        """Events of the next block, when `position` steps are charged and the phase has `left` more; () at the end."""
         event = self.event(controls)
         if self.line_search is not None:  # a gradient is paid for together with the choice that needs it
             return (event, self.line_search.event) if position + 2 <= self.most_steps else ()
@@ -286,7 +289,8 @@ class AdaptivePlan(RunPlan):
         return self.sampling.draw(self.population)
 
     def step_at(self, position: int) -> int:
-        """The place of a charged step in the schedule of the clip norm; here counts and metrics have places too."""
+        """The place of a charged step in the schedule of the clip norm. In an adaptive plan counts and metrics have
+        places too."""
         return max(0, position - len(self.before))
 
 

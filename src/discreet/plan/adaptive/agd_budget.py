@@ -1,4 +1,4 @@
-"""A plan for AGD from a budget: how it is split between gradients and choices."""
+"""A plan for AGD from a budget, which it splits between gradients and choices."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ def agd_plan(
 ) -> AdaptivePlan:
     """A plan for AGD (Lee and Kifer 2018) within (epsilon, delta).
 
-    `bound` is where losses are clipped, `clip_norm` where gradients are. As things start, the budget would last for
-    `splits` steps: rho / splits for each, of which choices get the share `choices` and gradients the rest. Each choice
-    of "do not move" raises the price of gradients, so there are mostly fewer, except that repeated gradients at one
-    place only pay for what was added. `search`: further fields of `LineSearch`; `rest`: further ones of `AdaptivePlan`.
+    `bound` is where losses are clipped, `clip_norm` where gradients are. At first the budget is split into `splits`
+    equal steps of rho / splits each; the share `choices` of it pays for the choice, the rest for the gradient. Each
+    choice of "do not move" raises the price of later gradients, so most runs have fewer steps. A gradient that is
+    repeated at the same point pays only for the precision that it adds. `search`: further fields of `LineSearch`;
+    `rest`: further ones of `AdaptivePlan`.
     """
     near = parse(Adjacency, "adjacency", adjacency)
     splits, choices = checks.count("splits", splits), checks.open_unit("choices", choices)

@@ -1,4 +1,4 @@
-"""What a policy may look at: public settings of the phases that are over, and what was released or public after each.
+"""What a policy may look at: the public settings of finished phases, and what was released or public after each.
 
 A phase is a segment of steps with the same controls. Everything here was released, bought or declared public, so
 whatever is computed from it is post-processing.
@@ -15,7 +15,7 @@ from discreet.core import checks
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """What a policy decides: the noise multiplier and the expected batch of the steps to come. Public scalars."""
+    """A policy's decision: noise multiplier and expected batch of the next steps. Both are public."""
 
     noise_multiplier: float
     expected_batch: float
@@ -27,9 +27,9 @@ class Controls:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A phase that is over.
+    """A finished phase.
 
-    `end` counts what was charged when it ended, `metrics` are those on public validation data, `count` is the bought
+    `end` counts the steps charged when it ended, `metrics` are those on public validation data, `count` is the bought
     noisy count of correct predictions on private rows; None if none was bought. `step_size` is what a line search chose
     after the phase, 0 for staying; None if there was none.
     """
@@ -58,11 +58,11 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All phases that are over, oldest first, and how long the budget would last.
+    """All finished phases, oldest first, and how long the budget would last.
 
-    `start` is what the plan starts from, `count_noise` the standard deviation of the noise of bought counts.
-    `epochs_left(controls)`: how many epochs with these controls the filter of the run still has room for, capped by the
-    most steps of the plan. It depends on what was charged only, which is public.
+    `start` are the plan's first controls, `count_noise` the standard deviation of the noise of bought counts.
+    `epochs_left(controls)`: how many epochs with these controls the filter still has room for, at most those of the
+    plan. It depends only on what was charged, which is public.
     """
 
     phases: tuple[Phase, ...]
@@ -72,5 +72,5 @@ class History:
 
     @property
     def controls(self) -> Controls:
-        """Those of the last phase, or those that the plan starts from."""
+        """The controls of the last phase, or those that the plan starts from."""
         return self.phases[-1].controls if self.phases else self.start

@@ -1,7 +1,7 @@
-"""AGD, the part that decides: how much noise the next gradient has and which step sizes are tried.
+"""The decisions of AGD: how much noise the next gradient has, and which step sizes are tried.
 
 Lee and Kifer, "Concentrated differentially private gradient descent with adaptive per-iteration privacy budget" (2018).
-Everything here follows from the step sizes that were chosen before, which are released.
+All of it follows from the step sizes chosen before, which are released.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ Positive = Annotated[float, Field(gt=0)]
 class LineSearch(Frozen):
     """A private choice of the step size after every noisy gradient; where it is 0, the gradient gets less noise.
 
-    | field      | meaning |
-    |------------|---------|
-    | bound      | where the loss of a row is clipped, from above; from below at 0 |
-    | epsilon    | of one choice: the range of its privacy loss, epsilon^2 / 8 of zCDP (replace-one: 4 times that) |
+    | field      | meaning                                                                                        |
+    |------------|------------------------------------------------------------------------------------------------|
+    | bound      | where the loss of a row is clipped, from above; from below at 0                                |
+    | epsilon    | range of the privacy loss of one choice, epsilon^2 / 8 of zCDP (replace-one: 4 times that)     |
     | growth     | a choice of 0 multiplies the budget of gradients, 1 / (variance of their noise), by 1 + growth |
-    | candidates | step sizes beside 0, equally far apart up to the largest |
-    | largest    | the largest step size, at first and ever; a step size is a distance in the space of parameters |
-    | widen      | every so often the largest becomes 1 + widen times the largest that was chosen |
-    | every      | moves after which that happens |
+    | candidates | step sizes beside 0, equally far apart up to the largest                                       |
+    | largest    | the largest step size at any time; a step size is a distance in the space of parameters        |
+    | widen      | the largest candidate becomes 1 + widen times the largest step size chosen so far              |
+    | every      | after how many moves that happens                                                              |
 
-    What is chosen by is the sum over all rows of their clipped losses at each candidate, by the exponential mechanism.
-    A row adds between 0 and `bound` to every sum, so scores move in one direction.
+    The exponential mechanism chooses by the sum over all rows of their clipped losses at each candidate. A row adds
+    between 0 and `bound` to every sum, so all scores move in the same direction.
     """
 
     kind: Literal["line_search"] = "line_search"
@@ -50,20 +50,20 @@ class LineSearch(Frozen):
 
     @property
     def metric(self) -> str | None:
-        """None: the choice itself is all that is looked at."""
+        """None: the policy looks at nothing but its own choices."""
         return None
 
     @property
     def event(self) -> BoundedRange:
-        """What one choice releases."""
+        """The event of one choice."""
         return BoundedRange(self.epsilon, Query.LOSS)
 
     def __call__(self, phase: int, history: History) -> Controls | None:
-        """The noise of the next gradient, which is averaged with those before it where the model did not move.
+        """Noise of the next gradient. While the model stays where it is, gradients are averaged.
 
-        The gradient's budget is rho (1 + growth)^k after k choices of 0. After a move a new gradient is drawn with all
-        of it. After a choice of 0 only what was added is drawn: the mean of both, weighted by their precision, has the
-        noise of a single gradient with the whole budget.
+        After k choices of 0 the gradient's budget is rho (1 + growth)^k. After a move, a new gradient uses all of it.
+        After a choice of 0, a further gradient uses only the part that was added: the mean of both, weighted by
+        precision, is as noisy as a single gradient with the whole budget.
         """
         stays = sum(one.step_size == 0 for one in history.phases)
         if history.phases and history.phases[-1].step_size == 0:

@@ -1,4 +1,4 @@
-"""Which adaptive plans may have a line search: where gradients can be reused, and where a proof covers the choices."""
+"""Which adaptive plans may have a line search: those that can reuse gradients and whose choices a proof covers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from discreet.sampling import NoSampling, PoissonSampling
 
 
 def usual_filter(sampling: object, policy: object) -> str:
-    """The kind of filter that a run has if it asks for none."""
+    """The default kind of filter."""
     if isinstance(policy, LineSearch):
         return ZcdpFilter.kind
     return RdpCurveFilter.kind if isinstance(sampling, PoissonSampling) else GaussianFilter.kind
 
 
 class Facts(Protocol):
-    """What is asked of an adaptive plan."""
+    """The fields of an adaptive plan that are checked here."""
 
     @property
     def line_search(self) -> LineSearch | None: ...

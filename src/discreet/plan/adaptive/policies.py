@@ -1,14 +1,14 @@
 """Policies: (number of the phase, public history) -> the controls of its steps, or None to end the run.
 
-A policy is evaluated when a phase begins and at no other time. What it returns is checked and priced before any data
-is read for it, and a filter decides whether it may happen. So a policy may be any function, and no guarantee depends
-on it:
+A policy is called when a phase begins and at no other time. The controls it returns are checked and priced before any
+data is read for them, and the filter decides whether they may be used. So a policy may be any function, and no
+guarantee depends on it:
 
     def policy(phase, history):
         better = phase > 0 and history.phases[-1].metrics["accuracy"] > 0.9
         return None if better else history.controls
 
-Those here are pure functions of the history, so that a resumed run goes on as the policy would have.
+The policies here are pure functions of the history, so a resumed run goes on as if it had never stopped.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ class Constant(Frozen):
 class ValidationDecay(Frozen):
     """The noise falls by `factor` when a metric stops improving: Yu et al. 2019, equations 8 to 10.
 
-    Every `period` phases the average over the last `average` of them is compared with that of the last comparison (0
-    at first). If it rose by no more than `threshold`, the multiplier is multiplied by `factor`, and is then at least
-    `floor`. The metric is the accuracy on public validation data; "count" takes bought counts of correct
-    predictions, "holdout_accuracy" and "training_accuracy" the metrics of these names that the plan buys.
+    Every `period` phases the average of the metric over the last `average` phases is compared with that of the
+    comparison before (0 at first). If it rose by no more than `threshold`, the noise multiplier is multiplied by
+    `factor`, but never falls below `floor`. The metric is the accuracy on public validation data; "count" takes bought
+    counts of correct predictions, "holdout_accuracy" and "training_accuracy" the metrics of these names that the plan
+    buys.
     """
 
     kind: Literal["validation_decay"] = "validation_decay"
@@ -86,12 +87,12 @@ class ValidationDecay(Frozen):
 
 
 class _Progress(Frozen):
-    """What both policies of Lecuyer 2021, section 5.1, share.
+    """The common part of both policies of Lecuyer 2021, section 5.1.
 
     After each phase a Gaussian count of correct predictions on the private training rows is bought. If it rose by at
-    least `deviations` standard deviations of the noise of a count, a phase may cost less next time, provided that the
-    budget would last for more than `epochs` epochs as things are. Otherwise it costs more, up to where the plan
-    started. (The first count is compared with 0.)
+    least `deviations` standard deviations of its noise, the next phase may cost less, provided that the budget would
+    last for more than `epochs` epochs at the present price. Otherwise the next phase costs more, up to the price at the
+    start. (The first count is compared with 0.)
     """
 
     deviations: Positive = 3.0
@@ -109,15 +110,15 @@ class _Progress(Frozen):
         return counts[-1] - before >= self.deviations * history.count_noise
 
     def may_save(self, history: History) -> bool:
-        """Whether the budget would last long enough to make it last longer."""
+        """Whether the budget lasts for more than `epochs` epochs, so that phases may become cheaper."""
         return history.epochs_left(history.controls) > self.epochs
 
 
 class NoiseByProgress(_Progress):
-    """Noise up by `step` while the model learns, down when it does not. With `save` False it only ever falls.
+    """The noise rises by `step` while the model learns, and falls when it does not. With `save` False it never rises.
 
-    The least multiplier is `least`, or that of the start. (The paper's fine-tuning run starts at 2 with least 1 and
-    `save` False.)
+    The least multiplier is `least`, or the one that the plan starts with. (The paper's fine-tuning run starts at 2 with
+    least 1 and `save` False.)
     """
 
     kind: Literal["noise_by_progress"] = "noise_by_progress"
@@ -137,7 +138,7 @@ class NoiseByProgress(_Progress):
 
 
 class BatchByProgress(_Progress):
-    """Batches smaller by `step` while the model learns, but at least `least`; larger when it does not."""
+    """Batches shrink by `step` while the model learns, to `least` at least, and grow when it does not."""
 
     kind: Literal["batch_by_progress"] = "batch_by_progress"
     step: Positive = 128.0
@@ -155,7 +156,7 @@ class BatchByProgress(_Progress):
 
 
 class Custom(Frozen):
-    """A function of your own. Plans and certificates hold its name and what it says it looks at, never the code."""
+    """A function of your own. Plans and certificates hold its name and the metric it looks at, never its code."""
 
     kind: Literal["custom"] = "custom"
     name: str
@@ -174,7 +175,7 @@ Policy = Annotated[AnyPolicy, Field(discriminator="kind")]
 
 
 def as_policy(policy: object) -> AnyPolicy:
-    """A policy of the library as it is, any other function under its name."""
+    """The policy itself if it is one of the library; any other function as `Custom`, under its name."""
     if isinstance(policy, AnyPolicy):
         return policy
     if not callable(policy):

@@ -1,4 +1,4 @@
-"""The filter of a run that is chosen on the way: what kinds there are, and one made for a budget."""
+"""The privacy filter of an adaptive run: its kinds, and one made for a budget."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from discreet.core.events import Event
 
 LOOSENED = 1 + 5e-4
 """A run claims what its filter would prove with limits this much larger, so that another accountant, which rounds
-differently, can confirm that what was charged fits."""
+differently, can confirm that the charges fit."""
 
 FILTER_KINDS = (RdpCurveFilter.kind, RdpOrderFilter.kind, ZcdpFilter.kind, GaussianFilter.kind)
 
 
 StepFilter = RdpOrderFilter | RdpCurveFilter | ZcdpFilter | GaussianFilter
-"""Filters that charge steps, and not whole runs."""
+"""Filters that charge single steps, not whole runs."""
 
 
 def _decoded(value: object) -> StepFilter:
@@ -40,7 +40,7 @@ RunFilter = Annotated[
 
 
 def loosened(budget: StepFilter) -> StepFilter:
-    """The same filter with limits larger by `LOOSENED`."""
+    """The filter with limits larger by `LOOSENED`."""
     if isinstance(budget, RdpOrderFilter):
         return replace(budget, limit=budget.limit * LOOSENED)
     if isinstance(budget, RdpCurveFilter):
@@ -51,7 +51,7 @@ def loosened(budget: StepFilter) -> StepFilter:
 
 
 def for_budget(kind: str, course: Event, epsilon: float, delta: float, adjacency: Adjacency) -> StepFilter:
-    """The filter of a kind that goes farthest on `course`, and still claims no more than (epsilon, delta)."""
+    """The filter of this kind that lasts longest on the expected events `course`, within (epsilon, delta)."""
     within = epsilon / LOOSENED
     for _ in range(40):
         made = _chosen(kind, course, within, delta, adjacency)

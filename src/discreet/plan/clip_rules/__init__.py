@@ -1,15 +1,15 @@
-"""Clip rules, a file each, as they stand in plan.yaml.
+"""Clip rules, one file each, as plan.yaml holds them.
 
-| kind      | each unit's gradient                               | sensitivity of the sum                          |
-|-----------|----------------------------------------------------|-------------------------------------------------|
-| flat      | scaled down to `norm`                              | norm                                            |
-| scheduled | the same, with a norm for each step                | that of the step                                |
-| automatic | scaled by norm / (length + gamma)                  | norm                                            |
-| per_layer | each module's parameters to `norm`                 | norm x sqrt(modules that own parameters)        |
-| groups    | each group of parameters to its norm               | root of the sum of the squared norms            |
-| adaptive  | scaled down to C_t, which follows a quantile       | C_t / sqrt(1 - (z/s)^2): see `AdaptiveClipping` |
-| ellipsoid | divided by public scales, then to `norm`           | norm, of what was divided                       |
-| box       | each number to its public scale                    | sqrt(numbers), of what was divided              |
+| kind      | each unit's gradient                            | sensitivity of the sum                          |
+|-----------|-------------------------------------------------|-------------------------------------------------|
+| flat      | scaled down to length `norm` at most            | norm                                            |
+| scheduled | the same, with a norm for each step             | that of the step                                |
+| automatic | scaled by norm / (length + gamma)               | norm                                            |
+| per_layer | each module's parameters to `norm`              | norm x sqrt(modules that own parameters)        |
+| groups    | each group of parameters to its norm            | root of the sum of the squared norms            |
+| adaptive  | scaled down to C_t, which follows a quantile    | C_t / sqrt(1 - (z/s)^2): see `AdaptiveClipping` |
+| ellipsoid | divided by public scales, then scaled to `norm` | norm, in units of the scales                    |
+| box       | each number clipped to its public scale         | sqrt(numbers), in units of the scales           |
 """
 
 from discreet.plan.clip_rules.adaptive import AdaptiveClipping

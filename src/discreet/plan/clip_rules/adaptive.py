@@ -1,4 +1,4 @@
-"""A norm that follows a quantile of lengths."""
+"""Adaptive clipping: the clip norm follows a quantile of the gradient lengths."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class AdaptiveClipping(ClipRule):
     """Flat clipping to C_t, which follows a quantile of the lengths of gradients: Andrew et al. 2021, "Differentially
     private learning with adaptive clipping".
 
-    Each step releases, beside the sum of gradients clipped to C_t, how many of them were shorter than C_t: the sum b of
-    centred bits, 1/2 for a unit whose gradient is shorter and -1/2 for another. Then C_{t+1} = C_t exp(-rate (b /
-    expected batch + 1/2 - quantile)), within [floor, cap]. Both are one release: the bit is one more coordinate of the
-    sum, from -h to h, and the noise is the same on every coordinate. With noise multiplier z of the event and
-    `bit_multiplier` s (noise std / 1/2 of the bit), the gradient alone has z_g = (z^-2 - s^-2)^(-1/2), its noise is
-    N = z_g C_t, and h = N / s makes the bit's noise s h. The sensitivity of both together is sqrt(C_t^2 + h^2) = N / z,
-    so the event is a Gaussian one of multiplier z. s must be above z; the paper takes s = expected batch / 10.
+    Beside the sum of gradients clipped to C_t, each step releases how many of them were shorter than C_t. It does so by
+    the sum b of centred bits: 1/2 for a unit whose gradient is shorter, -1/2 for any other unit. Then C_{t+1} = C_t
+    exp(-rate (b / expected batch + 1/2 - quantile)), within [floor, cap]. Both are one release: the bit is one more
+    coordinate of the sum, from -h to h, and the noise is the same on every coordinate. With noise multiplier z of the
+    event and `bit_multiplier` s (noise std / 1/2 of the bit), the gradient alone has z_g = (z^-2 - s^-2)^(-1/2), its
+    noise is N = z_g C_t, and h = N / s makes the bit's noise s h. The sensitivity of both together is sqrt(C_t^2 + h^2)
+    = N / z, so the event is a Gaussian one of multiplier z. s must be above z; the paper takes s = expected batch / 10.
 
     Why the accounting stays that of a fixed plan: given all earlier releases, C_t and h are constants, and the step is
-    a Gaussian mechanism whose noise is z times its sensitivity. Divided by that sensitivity it is dominated by the
-    same pair of distributions whatever C_t is. What dominates each step given the past dominates their adaptive
-    composition (Zhu, Dong and Wang 2022, "Optimal accounting of differential privacy via characteristic function",
-    theorem 10), as for the weights, which depend on the past in the same way. Updating C_t is post-processing.
+    a Gaussian mechanism whose noise is z times its sensitivity. Divided by that sensitivity, it is dominated by the
+    same pair of distributions whatever C_t is. A pair that dominates each step given the past also dominates the
+    adaptive composition (Zhu, Dong and Wang 2022, "Optimal accounting of differential privacy via characteristic
+    function", theorem 10). The weights depend on the past in the same way. Updating C_t is post-processing.
 
     A unit whose gradient is not finite has a gradient and a bit of zero, so it moves neither by more than any other.
     Within 1/16 of C_t on either side the bit falls on a straight line from 1/2 to -1/2: see `clipping.factor`.

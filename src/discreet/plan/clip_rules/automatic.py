@@ -1,4 +1,4 @@
-"""Every gradient to nearly the same length."""
+"""Automatic clipping: every gradient is scaled to nearly the same length."""
 
 from __future__ import annotations
 

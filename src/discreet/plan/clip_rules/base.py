@@ -1,7 +1,7 @@
-"""What clip rules share. A rule is a file: its record in a plan, the clip of a step, its sensitivity, its words.
+"""The base of clip rules. A rule is one file: its record in a plan, the clip of a step, its sensitivity, its sentences.
 
-The noise multiplier of an event is noise std / sensitivity, whatever the rule: a rule changes what is released, never
-what it costs.
+The noise multiplier of an event is noise std / sensitivity, whatever the rule. So a rule changes what is released,
+never its price.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ClipNorm = Annotated[float, Field(ge=1e-30, le=1e30)]
 
 
 class StepClip(NamedTuple):
-    """What a rule says of one step; the fields are those of `clipping.Clip`."""
+    """The clip of one step; the fields are those of `clipping.Clip`."""
 
     norm: float
     gamma: float = 0.0
@@ -26,9 +26,9 @@ class StepClip(NamedTuple):
 
 
 class ClipRule(Frozen):
-    """What the kinds share.
+    """A clip rule in a plan.
 
-    Words of a rule name its fields in braces, and what `figures` adds.
+    The sentences of a rule may name its fields, and the keys of `figures`, in braces.
     """
 
     GRADIENT: ClassVar[str]
@@ -49,55 +49,56 @@ class ClipRule(Frozen):
         kind: str
 
     def check(self, steps: int, multipliers: Iterable[float]) -> None:
-        """Refuse a plan of so many steps, with noise multipliers among these, that cannot be clipped like this."""
+        """Refuse a plan of `steps` steps with these noise multipliers if this rule cannot clip it."""
 
     @property
     def first_norm(self) -> float | None:
-        """The norm that clipping starts with, where there is one for all parameters."""
+        """The clip norm of the first step; None where there is no single norm for all parameters."""
         return None
 
     @property
     def geometry(self) -> str | None:
-        """What gives the public scales that gradients are divided by; None if they are divided by none."""
+        """Name of the source of the public scales that gradients are divided by; None if there are no scales."""
         return None
 
     def norm_at(self, step: int) -> float | None:
-        """The norm of a charged step, counted from 0; None if it follows from the model or the run."""
+        """The clip norm of a charged step (counted from 0); None if it follows from the model or the run."""
         return None
 
     def groups(self, names: Sequence[str]) -> dict[str, tuple[float, list[str]]]:
-        """Groups of parameters that are clipped apart, each with its norm; none: all parameters together."""
+        """Groups of parameters that are clipped separately, each with its norm; empty if all are clipped together."""
         return {}
 
     def at(self, step: int, norm: float | None, multiplier: float) -> StepClip:
-        """The clip of a step in an event with this multiplier; `norm` is where a norm that follows bits stands."""
+        """The clip of a step whose event has this noise multiplier. `norm`: the present norm of an adaptive rule."""
         found = self.norm_at(step)
         if found is None:
             raise InputError(f"{self.kind} clipping has no norm for all parameters")
         return StepClip(found)
 
     def tried(self) -> Sequence[StepClip]:
-        """Clips to hold the engines against each other with, where much is clipped; none: that of the first step."""
+        """Clips that clip much, for comparing engines with each other; empty: the clip of the first step is used."""
         return ()
 
     def after(self, norm: float, bits: float, expected_batch: float) -> float:
-        """The norm of the next step, from that of a step and the sum of bits that it released."""
+        """The norm of the next step, from the norm of a step and the released sum of its bits."""
         return norm
 
     def stated(self, multipliers: Sequence[float], sizes: Mapping[str, int]) -> dict[str, Any]:
-        """The sensitivity for a certificate, after what it follows from; `sizes`: the numbers in each parameter."""
+        """The sensitivity as a certificate states it, with the facts that it follows from. `sizes`: how many numbers
+        each parameter has."""
         return {"sensitivity": self.first_norm}
 
     def figures(self, stated: Mapping[str, Any]) -> dict[str, Any]:
-        """What words may name beside the fields; `stated` is what the certificate says of clipping."""
+        """Further figures that sentences may name. `stated`: what the certificate says of clipping."""
         return {"sensitivity": stated["sensitivity"]}
 
 
 class InScales(ClipRule):
-    """What the kinds share that clip in public scales, one for each number of the parameters.
+    """Clip rules in public scales, one scale for each number of the parameters.
 
-    `scales` names what gives them: `fixed` for constants, or a method that computes them from releases. The plan does
-    not hold them.
+    `scales` names their source: `fixed` for constants, or a method that computes them from releases. The plan does not
+    hold the scales.
     """
 
     scales: str = "fixed"
@@ -112,7 +113,7 @@ CLIP_RULES: dict[str, type[ClipRule]] = {}
 
 
 def register(rule: type[ClipRule]) -> type[ClipRule]:
-    """Put a rule into the table, before `Plan` is first used, which reads what is there then."""
+    """Put a rule into the table. Call it before `Plan` is first used, because `Plan` reads the table then."""
     kind = rule.model_fields["kind"].default
     if kind in CLIP_RULES:
         raise InputError(f"the clip rule {kind!r} is {CLIP_RULES[kind].__name__} already; take another kind")

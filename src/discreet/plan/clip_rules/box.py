@@ -1,4 +1,4 @@
-"""In public scales, number by number."""
+"""Box clipping: in public scales, number by number."""
 
 from __future__ import annotations
 

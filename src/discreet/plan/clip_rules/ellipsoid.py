@@ -1,4 +1,4 @@
-"""In public scales, to one norm."""
+"""Ellipsoid clipping: in public scales, all parameters together to one norm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All parameters together, to one norm."""
+"""Flat clipping: all parameters together, to one norm."""
 
 from __future__ import annotations
 

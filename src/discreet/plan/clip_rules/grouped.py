@@ -1,4 +1,4 @@
-"""Groups of parameters, each to a norm of its own."""
+"""Group clipping: each group of parameters to its own norm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from discreet.plan.clip_rules.base import ClipNorm, ClipRule
 
 
 class Parted(ClipRule):
-    """What the kinds share that clip groups of parameters apart: the sensitivity is the root of the squared norms."""
+    """Clip rules for separate groups of parameters. The sensitivity is the root of the sum of the squared norms."""
 
     UNCHANGING = True
     UNIT = "{sensitivity}"
@@ -44,7 +44,8 @@ class GroupClipping(Parted):
         return hash((self.kind, frozenset(self.norms.items())))
 
     def groups(self, names: Sequence[str]) -> dict[str, tuple[float, list[str]]]:
-        """By pattern: its norm and the names of its parameters. `InputError` unless the groups part the parameters."""
+        """For each pattern its norm and its parameters' names. `InputError` unless every parameter is in exactly one
+        group."""
         for name in names:
             inside = [pattern for pattern in self.norms if fnmatchcase(name, pattern)]
             if len(inside) != 1:

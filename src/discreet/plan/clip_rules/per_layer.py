@@ -1,4 +1,4 @@
-"""Each module's own parameters, to one norm."""
+"""Per-layer clipping: the parameters of each module together, to one norm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PerLayerClipping(Parted):
     norm: ClipNorm
 
     def groups(self, names: Sequence[str]) -> dict[str, tuple[float, list[str]]]:
-        """By module: its norm and the names of its parameters."""
+        """For each module its norm and the names of its parameters."""
         found: dict[str, tuple[float, list[str]]] = {}
         for name in names:
             found.setdefault(name.rpartition(".")[0], (self.norm, []))[1].append(name)

@@ -1,4 +1,4 @@
-"""A norm for each step."""
+"""Scheduled clipping: a clip norm for each step, fixed beforehand."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Plans that choose among candidates."""
+"""Tuning plans: they choose among candidate settings."""

@@ -1,4 +1,4 @@
-"""What a search for settings tries: candidates from a public grid, each with a run of one and the same plan."""
+"""The candidates of a search for settings: a public grid, with one run of the same plan for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from discreet.plan.fixed import FixedPlan, P
 from discreet.plan.pydantic_base import Frozen
 
 CLIP_NORM = "clip_norm"
-"""The one setting that is the plan's: the noise is relative to it, so that it costs nothing to vary it."""
+"""The only setting that belongs to the plan. Noise is relative to it, so varying it costs nothing."""
 
 
 def _frozen(value: object) -> object:
@@ -44,14 +44,13 @@ def grid_of(values: Mapping[str, Sequence[Any]]) -> tuple[Setting, ...]:
 
 
 class Candidates(Frozen):
-    """What kinds of search share: settings of runs that all have one plan, and so one price.
+    """Common fields of all kinds of search: settings of runs that have the same plan, and so the same price.
 
-    `initial_states` are digests of the public states that the candidates start from, in order; they are set when the
-    search is assembled.
+    `initial_states`: digests of the candidates' public initial states, in order; set when the search is assembled.
     """
 
     THEOREM: ClassVar[str] = ""
-    """What the claim of a search is called, where it is not by the theorem of its dearest part."""
+    """Name of the theorem in the claim of a search; empty where it is that of the dearest part."""
 
     grid: Grid
     initial_states: tuple[str, ...] = ()
@@ -78,7 +77,7 @@ class Candidates(Frozen):
             checks.positive(CLIP_NORM, norm)
 
     def one_trial(self, plan: P, settings: Mapping[str, Any]) -> P:
-        """The plan of a single run with these settings, as if there were no search."""
+        """The plan of a single run with these settings."""
         alone = plan.model_copy(update={"search": None})
         if CLIP_NORM not in settings:
             return alone

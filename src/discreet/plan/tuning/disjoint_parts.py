@@ -3,7 +3,7 @@
     unit -> part, by its own identifier -> candidate k is trained on part k -> all are scored on the last part
          -> one of them, by the exponential mechanism -> its model is released, and nothing else
 
-Yu et al. 2019, section III on parameter selection, after Gupta et al. 2010. The part of a unit is a function of its
+Yu et al. 2019, section III on parameter selection, after Gupta et al. 2010. A unit's part is a function of its
 identifier, so two data sets that differ in one unit differ in one part:
 
 - If it is one that candidate k is trained on, the other models have the same law on both, and the choice reads nothing
@@ -11,8 +11,8 @@ identifier, so two data sets that differ in one unit differ in one part:
 - If it is the last part, all models have the same law on both, and given the models the choice is one release of
   bounded range.
 
-So a search costs what the dearer of the two costs: one run, or one choice. Under replace-one a unit may change parts,
-and nothing is proved here.
+So a search costs as much as the dearer of one run and one choice. Under replace-one a unit may change parts, and
+nothing is proved here.
 
 One unit adds between 0 and 1 to the score of a candidate, in units of the largest that it may add. With Gumbel noise of
 scale 1 / epsilon on the scores, the log-probabilities of all candidates move by amounts that differ by at most epsilon.
@@ -40,11 +40,12 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class PartsSearch(Candidates):
-    """One of the candidates in `grid`, each trained on a part of its own, by a private choice on a further part.
+    """A private choice among the candidates in `grid`, each trained on its own part of the data and all scored on a
+    further part.
 
     `score`: `accuracy`, how many units of the last part are predicted right, or `loss`, the sum of their losses, each
-    clipped to [0, `bound`]. `epsilon` is the range of the choice, in units of the privacy loss; `over` makes it as
-    large as costs no more than the runs. `salt` is public and chosen before the data is seen.
+    clipped to [0, `bound`]. `epsilon` is the range of the privacy loss of the choice; `over` makes it as large as
+    possible without a higher price than that of a run. `salt` is public and chosen before the data is seen.
 
     The plan is that of one run: its population counts the units of one part, a `share` of all.
     """
@@ -72,28 +73,28 @@ class PartsSearch(Candidates):
 
     @property
     def parts(self) -> int:
-        """Into how many parts the data is cut: one for each candidate, and the last to choose by."""
+        """The number of parts of the data: one for each candidate, and the last to choose by."""
         return math.prod(len(setting.values) for setting in self.grid) + 1
 
     @property
     def share(self) -> float:
-        """The part of all units that one run is trained on, on average."""
+        """The expected share of all units that one run is trained on."""
         return 1 / self.parts
 
     @property
     def runs(self) -> int:
-        """How many runs a unit may take part in."""
+        """The number of runs that a unit may take part in."""
         return 1
 
     @property
     def choice(self) -> BoundedRange:
-        """What the choice releases of the last part."""
+        """The event of the choice, on the last part."""
         if self.epsilon is None:
             raise InputError("the choice of the search has no epsilon yet; make its plan with search.over(plan)")
         return BoundedRange(self.epsilon)
 
     def part_of(self, identifier: int | str) -> int:
-        """The part of the unit with this identifier, from 0; all equally likely to a hash of it."""
+        """The part (from 0) of the unit with this identifier, by a hash: all parts are equally likely."""
         kind = "text" if isinstance(identifier, str) else "number"
         digest = hashlib.sha256(f"{self.salt}\n{kind}\n{identifier}".encode()).digest()
         return (int.from_bytes(digest[:8]) * self.parts) >> 64
@@ -123,11 +124,11 @@ class PartsSearch(Candidates):
         _ = self.choice
 
     def events(self, trial: Event) -> tuple[Event, ...]:
-        """What is released of each part of the data if one run releases `trial`: by a run, and by the choice."""
+        """Events on the parts of the data if one run releases `trial`: those of a run, and that of the choice."""
         return trial, self.choice
 
     def over(self, plan: P) -> P:
-        """The plan of the search over runs of `plan`, with the sharpest choice that costs no more than one of them."""
+        """The plan of the search over runs of `plan`, with the sharpest choice that costs no more than a run."""
         alone = plan.model_copy(update={"search": None})
         delta = plan.delta - reserve_for(plan.delta, plan.sampling.OVERFLOWS)
         cost = alone.first_guarantee(alone.charges, delta, Method.PLD).epsilon
@@ -138,5 +139,5 @@ class PartsSearch(Candidates):
         return alone.model_copy(update={"search": found})
 
     def within(self, plan_of: Callable[[float], P], epsilon: float) -> P:
-        """The search over `plan_of(epsilon)`, which costs no more than such a run."""
+        """The search over runs of `plan_of(epsilon)`; it costs no more than one of them."""
         return self.over(plan_of(epsilon))

@@ -1,8 +1,8 @@
 """A search for settings as part of a plan: the best of a secret number of trials, each a whole run of the plan.
 
-Which settings are tried is public; a trial draws its own at random among them. All trials have the same noise, sampling
-and number of steps, so that they cost the same whatever their settings. Scored, with the best one released and nothing
-else, they cost less than all of them would (Liu and Talwar 2019; Papernot and Steinke 2022).
+The grid of settings is public; each trial draws its settings from it at random. All trials have the same noise,
+sampling and number of steps, so they cost the same whatever their settings. As only the best trial is released, the
+search costs less than all its trials together (Liu and Talwar 2019; Papernot and Steinke 2022).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from discreet.plan.fixed import FixedPlan, P
 from discreet.plan.tuning.candidates import Candidates, grid_of
 
 LAWS = ("geometric", "logarithmic", "poisson")
-"""Laws of the number of trials by name: shape 1 and 0 of the truncated negative binomial one, and Poisson's."""
+"""Names of the laws of the number of trials: truncated negative binomial with shape 1 and 0, and Poisson."""
 
 _CLOSE_ENOUGH = 2e-3
 _ROUNDS = 24
@@ -54,10 +54,10 @@ def _decoded(value: object) -> Trials:
 
 
 class Search(Candidates):
-    """The best of K trials by `score`, K secret with the law `trials`; each trial has settings at random from `grid`.
+    """The best of K trials by `score`. K is secret and has the law `trials`; each trial draws its settings from `grid`.
 
     `score` is a metric on public validation data (`validation_accuracy`) or one that every trial buys
-    (`holdout_accuracy`), and then pays for. One named loss is better when it is lower.
+    (`holdout_accuracy`) and pays for. A score whose name has `loss` in it is better when it is lower.
     """
 
     kind: Literal["random_stopping"] = "random_stopping"
@@ -68,7 +68,8 @@ class Search(Candidates):
     def make(
         cls, grid: Mapping[str, Sequence[Any]], trials: float | Trials, *, score: str, law_of_trials: str = "geometric"
     ) -> Search:
-        """A search over all combinations of the values in `grid`; `trials` is a law, or the mean of the named one."""
+        """A search over all combinations of the values in `grid`. `trials` is a law, or the mean of the law named
+        `law_of_trials`."""
         found = trials if isinstance(trials, NegativeBinomialTrials | PoissonTrials) else law(law_of_trials, trials)
         return cls(trials=found, score=score, grid=grid_of(grid))
 
@@ -84,7 +85,7 @@ class Search(Candidates):
             raise InputError(f"the score is {self.score}, which the plan does not buy; add it to metrics")
 
     def events(self, trial: Event) -> tuple[Event, ...]:
-        """What is released if one run releases `trial`: the best of them."""
+        """The event of the search if one run releases `trial`: the best of K such runs."""
         return (Selection(trial, self.trials),)
 
     def over(self, plan: P) -> P:
@@ -99,9 +100,9 @@ class Search(Candidates):
 
 
 def within(plan_of: Callable[[float], P], search: Search, epsilon: float) -> P:
-    """The search over `plan_of(e)`, a run that costs e, with about the largest e for which the search costs `epsilon`.
+    """The search over runs of `plan_of(e)`, with about the largest e for which the search costs at most `epsilon`.
 
-    What is returned was priced as it is, so the budget is met however the search for e went.
+    The returned plan itself was priced, so it meets the budget however the search for e went.
     """
     low, high, guess, best = epsilon / 64, epsilon, epsilon / 2, None
     for _ in range(_ROUNDS):

@@ -1,4 +1,4 @@
-"""What an adaptive run came to, for people: noise, batches and the part of the budget spent, over what was charged."""
+"""The course of an adaptive run, for people: noise, batches and the spent part of the budget over charged steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POLICIES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Neighbouring steps with the same noise and expected batch; counts that were bought are not among them."""
+    """Neighbouring steps with the same noise and expected batch; bought counts are not among them."""
 
     steps: int
     noise: float
@@ -59,7 +59,7 @@ class Course:
 
 
 def course(facts: Mapping[str, Any]) -> Course:
-    """Read off the events and the filter of a certificate."""
+    """The course, from the events and the filter of a certificate."""
     plan = facts["plan"]
     budget = filters.from_dict(plan["filter"])
     bought = None if plan["counts"] is None else Counts.model_validate(plan["counts"])

@@ -1,6 +1,6 @@
-"""The pages of a published folder, written again from its certificate; `verify`, which compares them.
+"""Writes the pages of a published folder again from its certificate; and `verify`, which compares them.
 
-The claim rests on none of them, and the verifier imports none of what writes them.
+The claim does not rest on them, and the verifier does not import the code that writes them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ def verify(
 ) -> Verification:
     """Check a published folder. Unreadable files are an `InputError`; a claim that fails is a failed check.
 
-    `key`: whose signature it must have, as 64 hexadecimal digits or the path of a .pub file. Without it a signature
-    need not be there, but one that is there must be good (unless `signed` is false: then it is not looked at).
-    `pages`: whether report and model card are written again, and compared. `strict`: files that the certificate does
-    not cover fail a check, and are not only named. Nothing in the folder is run.
+    `key`: the required signer, as 64 hexadecimal digits or the path of a .pub file. Without it a signature may be
+    missing, but an existing one must be valid (unless `signed` is false: then it is ignored). `pages`: whether report
+    and model card are written again and compared. `strict`: files that the certificate does not cover fail a check,
+    instead of only being named. Nothing in the folder is run.
     """
     return verified(folder, key, signed=signed, pages=PAGES if pages else {}, strict=strict)
 
@@ -50,5 +50,5 @@ PAGES: Pages = {
     "README.md": _card,
     "verify.py": _reviewer,
 }
-"""These are written when the verifier has recomputed the claim, with the code that published them; the claim itself
-rests on none of it."""
+"""The pages are written after the verifier has recomputed the claim, with the code that published them; the claim does
+not rest on them."""

@@ -49,7 +49,7 @@ THEOREMS: Mapping[str, str] = {
 def model_card(facts: dict[str, Any], spec: ModelSpec | None = None) -> str:
     """Write the model card for the certificate `facts`: Markdown with YAML front matter, as Hugging Face reads it.
 
-    `spec`: what model.json says of the model; without it, that it is a module of its maker's own. Every value is
+    `spec`: the content of model.json; without it, the card says that the model is a module of its maker. Every value is
     escaped, so that no text of a certificate can become markup. Epsilon is rounded up, the lower bound down.
     """
     epsilon, words, search = certified_epsilon(facts), words_for(facts["claim"]["unit"]), described(facts)
@@ -86,7 +86,7 @@ def model_card(facts: dict[str, Any], spec: ModelSpec | None = None) -> str:
 
 
 def plan_of(facts: Mapping[str, Any]) -> Plan | AdaptivePlan:
-    """The plan that was claimed, of the whole search if there was one."""
+    """The claimed plan, with its search if there was one."""
     kind = AdaptivePlan if facts["plan"].get("kind") == "adaptive" else Plan
     return kind.model_validate(facts["plan"])
 
@@ -107,7 +107,7 @@ def _template() -> Template:
 
 
 def _schedule(facts: dict[str, Any]) -> dict[str, Any]:
-    """What the plan fixed, or what was chosen on the way."""
+    """The schedule that the plan fixed, or that an adaptive run chose."""
     plan = facts["plan"]
     if plan.get("kind") == "adaptive":
         found = course(facts)
@@ -144,7 +144,7 @@ def final_metrics(facts: Mapping[str, Any]) -> dict[str, float]:
 
 
 def changes(facts: Mapping[str, Any]) -> bool:
-    """Whether the probability to be drawn changes over the steps."""
+    """Whether the sampling probability changes over the steps."""
     plan = facts["plan"]
     if plan.get("kind") == "adaptive":
         return len(set(course(facts).batches)) > 1
@@ -152,7 +152,7 @@ def changes(facts: Mapping[str, Any]) -> bool:
 
 
 def held_out(plan: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The share of rows that are held out, and whether epsilon is that of the dearer part; None if none are."""
+    """The share of held-out rows, and whether epsilon is that of the dearer part; None without a hold-out."""
     holdout = plan.get("holdout")
     return None if holdout is None else {"share": holdout["share"], "apart": _counts_apart(plan)}
 

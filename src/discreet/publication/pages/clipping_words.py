@@ -12,8 +12,7 @@ from discreet.publication.pages.formats import number
 
 @dataclass(frozen=True, slots=True)
 class HowClipped:
-    """What follows "Each row's gradient" in a sentence, what follows "the noise multiplier times", and one cell of a
-    table."""
+    """The clip rule's words after "Each row's gradient", after "the noise multiplier times", and in a table's cell."""
 
     gradient: str
     unit: str
@@ -21,7 +20,7 @@ class HowClipped:
 
 
 def how_clipped(clipping: Mapping[str, Any], record: Mapping[str, Any]) -> HowClipped:
-    """What a plan's clipping does; `record` is what the certificate states of its sensitivity."""
+    """The words of a plan's clip rule. `record`: the sensitivity as the certificate states it."""
     rule = CLIP_RULES[clipping["kind"]].model_validate(clipping)
     named = {**dict(rule), **rule.figures(record)}
     figures = {name: number(value) for name, value in named.items() if isinstance(value, int | float)}

@@ -1,4 +1,4 @@
-"""What lies in a published folder, and how its model is used: the same words on the report, the card and the docs."""
+"""The files of a published folder, and how to use its model: the same words for the report, the card and the docs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from discreet.certificate.model_spec import ModelSpec
 from discreet.verification.checks.released_tensors import FILE as RELEASED
 
 INSTALL = "pip install discreet"
-"""How who reads a published page gets a verifier: a name of a registry, or `pip install` of a repository's address."""
+"""The command on published pages that installs a verifier: by a registry's name, or by a repository's address."""
 
 CONTENTS: Mapping[str, str] = {
     "model.safetensors": "the weights, without any code",
@@ -25,7 +25,7 @@ CONTENTS: Mapping[str, str] = {
 
 
 def contents(facts: Mapping[str, Any]) -> dict[str, str]:
-    """The files of the folder that the certificate `facts` is about, and the signature that it may get."""
+    """The files of the folder of the certificate `facts`, and the signature that it may get."""
     return {name: what for name, what in CONTENTS.items() if name != RELEASED or "released" in facts}
 
 
@@ -45,11 +45,11 @@ def use_in_python(spec: ModelSpec) -> str:
 
 
 def use_on_command_line(spec: ModelSpec) -> str | None:
-    """A command that predicts; None for a module that only its maker can build."""
+    """A command that predicts; None for a module that only its maker can build again."""
     return None if spec.model is None else "discreet predict FOLDER new.csv"
 
 
 def _class(spec: ModelSpec) -> str:
-    """The last part of the name of the module's class, where that can be one."""
+    """The last part of the name of the module's class, if it is an identifier."""
     last = (spec.module or "").rpartition(".")[2]
     return last if last.isidentifier() else "MyNet"

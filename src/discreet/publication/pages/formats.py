@@ -1,4 +1,4 @@
-"""How figures and texts are written for people: rounded to the safe side, escaped."""
+"""Formats of figures and texts for people: rounded to the safe side, escaped."""
 
 from __future__ import annotations
 
@@ -63,4 +63,4 @@ FILTERS = {
     "plain": plain,
     "metric": metric,
 }
-"""What both templates may apply to values."""
+"""The filters of both templates."""

@@ -18,11 +18,12 @@ _TASKS: Mapping[str, str] = {
     "adult": "tabular-classification",
     "cancer": "tabular-classification",
 }
-"""By the library's names of data sets."""
+"""Tasks by the library's names of data sets."""
 
 
 def front_matter(spec: ModelSpec, evaluation: Mapping[str, float]) -> str:
-    """YAML without its fences. `evaluation`: the last metrics on data declared public; {} leaves the results out."""
+    """The YAML block without its fences. `evaluation`: the last metrics on data declared public; {} leaves the results
+    out."""
     task = task_of(spec)
     facts: dict[str, Any] = {"library_name": "discreet"}
     if task is not None:
@@ -36,7 +37,7 @@ def front_matter(spec: ModelSpec, evaluation: Mapping[str, float]) -> str:
 
 
 def task_of(spec: ModelSpec) -> str | None:
-    """The task by the name that Hugging Face has for it; None where the folder does not tell."""
+    """Hugging Face's name of the task; None if the folder does not tell."""
     if spec.table is not None:
         columns = spec.table.get("schema", {}).get("columns", {}).values()
         wide = {"image", "text"} & {str(column.get("type")) for column in columns}
@@ -47,7 +48,7 @@ def task_of(spec: ModelSpec) -> str | None:
 
 
 def name_of(spec: ModelSpec) -> str:
-    """What the model is called: its name in the library, or its class."""
+    """The model's name: its name in the library, or its class."""
     return spec.model.name if spec.model is not None else (spec.module or "model").rpartition(".")[2]
 
 

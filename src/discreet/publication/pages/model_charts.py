@@ -1,4 +1,4 @@
-"""The charts of what a model does on public rows, from model.json."""
+"""Charts of a model's behaviour on public rows, from model.json."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Figure:
 
 
 def figures(seen: OnPublicRows | None) -> list[Figure]:
-    """The charts that there are figures for; none without public rows."""
+    """The charts with figures in `seen`; none without public rows."""
     return [] if seen is None else list(_figures(seen))
 
 

@@ -1,4 +1,4 @@
-"""Metrics on public rows as pages show them: figures, and for classes what was said of the rows of each."""
+"""Metrics on public rows as pages show them: figures, and for classes the predictions on the rows of each."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ _95 = 1.959963984540054
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """A class: how its rows were classified, in the order of the classes, and the share that was found, with Wilson's
-    95 % interval."""
+    """A class: counts of its rows by predicted class, and its recall (`share`) with Wilson's 95 % interval."""
 
     name: str
     said: tuple[int, ...]
@@ -26,7 +25,7 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """`figures` by name; `classes` with their rows, none where they were not counted. `useless`: the model is no better
+    """`figures` by name; `classes` with their rows, empty if they were not counted. `useless`: the model is no better
     than one answer for all rows."""
 
     figures: dict[str, float]
@@ -35,7 +34,7 @@ class Shown:
 
 
 def shown(metrics: Mapping[str, float]) -> Shown:
-    """What pages show of the metrics of an evaluation."""
+    """The parts of an evaluation that pages show."""
     figures = {name: value for name, value in metrics.items() if not name.startswith((RECALL, ROWS))}
     names = [name.removeprefix(RECALL) for name in metrics if name.startswith(RECALL)]
     classes = [_recall(metrics, name, names) for name in names]

@@ -1,4 +1,4 @@
-"""What a model is for, in words: its title, what it predicts, and from what, by the schema in model.json."""
+"""The purpose of a model in words: its title, its target and its columns, from the schema in model.json."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _MOST_NAMED = 6
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """`target`: what is predicted, None where model.json does not tell. `columns`: names and declared values of what
-    it is predicted from."""
+    """`target`: the predicted column; None if model.json does not tell. `columns`: names and declared values of the
+    features."""
 
     title: str
     target: str | None
@@ -22,7 +22,7 @@ class Purpose:
 
 
 def purpose(spec: ModelSpec) -> Purpose:
-    """Of the model; a schema that is no schema tells nothing."""
+    """The purpose of the model in `spec`; an invalid schema is left out."""
     given = None if spec.about is None else spec.about.title
     schema = {} if spec.table is None else spec.table.get("schema")
     targets, columns = _parts(schema if isinstance(schema, dict) else {})

@@ -72,8 +72,8 @@ _ASKED = _QUERIES | {"clipped_sum": "sum of clipped rows, with noise"}
 def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpec | None = None) -> str:
     """The report as HTML, from the certificate `facts` and the `plan` that they claim to describe.
 
-    `spec`: what model.json says of the model; without it, that it is a module of its maker's own.
-    `InputError` if the plan is another one than the certificate's, or if the claim is no finite guarantee.
+    `spec`: the content of model.json; without it, the report says that the model is a module of its maker. `InputError`
+    if the plan is not the certificate's, or if the claim is no finite guarantee.
     """
     epsilon, claim = certified_epsilon(facts), facts["claim"]
     if facts["plan_fingerprint"] != plan.fingerprint():
@@ -123,7 +123,7 @@ def report_page(facts: dict[str, Any], plan: Plan | AdaptivePlan, spec: ModelSpe
 
 @cache
 def _verifier() -> str:
-    """SHA-256 of the single-file verifier that goes with the folder."""
+    """SHA-256 of the single-file verifier in the folder."""
     return sha256(resources.files("discreet.verification.standalone").joinpath("verify.py").read_bytes()).hexdigest()
 
 
@@ -141,7 +141,8 @@ def _template() -> Template:
 
 
 def attack_risk(claim: dict[str, Any], plan: Plan | AdaptivePlan) -> SideBySide:
-    """What the claim means: from the plan's trade-off function, where one is proved, and from the claim alone."""
+    """The attack risk that the claim allows: by the plan's trade-off function, if one is proved, and by the claim
+    alone."""
     try:
         curve = plan.trade_off()
     except NotProved:
@@ -159,10 +160,10 @@ def growth(epsilon: float) -> str:
 def epsilon_curve(facts: dict[str, Any], plan: Plan) -> list[Prefix]:
     """Bounds on the epsilon of the first k steps for about 15 values of k; the last is the certified claim.
 
-    The first steps release part of what all steps release. So a bound from above for more steps holds for fewer,
-    which makes the curve monotone although its points are computed to a coarse tolerance. Of a plan with many
-    noise multipliers, groups of neighbouring ones are accounted at their smallest for the upper bound and at
-    their largest for the lower: adding noise is post-processing.
+    The first steps release part of what all steps release, so an upper bound for more steps holds for fewer. That makes
+    the curve monotone although its points are computed to a coarse tolerance. With many noise multipliers, groups of
+    neighbouring ones are accounted at their smallest for the upper bound and at their largest for the lower: adding
+    noise is post-processing.
     """
     claim = facts["claim"]
     method = Method.RDP if claim["method"] == "rdp" else Method.PLD
@@ -220,7 +221,7 @@ def accuracy_figure(facts: dict[str, Any]) -> Markup | None:
 
 
 def attacks(risk: SideBySide) -> list[dict[str, float]]:
-    """The most true positives at a few shares of false positives: of both readings, and the sharper of them."""
+    """The most true positives at a few rates of false positives: by both bounds, and by the sharper of them."""
     return [
         {
             "false_positives": rate,
@@ -232,7 +233,7 @@ def attacks(risk: SideBySide) -> list[dict[str, float]]:
 
 
 def _tradeoff_chart(risk: SideBySide) -> str:
-    """Both readings over the shares of false positives, close together where the curves are steep."""
+    """Both bounds over the rate of false positives, with close points where the curves are steep."""
     spread = np.linspace(0.0, math.pi, 121)
     shares = (1 - np.cos(spread)) / 2
     best = [risk.best.true_positive_rate(float(share)) for share in shares]
@@ -245,7 +246,7 @@ def _tradeoff_chart(risk: SideBySide) -> str:
 
 
 def released(events: dict[str, Any], words: Words = ROW, before: int = 0) -> list[dict[str, Any]]:
-    """The stated events in order, one row for each segment of equal steps; the first `before` are queries."""
+    """The stated events in order, with a row for each segment of equal steps; the first `before` events are queries."""
     rows, begin = [], 1
     for event, run in groupby(flatten(from_json(events)), key=lambda part: part[0]):
         length = sum(count for _, count in run) * len(steps_of(event))
@@ -279,7 +280,7 @@ def _coarse(epsilon: float) -> float:
 
 
 def _counts(steps: int, multipliers: int) -> Sequence[int]:
-    """Numbers of steps below `steps` to evaluate, denser at the start; fewer where each of them takes long."""
+    """Step counts below `steps` to evaluate, denser at the start; fewer if each takes long."""
     points = max(5, min(_POINTS, _EVALUATIONS // min(multipliers, _MULTIPLIERS)))
     spread = {math.ceil(steps * (point / points) ** 1.5) for point in range(1, points)}
     return sorted(({1} | spread) - {steps})

@@ -1,7 +1,8 @@
-"""What a report on a private model must say, as Ponomareva et al. ask (2023, "How to DP-fy ML", on reporting).
+"""The questions that a report on a private model must answer, after Ponomareva et al. (2023, "How to DP-fy ML", on
+reporting).
 
-Setting, what is released, which looks at the data are covered, unit, adjacency, guarantee, accounting and what it
-assumes, what is not private, code. One list of questions with answers, for the report and for the model card.
+Setting, releases, covered accesses to the data, unit, adjacency, guarantee, accounting and its assumptions, what is not
+private, code. One list of questions and answers serves the report and the model card.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ _TIERS = ((1.0, 1, "strong"), (10.0, 2, "reasonable"))
 
 
 def tier(epsilon: float) -> tuple[int, str]:
-    """Number and name of the tier that an epsilon is in: at most 1, at most 10, above (Ponomareva et al. 2023)."""
+    """Number and name of an epsilon's tier: at most 1, at most 10, above (Ponomareva et al. 2023)."""
     return next(((which, name) for most, which, name in _TIERS if epsilon <= most), (3, "weak"))
 
 
 def rho(plan: Plan | AdaptivePlan) -> float | None:
-    """A bound on the rho of zCDP of all that the plan releases; None where none is proved, as under sampling."""
+    """A bound on the rho of zCDP of the whole plan; None where none is proved, as under sampling."""
     if plan.filter is not None:
         return plan.filter.rho if isinstance(plan.filter, ZcdpFilter) else None
     if plan.search is not None or plan.holdout is not None:

@@ -13,7 +13,7 @@ from discreet.sampling import SAMPLERS, NoSampling
 
 
 def how_drawn(sampling: Mapping[str, Any], population: float, words: Words = ROW, *, changes: bool = False) -> str:
-    """One sentence about a plan's sampling; `changes`: the probability is not the same in all steps."""
+    """One sentence about a plan's sampling. `changes`: the probability differs between steps."""
     if changes:
         return f"In each step every {words.one} is drawn independently, with a probability that changes over the steps."
     record = SAMPLERS.get(sampling["kind"], NoSampling)

@@ -21,7 +21,7 @@ _WIDTH, _HEIGHT = 400, 250
 _MARGINS = {"left": 0.115, "right": 0.955, "bottom": 0.2, "top": 0.95}
 
 INK, MUTED, RULE, ACCENT = "#010101", "#020202", "#030303", "#040404"
-"""Stand-ins that no chart uses for itself; each becomes a variable of the page."""
+"""Placeholder colours that no chart uses otherwise; each becomes a variable of the page."""
 
 _VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)", ACCENT: "var(--accent)"}
 

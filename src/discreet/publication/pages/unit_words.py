@@ -14,11 +14,11 @@ class Words:
     one: str
     many: str
     was: str
-    """What follows "whether your" in a sentence about somebody's data."""
+    """The words after "whether your" in a sentence about somebody's data."""
     adds: str
     others: str
     several: str
-    """What the promise is worth for a person who is more than one unit."""
+    """What the promise means for a person with more than one unit."""
     neighbours: Mapping[str, str]
     size: Mapping[str, str]
 

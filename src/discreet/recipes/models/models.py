@@ -17,7 +17,7 @@ from discreet.recipes.models.tabular import tabular
 
 
 class DigitStrokes(nn.Module):
-    """Where strokes run in an 8 x 8 image: a fixed front end without parameters and without statistics of data.
+    """The directions of strokes in an 8 x 8 image: a fixed front end without parameters and without statistics of data.
 
     Input (n, 64), values 0 to 16; output (n, 170), each row of L2 norm 10. Two scales of image gradients, each
     with its angle doubled, so that the two sides of a stroke agree instead of cancelling and the features have
@@ -76,7 +76,7 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
 }
 
 CODES = frozenset({"mean_embedding", "word_scores", "collaborative_filtering", "biases"})
-"""Models whose inputs are whole numbers, which they look up."""
+"""Models whose inputs are indices."""
 
 
 def _zero_head(features: int) -> nn.Linear:

@@ -13,14 +13,14 @@ from discreet.features.initial_weights import drawn
 
 
 def _short(vectors: nn.Embedding) -> None:
-    """Numbers of at most 0.05: those of torch, of size 1, hide what is learned of them in few steps."""
+    """Initial values of at most 0.05: torch's, of size 1, would hide what few steps learn."""
     nn.init.uniform_(vectors.weight, -0.05, 0.05)
 
 
 class MeanEmbedding(nn.Module):
-    """Tokens (n, length), 0 to `tokens`, as the mean of their vectors, (n, width): Bu et al. 2020 count all places.
+    """The mean of the vectors of tokens (n, length), 0 to `tokens`: (n, width). Padding counts, as in Bu et al. 2020.
 
-    Tokens may be floating point, as `discreet predict` has them.
+    Tokens may be floating point, as in `discreet predict`.
     """
 
     def __init__(self, tokens: int, width: int) -> None:
@@ -36,8 +36,8 @@ class MeanEmbedding(nn.Module):
 class WordScores(nn.Module):
     """A linear layer on which tokens occur: (n, length), 0 for none, to (n, outputs).
 
-    The scores of an input's tokens are added up and divided by the root of their number, so that inputs of all lengths
-    weigh alike: a row of indicators, scaled to norm 1, without being written out. It starts at zero.
+    The scores of an input's tokens are summed and divided by the root of their number, so that inputs of all lengths
+    weigh alike. That equals a linear layer on a row of indicators scaled to norm 1. It starts at zero.
     """
 
     def __init__(self, tokens: int, outputs: int) -> None:
@@ -56,8 +56,8 @@ class WordScores(nn.Module):
 class CollaborativeFiltering(nn.Module):
     """Neural collaborative filtering, simplified as in Bu et al. 2020: (n, 2), user and film, to (n, outputs).
 
-    One branch multiplies vectors of `factors` numbers of user and film; the other sets vectors of `latent` numbers
-    side by side; one layer reads both.
+    One branch multiplies vectors of `factors` numbers of user and film; the other puts vectors of `latent` numbers side
+    by side; a last layer reads both.
     """
 
     def __init__(self, users: int, films: int, outputs: int, factors: int, latent: int) -> None:
@@ -76,11 +76,11 @@ class CollaborativeFiltering(nn.Module):
 
 
 class Biases(nn.Module):
-    """A rating as a declared `middle`, plus a number for all, one for the user, one for the film: (n, 2) to (n, 1).
+    """A rating as a declared `middle` plus a global bias, a user's bias and a film's bias: (n, 2) to (n, 1).
 
-    With `rank`, plus the product of as many numbers of both, which start at random with deviation `scale`. `spread` is
-    the weight of the number for all, `user_spread` that of the users' numbers, where the films' have 1: a small weight
-    makes numbers that move less and have less noise.
+    With `rank`, plus the inner product of vectors of this length for user and film, which start at random with
+    deviation `scale`. `spread` is the weight of the global bias, `user_spread` that of the users' biases (films' have
+    1): biases with a small weight move less and have less noise.
     """
 
     def __init__(
@@ -151,6 +151,6 @@ def biases(
     user_spread: float = 1.0,
     seed: int = 0,
 ) -> nn.Module:
-    """What a user and a film add to a rating, and with `rank` what they have in common."""
+    """Biases of users and films, and with `rank` the product of their vectors."""
     with drawn(seed):
         return Biases(users, films, middle, rank, scale, spread, user_spread)

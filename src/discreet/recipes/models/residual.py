@@ -1,4 +1,4 @@
-"""Residual networks for images: one that is trained from the start, and one that is fine-tuned."""
+"""Residual networks for images: one for training from scratch, and one for fine-tuning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from discreet.features.initial_weights import drawn, load_weights
 
 
 class Residual(nn.Module):
-    """What it is given, plus what `inner` makes of it."""
+    """The input plus the output of `inner`."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
@@ -27,7 +27,8 @@ class Residual(nn.Module):
 def resnet9(outputs: int = 10, width: int = 64, groups: int = 16, seed: int = 0) -> nn.Module:
     """Eight convolutions and a layer for (n, 3, 32, 32): 6.6 million weights at width 64, as in Lecuyer 2021.
 
-    Norms are within an example, over `groups` of channels: those of a batch would let examples influence each other.
+    Normalisation is within an example, over `groups` of channels: batch normalisation would let examples influence each
+    other.
     """
 
     def block(inputs: int, channels: int, *, halve: bool) -> list[nn.Module]:
@@ -56,7 +57,7 @@ def resnet9(outputs: int = 10, width: int = 64, groups: int = 16, seed: int = 0)
 
 
 class FixedNorm(nn.Module):
-    """Batch normalisation whose statistics, scale and shift are constants of a network that was trained before."""
+    """Batch normalisation with fixed statistics, scale and shift of a pretrained network."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -68,7 +69,7 @@ class FixedNorm(nn.Module):
 
 
 class BasicBlock(nn.Module):
-    """Two convolutions beside a shortcut; names are those of the usual files of weights."""
+    """Two convolutions beside a shortcut, with the parameter names of the usual weight files."""
 
     def __init__(self, inputs: int, channels: int, stride: int) -> None:
         super().__init__()
@@ -83,7 +84,7 @@ class BasicBlock(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """He et al. 2016, for images that are scaled up to `side` pixels and to the means of ImageNet first."""
+    """ResNet-18 (He et al. 2016) on images that are first scaled up to `side` pixels and normalised as for ImageNet."""
 
     _MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -118,11 +119,11 @@ def resnet18(
     width: int = 64,
     seed: int = 0,
 ) -> nn.Module:
-    """ResNet-18 to be fine-tuned on (n, 3, h, w), all of it or its `last` layer alone.
+    """ResNet-18 for fine-tuning on (n, 3, h, w): the whole network, or its `last` layer alone.
 
-    `weights`: a safetensors file with those of ImageNet under their usual names (`layer1.0.conv1.weight`); its last
-    layer, which has 1,000 outputs, is left out. They are declared public. Without a file weights are drawn from
-    `seed`, which shows that a run works and nothing more.
+    `weights`: a safetensors file of ImageNet weights under their usual names (`layer1.0.conv1.weight`), declared
+    public; the last layer, with 1,000 outputs, is left out. Without a file, weights are drawn from `seed`, which is
+    good only for testing.
     """
     if width < 1 or side < 32:
         raise InputError(f"resnet18: width must be at least 1 and side at least 32, got {width} and {side}")

@@ -1,6 +1,6 @@
 """A model for encoded tables: numbers as pieces, categories as embeddings, and fully connected layers.
 
-All it needs to know of a table is `kinds` (`Encoder.kinds`): nothing is normalised by statistics of the data.
+It needs nothing of a table but `kinds` (`Encoder.kinds`): no statistics of the data normalise it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 _CONSTANT = 0.1
-"""Beside rows of norm 1: large enough to learn how frequent a class is, and little of what clipping allows."""
+"""The constant input beside rows of norm 1: large enough to learn class frequencies, but a small part of the clip norm.
+"""
 
 
 class UnitNorm(nn.Module):
-    """Every row scaled to L2 norm 1, so that gradients of what follows keep to about one length whatever is learned,
-    clipping changes them little, and probabilities stay calibrated."""
+    """Scales every row to L2 norm 1, so that gradients of the following layer keep about one length throughout
+    training, clipping changes them little, and probabilities stay calibrated."""
 
     def forward(self, rows: Tensor) -> Tensor:
         return F.normalize(rows, dim=1)
@@ -28,9 +29,9 @@ class UnitNorm(nn.Module):
 class Columns(nn.Module):
     """From encoded rows (n, columns) to features (n, width), without parameters but the embeddings of long columns.
 
-    A number becomes `pieces` hat functions, evenly spaced over its range, so that what follows is piecewise linear in
-    it, and a mark that it is missing. A category becomes an input that is 1; a column of more than `most_inputs`
-    categories is embedded in `embedding` dimensions. Every column has a norm of about 1, and a row of `scale`,
+    A number becomes `pieces` hat functions, evenly spaced over its range, so that the model is piecewise linear in it,
+    and an indicator that it is missing. A category becomes a one-hot input; a column of more than `most_inputs`
+    categories is embedded in `embedding` dimensions. Every column has a norm of about 1, and a row of about `scale`,
     whatever the data.
     """
 
@@ -86,12 +87,12 @@ class Columns(nn.Module):
 
 
 class UnitColumns(Columns):
-    """Features of `Columns` in which one row tells more of the next: of norm 1 each, and a constant.
+    """Features like those of `Columns` that generalise better from few rows: rows of norm 1, and a constant.
 
     A number becomes its place, from -1 to 1. With `pieces`, half of it is hat functions less their mean, and the place
     is twice as steep in the middle half of the range and constant outside. The first category of a column in `binary`
-    has no input, as "no" is what most rows say. What all rows have in common then takes little of the norm that
-    clipping allows, and the rest of it is the same for every row.
+    has no input, because it is usually "no". So the common part of all rows takes little of the clip norm, and every
+    row has the same length.
     """
 
     most_inputs = 4096
@@ -132,10 +133,10 @@ def tabular(
     unit_rows: bool = False,
     binary: list[int] | None = None,
 ) -> nn.Module:
-    """`Columns` under layers of `hidden` units with ReLU, or straight under the last layer, which starts at zero.
+    """Features of `Columns`, layers of `hidden` units with ReLU, if any, and a last layer that starts at zero.
 
-    `scale`: the norm of a row of features; `unit_rows`: those of `UnitColumns`, whose norm is 1, instead, with its
-    columns that are `binary`. Weights from the declared `seed`.
+    `scale`: the norm of a row of features. `unit_rows`: use `UnitColumns` with the `binary` columns instead. Weights
+    are drawn from the declared `seed`.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -154,5 +155,5 @@ def tabular(
 
 
 def _codes(places: Tensor, sizes: Tensor) -> Tensor:
-    """Numbers of categories, from where they are encoded."""
+    """Numbers of categories, from their encoded values."""
     return torch.minimum((places * sizes).long().clamp(min=0), sizes.long() - 1)

@@ -1,1 +1,1 @@
-"""What the sections of a recipe say, a file each."""
+"""The sections of a recipe, one file each."""

@@ -1,4 +1,4 @@
-"""What a recipe says of a run that is chosen on the way."""
+"""The section of an adaptive run."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from discreet.plan.sampling import Count
 
 
 class Course(Frozen):
-    """Steps of one noise: what the filter is fitted to. It decides how far the budget goes, not what is guaranteed."""
+    """Expected steps of one noise, to which the filter is fitted. They decide how far the budget goes, not what is
+    guaranteed."""
 
     steps: Count
     noise_multiplier: Positive
 
 
 class Adaptive(Frozen):
-    """The fields are those of `AdaptivePlan`; `course` is by default all `steps` of the recipe, as the first."""
+    """The fields are those of `AdaptivePlan`. `course` is by default all `steps` of the recipe, like the first."""
 
     policy: Policy
     noise_multiplier: Positive

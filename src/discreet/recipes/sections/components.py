@@ -1,4 +1,4 @@
-"""What a recipe says of principal components: `components: {count: 60, noise: 16}`, bought before the first step."""
+"""The section of principal components: `components: {count: 60, noise: 16}`, bought before the first step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from discreet.plan.sampling import Count
 class RecipeComponents(Frozen):
     """How many components, and the noise multiplier of the covariance that they come from ("Analyze Gauss").
 
-    The covariance is that of rows scaled to norm 1; what is trained on is the rows as they are, projected.
+    The covariance is that of rows scaled to norm 1; the model trains on the unscaled rows, projected.
     """
 
     count: Count
@@ -27,12 +27,12 @@ class RecipeComponents(Frozen):
 
     @property
     def event(self) -> Gaussian:
-        """What the run answers first."""
+        """The event of the query that the run answers first."""
         return Gaussian(self.noise, Query.COVARIANCE)
 
 
 class OnComponents(nn.Module):
-    """Rows (n, ...) on components (count, columns): (n, count), float32, and finite if the rows are."""
+    """Rows (n, ...) projected on components (count, columns): (n, count), float32, and finite if the rows are."""
 
     vectors: Tensor
 
@@ -46,8 +46,7 @@ class OnComponents(nn.Module):
 
 
 def project(rows: Tensor, vectors: Tensor) -> Tensor:
-    """Rows (n, ...) on components (count, columns), as they come out of a run: (n, count). Each row by itself, to the
-    last bit."""
+    """Rows (n, ...) projected on a run's components (count, columns): (n, count). Exact to the last bit, row by row."""
     return precompute(OnComponents(vectors), rows)
 
 

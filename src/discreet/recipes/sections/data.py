@@ -1,4 +1,4 @@
-"""What a recipe says of its data: `data: mnist`, or a data set with arguments, `data: {name: cancer, split: 3}`."""
+"""The section of data: `data: mnist`, or a data set with arguments, `data: {name: cancer, split: 3}`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Source(Named):
     def load(self, path: Path | None, unit: Unit) -> Split:
         """The data set, from `path` where it needs one.
 
-        A data set that names the user of each row is used either way; arrays of one's own name users on purpose.
+        A built-in data set with users may be used with either unit; your own arrays name users only on purpose.
         """
         split = _SOURCES[self.name](path, **(self.model_extra or {}))
         return replace(split, units=None) if unit is Unit.EXAMPLE and self.name != "npz" else split

@@ -1,4 +1,4 @@
-"""What recipes say of fixed features: which front ends, side by side, and their one-time computation."""
+"""The section of fixed features: front ends side by side, computed once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from discreet.plan.pydantic_base import Frozen
 class Features(Frozen):
     """A front end by name, its arguments as further keys, and its share of the squared norm of a row of features.
 
-    `deskew`: it sees every image made upright.
+    `deskew`: every image is made upright first.
     """
 
     model_config = Frozen.model_config | {"extra": "allow"}
@@ -50,7 +50,7 @@ def build_front_end(features: Sequence[Features], shape: Sequence[int]) -> nn.Mo
 
 
 def with_features(split: Split, front_end: nn.Module) -> Split:
-    """The same split with the features of every row, computed by itself, for its inputs."""
+    """The split with every row's features, computed row by row, as its inputs."""
 
     def seen(pair: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
         return None if pair is None else (precompute(front_end, pair[0]), pair[1])
@@ -60,7 +60,8 @@ def with_features(split: Split, front_end: nn.Module) -> Split:
 
 
 def seen_as(features: Sequence[Features], shape: Sequence[int]) -> Callable[[Tensor], Tensor] | None:
-    """From rows (n, ...), flat or of `shape`, to their features (n, width), block by block; None without features."""
+    """A function from rows (n, ...), flat or of `shape`, to their features (n, width), block by block; None without
+    features."""
     if not features:
         return None
     computed = Precomputed(build_front_end(features, shape))

@@ -1,4 +1,4 @@
-"""What a recipe says of methods that shape the noise: `geometry: {name: adadp, kind: box, beta: 1.5}`."""
+"""The section of methods that shape the noise: `geometry: {name: adadp, kind: box, beta: 1.5}`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GEOMETRIES: dict[str, Callable[..., Rule]] = {"adaclip": AdaClip, "adadp": ADADP
 
 
 class RecipeGeometry(Named):
-    """A method by name, with its settings as further keys; `kind` is what gradients are clipped to."""
+    """A method by name, with its settings as further keys. `kind`: how gradients are clipped."""
 
     kind: Kind = "ellipsoid"
 

@@ -1,4 +1,4 @@
-"""What a recipe says of metrics on private rows, and how exact they can be for what the run costs anyway."""
+"""The section of private metrics, and how exact they can be without a higher epsilon."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from discreet.plan.sampling import Count, Rate
 from discreet.plan.timeline import purchases_of
 
 _LEFT_FREE = 1 - 2e-3
-"""Metrics on held-out rows may cost this part of the budget of the steps."""
+"""Hold-out metrics may cost this part of the steps' price."""
 
 
 def _share(given: object) -> object:
@@ -35,7 +35,7 @@ Share = Annotated[float, Field(gt=0, lt=1), BeforeValidator(_share)]
 
 
 class RecipeMetric(Frozen):
-    """A `Metric` whose noise may be left out where it is on held-out rows: then it gets what the budget leaves it."""
+    """A `Metric` whose noise may be left out if it is on held-out rows; it is then as small as the budget allows."""
 
     kind: Literal["accuracy", "loss", "size"] = "accuracy"
     noise: Positive | None = None
@@ -46,7 +46,7 @@ class RecipeMetric(Frozen):
 
     @property
     def name(self) -> str:
-        """As that of the metric."""
+        """The name of the metric."""
         return f"{self.rows}_{self.kind}"
 
     def with_noise(self, noise: float) -> Metric:
@@ -66,11 +66,11 @@ def priced(
 ) -> tuple[Metric, ...]:
     """The metrics with their noise.
 
-    A row is either trained on or held out. So what is bought on held-out rows costs nothing beside the steps, as long
-    as it costs no more than they do: where noise is left out, it is the least for which that holds. How many rows are
-    held out is then bought as well, or the luck of that would outweigh the noise; not so with `sizes` false, where
-    values are compared with each other only, and that luck is the same for all. What is bought `before` the steps is
-    about all rows, so metrics get what it leaves.
+    A row is either trained on or held out. So hold-out metrics raise no epsilon as long as they cost no more than the
+    steps: where noise is left out, it is the least for which that holds. The number of held-out rows is then bought as
+    well, because its randomness would outweigh the noise; except with `sizes` false, where values are only compared
+    with each other and share that randomness. Queries `before` the steps are about all rows, so metrics get the rest of
+    the budget.
     """
     left_out = [metric for metric in metrics if metric.noise is None]
     if not left_out:

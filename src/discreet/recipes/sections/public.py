@@ -1,14 +1,14 @@
-"""What a recipe says of public rows that join every step: `public: {share: 20%, weight: 0.3}`.
+"""The section of public rows that join every step: `public: {share: 20%, weight: 0.3}`.
 
-The weight, where it is left out, follows from declared figures. In units of the clip norm, the squared error of a mean
-gradient over T steps is about
+The default weight follows from declared figures. In units of the clip norm, the squared error of a mean gradient over T
+steps is about
 
     a = directions x mean of (noise multiplier / expected batch)^2 / T + 1 / population
     b = 1 / public rows
 
-for private and for public rows: the noise is new in every step, the rows are the same. Directions are the parameters,
-or the population if that is less, as gradients of so many rows lie in no more. With the weight a / (a + b) the error of
-the mixture is least, if public rows are like private ones.
+for private and for public rows: noise is fresh in every step, rows are not. `directions` is the number of parameters,
+or the population if that is less, because the gradients of that many rows span no more. The weight a / (a + b) has the
+least error, if public rows are like private ones.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _LEAST, _MOST = 0.01, 0.99
 
 
 class RecipePublic(Frozen):
-    """Public rows in every step. `weight`: of their gradient; by default it follows from declared figures. `batch`: so
-    many of them at a step, by default all. `share`: of the public test rows of a data set, which is then tested on the
-    others; of a table they are given as a table (`--public`)."""
+    """Public rows in every step. `weight`: of their gradient; by default it follows from declared figures. `batch`:
+    rows per step, by default all. `share`: of the public test rows of a data set, which is then tested on the others; a
+    table's public rows are a table, too (`--public`)."""
 
     weight: Annotated[float, Field(gt=0, lt=1)] | None = None
     batch: Count | None = None
     share: Share | None = None
 
     def check(self, *, of_table: bool) -> None:
-        """Refuse a share where rows come otherwise, and none where they come from nowhere else."""
+        """Refuse a share where a table gives the rows, and a missing share where nothing else does."""
         if of_table and self.share is not None:
             raise ValueError("rows of a table that join the steps are given with --public FILE; leave out share")
         if not of_table and self.share is None:
@@ -59,7 +59,7 @@ class RecipePublic(Frozen):
 
 
 def weight_for(plan: Plan | AdaptivePlan, model: nn.Module, rows: int) -> float:
-    """The weight of so many public rows, from declared figures alone, to two digits."""
+    """The weight of `rows` public rows, from declared figures alone, to two digits."""
     parameters = sum(parameter.numel() for parameter in private_parameters(model).values())
     steps, noise = _noise(plan)
     private = min(parameters, plan.population) * noise / steps + 1 / plan.population
@@ -73,9 +73,9 @@ def _noise(plan: Plan | AdaptivePlan) -> tuple[int, float]:
 
 
 def parted(split: Split, public: RecipePublic | None, validation: float) -> Split:
-    """The split with rows for validation, and rows that join the steps, taken from those it tests on.
+    """The split with rows for validation, and rows that join the steps, both taken from its test rows.
 
-    `validation` is a share of what is left. The rows that join are spread over all of them.
+    The joining rows are spread over all test rows; `validation` is a share of the others.
     """
     if public is not None and public.share is not None:
         test, joined = _spread(split.test, public.share)
@@ -89,7 +89,7 @@ def parted(split: Split, public: RecipePublic | None, validation: float) -> Spli
 
 
 def _spread(test: Part | None, share: float) -> tuple[Part, Part]:
-    """All other rows, and a share of them that is drawn the same way every time."""
+    """The remaining rows, and a share of the rows by a fixed random choice."""
     if test is None:
         raise InputError("recipe: public.share is of the public test rows, and this data has none")
     count = len(test[1])

@@ -1,4 +1,4 @@
-"""A search for settings of a recipe: what may be searched for, the search's plan, and the recipe of a candidate."""
+"""A search for settings of a recipe: the possible settings, the search's plan, and the recipe of a candidate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from discreet.plan.tuning.candidates import CLIP_NORM
 from discreet.recipes.recipe import Recipe
 
 _FREE = ("optimizer", "scheduler", "model", "averaging")
-"""Parts of a recipe that cost nothing to vary: what is released has the same noise whatever they are."""
+"""Sections of a recipe that cost nothing to vary: the noise of releases does not depend on them."""
 
 _KNOWN = ", ".join([*(f"{name}.KEY" for name in _FREE), CLIP_NORM])
 
@@ -41,7 +41,7 @@ def parse_grid(options: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def default_score(recipe: Recipe) -> str:
-    """What trials of a recipe are scored by, unless it is said: private rows that it buys, or public ones."""
+    """The default score of a recipe's trials: a private metric that it buys, or a public one."""
     bought = {metric.name for metric in recipe.bought}
     for name in ("holdout_accuracy", "holdout_loss", "training_accuracy", "training_loss"):
         if name in bought:
@@ -74,7 +74,7 @@ def parts_search(grid: Mapping[str, Sequence[Any]], score: str | None) -> PartsS
 def search_plan(recipe: Recipe, search: Search | PartsSearch) -> Plan:
     """The plan of a search over runs of a recipe. The recipe's epsilon is that of the whole search.
 
-    Where each run has a part of the data, its population is that share of the recipe's; rate and steps stay.
+    Where each run has a part of the data, its population is that share of the recipe's population; rate and steps stay.
     """
     if recipe.adaptive is not None:
         raise InputError("a search is over runs whose plan is fixed beforehand; leave out adaptive, or use schedule")

@@ -1,1 +1,1 @@
-"""Loggers and progress bars: they are told releases and public figures."""
+"""Loggers and progress bars. They receive releases and public figures only."""

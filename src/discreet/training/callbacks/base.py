@@ -1,6 +1,7 @@
-"""Callbacks: who is told how a run goes. They are told public facts and released values, and hold nothing else.
+"""Callbacks follow a run. They receive public facts and released values, and nothing else.
 
-A callback has no way to the model, the data or the clock: how long a step took tells how large its private batch was.
+A callback cannot reach the model, the data or the clock: the duration of a step would reveal the size of its private
+batch.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from discreet.training.public.monitor import Watch
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What is known when a run begins: the plan as JSON, and the guarantee of all of it."""
+    """The facts at the beginning of a run: the plan as JSON, and the guarantee of the whole plan."""
 
     plan: Mapping[str, Any]
     guarantee: Guarantee
@@ -32,7 +33,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """After a step: how many are charged, of how many, and the metrics that are new, public or bought."""
+    """The facts after a step: charged steps, all steps, and new metrics, public or bought."""
 
     step: int
     steps: int
@@ -40,9 +41,10 @@ class Told:
 
 
 class Callback(Protocol):
-    """Follows one run: entered when it begins, told after each step, left when it ends, also by an error.
+    """Follows one run: entered when the run begins, told after each step, and exited when the run ends, even by an
+    error.
 
-    What it raises ends the run between two steps; what was charged stays charged.
+    An exception of a callback ends the run between two steps; charged steps stay charged.
     """
 
     def __enter__(self) -> Self: ...
@@ -59,9 +61,9 @@ class Callback(Protocol):
 
 @contextmanager
 def telling(callbacks: Sequence[Callback], plan: Plan | AdaptivePlan, watch: Watch) -> Iterator[Callable[[int], None]]:
-    """Inside, a function to call with the number of charged steps, after each of them and at the end.
+    """Yields a function to call with the number of charged steps, after each step and at the end.
 
-    What `watch` has when this is entered was told in an attempt before.
+    Metrics that `watch` holds at entry were told in an earlier attempt.
     """
     with ExitStack() as stack:
         for callback in callbacks:

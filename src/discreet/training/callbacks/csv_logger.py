@@ -13,9 +13,9 @@ from discreet.training.callbacks.base import Opening, Told
 
 
 class CSVLogger:
-    """Writes `step, metric, value` for every new metric to the file at `path`, a line each, as they come.
+    """Writes a line `step, metric, value` for every new metric to the file at `path`.
 
-    An existing file is gone on with, so that a resumed run has one; another file is refused.
+    A resumed run appends to its file; any other existing file is refused.
     """
 
     _HEAD = "step,metric,value"

@@ -15,9 +15,9 @@ _LONGEST = 500
 class MLflowLogger:
     """Logs the settings of the plan and all metrics to one run of MLflow; needs `discreet[mlflow]`.
 
-    `experiment`: its name, made if there is none. `tracking_uri`: where, by default as MLflow is configured. The time
-    of a metric is its step in milliseconds: when it was measured would tell how long steps took. When the whole run
-    began and ended is MLflow's to note.
+    `experiment`: the name of the experiment, created if it does not exist. `tracking_uri`: the server, by default as
+    MLflow is configured. The time of a metric is its step in milliseconds, because the true time would reveal how long
+    steps took. MLflow itself notes when the whole run began and ended.
     """
 
     def __init__(self, experiment: str = "discreet", *, tracking_uri: str | None = None) -> None:

@@ -13,9 +13,9 @@ Advance = Callable[[int, Evaluation | None, str], None]
 
 @contextmanager
 def progress_bar(steps: int, epsilon: float, *, show: bool | None) -> Iterator[Advance]:
-    """Yield a function to call with (steps done, latest evaluation, what else is public).
+    """Yields a function to call with (steps done, latest evaluation, further public figures).
 
-    `show` None means: if stderr is a terminal.
+    With `show` None the bar appears if stderr is a terminal.
     """
     if not (sys.stderr.isatty() if show is None else show):
         yield lambda _done, _evaluation, _public: None

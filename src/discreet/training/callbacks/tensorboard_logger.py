@@ -13,7 +13,7 @@ from discreet.training.callbacks.base import Opening, Told
 class TensorBoardLogger:
     """Writes scalars to event files in `folder`, for `tensorboard --logdir folder`; needs `discreet[tensorboard]`.
 
-    The time of a scalar is its step: when it was measured would tell how long steps took.
+    The time of a scalar is its step, because the true time would reveal how long steps took.
     """
 
     def __init__(self, folder: str | Path) -> None:

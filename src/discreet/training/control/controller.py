@@ -1,8 +1,8 @@
-"""What decides the next block of a run: a fixed plan says it beforehand, an adaptive one asks its policy.
+"""The control of a run decides its next block: a fixed plan has it written down, an adaptive plan asks its policy.
 
-A policy is asked when a phase begins. Before that, the phase that is over is closed: metrics on public validation data
-are taken, and metrics and a count are bought if the plan has them. What the policy returns is checked and reserved
-before any data is read for it.
+A policy is asked when a phase begins. Before that, the finished phase is closed: public validation metrics are
+computed, and private metrics and a count are bought if the plan has them. The controls that the policy returns are
+checked and reserved before any data is read for them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Metrics = Callable[[], Mapping[str, float]]
 
 @dataclass
 class Progress:
-    """Where an adaptive run is; public values only. It is kept in the checkpoint, and `ended` is found out again.
+    """The progress of an adaptive run; public values only. Checkpoints keep it, except `ended`, which is found again.
 
-    `left` steps of the phase with `controls` are still to be reserved. `step_size` is what a line search chose for it.
+    `left` steps of the phase with `controls` are still to be reserved. `step_size`: the choice of a line search for it.
     """
 
     phases: list[Phase]
@@ -55,7 +55,7 @@ class Progress:
 
 
 class FixedControl:
-    """Reads the blocks of a run off its plan, with the metrics that are bought between steps."""
+    """Control by a fixed plan: its blocks, with the private metrics between steps."""
 
     progress = None
 
@@ -64,7 +64,7 @@ class FixedControl:
         self.ended: str | None = None
 
     def reserve(self, reserve: Reserve, position: int) -> tuple[Receipt, ...]:
-        """The receipts of the next block; () when the run is over (`ended`)."""
+        """Receipts of the next block; () when the run is over (`ended`)."""
         try:
             return reserve(self.plan.next_block)
         except BudgetExhausted as refusal:
@@ -74,19 +74,19 @@ class FixedControl:
             return ()
 
     def metric_at(self, receipt: Receipt) -> Metric | None:
-        """The metric that a receipt pays for; None if it pays for a step."""
+        """The private metric that a receipt pays for; None if it pays for a step."""
         return self.plan.metric_at(receipt.position)
 
     def pays_for_a_step(self, receipt: Receipt) -> bool:
-        """Whether a receipt pays for a step, and not for what is released between two."""
+        """Whether a receipt pays for a step, and not for a release between two steps."""
         return self.metric_at(receipt) is None
 
 
 class AdaptiveControl:
-    """Decides the blocks of an adaptive run.
+    """Control by an adaptive plan, whose policy decides the blocks.
 
-    `spent()` is what the run's filter has counted, `metrics()` looks at public validation data. `buy(receipt, metric)`
-    takes what a receipt paid for: a metric, or a count if it is None.
+    `spent()`: the cost that the run's filter has counted. `metrics()`: public validation metrics. `buy(receipt,
+    metric)` releases the private metric that the receipt paid for, or a count if `metric` is None.
     """
 
     def __init__(
@@ -114,9 +114,9 @@ class AdaptiveControl:
         return not isinstance(receipt.event, BoundedRange)
 
     def reserve(self, reserve: Reserve, position: int) -> tuple[Receipt, ...]:
-        """The receipts of the next block, in which nothing was drawn yet; () when the run is over (`progress.ended`).
+        """Receipts of the next block, of which nothing was drawn yet; () when the run is over (`progress.ended`).
 
-        What a policy returns and cannot be is an `InputError`, before anything is reserved.
+        Impossible controls from a policy are an `InputError`, before anything is reserved.
         """
         progress = self.progress
         try:
@@ -136,7 +136,7 @@ class AdaptiveControl:
         return receipts
 
     def _close(self, controls: Controls, reserve: Reserve, position: int) -> int:
-        """Note what is public of the phase that is over, and buy what is private; return what is charged then."""
+        """Record the finished phase: its public metrics, and those that are bought. Returns the new position."""
         if self.plan.line_search is not None:  # which looks at nothing but its own choices
             self.progress.phases.append(Phase(position, controls, step_size=self.progress.step_size))
             self.progress.controls = self.progress.step_size = None
@@ -193,7 +193,7 @@ class AdaptiveControl:
         return math.floor(room) * self.plan.draw_of(self.plan.event(controls)).sampler.period
 
     def _epochs_left(self, controls: Controls, position: int) -> float:
-        """The same in epochs, capped by the most steps of the plan."""
+        """How many epochs with these controls are left, by the filter and by the most steps of the plan."""
         steps = min(self._steps_left(self.plan.checked(controls)), self.plan.most_steps - position)
         return steps * controls.expected_batch / self.plan.population
 
@@ -209,7 +209,7 @@ def control_of(
     metrics: Metrics,
     buy: Callable[[Receipt, Metric | None], float],
 ) -> Control:
-    """What decides the blocks of a run of `plan`; `progress` is where an adaptive one is."""
+    """The control of a run of `plan`. `progress`: that of an adaptive run."""
     if isinstance(plan, Plan):
         return FixedControl(plan)
     return AdaptiveControl(plan, progress, spent=spent, metrics=metrics, buy=buy)

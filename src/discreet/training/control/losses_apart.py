@@ -1,4 +1,4 @@
-"""Losses of private rows at several places, each as of a model that has seen no other row."""
+"""Losses of private rows at several parameter values, each computed as by a model that has seen no other row."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from discreet.data import PrivateData
 from discreet.training.preflight.random_rows import random_rows
 
 Place = dict[str, Tensor]
-"""Parameters that are put in place of those of the model."""
+"""Parameters that replace those of the model."""
 
 
 class LossesApart:
-    """Losses by a copy of a model and a loss, or, once that remembers something, by a copy for each row.
+    """Losses from one copy of model and loss; or, if the copy remembers anything, from a fresh copy for each row.
 
     `model` and `criterion` have seen no private row, and see none here.
     """
@@ -37,8 +37,8 @@ class LossesApart:
         self._changed = False
 
     def together(self, place: Place, inputs: Tensor, targets: Tensor) -> Tensor:
-        """The losses of the rows of a chunk, all at once where that keeps them apart; with the same random numbers in
-        any case."""
+        """Losses of the rows of a chunk, computed together where rows are proved to stay apart. Random numbers are the
+        same either way."""
         start = Generators([inputs, *place.values()])
         if not self._changed:
             losses = _losses_together(*self._used, place, inputs.clone(), targets.clone(), self._proofs)
@@ -77,14 +77,14 @@ def singly(inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def losses_at(model: nn.Module, criterion: Criterion, place: Place, inputs: Tensor, targets: Tensor) -> Tensor:
-    """The losses of rows, as the model gives them when it is called with all of them."""
+    """Losses of the rows when the model is called with all of them."""
     return each_loss(criterion, functional_call(model, place, (inputs,)), targets)
 
 
 def _losses_together(
     model: nn.Module, criterion: Criterion, place: Place, inputs: Tensor, targets: Tensor, proofs: Proofs | None
 ) -> Tensor | None:
-    """Their losses; None if model or loss fails on one of the rows, or if these are not proved to be apart."""
+    """Losses of the rows; None if model or loss fails on one of them, or if they are not proved to stay apart."""
     record = recorder.Recorder()
     state = [*place.items(), *model.named_buffers()]
     try:
@@ -101,7 +101,7 @@ def _losses_together(
 
 
 def _losses_or_none(model: nn.Module, criterion: Criterion, place: Place, inputs: Tensor, targets: Tensor) -> Tensor:
-    """The loss of a row; infinite if model or loss fails on it at this place: an error would tell of that row."""
+    """The loss of a row; infinite if model or loss fails on it, because an error would reveal something of that row."""
     try:
         return losses_at(model, criterion, place, inputs.clone(), targets.clone())
     except NOT_OF_A_ROW:
@@ -111,7 +111,7 @@ def _losses_or_none(model: nn.Module, criterion: Criterion, place: Place, inputs
 
 
 def _warm(model: nn.Module, criterion: Criterion, data: PrivateData) -> None:
-    """Run them on a random row, so that they make what they make at their first call."""
+    """Run model and loss on a random row, so that anything they create at their first call exists."""
     with torch.random.fork_rng():
         try:
             examples = random_rows(model, data, None, raw=True)

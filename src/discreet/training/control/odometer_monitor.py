@@ -1,4 +1,4 @@
-"""The odometer of a run while it goes: what it has counted, and whether the next block would make it read too much."""
+"""The odometer of a running run: the events it has counted, and whether the next block would exceed its limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from discreet.plan.odometer_rule import Reading
 
 
 class OdometerMonitor:
-    """Counts what is charged. It depends on that alone, so a resumed run finds the same figures in the ledger."""
+    """Counts charged events. It depends on them alone, so a resumed run gets the same figures from the ledger."""
 
     def __init__(self, rule: Reading, charged: Event) -> None:
         self._rule = rule
@@ -20,7 +20,7 @@ class OdometerMonitor:
 
     @property
     def reading(self) -> ExPost:
-        """What can be said of the privacy loss of what is charged so far."""
+        """The ex-post reading for everything charged so far."""
         return self._rule.read(self._spent)
 
     def charge(self, events: Iterable[Event]) -> None:
@@ -28,9 +28,9 @@ class OdometerMonitor:
         self._spent = self._after(events)
 
     def fitting(self, block: Sequence[Event]) -> tuple[Event, ...]:
-        """As much of the block as keeps the reading within the rule; `BudgetExhausted` if that is nothing.
+        """The longest prefix of the block that keeps the reading within the limit; `BudgetExhausted` if it is empty.
 
-        Readings never fall, so that of the whole block is enough where it is within the rule.
+        Readings never fall, so if the whole block is within the limit, every prefix is.
         """
         most = self._rule.most
         if most is None or self._rule.read(self._after(block)).epsilon <= most:
@@ -49,5 +49,5 @@ class OdometerMonitor:
         return tuple(block[:fits])
 
     def _after(self, events: Iterable[Event]) -> Amounts:
-        """What is spent after these, too; equal neighbours are priced once, and sums of quanta do not round."""
+        """The spent amount after these events. Equal neighbours are priced once; sums of quanta are exact."""
         return self._rule.after(self._spent, in_order(events))

@@ -36,22 +36,22 @@ from discreet.training.preflight.random_rows import Examples, random_rows
 from discreet.training.public.public_copy import PublicCopy
 
 UNITS = 2**30
-"""Into so many parts the bound of a loss is cut: the grid of the scores."""
+"""The number of parts that the bound of a loss is cut into: the grid of the scores."""
 
 _MARGIN = 8
-"""The float slack must be so many times what is measured on random rows."""
+"""The float slack must be this many times the measured difference on random rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """A model at several places along a line: its parameters less each step size times the directions."""
+    """A model at several points of a line: its parameters less each step size times the directions."""
 
     model: nn.Module
     directions: Mapping[str, Tensor]
     step_sizes: Sequence[float]
 
     def parameters(self, step_size: float) -> dict[str, Tensor]:
-        """The trained parameters there."""
+        """The trained parameters at this step size."""
         named = private_parameters(self.model)
         return {name: _laid_out(moved(named[name], part, step_size)) for name, part in self.directions.items()}
 
@@ -67,9 +67,10 @@ def _laid_out(parameter: Tensor) -> Tensor:
 
 
 def clipped_losses(losses: Tensor, bound: float) -> Tensor:
-    """Losses of rows in [0, bound] as whole numbers of bound / `UNITS`; one that is not finite counts as the bound.
+    """Losses of rows, clipped to [0, bound], as whole multiples of bound / `UNITS`. A loss that is not finite counts as
+    the bound.
 
-    So a row whose loss is no number adds the same to every candidate, and does not drop out.
+    So a row with a loss of NaN adds the same to every candidate, and does not drop out.
     """
     values = losses.detach().double()
     values = torch.where(values.isfinite(), values.clamp(0.0, bound), bound)
@@ -88,10 +89,10 @@ def objectives(
 ) -> IntArray:
     """The sum of the clipped losses of all rows at each candidate, in units of bound / `UNITS`; exact: shape (k,).
 
-    `chunk` rows and one copy of the parameters are held at a time. `proofs`: what is proved to keep rows apart; a chunk
-    for which something else runs is done one row at a time. `alone`: each row is predicted alone, so that its
-    loss depends on no other row, down to the last bit. Model and loss are in evaluation mode and see no row: copies of
-    them do, one for each row once they remember any.
+    `chunk` rows and one copy of the parameters are held at a time. `proofs`: the programs that are proved to keep rows
+    apart; a chunk that runs any other program is done one row at a time. `alone`: each row is predicted alone, so that
+    its loss depends on no other row, down to the last bit. Model and loss are in evaluation mode and see no row
+    themselves: copies of them do, a fresh one for each row if they remember anything.
     """
     model = candidates.model
     device = next(iter(private_parameters(model).values())).device
@@ -109,9 +110,9 @@ def objectives(
 
 
 class Search:
-    """Chooses how far the model goes along a noisy gradient, as receipts pay for it, and has it moved.
+    """Chooses how far the model moves along a noisy gradient, paid for by receipts, and moves it.
 
-    `asked`: model and loss that have seen no private row, with the model's parameters; copies of them see the rows.
+    `asked`: model and loss that have seen no private row and share the model's parameters; copies of them see the rows.
     """
 
     def __init__(
@@ -152,7 +153,7 @@ class Search:
         return sizes[noisy_argmax(scaled, "gumbel", stream.substream(Purpose.NOISE, receipt.position))]
 
     def move(self, step_size: float) -> None:
-        """Take the step."""
+        """Move the model by `step_size`."""
         self._optimizer.move(step_size)
 
     def _candidates(self, sizes: Sequence[float]) -> Candidates:
@@ -171,7 +172,7 @@ def search_of(
     chunk: int,
     asked: PublicCopy,
 ) -> Search | None:
-    """The line search of a run, if it is one of AGD."""
+    """The line search of a run of AGD; None for other plans."""
     if plan.line_search is None or not isinstance(optimizer, AGD):
         return None
     return Search(plan, model, criterion, optimizer, data, engine, chunk, asked)
@@ -186,7 +187,7 @@ def check_search(
     classes: int | None,
     engine: Engine,
 ) -> None:
-    """Refuse a plan and an optimizer that do not belong together, and a model whose losses round too much."""
+    """Refuse an optimizer that does not fit the plan, and a model whose losses have too much rounding error."""
     search = plan.line_search
     if search is not None and not isinstance(optimizer, AGD):
         raise InputError(
@@ -203,7 +204,7 @@ def check_search(
 def _check_losses(
     search: LineSearch, model: nn.Module, criterion: Criterion, examples: Examples, engine: Engine
 ) -> None:
-    """Refuse a model of which the float slack of the engine does not cover the losses, as seen on random rows."""
+    """Refuse a model if the engine's float slack does not cover the rounding of its losses on random rows."""
     names, worst = private_parameters(model), 0.0
     length = math.sqrt(sum(parameter.numel() for parameter in names.values()))
     try:
@@ -224,10 +225,10 @@ def _check_losses(
 
 
 def difference(together: Tensor, apart: Tensor, bound: float) -> float:
-    """How far losses of the same rows are from each other, on average, in units of the bound.
+    """Mean difference between two computations of the same rows' losses, in units of the bound.
 
-    As they are, and not clipped: what is clipped to the bound on both sides would tell nothing of other rows. Two that
-    are not finite both count as the bound, and are equal.
+    Losses are not clipped here: clipping both to the bound would hide a difference. Two losses that are not finite
+    count as equal.
     """
     ones, others = together.detach().double(), apart.detach().double()
     apart_by = (ones - others).abs().nan_to_num(nan=math.inf, posinf=math.inf)
@@ -236,7 +237,7 @@ def difference(together: Tensor, apart: Tensor, bound: float) -> float:
 
 
 def evaluated_apart(model: nn.Module, data: PrivateData) -> Proofs:
-    """What the model does with batches in evaluation mode, as far as that is proved to keep rows apart."""
+    """The model's programs in evaluation mode that are proved to keep rows apart."""
 
     def run(rows: int) -> None:
         inputs = examples.inputs.repeat(3, *[1] * (examples.inputs.dim() - 1))[:rows].clone()

@@ -1,1 +1,1 @@
-"""What is checked before a run sees a private row."""
+"""Preflight checks: all that is checked before a run sees a private row."""

@@ -40,9 +40,9 @@ def check_public(
     data: object,
     on: PublicCopy | None = None,
 ) -> None:
-    """Refuse public data, by name, that cannot be evaluated, or that is the private data itself.
+    """Refuse public data, with its name, if it cannot be evaluated or is the private data itself.
 
-    `on`: model and loss, tried on one row of each.
+    `on`: model and loss, which are tried on one row of each set.
     """
     for name, given in sets.items():
         if given is None:
@@ -76,7 +76,7 @@ def _try_rows(
         raise InputError(f"{where}: they cannot be put together: {_first_line(error)}") from error
     check_rows(inputs, targets, int(rows[0]), None)
     _refuse_other_kind(data, inputs, targets, where)
-    data.fetch(np.array([0, rows[0]]))  # raises what a batch that has both would raise in a step
+    data.fetch(np.array([0, rows[0]]))  # raises the error that a batch with both would raise in a step
     try:
         seen = transformed(data, inputs.to(device))
         if data.transform is not None:
@@ -96,7 +96,7 @@ def _try_rows(
 
 
 def _refuse_other_kind(data: PrivateData, inputs: Tensor, targets: Tensor, where: str) -> None:
-    """Refuse rows of another type or shape than the first: in a batch with that one they would change it, or fail."""
+    """Refuse rows whose type or shape differs from the first row's: batched together, they would change it or fail."""
     for what, one, other in zip(
         ("inputs", "targets"), data.fetch(np.zeros(1, np.int64)), (inputs, targets), strict=True
     ):

@@ -1,6 +1,6 @@
-"""The engine tried out on random data before a run: does it agree with one backward pass per example on this model?
+"""The engine check before a run: does an engine agree with one backward pass per example on this model?
 
-The data is random and only has the shape of the private data, so what is found says nothing about anybody.
+The data is random and shares only its shape with the private data, so the result says nothing about anybody.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from discreet.training.preflight.random_rows import UNITS, random_rows
 from discreet.training.preflight.watching import BATCHED, Pristine, watched
 
 _CANDIDATES = ("bookkeeping", "ghost", "vmap")
-"""What `auto` may come to, in the order of preference."""
+"""The engines that `auto` chooses from, in order of preference."""
 
 _CHUNK_MEMORY, _LARGEST_CHUNK, _GRADIENT_MEMORY = 2**30, 1024, 2**28
-"""Bytes that a chunk may take: for what engines hold that run it as a batch, and for per-example gradients."""
+"""Bytes for a chunk: for engines that run it as a batch, and for per-example gradients."""
 
 _LOOKED_AT, _MANY = 64, 0.05
-"""Rows that are looked at for long ones, and the share of long ones that is worth a word."""
+"""How many rows are searched for long ones, and the share of long rows that is reported."""
 
 _log = logging.getLogger("discreet")
 
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """The engine to train with, how many examples it takes at a time, and one line on how it was checked and chosen.
+    """The engine to train with, its examples per chunk, and one line on how it was checked and chosen.
 
-    `proved`: what the model does with a batch, where the engine runs batches as batches. `reach`: the largest number
-    that a row may hold and be taken with others. `plain`: the engine, not looked at while it runs, for random rows.
+    `proved`: the model's proved programs, where the engine runs batches as batches. `reach`: the largest number in a
+    row that may still be batched with others. `plain`: the engine without its run-time check, for random rows.
     """
 
     engine: Engine
@@ -68,7 +68,7 @@ class Preflight:
     plain: Engine | None = field(default=None, compare=False, repr=False)
 
     def report(self) -> None:
-        """Say the line, as a message of the logger "discreet"."""
+        """Log the line to the logger "discreet"."""
         _log.debug("%s", self.line)
 
 
@@ -83,10 +83,9 @@ def try_engines(
 ) -> Preflight:
     """Choose an engine, after a comparison with `reference` on random data.
 
-    `classes`: the number of classes, if targets are class indices. `rows_per_unit`: with more than one, the random
-    examples are units of one, two and more rows. `clips`: the plan's way to clip, in one state or several; the largest
-    distance counts. `UnsupportedModel` if the engine that was asked for by name does not work on this model, and, for
-    `auto`, if none does.
+    `classes`: the number of classes, if targets are class indices. `rows_per_unit`: if above one, the random examples
+    form units of one, two and more rows. `clips`: clips of the plan's rule; the largest distance over them counts.
+    `UnsupportedModel` if the named engine does not work on this model, or for `auto`, if none does.
     """
     options = EngineOptions.of(engine)
     frozen, rows = frozen_norms(model), rows_per_unit * data.views
@@ -137,7 +136,7 @@ def _compared(
 
 
 def _checked(stage: Comparison, name: str) -> Preflight:
-    """The engine, if it agrees with the reference however the examples are cut into chunks."""
+    """The engine, if it agrees with the reference for every way to cut the examples into chunks."""
     known: tuple[Template, ...] = ()
     if name in BATCHED and stage.mixing is not None:
         raise stage.mixing
@@ -170,13 +169,13 @@ def _checked(stage: Comparison, name: str) -> Preflight:
 
 
 def _reach(name: str, found: Callable[[], float]) -> float:
-    """The largest number of rows that are taken together: no limit where every row is taken alone."""
+    """The largest number in a row that may be batched with others; no limit where every row is taken alone."""
     return found() if name in _CANDIDATES else math.inf
 
 
 def _check_drawing(stage: Comparison, name: str) -> None:
-    """Refuse an engine that cannot run a model that draws random numbers, or `ghost` if its second pass does not draw
-    them again, by comparison with one pass that starts from the same ones."""
+    """Refuse an engine that cannot run a model that draws random numbers; and `ghost`, if its second pass does not draw
+    the same numbers again."""
     clip = stage.clips[0]
     with modes_kept(stage.model):
         training_mode(stage.model)
@@ -192,7 +191,7 @@ def _check_drawing(stage: Comparison, name: str) -> None:
 def _chosen(stage: Comparison, chunk: int | None) -> Preflight:
     """The fastest of the engines that work.
 
-    One that is clearly slower on a few rows than one before it, which has memory for the chunk, is not looked at.
+    An engine is skipped if it is clearly slower on a few rows than an earlier one that has memory for the chunk.
     """
     found: dict[str, Preflight] = {}
     faults: dict[str, UnsupportedModel] = {}
@@ -228,7 +227,7 @@ def _chosen(stage: Comparison, chunk: int | None) -> Preflight:
 
 
 def _timed(stage: Comparison, names: list[str], chunk: int | None, most: int) -> dict[str, Candidate]:
-    """Each timed on a chunk of the size that it would have, of `most` rows at most."""
+    """Time each engine on a chunk of the size it would have, `most` rows at most."""
     room = {name: _room(stage, name) for name in names}
     parts = {name: stage.examples.about(min(room[name], chunk or room[name], most)) for name in names}
     calls = [partial(stage.sums, name, parts[name], stage.clips[0]) for name in names]
@@ -237,7 +236,7 @@ def _timed(stage: Comparison, names: list[str], chunk: int | None, most: int) ->
 
 
 def _exact(stage: Comparison, faults: dict[str, UnsupportedModel]) -> Preflight:
-    """The engine without rounding, where others round too much; the fault of `vmap`, where that is not the reason."""
+    """The engine `exact`, if the others failed by rounding too much; otherwise raise the fault of `vmap`."""
     rounding = next((fault for fault in faults.values() if isinstance(fault, TooMuchRounding)), None)
     if rounding is None:
         raise faults["vmap"]
@@ -259,7 +258,7 @@ def _unchecked(options: EngineOptions, model: nn.Module, error: Exception) -> Pr
 
 
 def _warn_of_long_rows(data: PrivateData, reach: float) -> None:
-    """Say to the holder of the data, before the run, if many rows will be taken one at a time."""
+    """Warn the holder of the data, before the run, if many rows will be taken one at a time."""
     rows = np.unique(np.linspace(0, data.rows - 1, _LOOKED_AT).astype(np.int64))
     inputs, _ = data.fetch(rows)
     share = float(beyond(inputs, reach).double().mean())
@@ -274,7 +273,7 @@ def _warn_of_long_rows(data: PrivateData, reach: float) -> None:
 
 @contextmanager
 def _as_it_was(model: nn.Module) -> Iterator[None]:
-    """Training mode inside; outside, buffers, modes and torch's generator as they were."""
+    """Training mode inside the context; afterwards buffers, modes and torch's generator are restored."""
     before = {name: buffer.clone() for name, buffer in model.named_buffers()}
     try:
         with modes_kept(model), torch.random.fork_rng():
@@ -298,7 +297,7 @@ def _same(one: Tensor, other: Tensor | None) -> bool:
 
 
 def _room(stage: Comparison, name: str) -> int:
-    """The rows that fit into the memory for a chunk."""
+    """How many rows fit into the memory for a chunk."""
     if name not in BATCHED:
         return _gradient_chunk(stage.model)
     size = getattr(stage.footprint, name)

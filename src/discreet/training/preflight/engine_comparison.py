@@ -1,4 +1,4 @@
-"""What an engine makes of random examples, beside what one backward pass per example makes of them."""
+"""An engine's clipped sums of random examples, compared with one backward pass per example."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ from discreet.training.preflight.tried_clips import Lengths, tried
 from discreet.training.preflight.watching import Pristine, proved
 
 CUTS = ((12,), (11, 1), (5, 7))
-"""How the random units are cut into chunks: the sums must agree with one example at a time, and so with another."""
+"""Sizes of the chunks that the random units are cut into. Each cut must agree with one example at a time, hence with
+the others."""
 
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.2}
 """Allowed distance from the reference, relative to rows x clip norm, by the type the model computes in."""
 
 
 class Comparison:
-    """A model with random examples, several ways to clip them, and what the reference makes of them.
+    """A model with random examples, several clips, and the reference's sums.
 
-    `clips`: those of the plan, in which random gradients really are clipped (see `tried_clips`). `wanted`: the sum by
-    the reference for each. `draws`: the model draws random numbers; if it still does in evaluation mode, in which it is
-    then left, it is not `fixed`.
+    `clips`: clips of the plan's rule that do clip random gradients (see `tried_clips`). `wanted`: the reference's sum
+    for each. `draws`: the model draws random numbers. If so, it is put into evaluation mode; `fixed` says whether it
+    then draws none.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Comparison:
         self.wanted = [self.sums("reference", examples, clip) for clip in self.clips]
 
     def on(self, examples: Examples) -> Comparison:
-        """The same with other examples, as the model is now."""
+        """A comparison on other examples, with the model in its present state."""
         other = copy(self)
         for name in ("cut_to_grid", "mixing", "footprint"):
             vars(other).pop(name, None)
@@ -70,7 +71,7 @@ class Comparison:
         return other
 
     def _look(self, examples: Examples) -> None:
-        """See what the reference makes of these examples, and clip it, which is faster than asking it for each clip."""
+        """Compute the reference's gradients once and clip them, which is faster than running it for each clip."""
         self.examples = examples
         self._gradients = [self._gradient(one) for one in self.singles()]
         lengths = [[Lengths.of(gradient, clip) for gradient in self._gradients] for clip in self._given]
@@ -79,13 +80,13 @@ class Comparison:
 
     @cached_property
     def cut_to_grid(self) -> float:
-        """The most that `exact` may differ from the reference for cutting gradients to the grid."""
+        """The most that `exact` may differ from the reference because it rounds gradients to the grid."""
         numbers = sum(parameter.numel() for parameter in private_parameters(self.model).values())
         return max(clip.grid / clip.norm for clip in self.clips) * math.sqrt(numbers)
 
     @cached_property
     def mixing(self) -> UnsupportedModel | None:
-        """The error for a model whose modules shift examples about, if it is one."""
+        """The error for a model whose modules mix examples; None if they do not."""
         try:
             refuse_mixing_inside(self.model, self.examples.inputs)
         except UnsupportedModel as error:
@@ -93,8 +94,8 @@ class Comparison:
         return None
 
     def proved(self) -> tuple[Template, ...]:
-        """What the model does with batches, on each path that is found; `UnsupportedModel` unless it is proved to keep
-        rows apart."""
+        """The model's programs on batches, one for each path; `UnsupportedModel` unless they are proved to keep rows
+        apart."""
         if self._proved is None:
             try:
                 pristine = Pristine(self.model, self.criterion, self.examples)
@@ -109,7 +110,7 @@ class Comparison:
         return self._proved
 
     def check_backward(self) -> None:
-        """Refuse a model or a loss whose way back from the loss is not one that a batched engine can take."""
+        """Refuse a model or loss whose backward pass a batched engine cannot run."""
         try:
             refuse_mixing_backward(self.model, self.criterion, self.examples.inputs, self.examples.targets)
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
@@ -120,7 +121,7 @@ class Comparison:
 
     @cached_property
     def footprint(self) -> Footprint:
-        """What an example takes in a chunk."""
+        """The memory that an example takes in a chunk."""
         return footprint(self.model, self.criterion, self.examples.inputs, self.examples.targets)
 
     def singles(self) -> list[Examples]:
@@ -144,7 +145,7 @@ class Comparison:
         return [[self._cut(name, clip, cut) for cut in cuts] for clip in self.clips]
 
     def farthest(self, sums: list[list[dict[str, Tensor]]], wanted: list[dict[str, Tensor]]) -> float:
-        """The largest distance of what `chunked` returns from one sum for each clip."""
+        """The largest distance between the sums of `chunked` and `wanted`, over all clips."""
         triples = zip(sums, wanted, self.clips, strict=True)
         return max(apart(one, other, clip) for ones, other, clip in triples for one in ones)
 
@@ -158,20 +159,20 @@ class Comparison:
         return self.sums("reference", one, Clip(math.inf, 1.0), seed)
 
     def _draw(self) -> bool:
-        """Whether gradients by the reference are others when random numbers are others."""
+        """Whether the reference's gradients change with the random numbers."""
         pairs = zip(self._gradients, self.singles(), strict=True)
         return any(apart(one, self._gradient(unit, 1), self.clips[0]) != 0.0 for one, unit in pairs)
 
 
 def _clipped(gradient: dict[str, Tensor], clip: Clip) -> dict[str, Tensor]:
-    """What a unit contributes by the reference."""
+    """A unit's clipped gradient by the reference."""
     rows = clipped({name: part.unsqueeze(0) for name, part in gradient.items()}, clip)
     return {name: part.squeeze(0) for name, part in rows.items()}
 
 
 def apart(one: dict[str, Tensor], other: dict[str, Tensor], clip: Clip) -> float:
-    """The distance of two sums of all examples, on average over the units and relative to what rounding may move: the
-    clip norm, and with the bit of adaptive clipping somewhat more."""
+    """Distance of two sums of all examples per unit, relative to the clip norm (with the bit of adaptive clipping, to
+    slightly more)."""
     distances = {name: one[name].double() - other[name] for name in other}
     whole = length(distances) / clip.spread
     gradients = length({name: part for name, part in distances.items() if name != BIT}) / clip.norm

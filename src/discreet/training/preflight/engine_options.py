@@ -1,4 +1,4 @@
-"""How clipped sums are to be computed. Whatever is chosen, the plan and what is charged for it stay the same."""
+"""How clipped sums are computed. No option changes the plan or its price."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from discreet.ledger import Ledger
 from discreet.training.run.run_folder import RunFolder
 
 AUTO = "auto"
-"""The engine's name for: the fastest that works, as measured on random data."""
+"""The name that stands for the fastest engine that works, as measured on random data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,11 @@ class EngineOptions:
     """How a `Training` computes; the name of an engine may be given alone.
 
     - `name`: "auto", or the name of an engine.
-    - `autocast`: run the model under `torch.autocast` to this type, which is `torch.bfloat16`. Norms and sums stay in
-      single precision at least. What the model's rounding adds to the noise is measured before the run, and stated.
-      Metrics are computed without it.
+    - `autocast`: run the model under `torch.autocast` to this type: `torch.bfloat16`. Norms and sums stay in single
+    precision at least. The effect of the model's rounding is measured before the run and stated in the certificate.
+    Metrics are computed without autocast.
     - `fixed_rows`: fill every chunk up to the same number of rows, for a compiler or a graphics card that would
-      otherwise meet a new shape in every step. The rows that are added contribute nothing.
+    otherwise meet a new shape in every step. The filled-in rows contribute nothing.
     - `noise`: "fast", or "exact", slower, which assumes nothing but random bits.
     - `physical_batch`: examples per chunk, for memory only; a user's rows in a step are not parted.
     """
@@ -50,25 +50,25 @@ class EngineOptions:
 
     @classmethod
     def of(cls, engine: str | EngineOptions) -> EngineOptions:
-        """The options that are meant by the name of an engine."""
+        """The options, from the name of an engine or as they are."""
         return engine if isinstance(engine, EngineOptions) else cls(engine)
 
     def engine(self, name: str) -> Engine:
-        """The engine called `name`, in the precision that was asked for."""
+        """The engine called `name`, in the requested precision."""
         engine = ENGINES[name]
         if self.autocast is None:
             return engine
         return replace(engine, clipped_sum=under_autocast(engine.clipped_sum, self.autocast))
 
     def shaped(self, engine: Engine, chunk: int) -> Engine:
-        """`engine` with chunks of the fixed number of rows, if that was asked for."""
+        """`engine`, with chunks of a fixed number of rows if requested."""
         return replace(engine, clipped_sum=in_fixed_rows(engine.clipped_sum, chunk)) if self.fixed_rows else engine
 
 
 def as_started(engine: str | EngineOptions, folder: str | Path | None) -> EngineOptions:
-    """What to resume the run in `folder` with: "auto" stands for the engine that it was started with.
+    """The options to resume the run in `folder` with: "auto" becomes the engine that the run started with.
 
-    A folder that holds no run is for the resuming to refuse.
+    A folder without a run is left for `resume` to refuse.
     """
     options = EngineOptions.of(engine)
     if options.name != AUTO or folder is None:

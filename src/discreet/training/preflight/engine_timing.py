@@ -1,6 +1,6 @@
-"""Which of the engines that work is taken: the fastest on a chunk, as measured, of those that have room for it.
+"""The choice among engines that work: the fastest measured on a chunk, of those that have memory for it.
 
-Times differ from one measurement to the next, so an engine must be clearly faster than one that comes before it.
+Measured times vary, so an engine must be clearly faster than the ones before it.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from dataclasses import dataclass
 import torch
 
 CLEARLY = 1.5
-"""An engine is taken instead of an earlier one if that takes so many times as long."""
+"""An engine replaces an earlier one if the earlier one takes this many times as long."""
 
 TIMED = 64
 """Rows of the chunks on which engines are timed, at most."""
 
 NEGLIGIBLE = 0.003
-"""Seconds for a few random rows that are not worth a look at further engines."""
+"""If a few random rows take no more than so many seconds, further engines are not tried."""
 
 LONG = 0.2
-"""Seconds that one call for the sake of timing may take, as far as can be foreseen."""
+"""The expected seconds that a single timing call may take at most."""
 
 _ENOUGH, _TURNS = 0.02, 5
-"""Seconds per engine after which there are no further turns, and how many there are at most."""
+"""Seconds per engine after which no further turn is taken, and the most turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class Candidate:
 def choose(candidates: Sequence[Candidate], chunk: int | None = None) -> Candidate:
     """The fastest, in the order of preference where there is no clear difference.
 
-    `chunk`: rows that a chunk shall have. Engines without the memory for them are taken only if there is no other, and
-    then the one that has memory for most.
+    `chunk`: the wanted rows of a chunk. Engines without the memory for them are taken only if there is no other; then
+    the one with room for most rows.
     """
     fitting = [one for one in candidates if chunk is None or one.chunk >= chunk]
     if not fitting:
@@ -54,7 +54,7 @@ def choose(candidates: Sequence[Candidate], chunk: int | None = None) -> Candida
 
 
 def described(candidates: Sequence[Candidate], chunk: int | None = None) -> str:
-    """What the choice was made by, in half a sentence."""
+    """Half a sentence on how the choice was made."""
     times = ", ".join(f"{one.name} {one.seconds * 1e6:.3g}" for one in candidates)
     full = [one.name for one in candidates if chunk is not None and one.chunk < chunk]
     room = f", without memory for {chunk} rows: {', '.join(full)}" if full else ""
@@ -62,8 +62,8 @@ def described(candidates: Sequence[Candidate], chunk: int | None = None) -> str:
 
 
 def seconds(calls: Sequence[Callable[[], object]], device: torch.device) -> list[float]:
-    """How long each call takes: the shortest of several, in turns, so that other work on the machine meets them all.
-    The first may have to compile something."""
+    """Seconds of each call: the shortest of several. Calls take turns, so that other work on the machine slows all
+    alike; the first may have to compile something."""
     shortest, total = [math.inf] * len(calls), 0.0
     for turn in range(_TURNS):
         if turn >= 2 and total > _ENOUGH * len(calls):

@@ -1,8 +1,8 @@
 """The float slack of an engine on a model: how far its sums depend on how a batch is cut, as measured on random rows.
 
-Measured on rows of several kinds and sizes, since what is natural for data (black images, a constant offset, numbers up
-to 255) may round more than what is uniform. Sizes are tried in turn, up to the first at which the slack would cost
-noise; longer rows are taken one at a time in the run. So it is with whole numbers if the model computes with them.
+Rows of several kinds and sizes are tried, because natural data (black images, a constant offset, numbers up to 255) may
+round more than uniform numbers. Sizes grow until the slack would cost noise; in the run, rows with larger numbers are
+taken one at a time. Whole numbers are treated alike if the model computes with them.
 """
 
 from __future__ import annotations
@@ -23,32 +23,33 @@ from discreet.training.preflight.random_rows import Examples, natural_rows, natu
 from discreet.training.preflight.whole_numbers import computes_with
 
 MARGIN = 8
-"""The float slack is so many times what was measured on random data."""
+"""The float slack is this many times the distance measured on random data."""
 
 SIZES = (16.0, 256.0, 4096.0)
-"""Of the numbers in natural rows, in turn. The first is for inputs that were scaled, the second for levels of grey."""
+"""Sizes of the numbers in natural rows, tried in turn. The first is for scaled inputs, the second for grey levels."""
 
 _NEGLIGIBLE = 2.0**-17
-"""Float slack below this costs next to no noise. More is taken for longer rows only if it is not twice as much."""
+"""Float slack below this costs next to no noise. For larger numbers a larger slack is accepted only if it is less than
+twice as large."""
 
 _CANNOT = (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError, AssertionError)
-"""What models and losses raise for rows that they cannot take."""
+"""Exceptions of models and losses on rows that they cannot take."""
 
 
 class TooMuchRounding(UnsupportedModel):
-    """More than noise can cover."""
+    """Rounding differs by more than noise can cover."""
 
 
 @dataclass(frozen=True, slots=True)
 class FloatSlack:
-    """What was measured: the largest distance of sums, and up to which size of numbers."""
+    """A measurement: the largest distance of sums, and the size of numbers up to which it holds."""
 
     distance: float
     reach: float
 
     @property
     def bits(self) -> int:
-        """The float slack that is declared, as bits below the clip norm."""
+        """The declared float slack, as bits below the clip norm."""
         bits = MOST_BITS if self.distance == 0 else math.floor(-math.log2(MARGIN * self.distance))
         if not bits >= LEAST_BITS:
             raise TooMuchRounding(
@@ -59,7 +60,7 @@ class FloatSlack:
 
 
 def float_slack(stage: Comparison, name: str, sums: float) -> FloatSlack:
-    """Measure the slack of the engine called `name`. `sums`: what was measured on uniform rows, the first kind."""
+    """Measure the slack of the engine called `name`. `sums`: its sums of uniform rows, the first kind."""
     examples, reach = stage.examples, 1.0
     if is_whole(examples.inputs):
         sums = max(sums, _on_other_rows(stage, name, lambda: natural_tokens(examples)) or 0.0)
@@ -81,7 +82,7 @@ def float_slack(stage: Comparison, name: str, sums: float) -> FloatSlack:
 
 
 def _largest(kind: torch.dtype) -> float:
-    """The largest number of a type, of either sign; infinite where that is beyond all sizes."""
+    """The largest number of a type, of either sign; infinite if it is above all sizes that are tried."""
     few = not (kind.is_floating_point or kind.is_complex) and torch.iinfo(kind).bits <= 16
     return float(max(-torch.iinfo(kind).min, torch.iinfo(kind).max)) if few else math.inf
 
@@ -93,7 +94,7 @@ def unmeasured_reach(stage: Comparison) -> float:
 
 
 def _is_computed_with(stage: Comparison) -> bool:
-    """Whether the model makes real numbers of the whole ones of rows. Truth values are all known."""
+    """Whether the model computes with the whole numbers of rows as real numbers. (Truth values need no test.)"""
     inputs = stage.examples.inputs
     return inputs.dtype != torch.bool and computes_with(stage.model, inputs)
 
@@ -108,10 +109,10 @@ def _on_other_rows(stage: Comparison, name: str, rows: Callable[[], Examples]) -
 
 
 def distance(stage: Comparison, name: str, sums: list[list[dict[str, Tensor]]]) -> float:
-    """How far `sums`, of all examples cut in several ways, are from terms of one unit each.
+    """Distance of `sums` (all examples, cut in several ways) from the sum of single units' terms.
 
-    Terms are the reference's. In reduced precision that rounds too much itself; there they are the engine's own sums of
-    one unit each, and by how much these are longer than the clip norm is added.
+    The terms are the reference's. In reduced precision the reference itself rounds too much; there the terms are the
+    engine's own sums of one unit each, and any excess of their length over the clip norm is added.
     """
     if not stage.reduced:
         return stage.farthest(sums, stage.wanted)

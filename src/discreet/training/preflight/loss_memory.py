@@ -1,7 +1,8 @@
-"""Whether the gradient of an example depends on what was computed before it: by a loss with a running mean, say.
+"""Checks that the gradient of an example does not depend on earlier computations, as it would with a running mean in
+the loss.
 
-No engine helps against that, so it is looked for whichever there is: some random examples alone, others with far larger
-numbers, and the first ones again.
+No engine prevents that, so it is always checked: some random examples alone, then others with far larger numbers, then
+the first ones again.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from discreet.training.preflight.random_rows import Examples
 
 _TRIED = 3
 _FACTORS = (1.0, 1e3, 1e6)
-"""How much larger the numbers of other examples are."""
+"""Factors by which the numbers of the other examples are larger."""
 
 _CANNOT = (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError, AssertionError)
-"""What models and losses raise for rows that they cannot take."""
+"""Exceptions of models and losses on rows that they cannot take."""
 
 
 def refuse_memory(model: nn.Module, criterion: Criterion, examples: Examples) -> None:
     """Refuse a loss, or a hook of the model, that keeps state from one example to the next.
 
-    A model or loss that cannot take random rows is let pass; what it does is then not known. The model's weights and
-    the tensors of a loss that is a module are left as they were.
+    A model or loss that cannot take random rows passes unchecked. The model's weights, and the tensors of a loss that
+    is a module, are restored.
     """
     rows = [(examples.inputs[i : i + 1], examples.targets[i : i + 1]) for i in range(2 * _TRIED)]
     described = f"the loss ({getattr(criterion, '__name__', type(criterion).__name__)})"
@@ -85,7 +86,7 @@ def _digests(criterion: Criterion) -> dict[str, str]:
 
 @contextmanager
 def _put_back(criterion: Criterion) -> Iterator[dict[str, str]]:
-    """The digests of the loss's tensors; afterwards these are as they were."""
+    """Yields the digests of the loss's tensors; afterwards restores the tensors."""
     module = criterion if isinstance(criterion, nn.Module) else None
     kept = {} if module is None else {name: part.detach().clone() for name, part in module.state_dict().items()}
     try:

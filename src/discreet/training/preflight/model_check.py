@@ -1,4 +1,4 @@
-"""What is wrong with a model, all of it at once: by the types of its modules, and by trying it out on random rows."""
+"""Everything that is wrong with a model, in one error: by the types of its modules, and by trying it on random rows."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from discreet.training.augmented_views import transformed
 from discreet.training.preflight.random_rows import random_rows
 
 _TRIED = 4
-"""Random examples whose influence on each other is looked for."""
+"""Number of random examples that are tested for influence on each other."""
 
 
 def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData) -> None:
     """Refuse a model that cannot be trained privately on rows of this shape, and an optimizer that does not fit it.
 
-    One `UnsupportedModel` has all that is wrong with the model. One that cannot be run on random rows is judged by the
-    types of its modules alone.
+    One `UnsupportedModel` names everything that is wrong. A model that cannot run on random rows is judged by the types
+    of its modules alone.
     """
     findings = Findings()
     can_run = not (foreign_tensors(model) or any(_is_lazy(module) for module in model.modules()))
@@ -54,8 +54,8 @@ def admit(model: nn.Module, optimizer: torch.optim.Optimizer, data: PrivateData)
 def admit_evaluated(model: nn.Module, inputs: Tensor) -> None:
     """Refuse a model whose examples influence each other in evaluation mode, or that keeps state there.
 
-    For what is computed of private rows without training. `inputs`: random rows, as in `tried`. A model that cannot be
-    run on them is not judged.
+    Used for computations on private rows without training. `inputs`: random rows, as in `tried`. A model that cannot
+    run on them passes unchecked.
     """
     try:
         with evaluation_mode(model):
@@ -69,7 +69,7 @@ def admit_evaluated(model: nn.Module, inputs: Tensor) -> None:
 
 
 class _Transformed(nn.Module):
-    """A transform, as a module that can be tried out."""
+    """A transform as a module, so that it can be checked like one."""
 
     def __init__(self, data: PrivateData) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ def _admit_transform(data: PrivateData, inputs: Tensor) -> None:
 
 
 def tried(model: nn.Module, inputs: Tensor) -> Findings:
-    """What happens between random rows in training mode; `inputs`: random rows, at least twice as many as are tried."""
+    """How random rows influence each other in training mode. `inputs`: at least twice as many rows as are tried."""
     with modes_kept(model):
         training_mode(model)
         return try_out(model, inputs[:_TRIED], _others(inputs))
@@ -108,7 +108,7 @@ def _others(inputs: Tensor) -> Tensor:
 
 
 def refuse_mixing_inside(model: nn.Module, inputs: Tensor) -> None:
-    """Refuse, for an engine that runs batches as batches, a model whose modules shift examples about."""
+    """For an engine that runs batches as batches: refuse a model whose modules mix examples."""
     found = tried(model, inputs)
     for name in (*found.mixing, *found.inside):
         raise UnsupportedModel(
@@ -117,7 +117,7 @@ def refuse_mixing_inside(model: nn.Module, inputs: Tensor) -> None:
 
 
 def refuse_mixing_backward(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor) -> None:
-    """Refuse, for an engine that runs batches as batches, what lets examples meet on the way back from the loss."""
+    """For an engine that runs batches as batches: refuse a model or loss whose backward pass mixes examples."""
     batch, rest = (inputs[:_TRIED], targets[:_TRIED]), (_others(inputs), targets[_TRIED : 2 * _TRIED])
     with modes_kept(model):
         training_mode(model)

@@ -1,6 +1,6 @@
-"""The noise tried out before a run: does what is released have the scale that is paid for?
+"""The noise check before a run: does a release have the noise scale that is paid for?
 
-Nobody's data is looked at: noise is added to zeros, by the mechanism and the sampler of the run, and thrown away.
+No data is read: the run's mechanism and noise sampler add noise to zeros, and the result is thrown away.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from discreet.training.preflight.engine_check import Preflight
 
 VALUES = 4096
 FALSE_ALARM = 1e-9
-"""A sound run is refused once in so many. Noise of half the scale passes with a chance below 1e-300, and noise that is
+"""Probability that a sound run is refused. Noise of half the scale passes with a chance below 1e-300, and noise that is
 off by a fifth with one below 1e-20."""
 
 
 def noise_named(name: str) -> RoundedSampler:
-    """The sampler that makes the noise."""
+    """The noise sampler called `name`."""
     if name not in NOISE_SAMPLERS:
         raise InputError(f"unknown noise {name!r}; known: {', '.join(NOISE_SAMPLERS)}")
     return NOISE_SAMPLERS[name]
@@ -35,8 +35,8 @@ def noise_named(name: str) -> RoundedSampler:
 def with_noise(
     preflight: Preflight, plan: Plan | AdaptivePlan, model: nn.Module, clipping: Clipping, noise: RoundedSampler
 ) -> Preflight:
-    """The preflight with a word on the noise of the plan's first step, which was tried out; `PrivacyViolation` if its
-    scale is not multiplier x sensitivity, where the sensitivity is at least that of the first step's clipping."""
+    """The preflight with a note on the noise check of the plan's first step. `PrivacyViolation` if the noise scale is
+    not multiplier x sensitivity, with at least the sensitivity of the first step's clipping."""
     event = plan.first_event
     release = Receipt("preflight", 0, 0, event).release
     clip = clipping.at(0, release)
@@ -55,13 +55,13 @@ def with_noise(
 
 
 def _zeros(model: nn.Module, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
-    """Zeros with the sensitivity and on the grid that the first step's sum will have."""
+    """A sum of zeros with the sensitivity and the grid of the first step's sum."""
     empty = Accumulator(private_parameters(model), bit=clip.bit > 0)
     return replace(empty.total(engine, clip, largest_batch), tensors={"noise": np.zeros(VALUES)})
 
 
 def _limits() -> tuple[float, float]:
-    """Between which the sum of squares of that many standard normals lies, but for `FALSE_ALARM`: chi-squared."""
+    """Limits of the sum of squares of the standard normals (chi-squared), exceeded with probability `FALSE_ALARM`."""
     from scipy.special import gammainccinv, gammaincinv  # here, because most commands release nothing
 
     half, tail = VALUES / 2, FALSE_ALARM / 2

@@ -1,4 +1,4 @@
-"""Whether a plan can be carried out, which must be known beforehand: finding out in a step would depend on the data."""
+"""Checks that a plan can be carried out. A failure in a step would depend on the data, so it must come before."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def check_plan(
 def check_optimizer(
     optimizer: torch.optim.Optimizer, plan: Plan | AdaptivePlan, scheduler: LRScheduler | None = None
 ) -> None:
-    """Let an optimizer that needs a certain noise see that of a fixed plan; others it meets step by step. Refuse a
-    scheduler that is to be told a loss."""
+    """Let an optimizer that depends on the noise check that of a fixed plan (an adaptive plan's it sees step by step).
+    Refuse a scheduler that needs a loss."""
     if isinstance(scheduler, ReduceLROnPlateau):
         raise InputError(
             "ReduceLROnPlateau asks for a loss at every step, and that of private rows is not paid for; take a "
@@ -74,8 +74,8 @@ def check_grid(release: Event, units: int) -> None:
 
 
 def check_bought(event: Event, declared: float, data: PrivateData) -> None:
-    """Refuse to buy a sum over units of `data`, whose whole has so many declared units, that might not fit its grid:
-    it would be the exact sum that ends the run. Nor may there be more units than the grid was looked at for."""
+    """Refuse to buy a sum over units of `data` (`declared` units in all) that might not fit its grid, because then the
+    exact sum would decide whether the run ends. Refuse more units than the grid was checked for, too."""
     most = round(ROOM * declared) + 1
     if len(data) > most:
         raise InputError(
@@ -86,7 +86,7 @@ def check_bought(event: Event, declared: float, data: PrivateData) -> None:
 
 
 def check_whole(release: Event) -> None:
-    """Refuse a count whose grid is coarser than one row: which counts lie on it would tell of the rows."""
+    """Refuse a count whose grid is coarser than one row: rounding would reveal something of the rows."""
     if grid_for(release, 1.0) > 1:
         raise InputError(
             f"counts with noise {noise_multiplier(release):g} are too coarse to count single rows; take noise below "
@@ -95,10 +95,10 @@ def check_whole(release: Event) -> None:
 
 
 def parted(data: PrivateData, units: object, ids: object, plan: Plan | AdaptivePlan) -> Parts:
-    """The data with the units that the plan protects, those to train on apart from those that are held out.
+    """The data by the units that the plan protects, split into training and hold-out.
 
-    `units`: whose each row is, where the plan protects users. `ids`: what each row is called, where rows are held out
-    by themselves; where the rows of a data set are public they may be called by their numbers.
+    `units`: the user of each row, where the plan protects users. `ids`: an identifier of each row, where single rows
+    are held out. Where the rows of a data set are public, their numbers may serve.
     """
     check_units(plan, units)
     if plan.holdout is None:
@@ -108,7 +108,7 @@ def parted(data: PrivateData, units: object, ids: object, plan: Plan | AdaptiveP
 
 
 def check_units(plan: Plan | AdaptivePlan, units: object) -> None:
-    """Refuse to be told whose the rows are where the plan protects rows, and not to be told where it protects users."""
+    """Refuse `units` where the plan protects single rows, and missing `units` where it protects users."""
     if plan.unit is Unit.EXAMPLE and units is not None:
         raise InputError("units was given, but the plan protects single rows; make the plan with unit='user'")
     if plan.unit is Unit.USER and units is None:
@@ -116,7 +116,7 @@ def check_units(plan: Plan | AdaptivePlan, units: object) -> None:
 
 
 def names_of(plan: Plan | AdaptivePlan, data: PrivateData, units: object, ids: object, what: str) -> object:
-    """The identifier of each row by which its part of the data is decided: its user's, or its own."""
+    """The identifier that decides each row's part of the data: its user's, or its own."""
     if units is not None:
         return units
     if ids is not None:

@@ -1,6 +1,6 @@
 """Random rows of the shape of private ones, to try models and engines on before a run.
 
-They only have the shape of the private data, so what is found with them says nothing about anybody.
+They share only the shape of the private data, so results on them say nothing about anybody.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from discreet.training.augmented_views import transformed
 UNITS = 12
 
 _KINDS = 6
-"""Of natural rows. Half as many as there are units, so that each occurs twice."""
+"""Kinds of natural rows: half as many as there are units, so that each kind occurs twice."""
 
 _FAINT, _ROUGH, _DENSITY = 1e-3, 1e-3, 0.05
 """The size of faint rows, the roughness of nearly constant ones, and the share of sparse ones that is not zero."""
 
 _MOST_ROWS = 4
-"""Random units of several rows have up to so many, if the plan uses that many."""
+"""The most rows of a random unit, if the plan uses that many."""
 
 _Make = Callable[[int, Tensor, float, torch.Generator], Tensor]
-"""Makes a natural row: which kind, one of the same shape, the size, and where random numbers come from."""
+"""Makes a natural row from its kind, a row of the same shape, the size of its numbers and a generator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Random rows, and which of them belong together."""
+    """Random rows, and the unit that each belongs to."""
 
     inputs: Tensor
     targets: Tensor
@@ -46,7 +46,7 @@ class Examples:
         return Examples(self.inputs[first:last], self.targets[first:last], Units(self.units.sizes[start:stop]))
 
     def about(self, rows: int) -> Examples:
-        """The same over and over, or a part of them: at most so many rows, if that is one unit at least."""
+        """These examples repeated or cut to at most `rows` rows, one unit at least."""
         if len(self.inputs) > rows:
             ends = range(1, UNITS + 1) if self.units is None else self.units.ends
             return self.part(0, max(1, sum(end <= rows for end in ends)))
@@ -58,9 +58,9 @@ class Examples:
 def random_rows(
     model: nn.Module, data: PrivateData, classes: int | None, rows_per_unit: int = 1, *, raw: bool = False
 ) -> Examples:
-    """Examples of the shape of the data's first row, from a fixed generator; `classes`: as many labels are drawn.
+    """Examples of the shape of the data's first row, from a fixed generator, with labels below `classes`.
 
-    They are as the model gets them; with `raw`, as the data's transform does.
+    Their shape is that of the model's input; with `raw`, that of the transform's input.
     """
     device = next(iter(private_parameters(model).values())).device
     tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
@@ -84,10 +84,11 @@ def random_rows(
 
 
 def natural_rows(examples: Examples, size: float) -> Examples:
-    """Rows of the same shape as natural ones come: all zero, constant, nearly constant, sparse, of both signs, faint.
+    """Rows of the same shape that resemble natural data: all zero, constant, nearly constant, sparse, of both signs,
+    faint.
 
-    The numbers of each have a size of its own, between a 16th of `size` and `size`. Complex ones have two such parts,
-    and whole ones are rounded, as far as their type goes. Targets stay as they are.
+    The numbers of each row have their own size, between a 16th of `size` and `size`. Complex numbers have two such
+    parts; whole numbers are rounded and limited to their type. Targets stay as they are.
     """
     like = examples.inputs[:1]
     if like.is_complex():
@@ -97,7 +98,7 @@ def natural_rows(examples: Examples, size: float) -> Examples:
 
 
 def natural_tokens(examples: Examples) -> Examples:
-    """The same of rows of tokens: all zero, all the same, or the end as it would be if it were padded."""
+    """Rows of tokens that resemble natural text: all zero, all equal, or padded at the end."""
     return replace(examples, inputs=_made(examples.inputs, _natural_tokens, 1.0))
 
 
@@ -108,7 +109,7 @@ def _made(inputs: Tensor, make: _Make, size: float) -> Tensor:
 
 
 def _as_whole(rows: Tensor, kind: torch.dtype) -> Tensor:
-    """Rounded to what that type has, if it is one of whole numbers."""
+    """Rounded to whole numbers within the type, if it is a type of whole numbers."""
     if kind.is_floating_point or kind == torch.bool:
         return rows
     limits = torch.iinfo(kind)

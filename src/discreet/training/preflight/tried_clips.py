@@ -1,7 +1,7 @@
-"""How random gradients are clipped when engines are held against each other: so that rounding is felt.
+"""The clips for comparing engines on random gradients, chosen so that rounding shows.
 
-What rounding does is measured relative to the clip norm. A gradient that is much shorter, and not clipped, would hide
-it; so the plan's way to clip is taken to norms below those of the random gradients.
+Rounding is measured relative to the clip norm. It would be hidden by gradients that are much shorter and not clipped,
+so the plan's clip rule is scaled to norms below those of the random gradients.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 from discreet.clipping import Clip, Group
 
 _BELOW = 0.3
-"""Clip norms are so many times the smallest norm of a random gradient."""
+"""Clip norms are this part of the smallest norm of a random gradient."""
 
 _ALMOST_ZERO = 1e-3
 """Norms below this share of the largest one are those of gradients that vanish, but for rounding."""
@@ -24,15 +24,15 @@ _ALMOST_ZERO = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """A random gradient in the scales of a clip: `squares`, of its norm, by parameter name; `middle`: the median size
-    of its numbers, zeros aside, for a box."""
+    """A random gradient in the scales of a clip. `squares`: its squared norm by parameter name; `middle`: the median
+    size of its non-zero numbers, for box clipping."""
 
     squares: Mapping[str, float]
     middle: float = math.nan
 
     @classmethod
     def of(cls, gradient: Mapping[str, Tensor], clip: Clip) -> Lengths:
-        """Of a gradient by parameter name."""
+        """The lengths of a gradient, given by parameter name."""
         if clip.scales is not None:
             gradient = {name: part / clip.scales[name] for name, part in gradient.items()}
         squares = {name: float(part.double().square().sum()) for name, part in gradient.items()}
@@ -47,13 +47,14 @@ class Lengths:
 
 
 def tried(clips: Sequence[Clip], lengths: Sequence[Sequence[Lengths]]) -> list[Clip]:
-    """The clips to try, for those of the plan and the `lengths` of the random gradients in the scales of each."""
+    """The clips to try, from those of the plan's rule and the `lengths` of random gradients in the scales of each."""
     every = [_on_grid(one) for clip, each in zip(clips, lengths, strict=True) for one in _tried(clip, each)]
     return list({(one.norm, one.groups, one.gamma, one.bit, id(one.scales)): one for one in every}.values())
 
 
 def _tried(clip: Clip, lengths: Sequence[Lengths]) -> list[Clip]:
-    """What hides nothing; and the clip as it is, or one that clips nothing, for factors hide how long gradients are."""
+    """A clip that hides no rounding; and the clip itself, or one that clips nothing, because clip factors hide gradient
+    lengths."""
     if clip.box:
         middles = sorted(one.middle for one in lengths if math.isfinite(one.middle))
         assert clip.scales is not None
@@ -77,7 +78,7 @@ def _tried(clip: Clip, lengths: Sequence[Lengths]) -> list[Clip]:
 
 
 def _least(lengths: Sequence[Lengths], names: Collection[str] | None = None) -> float:
-    """The smallest norm of a gradient that does not vanish; infinite if there is none, or one that is not finite."""
+    """The smallest norm of a gradient that does not vanish; infinite if there is none, or if a norm is not finite."""
     norms = sorted(one.joint(one.squares if names is None else names) for one in lengths)
     if not all(map(math.isfinite, norms)):
         return math.inf

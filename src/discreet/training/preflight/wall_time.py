@@ -1,4 +1,4 @@
-"""How long a run will take: a few real private steps on random data, in a folder that is thrown away."""
+"""An estimate of a run's wall time: a few real private steps on random data, in a temporary folder."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Parts = Callable[[], tuple[nn.Module, Criterion, torch.optim.Optimizer]]
 
 
 def seconds(plan: Plan | AdaptivePlan, make: Parts, example: tuple[Tensor, Tensor], **options: Any) -> float:
-    """About how many seconds all steps of the plan take here, and the metrics that it buys.
+    """Estimated seconds of all steps of the plan on this machine, with the private metrics that it buys.
 
-    `example`: one random input and target, with a batch axis; nothing else is known of the data. `options` are those
-    of `Training` (engine, noise, public). Steps are timed at the smallest and the largest expected batch; in between
-    they are taken to grow evenly. Of an adaptive plan all steps are taken to be like the first.
+    `example`: one random input and target, with a batch axis; nothing else of the data is needed. `options`: those of
+    `Training` (engine, noise, public). Steps are timed at the smallest and the largest expected batch and interpolated
+    linearly. All steps of an adaptive plan count like the first.
     """
     sizes = sorted({batch for batch, _ in plan.batches})
     timed = {size: _step(plan, size, make, example, options) for size in {sizes[0], sizes[-1]}}
@@ -41,7 +41,7 @@ def seconds(plan: Plan | AdaptivePlan, make: Parts, example: tuple[Tensor, Tenso
 
 
 def evaluation_seconds(make: Parts, example: tuple[Tensor, Tensor], rows: int) -> float:
-    """About how many seconds it takes to evaluate a model on so many public rows."""
+    """Estimated seconds to evaluate a model on `rows` public rows."""
     model, criterion, _ = make()
     some = tuple(tensor.expand(_AT_ONCE, *tensor.shape[1:]).contiguous() for tensor in example)
     evaluate(model, criterion, *some)
@@ -51,7 +51,7 @@ def evaluation_seconds(make: Parts, example: tuple[Tensor, Tensor], rows: int) -
 
 
 def _clipping(plan: Plan | AdaptivePlan) -> dict[str, Any]:
-    """The plan's way to clip where it takes no more than a plan, else flat clipping, which takes about as long."""
+    """The plan's clip rule if it needs nothing beside the plan; else flat clipping, which takes about as long."""
     if plan.clipping.UNCHANGING:
         return {"clipping": plan.clipping}
     return {"clip_norm": plan.clipping.first_norm or 1.0}
@@ -68,7 +68,7 @@ def _step(
         steps=_STEPS + 1,
         **_clipping(plan),
         delta=1e-5,
-        noise_multiplier=max(1.0, plan.multipliers[0][0]),  # its guarantee is wanted quickly, and for nothing
+        noise_multiplier=max(1.0, plan.multipliers[0][0]),  # its guarantee is not used, so the fastest method will do
     )
     model, criterion, optimizer = make()
     data = tuple(tensor.expand(2 * rows, *tensor.shape[1:]) for tensor in example)

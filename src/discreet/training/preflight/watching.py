@@ -1,4 +1,5 @@
-"""The engine of a run, watched: rows that meet, or are remembered, are done again, each by a model of its own."""
+"""The watched engine of a run: a chunk whose rows may have mixed, or were remembered, is redone row by row on fresh
+copies."""
 
 from __future__ import annotations
 
@@ -31,14 +32,14 @@ BATCHED = frozenset(name for name, engine in ENGINES.items() if engine.runs == "
 
 @dataclass(frozen=True, slots=True)
 class Pristine:
-    """A model and a loss that see random rows only, and the rows."""
+    """A model and a loss that see random rows only, with these rows."""
 
     model: nn.Module
     criterion: Criterion
     examples: Examples
 
     def run(self, sums: ClippedSums, rows: int) -> None:
-        """Take the clipped sum of so many random rows, in training mode."""
+        """The clipped sum of `rows` random rows, in training mode."""
         times = -(-rows // len(self.examples.inputs))
         given = (self.examples.inputs, self.examples.targets)
         inputs, targets = (part.repeat(times, *[1] * (part.dim() - 1))[:rows].clone() for part in given)
@@ -47,7 +48,7 @@ class Pristine:
             sums(self.model, self.criterion, inputs, targets, _CLIP)
 
     def run_copy(self, sums: ClippedSums, rows: int) -> None:
-        """The same with copies, so that nothing depends on how often this is called."""
+        """The clipped sum by copies of model and loss, so that earlier calls make no difference."""
         model, criterion = copied(self.model, self.criterion)
         replace(self, model=model, criterion=criterion).run(sums, rows)
 
@@ -64,7 +65,7 @@ class Pristine:
 
 
 def settled(pristine: Pristine, sums: ClippedSums) -> Pristine:
-    """The same, after it has made what it makes at its first call, where that can be copied."""
+    """A copy after its first call, when it has created its lazy state; the original where that cannot be copied."""
     try:
         model, criterion = copied(pristine.model, pristine.criterion)
         pristine.warm(sums, model, criterion)
@@ -75,7 +76,7 @@ def settled(pristine: Pristine, sums: ClippedSums) -> Pristine:
 
 
 def proved(options: EngineOptions, pristine: Pristine) -> list[Template]:
-    """What the model does with batches of rows. `UnsupportedModel` unless that is proved to keep rows apart."""
+    """The model's programs on batches of rows. `UnsupportedModel` unless they are proved to keep rows apart."""
     sums = options.engine("bookkeeping").clipped_sum
     if holds_part_of(pristine.model, pristine.criterion):
         raise UnsupportedModel(
@@ -95,9 +96,10 @@ def proved(options: EngineOptions, pristine: Pristine) -> list[Template]:
 def watched(
     engine: Engine, options: EngineOptions, pristine: Pristine, rows: int, found: Sequence[Template], reach: float
 ) -> Engine:
-    """The engine on twins of the model, with chunks done again one unit at a time where rows meet or are remembered.
+    """The engine on twins of the model. A chunk is redone one unit at a time where rows mix or are remembered.
 
-    `rows`: to fill up chunks to, if that is asked for. `found`: what `proved` found. `reach`: as in `LongAlone`.
+    `rows`: the fixed number of rows of a chunk, if requested. `found`: the result of `proved`. `reach`: as in
+    `LongAlone`.
     """
     sums, batched = engine.clipped_sum, engine.runs == "batch"
     shaped = options.shaped(engine, rows).clipped_sum
@@ -113,7 +115,7 @@ def watched(
 
 
 def with_rows_apart(data: PrivateData, model: nn.Module) -> PrivateData:
-    """The data with a transform that is called row by row, unless it is proved to keep the rows of a chunk apart."""
+    """The data, with its transform called row by row unless it is proved to keep the rows of a chunk apart."""
     if data.transform is None:
         return data
     rows = random_rows(model, data, None, raw=True).inputs

@@ -1,7 +1,7 @@
-"""Whether a model computes with the whole numbers of its rows, which rounds, or only looks something up with them.
+"""Whether a model computes with the whole numbers of its rows, which rounds, or only uses them as indices.
 
-Tokens and categories go into a table, a one-hot encoding, a comparison: a larger one is an error, or another entry, and
-rounds no more than a small one. Time stamps, counts and levels of grey become real numbers.
+Tokens and categories go into a table, a one-hot encoding or a comparison: a larger number is an error or another entry,
+and rounds no more than a small one. Time stamps, counts and levels of grey become real numbers.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from torch.utils._pytree import tree_leaves
 from discreet.clipping import modes_kept, training_mode
 
 _PLACES = frozenset({"index", "indices", "offsets"})
-"""Arguments of operators that say where something is."""
+"""Arguments of operators that are indices."""
 
 
 def computes_with(model: nn.Module, inputs: Tensor) -> bool:
-    """Whether a model makes real numbers of whole ones, in training mode, of which `inputs` are random rows.
+    """Whether a model turns whole numbers into real ones, in training mode. `inputs`: random rows.
 
-    True also where no operator is seen that takes the rows.
+    True also if no operator is seen to take the rows.
     """
     look = _Followed(inputs)
     with torch.no_grad(), torch.random.fork_rng(), modes_kept(model), look:
@@ -32,7 +32,7 @@ def computes_with(model: nn.Module, inputs: Tensor) -> bool:
 
 
 class _Followed(TorchDispatchMode):
-    """Follows whole numbers through all that is made of them. Truth values are followed no further."""
+    """Follows whole numbers through all tensors that are computed from them, except truth values."""
 
     def __init__(self, inputs: Tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -1,1 +1,1 @@
-"""Metrics on private rows, paid for."""
+"""Private metrics: metrics on private rows, paid for."""

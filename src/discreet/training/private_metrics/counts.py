@@ -1,4 +1,4 @@
-"""Counts on private rows, bought: how many a model predicts right, with Gaussian noise."""
+"""Bought counts on private rows: how many a model predicts correctly, with Gaussian noise."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def noisy_count(
 ) -> float:
     """The noisy number of `rows` whose class the model predicts, as `receipt` paid for it.
 
-    A row changes the count by at most 1: each is predicted alone, so its prediction depends on no other row. The count
-    is whole, and so on any grid that the noise has; nothing is rounded. A row on which the model fails counts as wrong:
-    all rows went through before the charge, and an error now would tell of this one. `model` has seen no private row;
-    it is copied, and sees none here.
+    A row changes the count by at most 1: each row is predicted alone, so its prediction depends on no other row. The
+    count is a whole number, hence on any grid of the noise; nothing is rounded. A row on which the model fails counts
+    as wrong: all rows passed before the charge, so an error now would reveal something of this row. `model` has seen no
+    private row; it is copied, and sees none here.
     """
     total = {_NAME: np.array([sum(values_of_rows(right_alone, model, nn.CrossEntropyLoss(), data, rows))])}
     release = gaussian_release(ClippedSum(total, 1.0, grid_for(receipt.release, 1.0)), receipt, stream, noise)

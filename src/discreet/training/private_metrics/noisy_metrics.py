@@ -1,4 +1,4 @@
-"""Metrics on private rows, bought: the centred sum over units, on a grid, with Gaussian noise."""
+"""Private metrics: the centred sum over units, on a grid, with Gaussian noise."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _NAME = "metric"
 
 
 class PrivateMetrics:
-    """Takes the metrics that a plan buys, as receipts pay for them; each goes to `note`.
+    """Releases the private metrics of a plan, each paid for by a receipt, and passes each to `note`.
 
-    `model` and `criterion` have seen no private row, and see none here: copies of them do.
+    `model` and `criterion` have seen no private row, and see none here: their copies do.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class PrivateMetrics:
         self._sizes = {one.metric: one.value for one in earlier if one.metric.endswith("_size")}
 
     def buy(self, metric: Metric, receipt: Receipt, stream: Stream) -> float:
-        """The metric of the model as it is, of the units that the receipt's draw takes.
+        """The metric of the present model on the units that the receipt's sampler draws.
 
         Each unit's value is rounded towards zero to a multiple of the grid before it is added, in whole numbers: the
         sum is exact, and no unit moves it by more than `metric.contribution`.
@@ -72,7 +72,7 @@ class PrivateMetrics:
         return bought.value
 
     def _values(self, metric: Metric, data: PrivateData, drawn: IntArray) -> list[float]:
-        """What each unit counts, in [0, metric.range]: the mean over its rows."""
+        """Each unit's value in [0, metric.range]: the mean over its rows."""
         if metric.kind == "size":
             return [1.0 for _ in drawn]
         return unit_values(metric.kind, metric.range, self._model, self._criterion, data, drawn)

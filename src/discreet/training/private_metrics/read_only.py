@@ -1,4 +1,5 @@
-"""Private rows may be run through a model, and may not write to it: neither to what is published nor for later rows."""
+"""A guard for running private rows through a model: they may not write to it, neither to published tensors nor for
+later rows."""
 
 from __future__ import annotations
 
@@ -14,10 +15,11 @@ from discreet.core.errors import PrivacyViolation
 
 @contextmanager
 def read_only(model: nn.Module) -> Iterator[None]:
-    """Inside, private rows are run through `model`, in evaluation mode; afterwards its tensors are what they were.
+    """A context in which private rows may be run through `model`, in evaluation mode; afterwards its tensors are
+    restored.
 
-    `PrivacyViolation` if one was written to, also through `.data`, which torch does not count: then what was computed
-    of a row depends on the rows before it. A model that shares memory with this one is as it was, too.
+    `PrivacyViolation` if a tensor was written to, even through `.data`, which torch does not count: then results for a
+    row depend on the rows before it. A model that shares memory with this one is restored, too.
     """
     before = _tensors(model)
     kept = [(tensor, tensor.data, tensor.detach().clone()) for tensor in before.values()]

@@ -1,4 +1,4 @@
-"""What a model says of private rows, each predicted alone, so that it depends on no other row."""
+"""Predictions of private rows, one row at a time, so that each depends on no other row."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Row = tuple[Tensor, Tensor]
 """Inputs and target, with a batch axis of length 1."""
 
 Value = Callable[[nn.Module, Criterion, Tensor, Tensor], float]
-"""What a model and a loss make of a row. It raises nothing."""
+"""A value of one row, from a model and a loss. It never raises."""
 
 
 class _Remembered(Exception):
-    """A unit left something to the next one."""
+    """A unit changed the copy of the model."""
 
 
 def predicted(model: nn.Module, data: PrivateData, rows: IntArray) -> Iterator[Row]:
@@ -42,7 +42,7 @@ def predicted(model: nn.Module, data: PrivateData, rows: IntArray) -> Iterator[R
 
 
 def one_by_one(model: nn.Module, data: PrivateData, rows: IntArray) -> Iterator[Row]:
-    """(inputs, target) of each row in turn, with a batch axis of length 1, where the model is."""
+    """(inputs, target) of each row in turn, with a batch axis of length 1, on the model's device."""
     device = next(model.parameters()).device
     for start in range(0, len(rows), _AT_ONCE):
         inputs, targets = data.fetch(rows[start : start + _AT_ONCE])
@@ -83,9 +83,9 @@ def _values(
     data: PrivateData,
     units: Callable[[], Iterable[list[Row]]],
 ) -> list[list[float]]:
-    """`model` and `criterion` have seen no private row, and see none: copies of them do.
+    """Values from copies of `model` and `criterion`, which themselves see no private row.
 
-    One copy is enough, if no unit changes it; or else all is done again, each unit by one of its own.
+    One copy is enough if no unit changes it; otherwise all is redone with a fresh copy for each unit.
     """
     start = Generators(model.parameters())
     twin, loss = copied(model, criterion)
@@ -120,7 +120,7 @@ def _kept(before: Memory, model: nn.Module, criterion: Criterion, found: list[fl
 
 
 def _warm(value: Value, model: nn.Module, criterion: Criterion, data: PrivateData) -> None:
-    """Run them on a random row, so that they make what they make at their first call."""
+    """Run model and loss on a random row, so that anything they create at their first call exists."""
     with torch.random.fork_rng():
         try:
             examples = random_rows(model, data, None, raw=True)

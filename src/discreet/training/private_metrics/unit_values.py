@@ -1,4 +1,4 @@
-"""What each unit counts in a metric or a score: one number from the rows of that unit alone."""
+"""The value of each unit in a metric or a score: one number, from the rows of that unit alone."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def unit_values(
     data: PrivateData,
     units: IntArray,
 ) -> list[float]:
-    """What each of these units counts, in [0, bound]: the mean over its rows, each predicted alone.
+    """The value of each unit, in [0, bound]: the mean over its rows, each predicted alone.
 
-    `accuracy`: 1 where the class is predicted, at a bound of 1. `loss`: clipped to the bound; one that is no number
-    counts as the bound. A row on which the model or the loss fails counts as the worst there is.
+    `accuracy`: 1 where the predicted class is right; its bound is 1. `loss`: clipped to the bound; NaN counts as the
+    bound. A row on which the model or the loss fails gets the worst value.
 
     `model` and `criterion` have seen no private row; they are copied, and see none here.
     """
@@ -60,4 +60,5 @@ def _clipped_loss(bound: float) -> Value:
 
 
 VALUES: dict[str, Callable[[float], Value]] = {"accuracy": lambda bound: right_alone, "loss": _clipped_loss}
-"""By kind of metric, from its bound: the value of one row, in [0, bound], from that row alone. It never raises."""
+"""For each kind of metric: makes, from a bound, the function that gives a row's value in [0, bound]. It never raises.
+"""

@@ -1,6 +1,7 @@
-"""Stopping early and keeping the best model, by metrics on public data or by metrics on private rows that are bought.
+"""Early stopping and keeping the best model, by public metrics or by private metrics that are bought.
 
-Both are post-processing: a fixed plan keeps its whole guarantee, an adaptive one is covered wherever it ends.
+Both are post-processing: a fixed plan still claims its whole guarantee, and an adaptive one is covered wherever it
+ends.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from discreet.training.run.trained import Evaluation
 
 
 def is_bought(metric: str) -> bool:
-    """Whether a metric of this name is on private rows."""
+    """Whether a metric of this name is a private metric, which is bought."""
     return metric.startswith(("training_", "holdout_"))
 
 
 @dataclass(frozen=True, slots=True)
 class EarlyStopping:
-    """A rule on evaluations of a `metric`; a metric named loss counts as better when it is lower.
+    """A rule on evaluations of a `metric`; a metric with loss in its name is better when it is lower.
 
-    A metric on public data (`validation_accuracy`, `loss`), or one that the plan buys (`holdout_accuracy`): the best of
-    several noisy values is then above the accuracy of the model that has it.
+    The metric is public (`validation_accuracy`, `loss`), or one that the plan buys (`holdout_accuracy`). The best of
+    several noisy values overestimates the accuracy of its model.
 
-    `patience`: stop when so many evaluations in a row did not improve on the best by more than `least`; None never
-    stops. `keep_best`: publish the best of the models that were evaluated, not the last.
+    `patience`: stop after this many evaluations in a row that did not improve on the best by more than `least`; None
+    never stops. `keep_best`: publish the best evaluated model, not the last.
     """
 
     metric: str = "validation_accuracy"

@@ -1,8 +1,8 @@
 """Public rows beside private ones: their exact mean gradient joins every step, and costs nothing.
 
-A step goes along (1 - w) x (noisy sum / expected batch) + w x (mean gradient of public rows), w declared. The second
-term is a function of the weights, which are released, and of public rows: post-processing. So events, sensitivity and
-noise of the first are what they were. Gradients of public rows are neither clipped nor noised.
+A step uses (1 - w) x (noisy sum / expected batch) + w x (mean gradient of public rows), with a declared w. The second
+term is a function of the released weights and of public rows: post-processing. So events, sensitivity and noise of the
+first term stay the same. Gradients of public rows are neither clipped nor noised.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _FILE = "public.json"
 class PublicBatches:
     """Rows declared public, and the `weight` (0 to 1, both excluded) that their gradient has in every step.
 
-    `batch`: so many of them at a step, drawn from a public generator; by default all.
-    Rows in the memory of private ones are refused; copies (`clone`) of private rows are not seen.
+    `batch`: how many of them join a step, drawn from a public generator; by default all. Rows in the memory of private
+    ones are refused; copies (`clone`) of private rows are not seen.
     """
 
     inputs: Tensor
@@ -56,7 +56,7 @@ class PublicBatches:
 
     @property
     def declared(self) -> dict[str, Any]:
-        """What the certificate says of them."""
+        """The facts for the certificate."""
         digests = tensor_digest(self.inputs) + tensor_digest(self.targets)
         return {
             "weight": float(self.weight),
@@ -66,7 +66,7 @@ class PublicBatches:
         }
 
     def rows(self, step: int) -> tuple[Tensor, Tensor]:
-        """The rows of a step, the same whenever it is taken."""
+        """The rows of a step; a function of the step's number."""
         if self.batch is None:
             return self.inputs, self.targets
         generator = np.random.Generator(np.random.PCG64(step))
@@ -76,7 +76,7 @@ class PublicBatches:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublicGradient:
-    """What `apply` joins to a release."""
+    """The public gradient that `apply` joins to a release."""
 
     weight: float
     tensors: Mapping[str, Tensor]
@@ -88,7 +88,7 @@ class PublicGradient:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublicSource:
-    """Public rows as they are declared, and what they are run through: the copy of the model, without private rows."""
+    """Public rows as declared, and the copy of the model that they run through, which sees no private row."""
 
     batches: PublicBatches
     copy: PublicCopy
@@ -96,11 +96,11 @@ class PublicSource:
 
     @classmethod
     def made(cls, batches: PublicBatches | None, copy: PublicCopy) -> PublicSource | None:
-        """With what is declared of the rows as they are now; None without public rows."""
+        """The source, with the declaration of the rows as they are now; None without public rows."""
         return None if batches is None else cls(batches, copy, batches.declared)
 
     def unchanged(self) -> dict[str, Any]:
-        """What is declared; `PrivacyViolation` if the rows are others by now."""
+        """The declaration; `PrivacyViolation` if the rows have changed since."""
         if self.batches.declared != self.declared:
             raise PrivacyViolation(
                 "the public rows were changed during the run (in place, by the model or from outside), so they are not "
@@ -126,7 +126,7 @@ class PublicSource:
 
 
 def check_beside(source: PublicSource | None, plan: Plan | AdaptivePlan, optimizer: torch.optim.Optimizer) -> None:
-    """Refuse methods that public rows beside the private ones do not go with."""
+    """Refuse plans and optimizers that cannot be combined with public rows."""
     if source is None:
         return
     if isinstance(optimizer, NoiseAware):
@@ -138,14 +138,14 @@ def check_beside(source: PublicSource | None, plan: Plan | AdaptivePlan, optimiz
 
 
 def keep_declared(folder: Path, public: PublicSource | None) -> None:
-    """Note in the folder of a new run what is declared."""
+    """Write the declaration into the folder of a new run."""
     if public is not None:
         (folder / _FILE).write_text(json.dumps(public.declared) + "\n")
         report(public)
 
 
 def report(public: PublicSource | PublicBatches | None) -> None:
-    """Say which rows join the steps."""
+    """Log which rows join the steps."""
     if public is not None:
         facts = public.declared
         some = "" if facts["batch"] == facts["rows"] else f", {facts['batch']} of them at a time"
@@ -153,9 +153,9 @@ def report(public: PublicSource | PublicBatches | None) -> None:
 
 
 def check_declared(folder: Path, public: PublicSource | None, record: Sequence[Entry]) -> None:
-    """Refuse to go on with a run with other public rows, or another weight, than its first step was taken with.
+    """Refuse to resume a run with other public rows, or another weight, than in its first step.
 
-    A run that has answered queries and taken no step begins with these.
+    A run that has answered queries but taken no step may begin with these.
     """
     attempts = [entry.content.get("engine") for entry in record if entry.kind == "attempt"]
     if attempts and set(attempts) == {QUERIES}:

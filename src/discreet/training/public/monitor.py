@@ -1,4 +1,4 @@
-"""What a run sees of public data on its way, and of private data where it buys metrics; the best model by it."""
+"""The public evaluations and private metrics of a run, and the best model by them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from discreet.training.run.trained import Bought, Evaluation
 
 
 class Watch:
-    """Evaluations of a model on data declared public, metrics that were bought, and the state that was best by one.
+    """Evaluations on public data, private metrics, and the best state by one of them.
 
-    `early` is the rule of the run, if it has one: it looks at public metrics or at one that is bought.
+    `early`: the early-stopping rule of the run, if any.
 
-    `published` is what is evaluated and published: the copy of the model that is trained, or the average of what was
-    released. No private row is run through it: metrics are bought with copies of it, `asked`.
+    `published` is the model that is evaluated and published: the copy of the trained model, or the average of released
+    models. No private row runs through it: private metrics use copies of it, `asked`.
     """
 
     def __init__(self, copy: PublicCopy, public: PublicData, averaging: Averaging | None) -> None:
@@ -39,7 +39,7 @@ class Watch:
 
     @property
     def published(self) -> nn.Module:
-        """The model as it would be published now."""
+        """The model that would be published now."""
         return self._copy.follow() if self._average is None else self._average.model
 
     def evaluated(self, rows: tuple[Tensor, Tensor]) -> dict[str, float]:
@@ -53,7 +53,7 @@ class Watch:
             self._average.update(position)
 
     def follow(self, early: EarlyStopping | None, names: Collection[str]) -> None:
-        """Take `early` as the rule of the run, which buys metrics of these `names`."""
+        """Set the early-stopping rule of the run, which buys private metrics of these `names`."""
         check_early(early, names)
         self.early = early
 
@@ -87,12 +87,13 @@ class Watch:
         return {} if self._validation is None else self.evaluated(self._validation)
 
     def due(self, position: int, every: int) -> bool:
-        """Whether a multiple of `every` was reached since this was last asked; a bought count may sit on it."""
+        """Whether a multiple of `every` was reached since the last call (a bought count may take the exact place)."""
         before, self._asked = self._asked or position - 1, position
         return position // every > before // every
 
     def look(self, position: int) -> None:
-        """Note the metrics after `position` steps, if there is public data, and the model if it is the best by them."""
+        """Record the public metrics after `position` steps, if there is public data, and the model if it is the best so
+        far."""
         metrics = self._metrics()
         if metrics:
             self.evaluations.append(Evaluation(position, metrics))
@@ -104,11 +105,11 @@ class Watch:
 
     @property
     def enough(self) -> bool:
-        """Whether what was seen so far is a reason to stop."""
+        """Whether the early-stopping rule says to stop."""
         return self.early is not None and self.early.should_stop(self._seen)
 
     def settle(self, position: int) -> None:
-        """Look at what the run ended with, and put back the best model, whose metrics are then the last."""
+        """Evaluate the final model, and restore the best one if the rule keeps it; its metrics are then the last."""
         if not self.evaluations or self.evaluations[-1].step != position:
             self.look(position)
         if self.early is not None and self.early.keep_best and self.best is not None:
@@ -119,7 +120,7 @@ class Watch:
 
     @property
     def _seen(self) -> list[Evaluation]:
-        """What the rule looks at."""
+        """The evaluations that the rule looks at."""
         if self.early is None or not is_bought(self.early.metric):
             return self.evaluations
         name = self.early.metric
@@ -136,5 +137,5 @@ class Watch:
 
 
 def every_so_often(steps: int, given: int | None) -> int:
-    """How many steps lie between evaluations: as given, or about a twentieth of all."""
+    """Steps between evaluations: as given, or about a twentieth of all steps."""
     return max(1, steps // 20) if given is None else checks.count("evaluate_every", given)

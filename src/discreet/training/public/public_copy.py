@@ -1,8 +1,8 @@
-"""Model and loss for whatever is published: copies that no private row is ever run through.
+"""Copies of model and loss that never see a private row; everything published comes from them.
 
-What a module remembers of private rows (an attribute, a cache, a buffer) would leave with figures that are computed on
-public rows. So a run has two models: the one that is trained sees private rows, the copy everything else. They have
-their parameters in common, which releases alone change, and nothing else.
+A module may remember private rows (an attribute, a cache, a buffer), and figures computed on public rows would then
+reveal them. So a run has two models: the trained one sees private rows, and the copy sees everything else. They share
+their parameters, which only releases change, and nothing else.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from discreet.clipping.digests import check_unchanged
 from discreet.clipping.separation.copies import copied
 
 Declared = tuple[Mapping[str, str], Mapping[str, str]]
-"""Digests by name of what is published, and of buffers that are not."""
+"""Digests by name: of published tensors, and of buffers that are not published."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublicCopy:
     """A model and a loss as they were when this was made, with the parameters that the model has now.
 
-    What `copy.deepcopy` does not copy is shared all the same: attributes of classes, global variables, closures, what
-    weak references and caches of functions name, objects that copy themselves as themselves.
+    `copy.deepcopy` leaves some state shared: class attributes, global variables, closures, targets of weak references,
+    function caches, and objects that return themselves as copies.
     """
 
     model: nn.Module
@@ -35,14 +35,14 @@ class PublicCopy:
 
     @classmethod
     def made(cls, model: nn.Module, criterion: Criterion, declared: Declared) -> PublicCopy:
-        """To be called before a private row is seen. `declared`: digests of the state of the model, as it is then.
+        """The copies; call this before a private row is seen. `declared`: digests of the model's present state.
 
-        `InputError` for what cannot be copied.
+        `InputError` if model or loss cannot be copied.
         """
         return cls(*copied(model, criterion), model, declared)
 
     def checked(self) -> PublicCopy:
-        """This; `PrivacyViolation` if what the two models share, and no release changes, is not as it was declared."""
+        """This object; `PrivacyViolation` if shared state that no release changes differs from its declaration."""
         check_unchanged(self._live, *self._declared)
         return self
 

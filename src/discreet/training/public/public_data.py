@@ -1,4 +1,4 @@
-"""Rows that are declared public: nothing of them is protected, and nothing is paid for what is computed from them."""
+"""Rows that are declared public: they are not protected, and computations on them cost nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PublicData:
 
     @classmethod
     def of(cls, public: Self | PublicBatches | None) -> Self:
-        """What is meant by rows beside the private ones alone, or by none."""
+        """The record, from one given as it is, from `beside` alone, or from None."""
         return cls(beside=public) if public is None or isinstance(public, PublicBatches) else public
 
     @property

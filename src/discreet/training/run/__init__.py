@@ -1,1 +1,1 @@
-"""Where a run lives: its folder, checkpoints, charges, and how it is stopped."""
+"""The life of a run: its folder, checkpoints, charges, and how it is stopped."""

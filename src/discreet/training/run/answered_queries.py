@@ -28,7 +28,7 @@ from discreet.training.run.trained import randomness_of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunAccount(Account):
-    """Who pays for queries that are part of a run: the run. Only what its plan says comes next is charged."""
+    """The account of queries that are part of a run: the run pays. Only the plan's next queries are charged."""
 
     run: str = ""
     attempt: int = 0
@@ -69,9 +69,9 @@ def answered_first(
         trained = Training(plan, model, ..., (pca.transform(rows), targets), run=rest).run()
 
     The plan is in the ledger before the first query is answered, so nothing of it can depend on an answer. `model`,
-    `run` (which names a folder) and `noise` are those of the training. An answer that is lost in a crash stays
-    charged, and is not given again. Queries must be about the rows that the run trains on (and holds out); `Training`
-    cannot see it.
+    `run` (which names a folder) and `noise` are those of the training. An answer that is lost in a crash stays charged,
+    and is not given again. Queries must be about the rows that the run trains on (and holds out), which `Training`
+    cannot check.
     """
     if not plan.before:
         raise InputError("the plan has no queries before its first step; give their events with before when making it")

@@ -1,4 +1,4 @@
-"""Where a session has its charges from: a ledger, or a search that was charged before, whole."""
+"""The source of a session's charges: a ledger, or a search that was charged as a whole before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from discreet.ledger import NextEvents
 
 
 class Charges(Protocol):
-    """What a session asks of a ledger."""
+    """The interface of a ledger to a session."""
 
     @property
     def where(self) -> str: ...

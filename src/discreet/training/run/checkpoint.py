@@ -1,7 +1,7 @@
 """Checkpoints: what a run has released so far, so that an interrupted run can go on.
 
-Everything in a checkpoint is post-processing of releases. What was spent is not in it: that is the ledger's, and
-restoring an old checkpoint never lowers it.
+Everything in a checkpoint is post-processing of releases. The spent budget is in the ledger instead, so restoring an
+old checkpoint never lowers it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _FORMAT = "discreet-checkpoint/1"
 class Checkpoint:
     """The state after `position` charged steps.
 
-    `bought` are the metrics that were paid for, `progress` is where an adaptive run is, `best` the best released model
-    by public or bought metrics, if a run looks for it, `clipping` what followed from releases of how gradients are
-    clipped, `average` the average of the released models, if a run takes it.
+    `bought`: private metrics so far. `progress`: that of an adaptive run. `best`: the best released model by public or
+    private metrics, if the run keeps it. `clipping`: the state of the clip rule. `average`: the average of the released
+    models, if the run takes one.
     """
 
     run: str
@@ -56,7 +56,7 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Replace the file at `path` in one step, durably: after a crash the old or the new one is there, never a half."""
+    """Replace the file at `path` atomically and durably: a crash leaves the old one or the new one, never a half."""
     draft = path.with_suffix(".draft")
     content = {
         "format": _FORMAT,

@@ -18,11 +18,11 @@ from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.run_options import RunOptions
 
 NAME = "components"
-"""What the tensor of components is called in the run folder and in the published one."""
+"""Name of the tensor of components in the run folder and in the published folder."""
 
 
 def placeholder(columns: int, count: int) -> Tensor:
-    """`count` orthonormal vectors that no data has chosen, to try a run out on; shape (count, columns)."""
+    """`count` orthonormal vectors that do not depend on data, for checks before the run; shape (count, columns)."""
     if checks.count("count", count) > columns:
         raise InputError(f"components: rows have {columns} columns, so at most that many components, not {count}")
     generator = np.random.Generator(np.random.PCG64(0))
@@ -54,7 +54,7 @@ def buy_components(
 
 
 def kept_components(folder: Path) -> Tensor:
-    """The components that the run in this folder has bought. `InputError` if they were lost, or never there."""
+    """The components that the run in this folder has bought. `InputError` if they are missing."""
     released = RunFolder(folder).released()
     if NAME not in released:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Opening a run: a new one in its folder, or the one that is there, with the state of its last checkpoint."""
+"""Opening a run: a new one, or an existing one with the state of its last checkpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from discreet.training.run.run_options import RunOptions
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A run that is open. `key`: of its randomness. `run`: its name in the ledger."""
+    """An open run. `key`: the key of its randomness. `run`: its name in the ledger."""
 
     key: bytes
     run: str
@@ -30,7 +30,7 @@ class Opened:
 
 @contextmanager
 def started(folder: RunFolder, plan: Plan | AdaptivePlan, options: RunOptions) -> Iterator[Opened]:
-    """A new run: its folder, its key, its place in the ledger (by default one in the folder)."""
+    """A new run: its folder, its key and its entry in the ledger (by default a ledger in the folder)."""
     key = folder.create()
     try:
         if options.on_open is not None:
@@ -53,7 +53,7 @@ def started(folder: RunFolder, plan: Plan | AdaptivePlan, options: RunOptions) -
 
 
 def _check_priced(ledger: Ledger, dataset: str, before: Sequence[Event]) -> None:
-    """Refuse queries that the filter of the data set has no price for, while none of them is charged."""
+    """Refuse queries that the data set's filter cannot price, before any of them is charged."""
     budget = ledger.budget(dataset)[0] if dataset and before else None
     if budget is not None and not isinstance(budget, BasicFilter):
         for event in before:
@@ -62,7 +62,7 @@ def _check_priced(ledger: Ledger, dataset: str, before: Sequence[Event]) -> None
 
 @contextmanager
 def resumed(folder: RunFolder) -> Iterator[tuple[Opened, Checkpoint | None]]:
-    """The run in the folder, and its last checkpoint if it has one, which must not be ahead of the ledger."""
+    """The run in the folder, and its last checkpoint, if any. The checkpoint must not be ahead of the ledger."""
     refuse_several_processes()
     key, run, where = folder.recall()
     ledger = Ledger(where, create=False)
@@ -92,8 +92,7 @@ def record_of(where: str, run: str, position: int) -> tuple[Entry, ...]:
 
 
 def with_slack_of(engine: Engine, record: Sequence[Entry]) -> Engine:
-    """The engine with the float slack of the run's first attempt: measured again, it may come out a bit larger or
-    smaller."""
+    """The engine with the float slack of the run's first attempt, because a new measurement may differ slightly."""
     started = (entry.content for entry in record if entry.kind == "attempt" and "float_bits" in entry.content)
     bits = next((content["float_bits"] for content in started), None)
     if isinstance(bits, int) and engine.float_bits is not None and abs(bits - engine.float_bits) <= 1:

@@ -1,4 +1,4 @@
-"""The private folder of a run: its key, its checkpoint, and where its ledger is. Nothing in it is for publishing."""
+"""The private folder of a run: its key, its checkpoint, and the path of its ledger. Nothing in it is for publishing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _IGNORED = "# Keys, checkpoints and ledgers: nothing here is for publishing.\n*\
 
 
 def make_private_folder(path: Path) -> None:
-    """Make a new folder, readable by its owner only, that git ignores: nobody commits a key or a ledger by mistake.
+    """Make a new folder that only its owner can read and that git ignores, so nobody commits a key or a ledger by
+    mistake.
 
     `FileExistsError` if it is there already.
     """
@@ -48,7 +49,7 @@ def make_private_folder(path: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """Names within the folder at `path`."""
+    """The files in the folder at `path`."""
 
     path: Path
 
@@ -59,26 +60,26 @@ class RunFolder:
 
     @property
     def checkpoint(self) -> Path:
-        """What was released so far."""
+        """The checkpoint: everything released so far."""
         return self.path / "checkpoint.pt"
 
     @property
     def ledger(self) -> Path:
-        """The ledger of a run that shares none."""
+        """The ledger of a run that has its own."""
         return self.path / "ledger.sqlite"
 
     @property
     def identity(self) -> Path:
-        """Which run this is, in which ledger."""
+        """The file with the run's name and its ledger."""
         return self.path / "run.json"
 
     @property
     def answers(self) -> Path:
-        """What queries before the first step released, if it is part of what the run publishes."""
+        """Answers of queries before the first step, if they are published with the model."""
         return self.path / "released.safetensors"
 
     def check_new(self) -> None:
-        """Refuse a folder that is there already."""
+        """Refuse a folder that exists already."""
         if self.path.exists():
             raise self._taken()
 
@@ -98,7 +99,7 @@ class RunFolder:
         return key
 
     def remember(self, run: str, ledger: str) -> None:
-        """Note which run this is, durably: a charged run whose name is lost cannot be resumed."""
+        """Write the run's name and ledger, durably: a charged run whose name is lost cannot be resumed."""
         draft = self.identity.with_suffix(".draft")
         with draft.open("w") as file:
             file.write(json.dumps({"run": run, "ledger": ledger}) + "\n")
@@ -107,7 +108,7 @@ class RunFolder:
         os.replace(draft, self.identity)
 
     def keep_released(self, tensors: Mapping[str, Tensor]) -> None:
-        """Write what queries released, durably: it is charged, and not given again."""
+        """Write the answers of queries, durably: they are charged, and not given again."""
         draft = self.answers.with_suffix(".draft")
         with draft.open("wb") as file:
             file.write(save({name: tensor.contiguous() for name, tensor in tensors.items()}))
@@ -116,7 +117,7 @@ class RunFolder:
         os.replace(draft, self.answers)
 
     def released(self) -> dict[str, Tensor]:
-        """What `keep_released` wrote; nothing if it never did."""
+        """The tensors that `keep_released` wrote; empty if there are none."""
         try:
             return load(self.answers.read_bytes())
         except FileNotFoundError:
@@ -125,7 +126,7 @@ class RunFolder:
             raise InputError(f"cannot read {self.answers}: {error}; start a new run") from None
 
     def recall(self) -> tuple[bytes, str, str]:
-        """(key, run, ledger) of a run that was started here."""
+        """(key, run, ledger) of the run that was started in this folder."""
         try:
             facts = json.loads(self.identity.read_text())
             key = load_key(self.key)

@@ -1,4 +1,4 @@
-"""Where a run is, and who pays for it."""
+"""Options of a run: its folder and its ledger."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from discreet.randomness import Stream
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Where a run is, and who pays for it; a folder alone may be given by its name.
+    """The folder and the ledger of a run. In place of the record, the name of a folder will do.
 
     - `folder`: a new folder for the key of the noise, checkpoints and the ledger; nothing in it is for publishing. By
       default one in `discreet-runs`.
-    - `resume`: go on with the run in `folder`, in a new attempt with randomness of its own; also with one that has
-      answered the queries before its first step (`answered_first`).
+    - `resume`: go on with the run in `folder`, in a new attempt with fresh randomness; also after queries before the
+    first step (`answered_first`).
     - `ledger`, `dataset_id`: a ledger (path or postgresql://...) shared by all runs on a data set, and the data set's
-      name in it; if it has a budget there, the run must fit. By default the run has a ledger of its own.
-    - `on_open`: called once the folder of a new run is there, to put something beside the run.
-    - `stream`: for tests; with randomness that is not the system's nothing is published.
+      name in it. If the data set has a budget there, the run must fit. By default the run has its own ledger.
+    - `on_open`: called when the folder of a new run exists, to put something beside the run.
+    - `stream`: for tests; a run with other randomness than the system's cannot be published.
     """
 
     folder: str | Path | None = None
@@ -36,7 +36,7 @@ class RunOptions:
 
     @classmethod
     def of(cls, run: Self | str | Path | None) -> Self:
-        """The options that are meant by the name of a folder."""
+        """The options, from the name of a folder, as they are, or the default."""
         return cls(run) if run is None or isinstance(run, str | Path) else run
 
     @property
@@ -47,7 +47,7 @@ class RunOptions:
         return Path(self.folder)
 
     def check(self) -> None:
-        """Refuse a run that could not be opened, before anything is read for it."""
+        """Refuse a run that could not be opened, before any data is read for it."""
         refuse_several_processes()
         checked_name(self.dataset_id)
         if self.resume and self.folder is None:

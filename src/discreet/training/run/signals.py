@@ -12,9 +12,9 @@ from types import FrameType
 
 @contextmanager
 def stop_requests() -> Iterator[Callable[[], int | None]]:
-    """Yield a function that tells the signal that asked to stop, or None. A second Ctrl-C interrupts at once.
+    """Yields a function that returns the signal that asked to stop, or None. A second Ctrl-C interrupts at once.
 
-    Outside the main thread signals cannot be caught, and the function always says None.
+    Outside the main thread signals cannot be caught, and the function always returns None.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
@@ -35,7 +35,7 @@ def stop_requests() -> Iterator[Callable[[], int | None]]:
 
 
 def stopped(position: int, charges: int, folder: Path) -> str:
-    """What is said of a run that was interrupted after `position` of its `charges`."""
+    """The message for a run that was interrupted after `position` of its `charges`."""
     return (
         f"stopped after step {position} of {charges}; go on with --resume {folder}, or publish what there is with "
         f"--resume {folder} --finish"

@@ -1,4 +1,4 @@
-"""What a run hands over: values, without a way back to the data."""
+"""The result of a run: values without any reference to the data."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Bought:
-    """A metric on private rows that was bought: `step` charged steps were over then, its own included.
+    """A private metric that was bought after `step` charged steps, its own included.
 
-    `deviation` is the standard deviation of `value` around what it measures, a public figure of the plan.
+    `deviation`: the standard deviation of `value` around the true metric, a public figure of the plan.
     """
 
     step: int
@@ -38,7 +38,7 @@ class Bought:
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """What carried the plan out: names of the engine, the noise sampler and the kind of randomness."""
+    """How the plan was carried out: names of the engine, the noise sampler and the kind of randomness."""
 
     engine: str
     float_bits: int | None
@@ -47,7 +47,7 @@ class Mechanism:
     assumptions: tuple[str, ...]
 
     def as_dict(self) -> dict[str, object]:
-        """What the ledger holds of it."""
+        """The entry in the ledger."""
         return {
             "engine": self.engine,
             "float_bits": self.float_bits,
@@ -58,14 +58,14 @@ class Mechanism:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A trained model with all that its certificate will say. `publish` takes it from here.
+    """A trained model with everything that its certificate will state; `publish` takes this record.
 
-    `model` is a copy, with the parameters of the model that was given: no private row was run through it.
-    `entries` is what the ledger holds of the run, drawn or not. `initial` and `final` are the digests of
-    the state the run started from and ended with. `ended` says why a run ended before its last step, if it did so by
-    itself. `secrets` are files to destroy once the model is published. `winner` are the settings of the run, if a
-    search chose them. `released`: tensors that queries before the first step released and that predictions need.
-    `public`: what is declared of public rows whose gradient joined the steps.
+    `model` is a copy of the given model with the trained parameters; no private row was run through it. `entries`: the
+    ledger's entries of the run, drawn or not. `initial` and `final`: digests of the state at the start and the end.
+    `ended`: why the run ended before its last step, if it did so by itself. `secrets`: files to destroy after
+    publishing. `winner`: the settings of the run, if a search chose them. `released`: tensors that queries before the
+    first step released and that predictions need. `public`: the declaration of public rows whose gradient joined the
+    steps.
     """
 
     model: nn.Module
@@ -83,7 +83,7 @@ class Trained:
     public: Mapping[str, Any] | None = None
 
     def _repr_html_(self) -> str:
-        """For notebooks: what `publish` would say first. Nothing of it is of private rows but what was bought."""
+        """A summary for notebooks; it holds public figures and bought metrics only."""
         metrics = dict(self.evaluations[-1].metrics) if self.evaluations else {}
         facts: dict[str, object] = {
             "charged steps": f"{self.charged_steps} of {self.plan.charges}",
@@ -103,5 +103,5 @@ class Trained:
 
 
 def randomness_of(stream: Stream | None) -> str:
-    """What a certificate may call the randomness: nothing but the library's own keyed stream is "system"."""
+    """The certificate's name for the randomness: only the library's own keyed stream is "system"."""
     return "system" if stream is None or type(stream) is SystemStream else "test"

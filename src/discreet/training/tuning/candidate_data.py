@@ -1,4 +1,4 @@
-"""Which private rows the candidates of a search see: all of them the same, or each a part of its own."""
+"""The private rows that candidates of a search see: the same rows for all, or a separate part for each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from discreet.training.tuning.private_choice import Judge
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one candidate is trained on, as `Training` takes it."""
+    """The training data of one candidate, as `Training` takes it."""
 
     data: object
     units: object = None
@@ -22,7 +22,7 @@ class Seen:
 
 
 def seen_by(plan: Plan, data: object, units: object, ids: object) -> tuple[list[Seen], Judge | None]:
-    """What each candidate of the search of `plan` sees, and what chooses among them if it is by a part of the data."""
+    """The data of each candidate of the plan's search, and the part that the choice is made on, if there is one."""
     search = plan.search
     assert search is not None
     if not isinstance(search, PartsSearch):

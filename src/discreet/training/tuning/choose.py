@@ -1,4 +1,4 @@
-"""The best of several models by private rows, as one release that gives away which one, and no score."""
+"""The best of several models by private rows: one release, which reveals the winner and no score."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from discreet.training.private_metrics.unit_values import unit_values
 
 @dataclass(frozen=True, slots=True)
 class ChosenModel:
-    """The chosen model, its place among the candidates, and what the choice cost."""
+    """The chosen model, its place among the candidates, and the cost of the choice."""
 
     index: int
     model: nn.Module
@@ -40,15 +40,14 @@ def choose_model(
 ) -> ChosenModel:
     """Choose the model that predicts the most private rows right, by the exponential mechanism.
 
-    The models (checkpoints of a run, or results of several) are candidates that were fixed before, released or public.
-    `data`: a pair of tensors or a map-style data set; with `holdout` and `ids` only its held-out rows are looked at,
-    so that nobody is both trained on and asked. A row is predicted alone and adds at most 1 to a model's score, and
-    takes from none (one that a model fails on is wrong): a choice at `epsilon` is (epsilon^2 / 8)-zCDP, under
-    replace-one at twice that epsilon. It is charged to `account` before a row is predicted. To know how good the model
-    is, buy a metric.
+    The models (checkpoints of a run, or results of several) are fixed before, and released or public. `data`: a pair of
+    tensors or a map-style data set; with `holdout` and `ids` only its held-out rows are used, so that no row serves
+    both training and the choice. Each row is predicted alone and adds 0 or 1 to a model's score (0 if the model fails
+    on it): a choice at `epsilon` is (epsilon^2 / 8)-zCDP, under replace-one at twice that epsilon. It is charged to
+    `account` before a row is predicted. To know how good the model is, buy a metric.
 
-    A model that remembers something of a row is asked about each row by a copy of its own, as far as `copy.deepcopy`
-    reaches. Parameters are not to be written to.
+    A model that remembers rows predicts each row with a fresh copy, as far as `copy.deepcopy` reaches. Parameters must
+    not be written to.
     """
     if not models:
         raise InputError("there is no model to choose from")

@@ -1,4 +1,4 @@
-"""What the trials of a search are made of: nothing of it may be in two of them, as one may be the best so far."""
+"""The objects of a search's trials: no two trials may share one, because an earlier trial may be the best so far."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from discreet.core.errors import InputError
 
 
 class Built:
-    """All models, optimizers and schedulers of a search that are still there."""
+    """All models, optimizers and schedulers of a search that still exist."""
 
     def __init__(self) -> None:
         self._whole: WeakSet[nn.Module | Optimizer | LRScheduler] = WeakSet()
         self._parameters: WeakValueDictionary[int, nn.Parameter] = WeakValueDictionary()
 
     def note(self, model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler | None) -> None:
-        """Take note of those of a further trial; `InputError` if they are, or train, what an earlier one has."""
+        """Record those of a further trial; `InputError` if they are, or train, objects of an earlier one."""
         whole = [part for part in (model, optimizer, scheduler) if part is not None]
         if any(part in self._whole for part in whole):
             raise InputError(

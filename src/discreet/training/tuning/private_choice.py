@@ -1,9 +1,9 @@
-"""The choice among models that were trained on other parts of the data, by the part that is left for it.
+"""The choice among models that were each trained on their own part of the data, by a further part.
 
     models, each trained on a part of its own -> scores on the last part, in whole numbers -> Gumbel noise -> the winner
 
-A unit is looked at in the last part or trained on, never both. It adds between 0 and 1, in whole numbers of a public
-grid, to the score of each model; the scores are exact, and stay here. See `plan.parts` for what that costs.
+A unit is either trained on or in the last part, never both. It adds between 0 and 1, in multiples of a public grid, to
+the score of each model; scores are exact, and stay private. See `plan.tuning.disjoint_parts` for the price.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from discreet.training.private_metrics.noisy_metrics import check_losses
 from discreet.training.private_metrics.unit_values import unit_values
 
 UNITS = 2**30
-"""Into so many parts is cut what a unit may add to a score: the grid of the scores."""
+"""The grid of the scores: the most that a unit may add to a score is cut into this many parts."""
 
 
 class Judge:
@@ -59,6 +59,6 @@ class Judge:
         """The place of one score, with probability proportional to e^(epsilon score / `UNITS`)."""
         if len(scores) + 1 != self._search.parts:
             raise PrivacyViolation("the choice is among all candidates of the search; nothing was released")
-        # Taken off as whole numbers, so that the largest are compared without rounding.
+        # Subtracted as whole numbers, so that the largest scores are compared without rounding.
         below = np.array([score - max(scores) for score in scores], dtype=np.float64)
         return noisy_argmax(below * (self._range / UNITS), "gumbel", substream)

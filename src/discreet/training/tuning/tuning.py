@@ -49,7 +49,7 @@ Stop = Callable[[], int | None]
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a trial trains with, new for every trial."""
+    """The objects that a trial trains with, new for every trial."""
 
     model: nn.Module
     criterion: Criterion
@@ -59,13 +59,13 @@ class Setup:
 
 
 class Tuning:
-    """One of several runs of `plan`, whose `search` says what is tried, on which rows, and by which score.
+    """A private choice among several runs of `plan`, whose `search` names the candidates, their rows and the score.
 
     - `build(settings)`: model, loss and optimizer for one candidate of the search. Its first model for a candidate is
       the public state that all trials with these settings start from. `clip_norm` is applied to the plan by itself.
     - `data`, `units`, `public`, `engine`: as for `Training`.
-    - `ids`: the name of each row, the same whatever other rows there are; where rows are held out, or cut in parts.
-    - `run`: a new folder for the ledger, or `RunOptions` with one that is shared. A search cannot be resumed.
+    - `ids`: an identifier of each row that does not depend on other rows; for a hold-out, or parts of the data.
+    - `run`: a new folder for the ledger, or `RunOptions` with a shared ledger. A search cannot be resumed.
     - `early`, `evaluate_every`: as for `Training.run`, in every trial.
     - `start`: for tests; randomness that is not the system's is refused when the result is published.
 
@@ -116,10 +116,10 @@ class Tuning:
         self._check(plan.search)
 
     def run(self) -> Trained:
-        """Charge the search, make its trials, and return the one that wins, ready for `publish`.
+        """Charge the search, run its trials, and return the winner, ready for `publish`.
 
-        Interrupted, or failed in a trial, the search ends without a result and stays charged. No progress is shown: of
-        a secret number of trials it would tell how many there are, and so does the time that this takes.
+        If it is interrupted, or a trial fails, the search ends without a result and stays charged. No progress is
+        shown, because it would reveal the secret number of trials; the time that this takes reveals it, too.
         """
         search = self.plan.search
         assert search is not None
@@ -151,7 +151,7 @@ class Tuning:
         return best
 
     def _chosen(self, search: PartsSearch, run: str, choices: Substream, stop: Stop) -> Trained:
-        """One of the candidates, by the part of the data that none of them was trained on."""
+        """The candidate chosen by the part of the data that none of them was trained on."""
         assert self._judge is not None
         trials, scores = [], []
         for index in range(len(self._candidates)):
@@ -161,7 +161,7 @@ class Tuning:
         return trials[self._judge.choose(scores, choices)]
 
     def _charge(self, randomness: str) -> tuple[str, tuple[Entry, ...]]:
-        """The name of the search in the ledger, and all that the ledger will ever hold of it."""
+        """Charge the search as a whole: its name in the ledger, and the only entries that it will ever have."""
         if self._where.ledger is None:
             self._make_folder()
         ledger = Ledger(self._where.ledger or self.folder / "ledger.sqlite")
@@ -183,7 +183,7 @@ class Tuning:
             ) from None
 
     def _trial(self, index: int, run: str, trial: int, stop: Stop) -> tuple[Trained, tuple[nn.Module, Criterion]]:
-        """One run of the plan, in memory, and that of which copies may see private rows, to score it.
+        """One run of the plan, in memory; and the model and loss whose copies may see private rows to score it.
 
         No folder, no key, no checkpoint, no row in the ledger.
         """
@@ -204,13 +204,13 @@ class Tuning:
         return replace(training.trained(()), winner=settings), (training.watch.asked, training.copy.criterion)
 
     def _setup(self, settings: Mapping[str, Any]) -> Setup:
-        """What a trial is made of; never what an earlier one was made of, which may be the best so far."""
+        """The objects of a trial; never those of an earlier trial, which may be the best so far."""
         setup = self._build(settings)
         self._built.note(setup.model, setup.optimizer, setup.scheduler)
         return setup
 
     def _check(self, search: AnySearch) -> None:
-        """Check every candidate; all are then trained with one engine, at the largest float slack of any."""
+        """Check every candidate. All are then trained with one engine, with the largest float slack of any."""
         digests: list[str] = []
         bits: list[int] = []
         for number, settings in enumerate(self._candidates):
@@ -256,10 +256,11 @@ class Tuning:
 
 
 def score_of(trained: Trained, name: str, early: EarlyStopping | None) -> float:
-    """The score of a trial, higher is better: the last value of the metric, or the best where the best is kept.
+    """The score of a trial, higher is better: the last value of the metric, or the best value where the best model is
+    kept.
 
-    Of a metric on private rows it is the noisy sum: where a noisy number of rows divides it, the best value would be
-    that of the trial which found the fewest rows.
+    For a private metric it is the noisy sum, not divided by a noisy number of rows: else the trial with the smallest
+    such number would win.
     """
     if is_bought(name):
         metric = next(one for one in trained.plan.metrics if one.name == name)
@@ -277,13 +278,13 @@ def score_of(trained: Trained, name: str, early: EarlyStopping | None) -> float:
 
 
 def _system_start() -> Start:
-    """Streams under a key that is written nowhere."""
+    """Streams under a fresh key that is never written down."""
     key = new_run_key()
     return lambda number: SystemStream.start(key, number)
 
 
 def _check_score(score: str, setup: Setup, validation: tuple[Tensor, Tensor] | None) -> None:
-    """Refuse a score that trials will not have; whether one on private rows is bought is the plan's to check."""
+    """Refuse a score that trials will not have. (The plan checks that a private metric is bought.)"""
     if is_bought(score):
         return
     found = {} if validation is None else evaluate(setup.model, setup.criterion, *validation)

@@ -1,1 +1,1 @@
-"""The questions that a published folder must answer, a file each."""
+"""The checks of a published folder, one file each."""

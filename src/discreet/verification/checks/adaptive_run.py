@@ -1,7 +1,7 @@
-"""What a certificate says of a run whose events were chosen on the way, checked without the code that trains.
+"""Checks of an adaptive run's certificate, without the code that trains.
 
-The events are what was charged, in order, and not those of a plan. The plan says which events there may be, how many,
-and which filter every block was put to.
+The events are the charged ones, in order, and not those of a plan. The plan says which events are allowed, how many,
+and which filter every block had to fit.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from discreet.verification.checks.private_metrics import event_of, metrics_of
 from discreet.verification.recompute import filters
 
 LOOSENED = 1 + 4e-4
-"""What was charged must fit the filter with limits this much larger, and these must give the claim. (Runs claim a
-little more, so that rounding does not decide.)"""
+"""The charged events must fit the filter with limits this much larger, and these limits must give the claim. (Runs
+claim a little more, so that rounding does not decide.)"""
 
 _UNPROVED = {"poisson": ("replace_one",), "shuffle": ("add_remove",)}
 
@@ -30,7 +30,7 @@ def is_adaptive(facts: dict[str, Any]) -> bool:
 
 
 def searches(plan: dict[str, Any]) -> bool:
-    """Whether a plan chooses the size of its steps privately."""
+    """Whether a plan chooses its step sizes privately."""
     policy = plan.get("policy")
     return isinstance(policy, dict) and policy.get("kind") == "line_search"
 
@@ -46,7 +46,7 @@ def charged_runs(record: list[dict[str, Any]]) -> Runs:
 
 
 def check_events(facts: dict[str, Any]) -> tuple[bool, str]:
-    """The events are what was charged, each is one that the plan allows, and they are not too many."""
+    """Check that the events are the charged ones, that the plan allows each, and that there are not too many."""
     plan, runs = facts["plan"], stated(facts["events"])
     metrics = [event_of(metric) for metric in metrics_of(plan)]
     if runs != charged_runs(facts["ledger"]["entries"]):
@@ -66,7 +66,7 @@ def check_events(facts: dict[str, Any]) -> tuple[bool, str]:
 
 
 def check_filter(facts: dict[str, Any], opened: dict[str, Any]) -> str | None:
-    """What is wrong with the filter of the run that the ledger opened, if anything is."""
+    """The fault of the filter of the run that the ledger opened; None if there is none."""
     plan, filter_ = facts["plan"], facts["plan"]["filter"]
     filters.checked(filter_)
     if opened["body"].get("filter") != filter_:
@@ -83,7 +83,7 @@ def check_filter(facts: dict[str, Any], opened: dict[str, Any]) -> str | None:
 
 
 def check_epsilon(facts: dict[str, Any]) -> tuple[bool, str]:
-    """What was charged fits the filter, and the filter gives the claim."""
+    """Check that the charged events fit the filter, and that the filter gives the claim."""
     plan, claim, stated_epsilon = facts["plan"], facts["claim"], facts["claim"]["epsilon"]
     if isinstance(stated_epsilon, bool) or not 0 <= stated_epsilon < math.inf:
         return False, f"the claim must be finite and at least 0, not {stated_epsilon!r}"
@@ -102,7 +102,7 @@ def check_epsilon(facts: dict[str, Any]) -> tuple[bool, str]:
 
 
 def _is_step(plan: dict[str, Any], event: dict[str, Any]) -> bool:
-    """Whether a step, or an epoch of disjoint batches, may look like this."""
+    """Whether the plan allows this event as a step, or as an epoch of disjoint batches."""
     kind = plan["sampling"]["kind"]
     if kind == "none":
         return _is_gaussian(event)
@@ -134,9 +134,9 @@ def _is_choice(plan: dict[str, Any], event: dict[str, Any]) -> bool:
 
 
 def _search_fault(plan: dict[str, Any], runs: Runs) -> str | None:
-    """What is wrong with a run that chooses its step sizes, if anything is.
+    """The fault of a run that chooses its step sizes; None if there is none.
 
-    After the queries that come before the first step, gradients and choices take turns.
+    After the queries before the first step, gradients and choices must alternate.
     """
     if plan["sampling"]["kind"] != "none" or plan["filter"]["filter"] != "zcdp":
         return "step sizes are chosen without sampling and under a zcdp filter only"

@@ -1,7 +1,8 @@
-"""One of several candidates, each trained on a part of the data of its own, as certificates state it.
+"""Checks of a choice among candidates that were each trained on their own part of the data, without the code that
+trains.
 
-Checked without the code that trains. A unit is in one part, which its own identifier says: it is trained on by one
-candidate, or looked at by the choice. So a claim must cover one run, and one choice, and no more (`recompute.ranges`).
+A unit's identifier decides its part: one candidate trains on it, or the choice looks at it. So a claim must cover one
+run and one choice, and no more (`recompute.ranges`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SCORES = ("accuracy", "loss")
 
 
 def fault(plan: Mapping[str, Any]) -> str | None:
-    """What is wrong with the search of a plan, if anything is."""
+    """The fault of a plan's search; None if there is none."""
     search = plan["search"]
     if plan["adjacency"] not in ("add_remove", "zero_out"):
         return f"under {str(plan['adjacency'])[:20]} a unit may change parts, and nothing is proved"
@@ -43,13 +44,14 @@ def fault(plan: Mapping[str, Any]) -> str | None:
 
 
 def event(search: Mapping[str, Any], run: dict[str, Any]) -> dict[str, Any]:
-    """What a search releases of which one run releases `run`; no unit is in both, and so in all of it."""
+    """The event of a search whose single run releases `run`: run and choice together, although no unit takes part in
+    both."""
     chosen = {"event": "bounded_range", "epsilon": search["epsilon"], "query": "clipped_sum"}
     return {"event": "compose", "of": [run, chosen]}
 
 
 def decisions(plan: dict[str, Any], claim: Mapping[str, Any], runs: list[dict[str, Any]]) -> list[Decision]:
-    """Epsilon of one run, and that of the choice: the claim must cover either."""
+    """Decisions on the epsilon of one run, and on that of the choice; the claim must cover both."""
     (run,) = runs
     return [
         decide(run, claim["delta"], claim["adjacency"], claim["epsilon"]),

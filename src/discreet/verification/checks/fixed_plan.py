@@ -1,4 +1,4 @@
-"""Whether the epsilon of a plan that was fixed beforehand follows from its events."""
+"""Checks that the epsilon of a fixed plan follows from its events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from discreet.verification.recompute import Decision, decide
 
 
 def check_epsilon(facts: dict[str, Any]) -> tuple[bool, str]:
-    """The claim, at every part of the data that a change of one unit may touch."""
+    """Check the claim on every part of the data that a change of one unit may touch."""
     claim = facts["claim"]
     decisions = [
         decide(events, claim["delta"], claim["adjacency"], claim["epsilon"])
@@ -23,7 +23,7 @@ def check_epsilon(facts: dict[str, Any]) -> tuple[bool, str]:
 
 
 def together(decisions: Sequence[Decision]) -> tuple[bool, str]:
-    """Whether all parts of the data accept the claim, and why."""
+    """The decision of all parts of the data together, with its reason."""
     reasons = [decision.reason for decision in decisions]
     if len(reasons) > 1:
         reasons = [f"rows {part}: {reason}" for part, reason in zip(("trained on", "held out"), reasons, strict=True)]

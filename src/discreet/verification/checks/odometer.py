@@ -1,7 +1,7 @@
-"""What a certificate says ex post: the reading of an odometer, checked without the code that trains.
+"""Checks of the ex-post reading of an odometer in a certificate, without the code that trains.
 
-It stands beside the claim and is none: it was not known before the run, it is no (epsilon, delta), and it adds up with
-nothing.
+The reading is no claim: it was not known before the run, it is no (epsilon, delta), and it does not compose with
+others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FIELDS = {"kind", "reading", "delta", "adjacency", "unit", "method", "charged_st
 
 
 def as_section(said: ExPost, charged_steps: int) -> dict[str, Any]:
-    """The section of a certificate; a reading of None says that nothing is known."""
+    """The section of a certificate; a reading of None stands for an unknown one."""
     return {
         "kind": said.kind,
         "reading": said.epsilon if math.isfinite(said.epsilon) else None,
@@ -31,7 +31,7 @@ def as_section(said: ExPost, charged_steps: int) -> dict[str, Any]:
 
 
 def check_ex_post(facts: dict[str, Any], charged: dict[str, Any]) -> tuple[bool, str]:
-    """The section is there exactly if the plan has an odometer, and says what that reads of what was charged."""
+    """Check that the section exists exactly if the plan has an odometer, and holds its reading of charged events."""
     rule, section = facts["plan"].get("odometer"), facts["ex_post"]
     if rule is None or section is None:
         return rule is section, "no odometer" if rule is section else "an odometer without its reading, or the reverse"

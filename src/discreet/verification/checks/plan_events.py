@@ -1,6 +1,6 @@
-"""What a plan, as it stands in a certificate, says will be released; derived without the code that trains.
+"""The events of a plan in a certificate, derived without the code that trains.
 
-Everything here is in runs: (event as JSON data, how many times in a row), equal neighbours counted together.
+Events are counted in runs: (event as JSON data, how many times in a row), with equal neighbours together.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from discreet.core.errors import InputError
 Runs = list[tuple[dict[str, Any], int]]
 
 MOST_STEPS = 10**7
-"""Plans and ledgers of more steps are not followed: a stranger's certificate shall not keep its reader busy."""
+"""Plans and ledgers with more steps are refused, so that a stranger's certificate cannot keep its reader busy."""
 
 _ROOM = 1.25
 """The data may have this many times the rows that a plan declares."""
@@ -54,7 +54,7 @@ def planned(plan: dict[str, Any]) -> Runs:
 def _drawn_at(
     plan: dict[str, Any], noise: list[tuple[float, int]], rates: list[tuple[float, int]]
 ) -> Iterator[tuple[dict[str, Any], int]]:
-    """Poisson batches whose rate changes: step by step the noise and the rate that are due."""
+    """Events of Poisson batches whose rate changes, with the noise and the rate of each step."""
     first = plan["sampling"]
     if first["kind"] != "poisson" or first["rate"] != rates[0][0]:
         raise InputError("only poisson batches can change over the steps, and they begin at the rate of the sampling")
@@ -85,7 +85,7 @@ def _check_length(counts: Iterable[int]) -> None:
 
 
 def begins_with(whole: Runs, part: Runs) -> bool:
-    """Whether `part` is how `whole` begins."""
+    """Whether `whole` begins with `part`."""
     if not part:
         return True
     *full, (event, count) = part
@@ -96,7 +96,7 @@ def begins_with(whole: Runs, part: Runs) -> bool:
 
 
 def after(runs: Runs, events: int) -> Runs:
-    """What is left of `runs` without the first so many events; these may end inside a run of equal ones."""
+    """The rest of `runs` after the first `events` events, which may end inside a run of equal ones."""
     left: Runs = []
     for event, count in runs:
         dropped = min(events, count)
@@ -107,7 +107,7 @@ def after(runs: Runs, events: int) -> Runs:
 
 
 def merged(runs: Iterable[tuple[dict[str, Any], int]]) -> Runs:
-    """Equal neighbours as one run."""
+    """The runs with equal neighbours merged."""
     return [
         (event, sum(count for _, count in group)) for event, group in itertools.groupby(runs, key=lambda run: run[0])
     ]
@@ -135,7 +135,7 @@ def _composition(period: list[tuple[float, int]]) -> dict[str, Any]:
 
 
 def _periods(noise: list[tuple[float, int]], length: int) -> Iterator[list[tuple[float, int]]]:
-    """The noise cut into periods of `length` steps; what is left at the end belongs to no period and is an error."""
+    """The noise in periods of `length` steps; an incomplete period at the end is an error."""
     period: list[tuple[float, int]] = []
     room = length
     for multiplier, steps in noise:

@@ -1,7 +1,7 @@
-"""What a certificate says of the queries that a run answered before its first step, checked without the trainer.
+"""Checks of the queries that a run answered before its first step, without the code that trains.
 
-They are events of the plan (`before`), one charge each, that come first in the events and in the ledger, and in an
-attempt of their own.
+They are events of the plan (`before`), one charge each. They come first in the events and in the ledger, and in their
+own attempt.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from discreet.core.errors import InputError
 from discreet.verification.checks.plan_events import Runs, begins_with, merged
 
 _ALONE = {"gaussian", "laplace", "bounded_range", "noisy_max", "sparse_histogram", "selection", "poisson"}
-"""Events that are one charge; the others stand for many steps."""
+"""Events that are a single charge; the others stand for many steps."""
 
 
 def queries_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    """The events that come before the first step of a plan, in order; `InputError` if they cannot be."""
+    """The events before the first step of a plan, in order; `InputError` for impossible ones."""
     found: list[dict[str, Any]] = plan.get("before", [])
     if not isinstance(found, list) or any(event["event"] not in _ALONE for event in found):
         raise InputError(f"what comes before the first step is a list of events, each one of {sorted(_ALONE)}")
@@ -26,12 +26,12 @@ def queries_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def answered(plan: dict[str, Any], runs: Runs) -> bool:
-    """Whether the queries of a plan are how a run began."""
+    """Whether a run began with the queries of its plan."""
     return begins_with(runs, merged((event, 1) for event in queries_of(plan)))
 
 
 def attempts_fault(facts: dict[str, Any], record: list[dict[str, Any]]) -> str | None:
-    """What is wrong with the attempts of a run, if anything is: the first answers its queries, if there are any."""
+    """The fault of a run's attempts; None if there is none. The first attempt answers the queries, if there are any."""
     mechanism = {name: facts["mechanism"][name] for name in ("engine", "float_bits", "noise", "randomness")}
     bodies = [entry["body"] for entry in record if entry["kind"] == "attempt"]
     if queries_of(facts["plan"]):

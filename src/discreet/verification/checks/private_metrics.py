@@ -1,7 +1,7 @@
-"""What a certificate says of metrics on private rows, checked without the code that trains.
+"""Checks of private metrics in a certificate, without the code that trains.
 
-A fixed plan buys metrics at the steps that it names; they stand between its steps, as further events. Units that are
-held out are in no event of a step, and those that are trained on in no metric on held-out rows.
+A fixed plan buys metrics at the steps that it names, as further events between its steps. Held-out units take part in
+no step, and training units in no hold-out metric.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ SIZE_IS_PUBLIC = ("fixed_size", "shuffle")
 """Samplers that need the number of rows to train on."""
 
 BEFORE = "before"
-"""Where a metric has a name, queries before the first step have this."""
+"""The name of queries before the first step, in place of a metric's name."""
 
 
 def metrics_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    """The metrics that a plan buys, each with what it must say; `InputError` otherwise."""
+    """The metrics that a plan buys; `InputError` if one lacks a field."""
     found: list[dict[str, Any]] = plan.get("metrics", [])
     for metric in found:
         if set(metric) != _FIELDS or metric["kind"] not in _QUERIES or metric["rows"] not in ("training", "holdout"):
@@ -55,12 +55,12 @@ def metrics_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def name_of(metric: dict[str, Any]) -> str:
-    """What a metric is called."""
+    """The name of a metric."""
     return f"{metric['rows']}_{metric['kind']}"
 
 
 def event_of(metric: dict[str, Any]) -> dict[str, Any]:
-    """What buying a metric once releases."""
+    """The event of buying a metric once."""
     noise, query = float(metric["noise"]), _QUERIES[metric["kind"]]
     event: dict[str, Any] = {"event": "gaussian", "noise_multiplier": noise, "query": query}
     return event if metric["rate"] is None else {"event": "poisson", "rate": metric["rate"], "of": event}
@@ -93,11 +93,11 @@ def all_events(plan: dict[str, Any]) -> Runs:
 
 
 def parts(plan: dict[str, Any], events: dict[str, Any]) -> list[dict[str, Any]]:
-    """The events of which a change of one unit touches: all of them, or those of either part of the data.
+    """Events that a change of one unit touches: for each part of the data, those of the part; or all of them.
 
-    A unit is in the part that its own identifier says. Given what was released before, the other part's releases have
-    the same law on both of two neighbours, so that they add nothing to the privacy loss. A replaced unit may change
-    parts: then all count. Queries before the first step are about both.
+    A unit's identifier decides its part. Given the earlier releases, the other part's releases have the same law on two
+    neighbours, so they add nothing to the privacy loss. A replaced unit may change parts: then all events count.
+    Queries before the first step are about both parts.
     """
     if _share(plan) is None or plan["adjacency"] == "replace_one":
         return [events]
@@ -113,7 +113,7 @@ def parts(plan: dict[str, Any], events: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def check_bought(facts: dict[str, Any]) -> tuple[bool, str]:
-    """Each metric that the certificate shows was charged, at its place, once, and is as exact as its noise says."""
+    """Check that each shown metric was charged once, at its place, and states the accuracy that its noise gives."""
     plan, shown = facts["plan"], facts["bought_metrics"]
     known, paid = {name_of(metric): metric for metric in metrics_of(plan)}, _paid(facts)
     planned = None if plan.get("kind") == "adaptive" or not shown else _At(in_order(plan))
@@ -138,14 +138,14 @@ def check_bought(facts: dict[str, Any]) -> tuple[bool, str]:
 
 
 class _At:
-    """Which of some runs of events a charged step ends, if it ends one."""
+    """Finds the event that a charged step ends, if it ends one."""
 
     def __init__(self, runs: Iterable[tuple[dict[str, Any], int, str | None]]) -> None:
         self.runs = list(runs)
         self.ends = list(itertools.accumulate(count * places(event) for event, count, _ in self.runs))
 
     def find(self, step: int) -> tuple[dict[str, Any] | None, str | None]:
-        """(event, name) of what is over with `step`; Nones if that is inside an event, or beyond all."""
+        """(event, name) of the event that ends with `step`; Nones if `step` is inside an event, or beyond all."""
         index = bisect.bisect_left(self.ends, step)
         if index == len(self.ends) or (self.ends[index] - step) % places(self.runs[index][0]):
             return None, None
@@ -154,13 +154,14 @@ class _At:
 
 
 def _paid(facts: dict[str, Any]) -> _At:
-    """What was charged, by steps."""
+    """The charged events, by step."""
     blocks = [stated(entry["body"]) for entry in facts["ledger"]["entries"] if entry["kind"] == "reservation"]
     return _At((event, count, None) for block in blocks for event, count in block)
 
 
 def _deviation(plan: dict[str, Any], metric: dict[str, Any], known: dict[str, Any], sizes: set[str]) -> float:
-    """Of noise, and of how many units there happened to be or the noise of their number: each adds half the range."""
+    """The standard deviation of a metric: of its noise, and of the number of units (random, or noisy), each adding half
+    the range."""
     if metric["kind"] == "size":
         return float(metric["noise"])
     share, rate = _share(plan), metric["rate"] or 1.0
@@ -188,7 +189,8 @@ def _share(plan: dict[str, Any]) -> float | None:
 
 
 def _due_after(step: int, metric: dict[str, Any], whole: int, known: list[dict[str, Any]]) -> int:
-    """The first step beyond `step` after which a metric is bought; a size once, with the first other on its rows."""
+    """The first step after `step` at which a metric is bought; a size is bought once, with the first other metric on
+    its rows."""
     if metric["kind"] == "size":
         first = min(_due_after(0, other, whole, known) for other in _others(metric, known))
         return first if first > step else whole + 1

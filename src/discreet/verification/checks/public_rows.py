@@ -1,4 +1,4 @@
-"""Rows declared public whose exact gradient joins every step, as a certificate states them."""
+"""Checks of rows declared public whose exact gradient joins every step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def described(facts: Mapping[str, Any]) -> str | None:
-    """What is said of them, in one line; None where there are none."""
+    """Their description in one line; None if there are none."""
     rows = facts.get("public_batches")
     if rows is None:
         return None
@@ -15,7 +15,7 @@ def described(facts: Mapping[str, Any]) -> str | None:
 
 
 def check(facts: Mapping[str, Any]) -> tuple[bool, str]:
-    """Whether what is said can be. What joins every step beside the releases of private rows is always named."""
+    """Check their declaration, and name them in the result."""
     rows, line = facts.get("public_batches"), described(facts)
     if rows is None or line is None:
         return True, "none joined the steps"

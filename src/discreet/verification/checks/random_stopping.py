@@ -1,4 +1,4 @@
-"""The best of a secret number of runs, as certificates state it: checked without the code that trains."""
+"""Checks of the best of a secret number of runs, without the code that trains."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ METHOD = "pld-profile"
 FIELDS = {"kind", "trials", "score", "grid", "initial_states"}
 
 PUBLIC = "validation_"
-"""How scores begin that are computed on public data only."""
+"""Prefix of scores that are computed on public data only."""
 
 _SELDOM = 0.01
 
 
 def fault(plan: Mapping[str, Any]) -> str | None:
-    """What is wrong with the search of a plan, if anything is."""
+    """The fault of a plan's search; None if there is none."""
     score, known = (
         plan["search"]["score"],
         {private_metrics.name_of(metric) for metric in private_metrics.metrics_of(dict(plan))},
@@ -33,12 +33,12 @@ def fault(plan: Mapping[str, Any]) -> str | None:
 
 
 def event(search: Mapping[str, Any], run: dict[str, Any]) -> dict[str, Any]:
-    """What a search releases of which one run releases `run`."""
+    """The event of a search whose single run releases `run`."""
     return {"event": "selection", "of": run, "trials": search["trials"]}
 
 
 def decisions(plan: dict[str, Any], claim: Mapping[str, Any], runs: list[dict[str, Any]]) -> list[Decision]:
-    """Epsilon of the best of K runs, where a change of one unit touches either part of the data."""
+    """Decisions on the epsilon of the best of K runs, for a change of one unit in either part of the data."""
     trials = plan["search"]["trials"]
     return [decide_search(run, trials, claim["delta"], claim["adjacency"], claim["epsilon"]) for run in runs]
 

@@ -1,6 +1,6 @@
-"""What queries before the first step released and predictions need, published beside the model: components, say.
+"""Checks of published tensors that queries before the first step released and predictions need (components).
 
-It is a release of the run, charged by an event of its plan, so it tells no more than that event does.
+They are a release of the run, charged by an event of its plan.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FILE = "released.safetensors"
 
 
 def section(content: bytes, plan: dict[str, Any]) -> dict[str, Any]:
-    """What the certificate says of the file. Refused where the plan has no query that could have released it."""
+    """The certificate's section on the file; refused if the plan has no query that could have released it."""
     found = _fault(content, plan)
     if found is not None:
         raise PrivacyViolation(found)
@@ -27,7 +27,7 @@ def section(content: bytes, plan: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_released(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
-    """Whether what the certificate says of the file, if it says anything, is so."""
+    """Check the certificate's section on the file, if it has one."""
     stated = facts.get("released")
     if stated is None:
         known = not os.path.lexists(folder / FILE)
@@ -44,7 +44,8 @@ def check_released(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
 
 
 def _fault(content: bytes, plan: dict[str, Any]) -> str | None:
-    """Why this cannot be what a covariance before the first step released, if so: components, no more than columns."""
+    """Why the file cannot come from a covariance before the first step (components, no more than columns); None if it
+    can."""
     events = queries_of(plan)
     if not any((event["event"], event.get("query")) == ("gaussian", "covariance") for event in events):
         return f"{FILE} holds components, but the plan has no covariance before its first step"

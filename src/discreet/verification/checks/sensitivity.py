@@ -1,7 +1,7 @@
-"""The stated sensitivity of a certificate, checked without the code that clips: does it follow from the plan's rule?
+"""Checks that the stated sensitivity follows from the plan's clip rule, without the code that clips.
 
-What is checked is arithmetic and completeness: the parameters of the policy are possible, its groups part the trained
-tensors, and the sensitivity is the one that the rule gives. That training clipped like this is for audits and tests.
+They cover arithmetic and completeness: possible parameters of the rule, groups that contain each trained tensor once,
+and the rule's sensitivity. Whether training really clipped like this is for audits and tests.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _STATED: Mapping[str, set[str]] = {
     "groups": {"groups", "aliases"},
     "box": {"coordinates", "aliases"},
 }
-"""What a certificate says of clipping beside the rule and the sensitivity."""
+"""Further fields on clipping in a certificate, by rule."""
 
 _CLOSE = 1e-9
 """How far a stated figure may be from the recomputed one."""

@@ -1,8 +1,8 @@
-"""What a certificate says of a search for settings, checked without the code that trains.
+"""Checks of a search for settings in a certificate, without the code that trains.
 
-What is charged and claimed is a search, as one event; its kind says what that is (`stopping`, `by_parts`). What was
-released of it is one run, the winner's; `one_run` is the certificate as it would be of that run alone, for whatever is
-about a single run.
+The charged and claimed event is the whole search, of one of two kinds (`random_stopping`, `disjoint_parts`). It
+released one run, the winner's; `one_run` is the certificate as it would be for that run alone, for checks about a
+single run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from discreet.verification.recompute import Decision, decide
 
 
 class _Kind(Protocol):
-    """What is known of a kind of search: a module."""
+    """The interface of a kind of search, which is a module."""
 
     METHOD: str
     FIELDS: set[str]
@@ -41,7 +41,7 @@ _CLIP_NORM = "clip_norm"
 
 
 def is_search(facts: Mapping[str, Any]) -> bool:
-    """Whether what is claimed is the best of several runs."""
+    """Whether the claim is about the best of several runs."""
     return facts["plan"].get("search") is not None
 
 
@@ -80,7 +80,7 @@ def one_run(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_search(facts: dict[str, Any]) -> tuple[bool, str]:
-    """What the certificate says of the search: candidates, the winner among them, what one run would cost."""
+    """Check the certificate's search: candidates, the winner among them, the price of one run."""
     plan, section = facts["plan"], facts.get("search")
     if not is_search(facts):
         return section is None, "no search" if section is None else "a search is described that the plan does not have"
@@ -115,7 +115,7 @@ def check_search(facts: dict[str, Any]) -> tuple[bool, str]:
 
 
 def check_events(facts: dict[str, Any]) -> tuple[bool, str]:
-    """What is claimed is one search as the plan says, over runs of the plan."""
+    """Check that the claim is about one search over runs, as the plan says."""
     plan, runs = facts["plan"], private_metrics.all_events(facts["plan"])
     found = stated(facts["events"])
     if len(found) != 1 or found[0][1] != 1:
@@ -127,7 +127,7 @@ def check_events(facts: dict[str, Any]) -> tuple[bool, str]:
 
 
 def check_charge(facts: dict[str, Any]) -> tuple[bool, str]:
-    """The search was charged whole, by one reservation, before its only attempt could begin to draw."""
+    """Check that the search was charged as a whole, by one reservation, before its only attempt could draw."""
     blocks = [entry for entry in facts["ledger"]["entries"] if entry["kind"] == "reservation"]
     others = [entry["kind"] for entry in facts["ledger"]["entries"]]
     if len(blocks) != 1 or not _same(stated(blocks[0]["body"]), stated(facts["events"])):
@@ -138,7 +138,7 @@ def check_charge(facts: dict[str, Any]) -> tuple[bool, str]:
 
 
 def check_epsilon(facts: dict[str, Any]) -> tuple[bool, str]:
-    """Epsilon of the search, where a change of one unit touches any part of the data."""
+    """Check epsilon of the search, for a change of one unit in any part of the data."""
     claim, plan = facts["claim"], facts["plan"]
     if claim["lower"] is not None:
         return False, "nothing is known of a search from below"

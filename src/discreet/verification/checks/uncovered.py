@@ -1,4 +1,5 @@
-"""What the checks of a claim leave out: pages for people, which are written again and compared, and further files."""
+"""Parts of a folder that the claim does not cover: pages for people, which are written again and compared, and further
+files."""
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ _SHOWN = 5
 
 
 Pages = Mapping[str, Callable[[dict[str, Any], ModelSpec], bytes]]
-"""Who writes each page from a certificate."""
+"""The function that writes each page from a certificate."""
 
 
 def check_pages(facts: dict[str, Any], folder: Path, pages: Pages) -> tuple[bool, str, bool]:
-    """Whether the pages are what this library writes from the certificate, why, and whether the verdict must say so.
+    """Whether this library writes the same pages from the certificate, why not, and whether the verdict must say so.
 
-    A page that differs fails where the certificate names the software that is here. Other software may word a page
-    differently, or round a figure: then nothing is known of it.
+    A page that differs fails if the certificate names the present software. Other versions may word a page differently,
+    or round a figure: then nothing is known of the page.
     """
     spec, here = ModelSpec.from_json(read(folder / "model.json")), software()
     wrong = [name for name, write in pages.items() if _written(write, facts, spec) != read(folder / name)]
@@ -36,7 +37,7 @@ def check_pages(facts: dict[str, Any], folder: Path, pages: Pages) -> tuple[bool
 
 
 def check_others(facts: Mapping[str, Any], folder: Path, *, strict: bool) -> tuple[bool, str, bool]:
-    """What lies beside the files that the certificate covers: said in the verdict, and a fault if `strict`."""
+    """Files that the certificate does not cover: named in the verdict, and a fault if `strict`."""
     covered = {*FILES, SIGNATURE, *([RELEASED] if "released" in facts else [])}
     found = sorted(set(os.listdir(folder)) - covered)
     if not found:
@@ -47,7 +48,7 @@ def check_others(facts: Mapping[str, Any], folder: Path, *, strict: bool) -> tup
 
 
 def _written(write: Callable[[dict[str, Any], ModelSpec], bytes], facts: dict[str, Any], spec: ModelSpec) -> bytes:
-    """A page written again; nothing where that fails."""
+    """A page written again; None if that fails."""
     try:
         return write(facts, spec)
     except (DiscreetError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):

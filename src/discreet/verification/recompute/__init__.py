@@ -6,7 +6,7 @@ For a sceptical reviewer: this package imports the standard library, numpy, scip
 classes, and shares no accounting code with the trainer. Covered: compositions and repetitions of Gaussian queries,
 unsampled under any adjacency, on Poisson batches, truncated or not, under add_remove and zero_out, on batches of fixed
 size under replace_one, in epochs of disjoint batches under zero_out and replace_one, and in randomly allocated steps;
-of sparse histograms, unsampled. Whatever else is refused by name.
+of sparse histograms, unsampled. Anything else is refused by name.
 
 Assumed of the machine: IEEE double arithmetic; exp, log, expm1 within a few roundings; `ndtr` and `erfcx` as stated
 where they are used; the Fourier transform within Higham's bound. A failure of any step gives the interval [0, inf].
@@ -33,7 +33,7 @@ FINEST = 5
 """How often the tolerance is halved before a claim that is still undecided is rejected."""
 
 LOWER_POINTS = 2**20
-"""The lower bound takes a grid up to four times finer than the upper, but not above this many points for its sake."""
+"""The lower bound uses a grid up to four times finer than the upper, but at most this many points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,9 @@ def _bounds(steps: Steps, delta: float, tolerance: float, max_points: int) -> Bo
     """Upper and lower bounds by what each rests on; the upper one pays for truncation out of delta.
 
     Truncated and untruncated runs differ with probability at most `overflow` on either side, so (epsilon, delta') of
-    the one is (epsilon, delta' + (1 + e^epsilon) overflow) of the other. A unit on its own is never left out: there
-    both are the same, and that is the worst case from below. What sparse histograms may release of one row alone is
-    taken off delta as it is (`parts`).
+    the one is (epsilon, delta' + (1 + e^epsilon) overflow) of the other. A unit alone in the data is never left out:
+    there both are equal, which is the case that bounds epsilon from below. The probability that sparse histograms
+    release a value of one row alone is taken off delta (`parts`).
     """
 
     def at(point: float) -> Bounds:

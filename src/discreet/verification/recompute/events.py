@@ -1,4 +1,4 @@
-"""From the JSON of a certificate's events to the few numbers that the privacy loss depends on.
+"""Reads from the JSON of a certificate's events the few numbers that the privacy loss depends on.
 
 A Gaussian query with noise multiplier sigma tells neighbours apart like N(0, 1) from N(mu, 1), mu = r / sigma, where r
 is the query's replace-one ratio (1 under add/remove and zero-out). Queries on one draw are one Gaussian query with mu^2
@@ -52,7 +52,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What is composed for the upper bound, and for the lower: parts that the events surely contain.
+    """The parts to compose for the upper bound, and for the lower bound: parts that the events surely contain.
 
     `symmetric`: sampled parts are on batches of fixed size, and their upper bound is the symmetrised pair's.
     `overflow` bounds the probability that any truncated batch left someone out, `escapes` that a value which one row
@@ -67,14 +67,14 @@ class Steps:
 
     @property
     def needs_delta(self) -> bool:
-        """Whether part of delta pays for something, which no sum over steps knows."""
+        """Whether a part of delta is needed for truncation or single rows, which no sum over steps covers."""
         return self.overflow > 0 or self.escapes > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """`count` draws with a chance `rate` and a move `mu`; `exact`: attained, not only bounded; what each costs of
-    delta."""
+    """`count` draws with probability `rate` and shift `mu`; `exact`: the bound is attained; and the part of delta that
+    each needs."""
 
     rate: float
     mu: float
@@ -107,7 +107,7 @@ def _merged(draws: list[Draw]) -> list[Part]:
 
 
 def _draws(event: object, adjacency: str, depth: int) -> Iterator[Draw]:
-    """Every draw of the events, as the theorem for its sampler and adjacency has it; InputError where none has."""
+    """Every draw of the events, by the theorem for its sampler and adjacency; InputError if there is none."""
     replace_one = adjacency == "replace_one"
     match _checked(event, depth):
         case {"event": "gaussian"} as fields:
@@ -153,7 +153,7 @@ def _draws(event: object, adjacency: str, depth: int) -> Iterator[Draw]:
 
 
 def _joint(name: str, inner: object, replace_one: bool, depth: int) -> float:
-    """How far the queries on one draw move together: the root of the sum of squares; 0 for no query."""
+    """The joint shift of the queries on one draw: the root of the sum of squares; 0 for no query."""
     return math.hypot(*sorted(math.sqrt(n) * mu for mu, n in _queries(name, inner, replace_one, depth + 1)))
 
 

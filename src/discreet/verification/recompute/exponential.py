@@ -1,4 +1,4 @@
-"""Choices by the exponential mechanism among the events of a certificate, and what they cost in zCDP.
+"""Choices by the exponential mechanism among the events of a certificate, and their price in zCDP.
 
 A choice whose privacy loss stays in an interval of length e costs e^2 / 8: for P and Q with log(P / Q) in [t - e, t],
 Hoeffding's lemma bounds the divergence at any order a by a e^2 / 8 (Cesar and Rogers 2021, lemma 3.2; Dong, Durfee and

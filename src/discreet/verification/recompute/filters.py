@@ -1,9 +1,9 @@
-"""Does what was charged fit a filter, and what does the filter prove?
+"""Whether charged events fit a privacy filter, and the guarantee that the filter proves.
 
 A filter is fixed before the first release: limits on sums of Rényi divergences (at one order or several), of rho (zCDP)
-or of mu^2 (Gaussian DP). Whatever was chosen on the way, on every path the sums stay within the limits, so the limits
-convert to (epsilon, delta) as if they had been spent by a plan (Feldman and Zrnic 2021; Lecuyer 2021, theorem 1; Smith
-and Thakurta 2022 for mu). Written from the theorems, without the trainer's code; JSON as it stands in certificates.
+or of mu^2 (Gaussian DP). On every path of choices the sums stay within the limits, so the limits convert to (epsilon,
+delta) as if a plan had spent them (Feldman and Zrnic 2021; Lecuyer 2021, theorem 1; Smith and Thakurta 2022 for mu).
+Written from the theorems, without the trainer's code; JSON as it stands in certificates.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _OUTWARD = 1 + 1e-11
 
 
 def excess(filter_: Mapping[str, Any], events: Any) -> float:
-    """The largest ratio of what `events` cost, at most, to a limit of the filter: they fit if it is at most 1."""
+    """The largest ratio of an upper bound on the cost of `events` to a limit of the filter: they fit if it is at most
+    1."""
     kind = checked(filter_)
     rho = 0.0
     if kind == "zcdp":
@@ -60,7 +61,7 @@ def epsilon(filter_: Mapping[str, Any], loosened: float, delta: float) -> float:
 
 
 def checked(filter_: Mapping[str, Any]) -> str:
-    """The kind of a filter whose fields are as they should be; `InputError` otherwise."""
+    """The kind of a filter with valid fields; `InputError` otherwise."""
     kind = filter_["filter"]
     if kind not in _FIELDS:
         raise InputError(f"filter {kind!r} is not known to this verifier; known: {', '.join(_FIELDS)}")

@@ -1,4 +1,4 @@
-"""What an odometer reads of what was charged, recomputed from the theorems without the trainer's code.
+"""The reading of an odometer for charged events, recomputed from the theorems without the trainer's code.
 
 An odometer is fixed before the first release. Its reading bounds the privacy loss L of what was released so far:
 P(at some time, L exceeds the reading of that time) <= delta. With c the sums of Renyi divergences at the orders a,
@@ -56,7 +56,7 @@ def reading(odometer: Mapping[str, Any], events: Any) -> float:
 
 
 def checked(odometer: Mapping[str, Any]) -> str:
-    """The kind of an odometer whose fields are as they should be; `InputError` otherwise."""
+    """The kind of an odometer with valid fields; `InputError` otherwise."""
     kind = odometer["odometer"]
     if kind not in _FIELDS or set(odometer) != _FIELDS[kind] | _SHARED:
         raise InputError(f"odometer {str(kind)[:80]!r} is not known to this verifier, or not its fields")

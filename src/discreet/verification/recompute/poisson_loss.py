@@ -80,7 +80,8 @@ def above(part: Part, h: float, reach: float, removal: bool) -> Loss:
 
 
 def above_symmetric(part: Part, h: float, reach: float) -> Loss:
-    """The same for a batch of fixed size under replace_one, whose curve is min{f, f^-1}** of either direction's f.
+    """A grid loss as in `above`, for a batch of fixed size under replace_one, whose curve is min{f, f^-1}** of either
+    direction's f.
 
     That curve is self-inverse, with the profile of removal for epsilon >= 0. Losses above 0 are therefore removal's,
     those below 0 addition's (both from z > mu / 2, where l = 0), and what is left of the mass, (1 - q)(1 - 2 Phi(-mu /
@@ -223,7 +224,7 @@ def _masses(z: Array, mean: float) -> tuple[Array, Array]:
 
 
 def _tails(z: float, q: float, mu: float) -> tuple[float, float]:
-    """Upper bounds of N and M below z."""
+    """Upper bounds on the masses of N and M below z."""
     relative = 1 + EPS * (40 + 6 * min(abs(z) + abs(mu), 64.0) ** 2)
     base, moved = float(ndtr(z)) * relative, float(ndtr(z - mu)) * relative
     return base, ((1 - q) * base + q * moved) * (1 + 8 * EPS)

@@ -32,7 +32,7 @@ from discreet.verification.recompute.events import positive
 _ROUNDS = 12
 _SECANTS = 8
 _PRECISION = 5e-5
-"""Of the claim: how finely the epsilons of a run are recomputed."""
+"""Precision of a run's recomputed epsilons, relative to the claim."""
 _UP = 1 + 2.0**-40
 _MOST_DELTA = 0.999
 
@@ -47,7 +47,7 @@ class Law:
 
 
 def law_of(trials: object) -> Law:
-    """The law of K as certificates write it."""
+    """The law of K from a certificate's JSON."""
     match trials:
         case {"law": "truncated_negative_binomial", "shape": shape, "success": success, **rest} if not rest:
             eta, gamma = _number("shape", shape), positive("success", success)

@@ -1,4 +1,4 @@
-"""Rényi divergences of the parts of a certificate, from above: what a filter adds up.
+"""Upper bounds on the Rényi divergences of a certificate's parts, which a filter adds up.
 
 One step tells neighbours apart like N = N(0, 1) from M = (1 - q) N + q N(mu, 1), e(z) = exp(mu z - mu^2 / 2). At an
 order a > 1 it costs log E_N[(1 - q + q e)^a] / (a - 1), in either direction (Mironov, Talwar and Zhang 2019, theorem
@@ -36,7 +36,7 @@ _REACH = 20.0
 
 
 def renyi(parts: Sequence[Part], order: float) -> float:
-    """The divergence at `order` of all parts together, at most; infinite where it cannot be had."""
+    """An upper bound on the divergence at `order` of all parts together; infinite where none can be computed."""
     try:
         return math.fsum(part.count * _one(part, order) for part in parts) * OUTWARD
     except (ArithmeticError, ValueError):

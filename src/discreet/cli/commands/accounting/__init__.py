@@ -1,1 +1,1 @@
-"""Commands that price releases, and train nothing."""
+"""Commands for accounting; they train nothing."""

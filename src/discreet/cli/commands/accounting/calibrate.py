@@ -46,7 +46,7 @@ PlotOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What the plan must keep to: `value` of what `name` says."""
+    """A limit of the plan: at most `value` of the measure `name`."""
 
     name: str
     value: float
@@ -56,7 +56,7 @@ class Limit:
     method: Method
 
     def measure(self) -> Callable[[Event], float]:
-        """What a plan spends of it."""
+        """A plan's value of the measure."""
         from discreet.accounting.answers import solve
 
         if self.name == "epsilon":
@@ -194,7 +194,7 @@ def _schedule(plan: PlanOptions, limit: Limit, plot: Path | None, as_json: bool)
 
 
 def _show(limit: Limit, event: Event, spent: float, found: dict[str, float], as_json: bool) -> None:
-    """What was found, and what the plan then spends of the limit."""
+    """Print the found quantity, and the plan's value of the measure."""
     if limit.name == "epsilon":
         assert limit.delta is not None
         met = guarantee(event, limit.delta, limit.adjacency, limit.method)
@@ -219,7 +219,7 @@ def _show(limit: Limit, event: Event, spent: float, found: dict[str, float], as_
 
 
 def _schedule_for_rho(rho: float, plan: PlanOptions, delta: float | None, plot: Path | None, as_json: bool) -> None:
-    """Yu et al. 2019, Theorem 2: an epoch costs its dearest batch, and epochs add up."""
+    """By Yu et al. 2019, Theorem 2: an epoch costs as much as its dearest batch, and epochs add up."""
     rho = checks.positive("--rho", rho)
     if plan.schedule is None:
         raise InputError("--rho needs --schedule; to calibrate the noise itself give --epsilon")

@@ -1,4 +1,4 @@
-"""`discreet epsilon`: what a fixed plan costs; delta at an epsilon, groups of units, what it means."""
+"""`discreet epsilon`: the price of a fixed plan; delta at an epsilon, groups of units, and what it means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A draft of a schema: from the names and types of a table's columns, which for a .csv file are guessed."""
+"""A draft of a schema from the names and types of a table's columns. For a .csv file, types are guessed."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ columns:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a table beside its file. `public`: tables that are declared public, whose values may be used.
-    `buy_ranges`: what nobody knows of numbers is bought. `balance`: all classes weigh alike, by their shares."""
+    """What the user says of a table. `public`: tables declared public, whose values may be used. `buy_ranges`: buy the
+    unknown ranges of numbers. `balance`: weigh all classes alike, by their shares."""
 
     target: str | None = None
     unit: str | None = None
@@ -164,7 +164,7 @@ def _lines(
 
 
 def _rare_classes(seen: Sequence[PublicColumns]) -> Iterator[str]:
-    """What to say where a class is less than half as frequent as if all were equally frequent."""
+    """A comment on a class that is less than half as frequent as if all were equally frequent."""
     for public in seen:
         shares = public.shares
         rare = min(shares, key=lambda name: shares[name], default="")
@@ -181,7 +181,7 @@ def _of_folder(path: Path) -> str:
 
 
 def _column(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Known) -> str:
-    """The type of a column, its range or categories if somebody may know them, and from where they are."""
+    """The line of a column: its type, its range or categories if they may be known, and where they come from."""
     if _names_somebody(name) and name != known.target:
         return "{type: ignore}  # by its name, this tells who somebody is; if it says whose a row is, name it in unit"
     if kind.name == "boolean":
@@ -204,7 +204,7 @@ def _column(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Known) 
 
 
 def _shares(name: str, kind: Kind, seen: Sequence[PublicColumns], known: Known) -> str:
-    """How frequent the classes are, where they are to weigh alike."""
+    """The shares of the classes, if all classes are to weigh alike."""
     if name != known.target or not known.balance:
         return ""
     for public in seen:

@@ -1,4 +1,4 @@
-"""What is left open in a draft, and a draft with answers in place of that."""
+"""The open fields of a draft, and the draft with answers filled in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from discreet.data.tables.columns import FILL_IN
 from discreet.data.tables.drafting.ranges_bought import noise_for
 
 BUY, IGNORE, TEXT = "buy", "ignore", "text"
-"""Answers that stand for something: buy what nobody knows, leave the column out, read it as free text."""
+"""Special answers: buy the range or categories, leave the column out, read it as free text."""
 
 _LINE = re.compile(r"^  (?P<key>.+?): (?P<column>\{type: (?P<kind>number|category|date)[,}].*)$")
 
@@ -37,7 +37,7 @@ def column_names(text: str) -> list[str]:
 
 
 def open_columns(text: str) -> list[Open]:
-    """The columns of a draft that somebody has to say something of, in order."""
+    """The columns of a draft with something to fill in, in order."""
     found = []
     for line in text.splitlines():
         match = _LINE.match(line)
@@ -49,7 +49,7 @@ def open_columns(text: str) -> list[Open]:
 
 
 def filled(text: str, answers: Mapping[str, str], population: float) -> str:
-    """The draft with an answer for each open column; what is bought is bought together (`noise_for`)."""
+    """The draft with an answer for each open column; everything bought is bought together (`noise_for`)."""
     bought = sum(answer == BUY for answer in answers.values())
     noise = noise_for(bought, population) if bought else 0.0
     known = {one.name: one for one in open_columns(text)}
@@ -64,7 +64,7 @@ def filled(text: str, answers: Mapping[str, str], population: float) -> str:
 
 
 def column_of(column: Open, answer: str, drafted: str = "", noise: float = 1.0) -> str:
-    """What the schema says of a column. `InputError` for an answer that cannot be, which says what can.
+    """The schema's entry for an answer. `InputError` for an impossible answer, with the possible ones.
 
     | kind     | answers                                         |
     |----------|-------------------------------------------------|

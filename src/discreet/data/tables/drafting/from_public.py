@@ -1,4 +1,4 @@
-"""Ranges and categories as the rows of a public table have them: those may be looked at."""
+"""Ranges and categories from the rows of a public table, whose values may be used."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _MOST = 64
 
 @dataclass(frozen=True, slots=True)
 class PublicColumns:
-    """Of the columns of a public table: numbers and days as `amounts` without missing ones, or `texts` that occur.
+    """Values of a public table by column: `amounts` of numbers and days without missing ones, and `texts` that occur.
 
-    `unlike`: columns of texts in which half of the rows or more have a value of their own. `codes`: numbers that seem
-    to stand for a missing value, with the columns that have them. `shares` of each text of the column to predict.
+    `unlike`: text columns in which at least half of the rows have a unique value. `codes`: numbers that seem to stand
+    for a missing value, with their columns. `shares`: of each text in the column to predict.
     """
 
     name: str
@@ -63,7 +63,7 @@ class PublicColumns:
 def public_columns(
     path: Path, kinds: dict[str, Kind], missing: tuple[str, ...], target: str | None = None
 ) -> PublicColumns:
-    """What the columns that are of these `kinds` in both tables have in a public one, whatever way it is written."""
+    """Values of the public table at `path`, for columns of these `kinds` in both tables; its format is found out."""
     csv = CsvFormat()
     if is_text(path):
         with said_plainly(path):

@@ -15,8 +15,8 @@ _CODES = (*_POSITIVE, *(-code for code in _POSITIVE), -1.0, -2.0)
 
 
 def missing_codes(columns: Mapping[str, Array]) -> dict[float, list[str]]:
-    """Codes, each with the columns (of numbers without missing ones) from whose other values it is further away than
-    these are from each other. A number that another column has among its values is no code."""
+    """Codes with their columns. A code is further from the other values of a column than these are from each other, and
+    no column has it among its values. `columns`: numbers without missing ones."""
     ranges: dict[str, tuple[float, float]] = {}
     found: dict[float, list[str]] = {}
     for name, values in columns.items():

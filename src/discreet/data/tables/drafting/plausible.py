@@ -1,4 +1,4 @@
-"""Ranges that columns of such names have wherever they occur. A draft proposes them; no value is looked at."""
+"""Usual ranges of columns by name (age, weight). A draft proposes them; no value is looked at."""
 
 from __future__ import annotations
 

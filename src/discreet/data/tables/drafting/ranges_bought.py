@@ -1,4 +1,4 @@
-"""The columns of a draft whose ranges nobody knows, bought together for one small price."""
+"""Buying all unknown ranges of a draft together, for one small price."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from discreet.core.errors import InputError
 from discreet.core.events import Gaussian
 
 PRICE = 0.3
-"""The epsilon of all ranges together, had nothing else been released: less is added to that of training."""
+"""The epsilon of all ranges together, by themselves; they add less to that of training."""
 
 _LEAST_ROWS = 75
-"""Rows for each unit of noise, from which on a range usually covers nine rows in ten."""
+"""Rows for each unit of noise from which on a range usually covers nine rows in ten."""
 
 
 def noise_for(columns: int, population: float) -> float:
-    """The noise of each of so many ranges that together cost `PRICE`, at a power of ten below 1 / `population`.
+    """The noise at which `columns` ranges together cost epsilon `PRICE`, with delta a power of ten below 1 /
+    `population`.
 
     A person is in a bin of every column, so all histograms are one release whose sensitivity is sqrt(columns).
     """
@@ -30,9 +31,9 @@ def noise_for(columns: int, population: float) -> float:
 def with_ranges_bought(
     columns: dict[str, str], unknown: Collection[str], population: float | None, unit: str | None, tail: dict[str, str]
 ) -> tuple[dict[str, str], str]:
-    """The lines of `columns`, in which the ranges of `unknown` ones are bought; and a comment on the price.
+    """The lines of `columns`, with the ranges of the `unknown` ones bought; and a comment on the price.
 
-    `tail`: what else a column's line says. `InputError` without a population, or where rows are not people.
+    `tail`: further text of a column's line. `InputError` without a population, or where rows are not people.
     """
     if not unknown:
         return columns, ""

@@ -1,1 +1,1 @@
-"""What a published model is worth on rows that are declared public: metrics, curves, effects of columns."""
+"""Evaluation of a published model on rows declared public: metrics, curves, effects of columns."""

@@ -1,4 +1,4 @@
-"""Curves of predictions on public rows, as counts: whoever draws them knows how few rows a point stands on."""
+"""Curves of predictions on public rows, as counts, so that intervals can be drawn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from discreet.core.array_types import Array, BoolArray
 
 _CUTS, _BINS = 60, 10
 LEVELS = (0.5, 0.8, 0.9, 0.95)
-"""Shares of rows that the intervals of a predicted number are to cover."""
+"""Coverage levels of the intervals of a predicted number."""
 
 
 def cuts(scores: Array, positive: BoolArray) -> list[tuple[float, int, int]]:
@@ -31,7 +31,7 @@ def cuts(scores: Array, positive: BoolArray) -> list[tuple[float, int, int]]:
 
 
 def reliability(said: Array, happened: BoolArray) -> list[tuple[float, int, int]]:
-    """Of every tenth of probability that has rows: (mean probability, rows, rows where it happened)."""
+    """For every tenth of probability with rows: (mean probability, rows, rows where the class is true)."""
     bins = np.minimum((said * _BINS).astype(np.int64), _BINS - 1)
     return [
         (float(said[bins == one].mean()), int((bins == one).sum()), int(happened[bins == one].sum()))
@@ -40,10 +40,10 @@ def reliability(said: Array, happened: BoolArray) -> list[tuple[float, int, int]
 
 
 def error_bounds(errors: Sequence[float] | Array) -> dict[float, float]:
-    """For each level the error that a new row's error stays below with at least that probability.
+    """For each level, a bound that a new row's error stays below with at least that probability.
 
     `errors`: absolute errors on rows that the model has not learned from, exchangeable with the new row (split
-    conformal prediction, Lei et al. 2018, section 2.2). A level that so few rows cannot tell is left out.
+    conformal prediction, Lei et al. 2018, section 2.2). A level that needs more rows is left out.
     """
     ranked = np.sort(np.asarray(errors, dtype=float))
     places = {level: math.ceil((len(ranked) + 1) * level) for level in LEVELS}

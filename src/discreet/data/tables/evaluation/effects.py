@@ -1,4 +1,4 @@
-"""What columns do to a model's answers, from the model and public rows alone.
+"""Effects of columns on a model's answers, from the model and public rows alone.
 
 | figure      | of                                                                                       |
 |-------------|------------------------------------------------------------------------------------------|
@@ -33,7 +33,7 @@ _DRAWN = 4
 
 @dataclass(frozen=True, slots=True)
 class Importance:
-    """A column, and by how much the score is worse without it: the mean of five shuffles, and their deviation."""
+    """A column's permutation importance: the loss of score when it is shuffled; mean and deviation of five shuffles."""
 
     column: str
     loss: float
@@ -42,7 +42,7 @@ class Importance:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A column: values of its own, and the mean answer of the model to each."""
+    """A column's partial dependence: values of the column, and the mean answer of the model at each."""
 
     column: str
     values: tuple[float | str, ...]
@@ -50,7 +50,8 @@ class Effect:
 
 
 def importances(answer: Answer, inputs: Array, worse: Callable[[Array], float], encoder: Encoder) -> list[Importance]:
-    """Every column's, largest first. `worse`: of the answers to all `inputs`, larger for worse ones. Seed 0."""
+    """Importances of all columns, largest first. `worse` maps answers to all `inputs` to a score, larger for worse
+    ones. Seed 0."""
     shuffler, known = np.random.Generator(np.random.PCG64(0)), worse(answer(inputs))
     found = []
     for place, name in enumerate(encoder.schema.features):
@@ -64,7 +65,7 @@ def importances(answer: Answer, inputs: Array, worse: Callable[[Array], float], 
 
 
 def effects(answer: Answer, inputs: Array, encoder: Encoder, columns: list[str]) -> list[Effect]:
-    """Of the first four `columns` that have few categories or a range. Answers are those of the last output."""
+    """Effects of the first four `columns` that have few categories or a range, on the last output."""
     found = []
     for name in columns[:_DRAWN]:
         place = encoder.schema.features.index(name)
@@ -80,7 +81,7 @@ def effects(answer: Answer, inputs: Array, encoder: Encoder, columns: list[str])
 
 
 def _grid(encoder: Encoder, name: str, place: int) -> tuple[list[float | str], Array]:
-    """Values of a column for people, and how they are encoded; none of a column with many categories."""
+    """Values of a column for people, with their encoding; empty for a column with many categories."""
     column, size = encoder.schema.columns[name], encoder.kinds[place]
     if isinstance(column, Number | Date):
         places = np.linspace(0.0, 1.0, _PLACES)

@@ -119,7 +119,7 @@ def _classes(shares: Array, true: IntArray, names: Sequence[str], *, alike: bool
 
 
 def mean_auroc(shares: Array, true: IntArray) -> float | None:
-    """Of the last of two classes, or the mean over more; None where a class has no rows, or all. `shares`: (rows,
+    """AUROC of the last of two classes, or the mean over more; None where a class has no rows, or all. `shares`: (rows,
     classes), `true`: numbers of classes."""
     ranked = [1] if shares.shape[1] == 2 else range(shares.shape[1])
     areas = [area for area in (auroc(shares[:, name], true == name) for name in ranked) if area is not None]

@@ -1,1 +1,1 @@
-"""Files of tables: opened, decoded and cut into blocks of whole rows, whatever they were written by."""
+"""Files of tables in all formats: opened, decoded and cut into blocks of whole rows."""

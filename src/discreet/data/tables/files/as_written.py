@@ -1,4 +1,4 @@
-"""A file of the same table that is written in another way: public rows, or new ones."""
+"""A file of the same table in another format: public rows, or new ones."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from discreet.data.tables.schema import Schema
 def as_written(path: Path, schema: Schema, wanted: Sequence[str]) -> Schema:
     """The schema with the format of this file, where the schema's does not fit it.
 
-    For files that may be looked at. Delimiter and encoding are found out where the `wanted` columns are not there as
-    the schema would read them, decimal and thousands mark always. What cannot be told is the schema's.
+    For files whose values may be used. Delimiter and encoding are found out if the schema's format does not find the
+    `wanted` columns; decimal and thousands mark always. Anything else is the schema's.
     """
     if not is_text(path) or not path.is_file():
         return schema

@@ -1,4 +1,4 @@
-"""What kind of values each column has, from the first rows of a table. Only the kind is kept of what is looked at."""
+"""The kind of values in each column, from the first rows of a table. Nothing but the kind is kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from discreet.data.tables.values import Marks, plain
 Name = Literal["whole", "number", "boolean", "date", "text", "other"]
 
 DATE_FORMATS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y", "%Y-%m-%d %H:%M:%S")
-"""Beside 2024-12-31. A column that more than one of them fits is not guessed."""
+"""Formats of dates beside 2024-12-31. A column that fits several of them is left open."""
 
 _BOOLEANS = tuple(
     {*pair.split("/")}

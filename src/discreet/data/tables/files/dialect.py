@@ -1,6 +1,6 @@
-"""How a CSV file is written, found out from its beginning: encoding, delimiter, decimal and thousands mark.
+"""Finds out from its beginning how a CSV file is written: encoding, delimiter, decimal and thousands mark.
 
-Nothing but the way it is written is kept of what is looked at. It is public, as the names of the columns are.
+Nothing but the format is kept. It is public, as the names of the columns are.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.text_rows import opened
 
 FOUND_OUT = ("encoding", "delimiter", "decimal", "thousands")
-"""What of the way a file is written is found out from its beginning."""
+"""The fields of a format that are found out."""
 
 _BEGIN = 1 << 16
 _LINES = 200
@@ -36,7 +36,7 @@ _THOUSANDS = ".,'\u2019 \u00a0\u202f"
 def found_format(path: Path, given: CsvFormat, asked: Sequence[str]) -> CsvFormat:
     """The format of a CSV file: the fields that are `asked` are found out, the others are those `given`.
 
-    What the beginning does not tell stays as it is given. `InputError` where the file cannot be opened.
+    Fields that the beginning does not tell stay as given. `InputError` if the file cannot be opened.
     """
     with opened(path) as file:
         begin = file.read(_BEGIN)
@@ -82,7 +82,8 @@ def _lines(begin: bytes, csv: CsvFormat) -> list[str]:
 
 
 def _delimiter(lines: Sequence[str], quote: str) -> str | None:
-    """What parts every line into as many values as the first, and into most; None if nothing parts the first."""
+    """The delimiter that splits every line into as many values as the first, and into most; None if none splits the
+    first."""
     scores = {}
     for mark in _DELIMITERS:
         counts = [len(row) for row in _parted(lines, mark, quote)]
@@ -119,8 +120,7 @@ def _marks(columns: Sequence[Sequence[str]]) -> tuple[str | None, str | None]:
 
 
 def _written(values: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
-    """What the numbers of a column tell of the marks, if all of its values are numbers: nothing where it is open
-    whether a mark parts thousands or decimals."""
+    """The marks that a column of numbers uses; nothing where a mark could separate thousands or decimals."""
     for decimal in ".,":
         point = re.escape(decimal)
         plain = re.compile(rf"\d*{point}?\d+")

@@ -18,7 +18,7 @@ _READERS: dict[str, tuple[str, str]] = {
     ".sav": ("read_spss", "pyreadstat"),
     ".dta": ("read_stata", ""),
 }
-"""By the end of a file's name: the function of pandas, and what it needs beside pandas."""
+"""For each file suffix: the function of pandas, and the further package that it needs."""
 
 FOREIGN = tuple(_READERS)
 

@@ -22,7 +22,7 @@ from discreet.data.tables.problems import Problems
 from discreet.data.tables.schema import Schema
 
 _ROWS = 1 << 16
-"""Rows of a Parquet file that are taken at a time."""
+"""Rows of a Parquet file that are read at a time."""
 
 _TEXT, _PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
 _PACKED = ("", ".gz", ".zip", ".bz2", ".xz")
@@ -47,8 +47,8 @@ def blocks(
 ) -> Iterator[pa.RecordBatch]:
     """The `wanted` columns of a table, in order, in blocks; of a CSV file every value is text.
 
-    `InputError` if the file cannot be read, and if its columns are not those of the schema. Rows of another length are
-    left out and noted in `problems`; without it, the first is an `InputError`.
+    `InputError` if the file cannot be read, or if its columns are not those of the schema. Rows of the wrong length are
+    left out and recorded in `problems`; without `problems`, the first one is an `InputError`.
     """
     faults = problems or Problems(path, most=1)
     with said_plainly(path, schema.csv):
@@ -107,7 +107,7 @@ def _of_csv(path: Path, schema: Schema, wanted: Sequence[str], problems: Problem
 
 
 def _header(rows: TextRows, csv: CsvFormat) -> tuple[list[str], TextRows]:
-    """The names of the columns, each another, and the rows below. Without a header, column 1, column 2 and so on."""
+    """The different names of the columns, and the rows below. Without a header: column 1, column 2 and so on."""
     text = io.StringIO(rows.data.decode(), newline="")
     lines = python_csv.reader(text, delimiter=csv.delimiter, quotechar=csv.quote)
     found = next((line for line in lines if line), [])
@@ -119,7 +119,7 @@ def _header(rows: TextRows, csv: CsvFormat) -> tuple[list[str], TextRows]:
 
 
 def different(names: Sequence[str]) -> list[str]:
-    """Names of columns, each another: a second `age` is `age.1`, one without a name `column 3` by its place."""
+    """Different names of columns: a second `age` is `age.1`, one without a name `column 3` by its place."""
     found: list[str] = []
     for place, name in enumerate(names, 1):
         name = name or f"column {place}"
@@ -152,7 +152,7 @@ def _parsed(
     )
     for row in wrong:
         problems.add(_other_length(row, rows.line - 1, csv))
-    # A quote that is not closed would make one value of the lines that follow, and lose their rows.
+    # A quote that is not closed would merge the following lines into one value, and lose their rows.
     if not csv.newlines and found.num_rows + len(wrong) != len(_FILLED_LINE.findall(rows.data)):
         raise InputError(f"{problems.path}: {_OPEN_QUOTE}")
     return found

@@ -1,7 +1,7 @@
 """A text file as blocks of whole rows, in UTF-8. It may be compressed, in any encoding, and larger than memory.
 
-pyarrow parses the blocks. It does not read the file itself: its streaming reader goes on in a thread of its own, and
-a program that ends meanwhile aborts.
+pyarrow parses the blocks, but does not read the file: its streaming reader runs in a thread of its own, and a program
+that ends meanwhile aborts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from discreet.core.errors import InputError
 from discreet.data.tables.files.csv_format import CsvFormat
 
 BLOCK = 4 << 20
-"""Bytes of a file that are taken at a time, and the most that one of its rows may have."""
+"""Bytes of a file that are read at a time, and the most bytes of a row."""
 
 _ZIP = b"PK\x03\x04"
 _COMPRESSED: dict[bytes, Callable[[IO[bytes]], Any]] = {
@@ -32,14 +32,14 @@ _COMPRESSED: dict[bytes, Callable[[IO[bytes]], Any]] = {
     b"\xfd7zXZ\x00": lzma.open,
 }
 _SHEETS = ("[Content_Types].xml", "mimetype")
-"""What a zip file contains that is a spreadsheet."""
+"""Members of a zip file that is really a spreadsheet."""
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
 class TextRows:
-    """Whole rows in UTF-8; `line` is the number of the first of them in the file, from 1."""
+    """Whole rows in UTF-8; `line` is the number of the first one in the file, from 1."""
 
     data: bytes
     line: int
@@ -117,7 +117,7 @@ def _unzipped(path: Path, file: IO[bytes]) -> Iterator[IO[bytes]]:
 
 
 def _without_top(data: bytes, csv: CsvFormat) -> tuple[bytes, int]:
-    """The data without the lines at its top that are left out, and how many they are."""
+    """The data without the skipped lines at its top, and their number."""
     place = count = 0
     comment = None if csv.comment is None else csv.comment.encode()
     while place < len(data):
@@ -130,7 +130,8 @@ def _without_top(data: bytes, csv: CsvFormat) -> tuple[bytes, int]:
 
 
 def _last_end(data: bytes, csv: CsvFormat) -> int:
-    """Where the last whole row of `data` ends; 0 if none does. A return at the very end may be half of an end."""
+    """Where the last whole row of `data` ends; 0 if none does. (A carriage return at the very end may be half of a line
+    end.)"""
     if not csv.newlines:
         end = data.rfind(b"\n") + 1
         return end or data.rfind(b"\r", 0, len(data) - 1) + 1

@@ -25,10 +25,10 @@ _ROWS = 256
 def sources(
     path: Path, schema: Schema, wanted: Sequence[str], problems: Problems | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The `wanted` columns of a table, or of a folder of images, in blocks; rows that are no rows as of `blocks`.
+    """The `wanted` columns of a table, or of a folder of images, in blocks; faulty rows as in `blocks`.
 
-    A folder has two columns: what the schema says of an image is the path, its target the class. Without the target
-    images may be anywhere in the folder.
+    A folder has two columns: the schema's image column is the path, its target the class. Without the target, images
+    may be anywhere in the folder.
     """
     if not path.is_dir():
         for block in blocks(path, schema, wanted, problems):
@@ -46,7 +46,7 @@ def sources(
 
 
 def opened(block: pa.RecordBatch, path: Path, schema: Schema, start: int) -> pa.RecordBatch:
-    """The block with the pixels of images in the place of their paths or their content; null where one is left out.
+    """The block with pixels in place of the images' paths or content; null where an image is left out.
 
     `path` is that of the table or folder, `start` the number of the block's first row. `InputError` names the image.
     """
@@ -90,7 +90,8 @@ class Once:
         self._rows: dict[int | bytes, int] = {}
 
     def note(self, block: pa.RecordBatch, start: int) -> None:
-        """Look at the images of a block, whose first row has the number `start`. `InputError` names both rows."""
+        """Record the images of a block, whose first row has the number `start`. `InputError` names both rows of a
+        duplicate."""
         if self._name is None or pa.types.is_binary(block.column(self._name).type):
             return
         for row, value in enumerate(block.column(self._name).to_pylist(), start + 1):
@@ -108,7 +109,8 @@ class Once:
                 )
 
     def _same(self, value: object) -> int | bytes | None:
-        """Equal for equal images; None where that cannot be told, or where there is no file, which is told later."""
+        """A value that is equal for equal images; None if that cannot be told, or if the file is missing (an error
+        later)."""
         try:
             source = _source(self._path, self._path.is_dir(), value)
             if isinstance(source, Path):
@@ -154,5 +156,5 @@ def _image(schema: Schema) -> tuple[str, Image] | None:
 
 
 def _parts(block: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A block of paths in parts, so that not all of their images are in memory together."""
+    """A block of paths in parts, so that only some images are in memory at a time."""
     return (block.slice(start, _ROWS) for start in range(0, block.num_rows, _ROWS))

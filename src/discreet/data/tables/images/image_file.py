@@ -1,4 +1,4 @@
-"""One image file as pixels, by what is declared of images. Nothing in a file can make that slow or large."""
+"""One image file as pixels of the declared size and mode. No file can make that slow or large."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".pgm", ".ppm", ".tif", ".tiff", ".w
 
 MOST_BYTES = 64 << 20
 MOST_PIXELS = 1 << 26
-"""What a file may have; checked before its pixels are unpacked."""
+"""The most pixels of a file; checked before they are unpacked."""
 
 _WHITE = (255, 255, 255, 255)
 _MODES = ("1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "I;16", "I;16B", "I;16L")
@@ -33,7 +33,7 @@ _BROKEN = (OSError, ValueError, SyntaxError, EOFError, IndexError, KeyError, Typ
 def pixels(source: Path | bytes, column: Image) -> bytes:
     """The pixels of an image as a schema declares them: channels x height x width bytes.
 
-    `InputError` says in a few words why there are none; who calls names the image.
+    `InputError` says in a few words why there are none; the caller names the image.
     """
     content = source if isinstance(source, bytes) else _content(source)
     try:
@@ -52,7 +52,7 @@ def pixels(source: Path | bytes, column: Image) -> bytes:
 
 
 def is_coloured(path: Path) -> bool:
-    """Whether an image has colours, by its mode. The same errors, but for what is wrong with its pixels."""
+    """Whether an image has colours, by its mode. Errors as in `pixels`, except faulty pixels."""
     try:
         with _warned(), Pillow.open(path, formats=FORMATS) as image:
             return image.mode not in ("1", "L", "LA", "La", "I;16", "I;16B", "I;16L")
@@ -62,7 +62,7 @@ def is_coloured(path: Path) -> bool:
 
 @contextmanager
 def _warned() -> Iterator[None]:
-    """What Pillow warns of is an error where a file is too large, and nothing otherwise."""
+    """Turns Pillow's warnings of too large files into errors, and ignores its other warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         warnings.simplefilter("error", Pillow.DecompressionBombWarning)

@@ -1,8 +1,8 @@
-"""Which images a folder has: one sub-folder for each class, or, for predictions, in any order.
+"""The images of a folder: one sub-folder for each class; for predictions, anywhere in the folder.
 
-Links are refused: an image under two names would be two rows, and its person half protected; and a folder that links
-to itself has no end. Hidden files are left out. Everything else that is no image is refused, so that nothing is left
-out unseen.
+Links are refused: an image under two names would be two rows, and its person half protected; and a folder that links to
+itself has no end. Hidden files are left out. Any other file that is no image is refused, so that nothing is left out
+unnoticed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DEEPEST = 32
 def classes_in(folder: Path) -> tuple[str, ...]:
     """The names of the sub-folders, in order, also of empty ones. `InputError` if there are not two at least.
 
-    They are published: a class that may have a single image is better declared than taken from here.
+    They are published, so declare a class that may have a single image instead of taking it from here.
     """
     names = _sub_folders(folder)
     if len(names) == 1:
@@ -35,7 +35,7 @@ def classes_in(folder: Path) -> tuple[str, ...]:
 def labelled(folder: Path, classes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """(path from `folder`, class) of every image, in order. `InputError` for a sub-folder that is no declared class.
 
-    A class may have an empty folder or none: whether it has an image is nobody's business.
+    A class may have an empty folder or none: whether it has an image is private.
     """
     for name in _sub_folders(folder):
         if name not in classes:
@@ -108,7 +108,7 @@ def _checked(folder: Path, entry: os.DirEntry[str]) -> str:
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """What is in a folder, by name, without what is hidden."""
+    """The entries of a folder by name, without hidden ones."""
     try:
         with os.scandir(folder) as found:
             entries = sorted(found, key=lambda entry: entry.name)
