@@ -14,7 +14,7 @@
         ...
         quick: {...}           # keys that are otherwise in a quick run
 
-A part is a list of cells. A cell is measured by itself, and its facts say all that its result depends on.
+A part is a list of cells. A cell is measured by itself, and its facts determine its result.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from discreet_papers.parts.kinds import part_of
 
 
 class Minutes(Frozen):
-    """How long a run takes, about, on one core of an ordinary machine: processor time."""
+    """Estimated processor time of a run, in minutes, on one core of an ordinary machine."""
 
     quick: float = Field(ge=0)
     full: float = Field(ge=0)
 
 
 class Header(Frozen):
-    """What an experiment says of itself."""
+    """The header of an experiment's file."""
 
     title: str
     paper: str
@@ -54,7 +54,7 @@ class Header(Frozen):
     minutes: Minutes
     data: tuple[str, ...] = ()
     accelerator: bool = False
-    """Whether a full run asks for one: the minutes are then those of an ordinary one, guessed."""
+    """Whether a full run needs an accelerator; the minutes are then an estimate for an ordinary one."""
     columns: int = Field(default=3, ge=1, le=4)
     """Panels side by side in the picture."""
     parts: tuple[dict[str, Any], ...] = Field(min_length=1)
@@ -62,7 +62,7 @@ class Header(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A file that was read, with its parts as they are in this mode."""
+    """An experiment's file, with its parts in this mode."""
 
     name: str
     header: Header
@@ -70,7 +70,7 @@ class Experiment:
     parts: tuple[Part, ...]
 
     def cells(self, seeds: int | None = None) -> list[tuple[Part, Cell]]:
-        """All cells with the part that measures them, each once."""
+        """All cells, each once, with the part that measures it."""
         found: dict[str, tuple[Part, Cell]] = {}
         for part in self.parts:
             for cell in part.cells(seeds):
@@ -85,7 +85,8 @@ def names() -> list[str]:
 
 
 def chosen(wanted: Sequence[str]) -> list[str]:
-    """Names and paths, with the name of a paper standing for all its experiments; none given are all."""
+    """The wanted experiments by name or path. The name of a paper stands for all its experiments; an empty list for
+    all."""
     known = names()
     found: list[str] = []
     for one in wanted or known:
@@ -102,7 +103,7 @@ def chosen(wanted: Sequence[str]) -> list[str]:
 
 
 def read_header(name: str) -> Header:
-    """The header alone: nothing of the parts is looked at."""
+    """The header alone; the parts are not read."""
     return _header(name, _read(name))
 
 
@@ -128,7 +129,7 @@ def _header(name: str, data: object) -> Header:
 
 
 def _in_mode(part: Mapping[str, Any], mode: Mode) -> dict[str, Any]:
-    """Without `quick`, or with its keys over the others."""
+    """A part without its `quick` section; in a quick run, with these keys in place of the others."""
     plain = {key: value for key, value in part.items() if key != "quick"}
     quick = part.get("quick") or {}
     if not isinstance(quick, Mapping):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """How a paper is called, briefly and in full."""
+    """The short and the full name of a paper."""
 
     short: str
     full: str
@@ -29,4 +29,4 @@ PAPERS: Mapping[str, Paper] = {
     "dropout": Paper("DP dropout 2017", "Differentially Private Dropout (2017)"),
     "all": Paper("all five", "All five papers"),
 }
-"""By the key that experiments name them with; `all` is for what is about several of them."""
+"""Papers by the key that experiments use; `all` is for experiments about several papers."""

@@ -1,4 +1,4 @@
-"""What an experiment is made of: parts, the cells that they measure, and what was measured."""
+"""The elements of an experiment: parts, the cells that they measure, and results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Mode = Literal["quick", "full"]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What is measured at once. `facts` is JSON; `seed` is None where nothing is random."""
+    """A unit of measurement. `facts` is JSON; `seed` is None if nothing is random."""
 
     name: str
     facts: Facts
@@ -38,9 +38,9 @@ def key_of(facts: Facts, seed: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a cell may need beside its facts: where data sets are, whether training shows a bar, and on what it runs.
+    """The environment of a cell: the folder of data sets, whether training shows a progress bar, and the device.
 
-    `kept` is for what is dear to load and the next cell may need again.
+    `kept` holds data that is slow to load and that the next cell may need again.
     """
 
     data: Path | None = None
@@ -50,32 +50,32 @@ class Setting:
 
 
 class Results(Protocol):
-    """What was measured, by the facts of the cell."""
+    """Results by the facts of their cells."""
 
     def of(self, facts: Facts) -> Sequence[tuple[int | None, Mapping[str, Any]]]:
         """(seed, result) of every cell with these facts, by seed; empty if there is none."""
 
     def beside(self, name: str) -> Results:
-        """Those of another experiment, of the same mode and in the same folder."""
+        """The results of another experiment, in the same mode and folder."""
 
     def parts(self, name: str) -> Sequence[Part]:
         """The parts of another experiment, as a full run has them."""
 
 
 class Part(Protocol):
-    """One part of an experiment. A kind is a frozen model with these four."""
+    """One part of an experiment. A kind is a frozen model with these four methods."""
 
     def cells(self, seeds: int | None) -> Sequence[Cell]:
-        """What is to be measured; `seeds` in place of the part's own number of seeds."""
+        """The cells to measure; `seeds` replaces the part's own number of seeds."""
 
     def measure(self, cell: Cell, setting: Setting) -> dict[str, Any]:
         """The result of a cell, JSON-ready."""
 
     def tables(self, results: Results) -> Sequence[Table]:
-        """The tables of what is there."""
+        """The tables of the available results."""
 
     def panels(self, results: Results) -> Sequence[Panel]:
-        """What is drawn of it."""
+        """The panels of the available results."""
 
 
 def over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

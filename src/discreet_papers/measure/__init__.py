@@ -1,1 +1,1 @@
-"""Runs of experiments, and where their results are kept."""
+"""Runs of experiments, and the store of their results."""

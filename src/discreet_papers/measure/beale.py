@@ -1,4 +1,4 @@
-"""Paths on the Beale function, private and exact: a model that is nothing but a point, moved by methods of the library.
+"""Private and exact paths on the Beale function: the model is a single point, moved by methods of the library.
 
 Loads torch.
 """
@@ -22,7 +22,7 @@ from discreet.methods.adadp_as_published import Course, Gradients, Printed, adad
 
 
 class Point(nn.Module):
-    """A model that is nothing but a point."""
+    """A model whose only parameter is a point."""
 
     def __init__(self, start: Array) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ def course(
     steps: int,
     lot: float = 1.0,
 ) -> Course:
-    """The steps of a method of the library on a function that is given by the gradients of its examples."""
+    """The steps of a method of the library on a function given by the gradients of its examples."""
     model = Point(start)
     method = make(model)
     points, noise = [model.at.detach().numpy().copy()], []
@@ -79,7 +79,7 @@ def beale(point: Array) -> float:
 
 
 def beale_gradient(point: Array) -> Array:
-    """Its gradient, as that of the only example: shape (1, 2)."""
+    """Its gradient, as that of a single example: shape (1, 2)."""
     x, y = point
     parts = [(c - x + x * y**k, y**k - 1, k * x * y ** (k - 1)) for k, c in enumerate((1.5, 2.25, 2.625), 1)]
     return np.array([[sum(2 * r * a for r, a, _ in parts), sum(2 * r * b for r, _, b in parts)]])
@@ -98,8 +98,8 @@ def mean_distance(paths: Callable[[float, int], Course], multiplier: float, runs
 
 @dataclass(frozen=True)
 class Walk:
-    """How paths on the Beale function are walked. The paper leaves these open; its learning rates for MNIST are those
-    of `lr` (ADADP) and `sgd_lr`, and with the others here both distances come out as printed."""
+    """Settings of paths on the Beale function, which the paper leaves open. The learning rates `lr` (ADADP) and
+    `sgd_lr` are the paper's for MNIST; with the other values here both distances agree with the printed ones."""
 
     start: tuple[float, float] = (1.0, 1.0)
     steps: int = 150
@@ -114,7 +114,7 @@ class Walk:
         return course(beale_gradient, np.array(self.start), make, multiplier, generator, self.steps)
 
     def adadp(self, multiplier: float, seed: int) -> Course:
-        """The corrected one."""
+        """The path of the corrected ADADP."""
         noise = ADADP(beta=1.5)
         return self.of(lambda m: adadp(m, self.lr, clip_norm=self.clip_norm, noise=noise), multiplier, seed)
 
@@ -126,10 +126,10 @@ class Walk:
         )
 
     def printed(self, multiplier: float, seed: int) -> Course:
-        """As published."""
+        """The path of ADADP as published."""
         settings = Printed(self.steps, multiplier, self.lr, clip_norm=self.clip_norm, beta=1.5)
         return adadp_as_published(beale_gradient, np.array(self.start), settings, np.random.default_rng(seed))
 
 
 ALIKE = Walk(lr=0.02, sgd_lr=0.05)
-"""With these learning rates both go the whole way to the minimum without noise."""
+"""With these learning rates both reach the minimum without noise."""

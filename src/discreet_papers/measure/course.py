@@ -1,4 +1,4 @@
-"""A plan in short: how batches are drawn, how much noise, how long. What papers state, and what it releases."""
+"""A short form of a plan (batches, noise, length) for the settings that papers state, and its event."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Course(Frozen):
     """Releases of noisy sums of clipped gradients, and (epsilon, delta) is asked for at `delta`.
 
     `rate`, or `batch` of `population`; `steps`, or `epochs` (rounded to whole steps); `noise`, or a `schedule` by
-    epochs. `clip_norms`: the noise is `noise` times so many clip norms: 2 where records are replaced. `layers`: each
-    of so many is clipped to C by itself, and gets noise for C; a unit then moves the sum by sqrt(layers) C, and the
-    multiplier is so much smaller. `before`: noise multipliers of covariances that are released before the first
-    step. The adjacency is add_remove, but for shuffled and fixed-size batches, which have no theorem there.
+    epochs. `clip_norms`: the noise is `noise` times this many clip norms (2 where records are replaced). `layers`: each
+    of this many layers is clipped to C by itself and gets noise for C; a unit then moves the sum by sqrt(layers) C, so
+    the multiplier is smaller by that root. `before`: noise multipliers of covariances that are released before the
+    first step. The adjacency is add_remove, except for shuffled and fixed-size batches, which have no theorem under it.
     """
 
     sampling: Literal["poisson", "shuffle", "fixed_size", "none"] = "poisson"
@@ -56,7 +56,7 @@ class Course(Frozen):
 
     @property
     def share(self) -> float:
-        """The chance of a unit to be in a step."""
+        """The probability that a unit is in a step."""
         if self.sampling == "none":
             return 1.0
         if self.rate is not None:
@@ -76,7 +76,7 @@ class Course(Frozen):
         return self.neighbours or _ADJACENCY.get(self.sampling, Adjacency.ADD_REMOVE)
 
     def multiplier(self, noise: float) -> float:
-        """Noise std over one unit's contribution, from what the paper calls noise."""
+        """The noise multiplier (noise std over one unit's contribution) for the paper's noise."""
         return noise * self.clip_norms / math.sqrt(self.layers)
 
     @property
@@ -89,7 +89,7 @@ class Course(Frozen):
         return [(self.multiplier(noise), steps) for noise, steps in found]
 
     def event(self) -> Event:
-        """All that is released."""
+        """The event of everything released."""
         parts = [Gaussian(noise, Query.COVARIANCE) for noise in self.before]
         return Compose((*parts, *(self._stretch(noise, steps) for noise, steps in self.phases)))
 

@@ -1,4 +1,4 @@
-"""What can be said of a run as it was charged, had it stopped at one of some steps: odometers, and one Rényi curve."""
+"""Readings of a charged run, as if it had stopped at given steps: by odometers, and by one Rényi curve."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from discreet.core.events import Event
 from discreet_papers.parts.odometer import READERS
 
 Charge = tuple[Event, int, int]
-"""An event, how often it was charged, and how many steps each of them has: none is a query or a count."""
+"""An event, how often it was charged, and its number of steps (0 for a query or a count)."""
 
 Costs = tuple[float, ...]
 
@@ -21,7 +21,8 @@ Costs = tuple[float, ...]
 def readings(
     charges: Sequence[Charge], steps: Sequence[int], delta: float, adjacency: Adjacency
 ) -> dict[str, list[float]]:
-    """For each odometer, what it reads after so many steps; `steps` rise. An event that was begun is read in full."""
+    """Each odometer's readings after the numbers of steps in `steps`, which rise. An event that has begun counts in
+    full."""
     found = {}
     for name, (make, _) in READERS.items():
         odometer = make(delta, adjacency=adjacency)
@@ -32,7 +33,8 @@ def readings(
 
 
 def budget(charges: Sequence[Charge], steps: Sequence[int], delta: float, adjacency: Adjacency) -> list[float]:
-    """Epsilon after so many steps by one Rényi curve: what a filter over all orders counts, and no guarantee."""
+    """Epsilon after the numbers of steps in `steps` by one Rényi curve, as a filter over all orders counts; no
+    guarantee."""
     orders = rdp.ORDERS
 
     def cost(event: Event) -> Costs:
@@ -43,7 +45,7 @@ def budget(charges: Sequence[Charge], steps: Sequence[int], delta: float, adjace
 
 
 def _sums(charges: Sequence[Charge], steps: Sequence[int], cost: Callable[[Event], Costs]) -> Iterator[Costs]:
-    """What is charged up to each of `steps`, added up by order; without charges there is none."""
+    """The sums, by order, of charges up to each of `steps`; zero without charges."""
     total: Costs = ()
     taken = at = 0
     for event, times, each in charges:

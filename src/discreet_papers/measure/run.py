@@ -1,4 +1,4 @@
-"""Measure what is missing of an experiment, cell by cell."""
+"""Measures the missing cells of an experiment."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from discreet_papers.measure.store import Measured, Store
 from discreet_papers.part import Cell, Setting
 
 Said = Callable[[int, int, Cell], None]
-"""Told, before a cell is measured: how many are done, of how many, and which comes next."""
+"""Called before a cell is measured, with the number of finished cells, the number of all, and the next cell."""
 
 
 def measure(experiment: Experiment, store: Store, setting: Setting, seeds: int | None, said: Said) -> int:
-    """Measure every cell that is not there, each stored before the next begins; how many there were."""
+    """Measure every missing cell, and store each before the next begins; returns their number."""
     cells = experiment.cells(seeds)
     missing = [(part, cell) for part, cell in cells if cell not in store]
     for done, (part, cell) in enumerate(missing):

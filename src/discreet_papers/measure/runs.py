@@ -34,7 +34,7 @@ def recipe_of(facts: Facts, seed: int | None, where: str) -> Recipe:
 
 
 def take(cell: Cell, setting: Setting) -> dict[str, Any]:
-    """Train, and say what is certified, how accurate it is on public data over time, and what was charged."""
+    """Train; returns the certified epsilon, the accuracy on public data over time, and the charges."""
     recipe = recipe_of(cell.facts, cell.seed, cell.name)
     split = data_of(recipe, setting)
     with tempfile.TemporaryDirectory(prefix="discreet-reproduce-") as folder:
@@ -70,7 +70,7 @@ def take(cell: Cell, setting: Setting) -> dict[str, Any]:
 
 
 def seconds_of(cell: Cell, setting: Setting, steps: int) -> float:
-    """How long the processor takes for a run of so many steps, from the look at the data to its last evaluation."""
+    """Processor seconds of a run of `steps` steps, from the checks of the data to its last evaluation."""
     content = json.loads(json.dumps(cell.facts["recipe"])) | {"steps": steps}
     recipe = validate(Recipe, content, cell.name)
     split = data_of(recipe, setting)
@@ -84,7 +84,7 @@ def seconds_of(cell: Cell, setting: Setting, steps: int) -> float:
 
 @contextmanager
 def _taken_anew(cell: Cell) -> Iterator[None]:
-    """An interrupted run says what becomes of it here: its folder is gone."""
+    """Turns an interruption into a message that fits here: the run's folder is gone."""
     try:
         yield
     except Interrupted as stop:
@@ -93,7 +93,7 @@ def _taken_anew(cell: Cell) -> Iterator[None]:
 
 
 def charged(entries: Sequence[Entry]) -> list[list[float]]:
-    """[steps, noise multiplier, chance of a row to be in a step] of the steps that were charged, in order."""
+    """[steps, noise multiplier, sampling probability of a row] of the charged steps, in order."""
     found: list[list[float]] = []
     for event, count in _events(entries):
         for noise, rate, steps in _steps(event):
@@ -105,7 +105,7 @@ def charged(entries: Sequence[Entry]) -> list[list[float]]:
 
 
 def _events(entries: Sequence[Entry]) -> list[tuple[Event, int]]:
-    """What was charged, in order, with how often in a row."""
+    """The charged events in order, with how often each occurs in a row."""
     return [pair for entry in entries if entry.kind == "reservation" for pair in flatten(from_json(entry.content))]
 
 
@@ -114,7 +114,7 @@ def _charges(entries: Sequence[Entry]) -> list[Charge]:
 
 
 def _steps(event: Event) -> list[tuple[float, float, int]]:
-    """(noise, rate, steps) of training in an event; queries and metrics are none."""
+    """(noise, rate, steps) of training in an event; 0 steps for queries and metrics."""
     match event:
         case Epoch():
             inner = [one for one in steps_of(event) if isinstance(one, Gaussian)]
@@ -130,7 +130,7 @@ def _steps(event: Event) -> list[tuple[float, float, int]]:
 
 
 def _spending(plan: Plan, points: int) -> list[list[float]]:
-    """[steps, epsilon of a plan that has only the first so many], denser at first."""
+    """[steps, epsilon of a plan with only these first steps], denser at first."""
     counts = sorted({max(1, round(plan.charges * (k / points) ** 2)) for k in range(1, points + 1)})
     delta, found = plan.delta, []
     for count in counts:
@@ -140,7 +140,7 @@ def _spending(plan: Plan, points: int) -> list[list[float]]:
 
 
 def data_of(recipe: Recipe, setting: Setting) -> Split:
-    """The data of a recipe. That of the last run is kept: mostly the next one has the same."""
+    """The data of a recipe. The last run's data is kept, because the next run usually has the same."""
     wanted = recipe.model_dump(mode="json", include={"data", "features", "validation", "unit"})
     key = json.dumps(wanted, sort_keys=True)
     if key not in setting.kept:

@@ -1,4 +1,4 @@
-"""A private run that is stopped now and then to look at the shape of its noise. Loads torch."""
+"""A private run with stops to look at the shape of its noise. Loads torch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from discreet_papers.measure.runs import data_of, recipe_of
 from discreet_papers.part import Cell, Setting
 
 SHARES = [round(float(share), 4) for share in np.linspace(0, 1, 41)]
-"""At which shares of all numbers quantiles are kept."""
+"""The quantiles that are kept."""
 
 
 def look(cell: Cell, setting: Setting) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Results as data: one JSON file for each experiment and mode, written anew after each cell.
+"""Results as data: one JSON file for each experiment and mode, rewritten after each cell.
 
-A file holds the cells of one mode only (NAME.json, or NAME.quick.json), each with its facts, seed, result, CPU seconds,
-date and the versions it was made with. A cell that is there is not run again, and one whose content does not fit its
-digest is refused: numbers are measured, not typed.
+A file holds the cells of one mode (NAME.json, or NAME.quick.json), each with its facts, seed, result, CPU seconds, date
+and software versions. An existing cell is not measured again, and a cell that does not fit its digest is refused:
+numbers are measured, not typed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FIELDS = ("name", "seed", "facts", "result", "seconds", "date", "made", "digest
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A cell with its result: CPU seconds, the day, and with what it was made (versions, or where it comes from)."""
+    """A cell with its result, CPU seconds, date and origin (versions, or a source)."""
 
     name: str
     seed: int | None
@@ -41,7 +41,7 @@ class Measured:
 
     @classmethod
     def now(cls, cell: Cell, result: Mapping[str, Any], seconds: float) -> Measured:
-        """What was measured just now, with the versions at work."""
+        """A cell measured just now, with the present versions."""
         return cls(cell.name, cell.seed, cell.facts, result, round(seconds, 2), _today(), versions())
 
     @property
@@ -73,7 +73,7 @@ class Store:
 
     @property
     def cells(self) -> Sequence[Measured]:
-        """What is there, in the order in which it was measured."""
+        """The stored cells, in the order in which they were measured."""
         return list(self._cells.values())
 
     def __contains__(self, cell: Cell) -> bool:
@@ -94,7 +94,7 @@ class Store:
         return read_experiment(name, "full").parts
 
     def add(self, measured: Measured | Iterable[Measured]) -> None:
-        """Write the file anew with one more cell, or more. What another process has added meanwhile is kept."""
+        """Rewrite the file with one more cell, or more. Cells that another process has added meanwhile are kept."""
         more = [measured] if isinstance(measured, Measured) else list(measured)
         self._cells = self._read() | {one.key: one for one in more}
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -16,11 +16,11 @@ _TICKS = (
     (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10),
     (0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1, 1.05, 1.1, 1.2),
 )
-"""From coarse to fine: the first with four in sight is taken."""
+"""Ticks from coarse to fine; the first list with four visible ticks is used."""
 
 
 def intervals(axes: Axes, panel: Panel) -> None:
-    """The mean of each as a dot, a line from the least to the most of its runs, and what the paper has as a bar."""
+    """Each mean as a dot, with a line from its least to its largest run, and the paper's figure as a bar."""
     several = any(bar.low < bar.high for bar in panel.bars)
     for place, bar in enumerate(panel.bars):
         axes.plot([bar.low, bar.high], [place, place], color="#9fc5e8", linewidth=5, solid_capstyle="butt", zorder=2)
@@ -40,7 +40,7 @@ def intervals(axes: Axes, panel: Panel) -> None:
 
 
 def ratios(axes: Axes, panel: Panel) -> None:
-    """How far a figure is from the one that is printed, on a logarithmic axis."""
+    """Ratios of figures to the printed ones, on a logarithmic axis."""
     for place, bar in enumerate(panel.bars):
         colour = _LARGE if bar.height <= 1 else _SMALL if bar.low > 1 else _OPEN
         axes.plot([bar.low, bar.high], [place, place], color=colour, linewidth=1.5)

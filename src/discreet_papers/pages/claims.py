@@ -1,4 +1,4 @@
-"""Differences between runs, seed by seed, and what papers say of them: tests, corrected for their number."""
+"""Differences between runs, seed by seed, and tests of papers' claims about them, corrected for their number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from discreet_papers.pages.tables import Table
 from discreet_papers.parts.training_runs import Compared
 
 _SURE = 0.95
-"""Confidence with which differences count as seen, all of a table together."""
+"""The joint confidence at which a table's differences count as seen."""
 
 Scores = Mapping[int | None, float]
 """By seed."""
@@ -22,7 +22,7 @@ Scores = Mapping[int | None, float]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Of two runs over `count` seeds: the mean, and its standard error."""
+    """The difference of two runs over `count` seeds: the mean, and its standard error."""
 
     mean: float
     error: float
@@ -50,7 +50,8 @@ def difference(pair: Difference | None) -> str:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """p-values corrected for their number (Holm 1979): the k-th smallest of n times n - k + 1, and never falling."""
+    """p-values corrected for their number (Holm 1979): the k-th smallest of n is multiplied by n - k + 1, and made
+    monotone."""
     order = sorted(range(len(values)), key=lambda place: values[place])
     found, least = [0.0] * len(values), 0.0
     for rank, place in enumerate(order):
@@ -60,7 +61,8 @@ def holm(values: Sequence[float]) -> list[float]:
 
 
 def claims_table(claims: Sequence[Compared], scores: Mapping[str, Scores], *, lower_is_better: bool) -> Table:
-    """What is said, and whether it is seen here; nothing of two runs of which fewer than two seeds are there."""
+    """A table of the paper's claims, and whether they are seen here; without claims on runs with fewer than two common
+    seeds."""
     claims = [claim for claim in claims if paired(scores[claim.better], scores[claim.worse]) is not None]
     pairs = [paired(scores[claim.better], scores[claim.worse]) for claim in claims]
     corrected = iter(holm([pair.p for pair in pairs if pair is not None]))

@@ -1,4 +1,4 @@
-"""Panels as a picture. Loads matplotlib."""
+"""Draws panels as a picture. Loads matplotlib."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _one_legend(panels: Sequence[Panel]) -> bool:
 
 
 def _legend_lines(lines: Sequence[Line], inches: float) -> int:
-    """How many lines a legend of all these needs: a sign takes 0.8 inches, a letter 0.075."""
+    """Number of lines of a legend; a marker takes 0.8 inches, a letter 0.075."""
     return math.ceil(sum(0.8 + 0.075 * len(line.label) for line in lines) / inches)
 
 

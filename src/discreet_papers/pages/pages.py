@@ -12,7 +12,7 @@ from discreet_papers.part import Part
 
 
 def write(experiment: Experiment, store: Store, folder: Path) -> Path:
-    """Write the page of an experiment, and its picture if it has one; the path of the page."""
+    """Write the page of an experiment, and its picture if it has one; returns the path of the page."""
     folder.mkdir(parents=True, exist_ok=True)
     stem = experiment.name if experiment.mode == "full" else f"{experiment.name}.{experiment.mode}"
     panels = [panel for part in experiment.parts for panel in part.panels(store) if panel.lines or panel.bars]
@@ -47,7 +47,7 @@ def text(experiment: Experiment, store: Store, picture: str | None) -> str:
 
 
 def _tables(part: Part, store: Store) -> list[str]:
-    """Those of a part, or that nothing of it is there."""
+    """The tables of a part, or a note that nothing of it was measured."""
     tables, cells = part.tables(store), part.cells(None)
     if cells and tables and not any(cell in store for cell in cells):
         return [f"**{tables[0].title or 'More'}:** not measured yet."]
@@ -55,7 +55,7 @@ def _tables(part: Part, store: Store) -> list[str]:
 
 
 def _made(experiment: Experiment, store: Store) -> str:
-    """The command, what it took, when and with what."""
+    """The command, its time, its date and its versions."""
     wanted = {cell.key for _, cell in experiment.cells()}
     done = [one for one in store.cells if one.key in wanted]
     flags = "" if experiment.mode == "full" else " --quick"
@@ -82,6 +82,6 @@ def _when(done: Sequence[Measured]) -> str:
 
 
 def _with(done: Sequence[Measured]) -> str:
-    """The versions at work, or where results come from."""
+    """The versions, or the source of the results."""
     found = sorted({", ".join(f"{name} {version}" for name, version in one.made.items()) for one in done})
     return "; ".join(found)

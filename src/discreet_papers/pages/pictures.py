@@ -1,4 +1,4 @@
-"""What is drawn, as values: lines and bars in panels. `figures` makes pictures of them."""
+"""Values for pictures: lines and bars in panels. `figures` draws them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A height with the least and the most, and what the paper has in its place."""
+    """A height with its least and largest value, and the paper's figure."""
 
     label: str
     height: float
@@ -46,8 +46,8 @@ class Panel:
     bars: Sequence[Bar] = ()
     log: Literal["", "x", "y", "xy"] = ""
     bottom: float | None = None
-    """Where the vertical axis begins; by default where the lines do."""
+    """The start of the vertical axis; by default that of the lines."""
     marks: str = "printed"
-    """What the marks beside bars are."""
+    """The meaning of the marks beside bars."""
     caption: str = ""
-    """What the page says below the picture; the same words of several panels once."""
+    """Text below the picture; equal captions of several panels appear once."""

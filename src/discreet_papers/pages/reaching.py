@@ -1,4 +1,4 @@
-"""What it costs to reach an accuracy: the price of a plan that ends where the mean of the runs is first so accurate."""
+"""The price of reaching an accuracy: that of a plan which ends where the mean of the runs first reaches it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from discreet_papers.parts.training_runs import TrainingRuns
 
 
 def reach_table(part: TrainingRuns, results: Results) -> Table:
-    """A row for each accuracy: for each run what is printed, epochs, and what is certified."""
+    """A row for each accuracy: for each run the printed epsilon, the epochs, and the certified epsilon."""
     head = ["accuracy %"]
     for run in part.runs:
         head += [f"{run.name}: printed", "epochs", "certified epsilon"]
@@ -40,7 +40,7 @@ def _reached(found: Sequence[Mapping[str, Any]], accuracy: float) -> tuple[str, 
 
 
 def first_step(found: Sequence[Mapping[str, Any]], accuracy: float) -> float | None:
-    """After how many steps the mean of the runs is at least so accurate for the first time."""
+    """The first number of steps at which the mean of the runs is at least `accuracy`."""
     steps = [step for step, _ in found[0]["curve"]]
     means = np.mean([[value for _, value in result["curve"]] for result in found], axis=0)
     there = np.flatnonzero(means >= accuracy)
@@ -48,5 +48,5 @@ def first_step(found: Sequence[Mapping[str, Any]], accuracy: float) -> float | N
 
 
 def price(spending: Sequence[Sequence[float]], steps: float) -> float:
-    """Epsilon of at least so many steps, from [steps, epsilon] that rise: never less than that of so many."""
+    """An upper bound on the epsilon of `steps` steps, from rising [steps, epsilon] pairs."""
     return min(epsilon for count, epsilon in spending if count >= steps)

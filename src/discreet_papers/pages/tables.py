@@ -10,12 +10,12 @@ from typing import Any
 from discreet.core.rounding import rounded_down, rounded_up
 
 MISSING = "-"
-"""What stands where nothing was measured yet."""
+"""The text of a cell that was not measured yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text under a head. `notes` stand below it, a paragraph each."""
+    """Rows of text under a head, with `notes` below, one paragraph each."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -34,12 +34,12 @@ def _row(cells: tuple[str, ...]) -> str:
 
 
 def up(value: float | None) -> str:
-    """Five significant digits, never below the value: what is at most so."""
+    """Five significant digits, rounded up."""
     return MISSING if value is None else rounded_up(value)
 
 
 def interval(result: Mapping[str, Any]) -> str:
-    """What is certified: epsilon is at most so, and at least so where that is known."""
+    """The certified epsilon, with its lower bound if one is known."""
     upper, lower = result.get("epsilon"), result.get("lower")
     if upper is None:
         return MISSING
@@ -47,7 +47,7 @@ def interval(result: Mapping[str, Any]) -> str:
 
 
 def number(value: float | None) -> str:
-    """A figure as a paper has it, or one that bounds nothing: to four significant digits."""
+    """A paper's figure, or one that is no bound, to four significant digits."""
     if value is None:
         return MISSING
     return str(value) if not math.isfinite(value) else f"{value:.4g}"

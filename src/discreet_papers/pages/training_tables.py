@@ -1,4 +1,4 @@
-"""What training cells say, as tables and panels: means, spreads, differences seed by seed, curves."""
+"""Training cells as tables and panels: means, spreads, differences seed by seed, curves."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def sweep_table(part: TrainingRuns, sweep: Sweep, results: Results) -> Table:
 
 
 def claims_of(part: TrainingRuns, results: Results) -> Table:
-    """What the paper says of the runs."""
+    """The paper's claims about the runs."""
     found = {run.name: scores(part.metric, part.facts(run.set), results) for run in part.runs}
     return claims_table(part.claims, found, lower_is_better=part.metric != "accuracy")
 
@@ -166,7 +166,7 @@ def _curve(result: Mapping[str, Any], metric: str) -> tuple[list[float], list[fl
 
 
 def _epochs(result: Mapping[str, Any], steps: Sequence[float]) -> list[float]:
-    """How often the data was gone over after so many steps; batches may change on the way."""
+    """Epochs after `steps` steps, in which batches may change."""
     if not result["noise"]:
         return [0.0 for _ in steps]
     counts, _, rates = np.array(result["noise"], dtype=float).T
@@ -175,7 +175,7 @@ def _epochs(result: Mapping[str, Any], steps: Sequence[float]) -> list[float]:
 
 
 def _printed_ends(part: TrainingRuns, lines: Sequence[Line]) -> list[Line]:
-    """What is printed of the runs, at their ends, where no panel of its own compares them."""
+    """The paper's figures at the ends of the runs' lines, unless another panel compares them."""
     printed = {run.name: run.printed for run in part.runs if run.printed is not None}
     ends = [(line.x[-1], _unit(part.metric) * printed[line.label]) for line in lines if line.label in printed]
     if "bars" in part.draws or not ends:
@@ -197,7 +197,7 @@ def _axis(metric: str) -> str:
 
 
 def _at(part: TrainingRuns) -> str:
-    """Where epsilon is stated, if all runs have one delta."""
+    """The common delta of all runs, as text; empty if they differ."""
     deltas = {part.facts(run.set)["recipe"].get("delta") for run in part.runs} or {part.recipe.get("delta")}
     (delta,) = deltas if len(deltas) == 1 else (None,)
     return "" if delta is None else f" at delta {delta:g}"
@@ -209,7 +209,7 @@ def _unit(metric: str) -> float:
 
 
 def _band(name: str, curves: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Line:
-    """The mean of several curves as far as all of them go, and the range around it."""
+    """The mean of several curves, up to the end of the shortest, with their range."""
     end = min(x[-1] for x, _ in curves)
     at = [x for x in curves[0][0] if x <= end * (1 + 1e-9)]
     values = np.array([np.interp(at, x, y) for x, y in curves])

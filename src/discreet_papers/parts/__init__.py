@@ -1,1 +1,1 @@
-"""The kinds of parts that an experiment may have, a file each."""
+"""The kinds of parts of an experiment, one file each."""

@@ -27,7 +27,7 @@ class Case(Frozen):
     top: Positive | None = None
     points: int = 60
     printed: Positive | None = None
-    """An order at which the paper sees something change."""
+    """An order that the paper marks."""
 
     @property
     def last(self) -> float:
@@ -36,7 +36,7 @@ class Case(Frozen):
 
 
 class Grid(Frozen):
-    """Where the conjecture is checked: noise multipliers, and so many rates for each, up to 1 / (16 noise)."""
+    """The grid of the conjecture's check: noise multipliers, and a number of rates for each, up to 1 / (16 noise)."""
 
     noises: tuple[Positive, ...]
     rates: int = Field(ge=1)
@@ -70,7 +70,7 @@ class DivergencePart(Frozen):
         return {"orders": _rounded(orders), "divergence": _rounded(divergence)}
 
     def tables(self, results: Results) -> Sequence[Table]:
-        """How near the divergence comes to the bound, noise by noise."""
+        """The largest share of the bound that the divergence reaches, for each noise multiplier."""
         if self.grid is None:
             return ()
         rows = []

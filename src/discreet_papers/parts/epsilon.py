@@ -1,4 +1,4 @@
-"""Kind `epsilon`: what several accountants say of a course, as rows, or as lines over something that varies."""
+"""Kind `epsilon`: several accountants' figures for a course, as rows, or as lines over a varying key."""
 
 from __future__ import annotations
 
@@ -143,12 +143,12 @@ class EpsilonPart(Frozen):
 
 
 def brief(course: Course) -> dict[str, Any]:
-    """A course without what is left out anyway, so that new fields leave old cells as they are."""
+    """A course without default values, so that new fields do not change old cells."""
     return course.model_dump(mode="json", exclude_defaults=True)
 
 
 def statements(course: Course, methods: Sequence[str]) -> dict[str, Any]:
-    """What each method says of a course: epsilon with its lower bound and its kind, or why it declines."""
+    """Each method's statement on a course: epsilon with its lower bound and its kind, or why the method declines."""
     event, found = course.event(), dict[str, Any]()
     for method in methods:
         try:
@@ -164,7 +164,7 @@ def statements(course: Course, methods: Sequence[str]) -> dict[str, Any]:
 
 
 def finite(value: float) -> float | str:
-    """A number as JSON has it: what is infinite is text."""
+    """A number for JSON; infinity becomes text."""
     return value if math.isfinite(value) else "inf"
 
 

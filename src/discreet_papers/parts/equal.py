@@ -1,4 +1,5 @@
-"""Kind `equal`: what papers print, their methods and ours at equal certified privacy, from other experiments."""
+"""Kind `equal`: papers' printed figures, their methods and our recipes at equal certified privacy, from other
+experiments."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from discreet_papers.parts.goals import GoalsPart, found_of, mean
 from discreet_papers.parts.training import TrainingPart
 
 _ALIKE = 1.001
-"""Plans that were calibrated to one epsilon stay below it by a little, and not by the same."""
+"""Tolerance: plans that were calibrated to one epsilon lie slightly, and differently, below it."""
 
 
 class Taken(Frozen):
@@ -75,7 +76,7 @@ class EqualPart(Frozen):
 
 
 def results_of(taken: Taken, results: Results) -> list[Mapping[str, Any]]:
-    """What is there of these runs; full ones, whatever the mode of the page."""
+    """The results of these runs; always of full runs, whatever the mode of the page."""
     parts = results.parts(taken.experiment)
     there = results.beside(taken.experiment)
     for part in parts:

@@ -1,4 +1,4 @@
-"""Kind `goals`: shipped recipes at stated budgets, and whether they reach what is asked of them."""
+"""Kind `goals`: shipped recipes at stated budgets, and whether they reach their goals."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from discreet_papers.part import Cell, Facts, Results, Setting, over
 
 
 class Goal(Frozen):
-    """A recipe by name (or in full), with keys that are otherwise, and what its mean is to reach.
+    """A recipe by name (or in full), with changed keys, and the goal for its mean.
 
-    `goal` is a share for an accuracy, and at most so much for any other metric; left out, nothing is asked. `splits`:
+    `goal` is a least share for an accuracy, an upper limit for any other metric; without it there is no goal. `splits`:
     each run has the split of the data of its number. `says`: where the goal comes from, or what it leaves out.
     """
 
@@ -37,7 +37,7 @@ class Goal(Frozen):
 
 
 class GoalsPart(Frozen):
-    """The kind. All runs of a goal come before those of the next, so the cheapest are best named first."""
+    """The kind. All runs of a goal come before those of the next, so name the cheapest goals first."""
 
     kind: Literal["goals"]
     goals: tuple[Goal, ...] = Field(min_length=1)
@@ -116,14 +116,14 @@ def shipped(name: str) -> Mapping[str, Any]:
 
 
 def found_of(goal: Goal, results: Results) -> list[Mapping[str, Any]]:
-    """The results of all runs that are there. More than `seeds` of them count as well."""
+    """The results of all available runs, even if there are more than `seeds`."""
     if not goal.splits:
         return [result for _, result in results.of(facts_of(goal, 0))]
     return [result for seed in range(goal.seeds) for _, result in results.of(facts_of(goal, seed))]
 
 
 def values_of(goal: Goal, results: Results) -> list[float]:
-    """The metric of all runs that are there; an accuracy in percent."""
+    """The metric of all available runs; an accuracy in percent."""
     unit = 100 if goal.metric == "accuracy" else 1
     return [unit * result["metrics"][goal.metric] for result in found_of(goal, results)]
 

@@ -1,4 +1,4 @@
-"""Kind `noise`: the noise that several accountants ask for, at an epsilon or at what another accountant gives."""
+"""Kind `noise`: the noise that several accountants require, at an epsilon or at another accountant's epsilon."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class NoiseRow(Frozen):
-    """A course at an `epsilon`, or at that which method `like` gives its own noise; `printed`: the paper's noise."""
+    """A course at an `epsilon`, or at the epsilon that method `like` gives for its own noise; `printed`: the paper's
+    noise."""
 
     name: str
     set: dict[str, Any] = Field(default_factory=dict)
@@ -76,7 +77,7 @@ class NoisePart(Frozen):
         return {"epsilon": epsilon, "noise": found}
 
     def tables(self, results: Results) -> Sequence[Table]:
-        """Noise by method beside what is printed; and what is certified with the noise that is printed."""
+        """Noise by method beside the printed noise; and the certified epsilon of the printed noise."""
         if not self.rows:
             return ()
         head = ["", "epsilon"]

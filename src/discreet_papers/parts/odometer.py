@@ -1,4 +1,4 @@
-"""Kind `odometer`: what odometers read over the epochs of a run, beside the price of its whole plan."""
+"""Kind `odometer`: odometers' readings over the epochs of a run, beside the price of its whole plan."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READERS: dict[str, tuple[type[odometers.DoublingOdometer] | type[odometers.Renyi
 
 
 class OdometerRow(Frozen):
-    """A run, and what the paper prints as read after some of its epochs."""
+    """A run, and the paper's printed readings after some of its epochs."""
 
     name: str
     set: dict[str, Any] = Field(default_factory=dict)
@@ -95,7 +95,7 @@ class OdometerPart(Frozen):
 
 
 def readings(course: Course, reader: str) -> list[float]:
-    """What is read after each epoch."""
+    """The readings after each epoch."""
     odometer = READERS[reader][0](course.delta, adjacency=course.adjacency)
     spent, found = odometers.start(odometer), []
     for epoch in _epochs(course):

@@ -1,4 +1,4 @@
-"""Kind `paths`: paths on the Beale function with noise and without, and how far they are apart."""
+"""Kind `paths`: paths on the Beale function with and without noise, and their distance."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PathsRow(Frozen):
 
 
 class PathsPart(Frozen):
-    """The kind: so many private paths of each row, all from one start."""
+    """The kind: several private paths of each row, all from one start."""
 
     kind: Literal["paths"]
     rows: tuple[PathsRow, ...] = Field(min_length=1)

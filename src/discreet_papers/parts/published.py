@@ -1,4 +1,4 @@
-"""Kind `published`: every privacy figure that a paper prints, beside what is certified of the same releases."""
+"""Kind `published`: every privacy figure that a paper prints, beside the certified figure for the same releases."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _NEIGHBOURS = {
 class Claim(Frozen):
     """A figure as it is printed, and what it is about.
 
-    | field    | meaning |
-    |----------|---------|
-    | printed  | epsilon (text, so that its digits tell how it was rounded) |
+    | field    | meaning                                                                                              |
+    |----------|------------------------------------------------------------------------------------------------------|
+    | printed  | epsilon (text, so that its digits tell how it was rounded)                                           |
     | rho      | in its place, a zCDP budget: epsilon is rho + 2 sqrt(rho log(1/delta)), as all the papers convert it |
-    | theorem  | what the paper derives it from |
-    | why      | whether that holds; by default what the library says of `method` |
-    | method   | recomputes the figure as published |
-    | course   | what was released |
-    | stated   | keys of the course that the paper's derivation has otherwise |
-    | noise_by | the paper does not print the noise: that which `noise_by` asks for at the printed epsilon |
-    | epoch    | the figure is an odometer's reading after this epoch, and so is ours |
-    | missing  | why nothing can be certified: what the paper does not say |
+    | theorem  | the theorem that the paper derives it from                                                           |
+    | why      | whether that holds; by default what the library says of `method`                                     |
+    | method   | recomputes the figure as published                                                                   |
+    | course   | the releases                                                                                         |
+    | stated   | keys of the course that differ in the paper's derivation                                             |
+    | noise_by | the paper does not print the noise: that which `noise_by` asks for at the printed epsilon            |
+    | epoch    | the figure is an odometer's reading after this epoch, and so is ours                                 |
+    | missing  | why nothing can be certified: a fact that the paper leaves out                                       |
     """
 
     where: str
@@ -86,7 +86,7 @@ class PublishedPart(Frozen):
         return self
 
     def cells(self, seeds: int | None) -> Sequence[Cell]:
-        """A cell for each figure that something can be certified of."""
+        """A cell for each figure with a certifiable counterpart."""
         return [
             Cell(
                 f"{PAPERS[self.paper].short}, {one.where}: {one.says}, {one.printed} by {one.theorem}", self._facts(one)
@@ -111,7 +111,7 @@ class PublishedPart(Frozen):
         return result | ({"noise": course.noise} if "noise_by" in cell.facts else {})
 
     def tables(self, results: Results) -> Sequence[Table]:
-        """One table: what is printed, from which theorem, whether it holds, and the truth."""
+        """One table: the printed figure, its theorem, whether it holds, and the certified figure."""
         head = (
             "where",
             "what",
@@ -204,7 +204,7 @@ def _as_published(course: Course, stated: Mapping[str, Any], method: str | None)
 
 
 def verdict(printed: str, found: Mapping[str, Any]) -> str:
-    """Whether the printed figure, half a unit of its last digit given, is below what is known to be lost."""
+    """Whether the printed figure, plus half a unit of its last digit, is below the known privacy loss."""
     digits = len(printed.partition(".")[2])
     generous = float(printed) + 0.5 * 10.0**-digits
     if found["lower"] is not None and found["lower"] > generous:

@@ -1,4 +1,4 @@
-"""Kind `scales`: how the noise of a run is shaped after some of its steps, beside the gradient of public rows."""
+"""Kind `scales`: the shape of a run's noise after some of its steps, beside the gradient of public rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ScalesPart(Frozen):
         return look(cell, setting)
 
     def tables(self, results: Results) -> Sequence[Table]:
-        """How large both are, and how they are correlated."""
+        """Sizes of both, and their correlation."""
         rows = []
         for look in self._looks(results):
             rank = look["rank_correlation"]

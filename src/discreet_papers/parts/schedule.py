@@ -1,4 +1,4 @@
-"""Kind `schedule`: how long a zCDP budget lasts under noise schedules, and the rates that make it last."""
+"""Kind `schedule`: how long a zCDP budget lasts under noise schedules, and the rates for a given length."""
 
 from __future__ import annotations
 

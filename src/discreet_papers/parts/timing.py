@@ -1,4 +1,4 @@
-"""Kind `timing`: how long a step of training takes, run by run."""
+"""Kind `timing`: seconds of a training step, run by run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from discreet_papers.part import Cell, Facts, Results, Setting, over
 
 
 class TimingRow(Frozen):
-    """Keys of the recipe that are otherwise here, and the seconds that are printed."""
+    """Changed keys of the recipe, and the printed seconds."""
 
     name: str
     set: dict[str, Any] = Field(default_factory=dict)
@@ -27,8 +27,8 @@ class TimingRow(Frozen):
 class TimingPart(Frozen):
     """The kind. Each run is taken `times` times with `steps` steps and with one; the difference is the steps'.
 
-    Seconds are those of the processor, so that other programs on the machine count little. The first row is what the
-    others are compared with.
+    Seconds are processor time, so other programs on the machine matter little. The other rows are compared with the
+    first.
     """
 
     kind: Literal["timing"]

@@ -1,4 +1,4 @@
-"""Kind `training`: private runs of a recipe with some of its keys set otherwise, each with several seeds."""
+"""Kind `training`: private runs of a recipe with some changed keys, each with several seeds."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from discreet_papers.part import Facts, over
 
 
 class Run(Frozen):
-    """Keys of the recipe that are otherwise here, and the accuracy that the paper prints."""
+    """Changed keys of the recipe, and the accuracy that the paper prints."""
 
     name: str
     set: dict[str, Any] = Field(default_factory=dict)
@@ -41,7 +41,7 @@ class Sweep(Frozen):
 
 
 class Compared(Frozen):
-    """Something that the paper says of two runs: that `better` is more accurate than `worse`."""
+    """A claim of the paper on two runs: `better` is more accurate than `worse`."""
 
     says: str
     better: str
@@ -49,7 +49,7 @@ class Compared(Frozen):
 
 
 class Level(Frozen):
-    """An accuracy to be reached, and the epsilon that is printed for it, run by run."""
+    """An accuracy to reach, and the epsilon printed for it, run by run."""
 
     accuracy: float = Field(gt=0, le=1)
     printed: dict[str, float] = Field(default_factory=dict)
