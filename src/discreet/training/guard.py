@@ -39,7 +39,7 @@ class Guard:
     def note(self) -> None:
         """Remember the private parameters as the result of the last release.
 
-        Refuse it if anything else changed with the release: an optimizer may have been given further parameters.
+        A change of anything else stays visible to `check`, because an optimizer may have been given further parameters.
         """
         self._private, _ = self._writes()
         for name, parameter in private_parameters(self._model).items():

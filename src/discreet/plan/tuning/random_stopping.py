@@ -57,7 +57,7 @@ class Search(Candidates):
     """The best of K trials by `score`. K is secret and has the law `trials`; each trial draws its settings from `grid`.
 
     `score` is a metric on public validation data (`validation_accuracy`) or one that every trial buys
-    (`holdout_accuracy`) and pays for. A score whose name has `loss` in it is better when it is lower.
+    (`holdout_accuracy`) and pays for. A score whose name ends in `loss` is better when it is lower.
     """
 
     kind: Literal["random_stopping"] = "random_stopping"

@@ -21,7 +21,7 @@ def is_bought(metric: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EarlyStopping:
-    """A rule on evaluations of a `metric`; a metric with loss in its name is better when it is lower.
+    """A rule on evaluations of a `metric`; a metric whose name ends in `loss` is better when it is lower.
 
     The metric is public (`validation_accuracy`, `loss`), or one that the plan buys (`holdout_accuracy`). The best of
     several noisy values overestimates the accuracy of its model.
