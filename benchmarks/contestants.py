@@ -6,15 +6,18 @@ The peers are run as their users would write them, each with its own noise (torc
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
-from workloads import problem
+from workloads import BATCH, problem
 
+from discreet import EngineOptions, Plan, Training
 from discreet.clipping import ENGINES, Accumulator, Clip, private_parameters
 from discreet.core.events import Gaussian
 from discreet.core.processes import keep_freed_memory
@@ -25,7 +28,19 @@ from discreet.training.apply import apply
 
 NORM, MULTIPLIER, RATE = 1.0, 1.1, 1e-3
 
+_BATCHES = 20
+
 Step = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Data:
+    """A model, and rows from which batches are drawn."""
+
+    model: nn.Module
+    inputs: Tensor
+    targets: Tensor
+    batch: int
 
 
 @dataclass(frozen=True)
@@ -41,6 +56,11 @@ class Setting:
 
     def problem(self) -> tuple[nn.Module, Tensor, Tensor]:
         return problem(self.name, self.batch, self.device, self.tiny)
+
+    def data(self) -> Data:
+        """The model with as many rows as twenty batches have."""
+        batch = self.batch or (2 if self.tiny else BATCH[self.name])
+        return Data(*problem(self.name, _BATCHES * batch, self.device, self.tiny), batch)
 
     def precision(self) -> AbstractContextManager[object]:
         """The context of the forward pass."""
@@ -90,13 +110,41 @@ class Ours:
         return Receipt("benchmark", 0, self.position, Gaussian(MULTIPLIER))
 
 
-def plain(setting: Setting) -> Step:
-    """An ordinary step of SGD."""
-    model, inputs, targets = setting.problem()
-    loss, optimizer = nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), lr=RATE)
-    forward = torch.compile(model) if setting.compiled else model
+def session(setting: Setting) -> Step:
+    """A step of the public loop on Poisson batches of the same expected size: everything that a user waits for."""
+    data = setting.data()
+    model, optimizer, loss = data.model, torch.optim.SGD(data.model.parameters(), lr=RATE), nn.CrossEntropyLoss()
+    plan = Plan.poisson(
+        population=len(data.inputs),
+        batch=data.batch,
+        steps=10**5,
+        clip_norm=NORM,
+        noise_multiplier=MULTIPLIER,
+        delta=1e-6,
+    )
+    folder = Path(tempfile.mkdtemp()) / "run"
+    engine = EngineOptions("bookkeeping")
+    run = Training(plan, model, loss, optimizer, (data.inputs, data.targets), run=str(folder), engine=engine)
+    opened = ExitStack().enter_context(run.session())
 
-    return _one_pass(setting, lambda: loss(forward(inputs), targets), optimizer)
+    def step() -> None:
+        with opened.step() as one:
+            one.add_all(loss)
+
+    return step
+
+
+def plain(setting: Setting) -> Step:
+    """An ordinary step of SGD, on a random batch that it fetches."""
+    data = setting.data()
+    loss, optimizer = nn.CrossEntropyLoss(), torch.optim.SGD(data.model.parameters(), lr=RATE)
+    forward = torch.compile(data.model) if setting.compiled else data.model
+
+    def value() -> Tensor:
+        rows = torch.randint(len(data.inputs), (data.batch,), device=data.inputs.device)
+        return loss(forward(data.inputs[rows]), data.targets[rows])
+
+    return _one_pass(setting, value, optimizer)
 
 
 def _one_pass(setting: Setting, loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer) -> Step:

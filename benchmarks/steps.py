@@ -7,9 +7,11 @@
     python benchmarks/steps.py gpt vit --device cuda --autocast --compile
 
 One process, contestants interleaved (A B C A B C ...). A ratio is that of two steps of the same round; shown are the
-median, its quartiles and the number of rounds. `private` is a full step: per-example clipping of the whole batch, grid,
-secure noise, optimizer. `clipping` is the engine alone, `release` the rest, `noise` a part of it. A peer that is not
-installed or cannot run the model says so; one that takes more than 20 plain steps runs in every fifth round only.
+median, its quartiles and the number of rounds. `session` is a step of the public loop, `Training.session()`: drawing,
+fetching, clipping, noise, guards, ledger, optimizer. `plain` fetches a random batch as well. `private` is a step
+without what is around it: per-example clipping of one batch, grid, secure noise, optimizer. `clipping` is the engine
+alone, `release` the rest, `noise` a part of it. A peer that is not installed or cannot run the model says so; one that
+takes more than 20 plain steps runs in every fifth round only.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from contestants import PEERS, Ours, Setting, Step, plain
+from contestants import PEERS, Ours, Setting, Step, plain, session
 from memory import peak
 from workloads import LARGE, SMALL
 
@@ -44,6 +46,7 @@ def parts(setting: Setting) -> dict[str, Step]:
     sums = ours.clipping()
     return {
         "plain": plain(setting),
+        "session": session(setting),
         "private": ours.step,
         "clipping": ours.clipping,
         "release": lambda: ours.release(sums),

@@ -155,9 +155,9 @@ class Vision(nn.Module):
         return self.head(self.norm(self.layers(patches + self.places(places)))[:, 0])
 
 
-SMALL = ("W1", "W1b", "W2", "W3", "W4", "W5")
+SMALL = ("W1", "W1b", "W2", "W3", "W4", "W5", "W6", "W7")
 LARGE = ("gpt", "vit")
-BATCH = {"W1": 600, "W1b": 600, "W2": 256, "W3": 64, "W4": 32, "W5": 512, "gpt": 16, "vit": 256}
+BATCH = {"W1": 600, "W1b": 600, "W2": 256, "W3": 64, "W4": 32, "W5": 512, "W6": 20, "W7": 8, "gpt": 16, "vit": 256}
 """Physical batches."""
 
 _MODELS: dict[str, Callable[[bool], nn.Module]] = {
@@ -167,6 +167,8 @@ _MODELS: dict[str, Callable[[bool], nn.Module]] = {
     "W3": lambda tiny: WideResNet(),
     "W4": lambda tiny: Encoder(),
     "W5": lambda tiny: Reviews(),
+    "W6": lambda tiny: nn.Linear(20, 2),
+    "W7": lambda tiny: Decoder(10_000, 256, 256, 8, 6),
     "gpt": lambda tiny: Decoder(64, 16, 24, 3, 2) if tiny else Decoder(50_257, 1024, 768, 12, 12),
     "vit": lambda tiny: Vision(32, 16, 24, 3, 2) if tiny else Vision(224, 16, 384, 6, 12),
 }
@@ -181,19 +183,20 @@ def problem(
     rows = batch or (2 if tiny else BATCH[name])
     model = _MODELS[name](tiny).to(device)
     inputs = _inputs(name, rows, tiny, generator)
-    if name == "gpt":
+    if name in ("W7", "gpt"):
         targets = inputs.roll(-1, 1)
     else:
-        classes = {"W4": 2, "W5": 2, "vit": 1000}.get(name, 10)
+        classes = {"W4": 2, "W5": 2, "W6": 2, "vit": 1000}.get(name, 10)
         targets = torch.randint(classes, (rows,), generator=generator)
     return model, inputs.to(device), targets.to(device)
 
 
 def _inputs(name: str, rows: int, tiny: bool, generator: torch.Generator) -> Tensor:
-    if name in ("W4", "W5", "gpt"):
-        words, length = {"W4": (10_000, 128), "W5": (10_000, 256), "gpt": (64, 16) if tiny else (50_257, 1024)}[name]
+    if name in ("W4", "W5", "W7", "gpt"):
+        sizes = {"W4": (10_000, 128), "W5": (10_000, 256), "W7": (10_000, 256)}
+        words, length = (sizes | {"gpt": (64, 16) if tiny else (50_257, 1024)})[name]
         uniform = torch.rand(rows, length, generator=generator)
         return (torch.exp(uniform * math.log(words)).long() - 1).clamp(0, words - 1)  # frequent and rare, as words are
     size = 32 if tiny else 224
-    shape = {"W1": (784,), "W1b": (60,), "W2": (1, 28, 28), "W3": (3, 32, 32), "vit": (3, size, size)}[name]
-    return torch.randn(rows, *shape, generator=generator)
+    shapes = {"W1": (784,), "W1b": (60,), "W2": (1, 28, 28), "W3": (3, 32, 32), "W6": (20,)}
+    return torch.randn(rows, *(shapes | {"vit": (3, size, size)})[name], generator=generator)

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import uuid
 from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"  # torch and NumPy look here, also in processes that tests start
@@ -18,6 +19,13 @@ hypothesis.settings.load_profile("discreet")
 
 SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text().split())
 """Tests of the second tier: each takes longer than the others by far."""
+
+
+@pytest.fixture(autouse=True)
+def _own_ledger(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees or writes the ledger of whoever runs it."""
+    monkeypatch.delenv("DISCREET_LEDGER", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / "share" / uuid.uuid4().hex))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

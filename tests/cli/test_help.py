@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import typer
 
-from discreet.cli.app import app, run
+from discreet.cli.app import COMMANDS as ALL
+from discreet.cli.app import application, run
 from discreet.cli.show.examples import EXAMPLES, with_examples
 
 
@@ -25,7 +26,7 @@ def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, A
         yield from commands(one, (*words, name))
 
 
-ROOT = with_examples(typer.main.get_command(app))
+ROOT = with_examples(typer.main.get_command(application(ALL)))
 COMMANDS = dict(commands(ROOT))
 
 
@@ -54,6 +55,25 @@ def test_every_command_has_help_and_an_example_that_parses(name: str, capsys: py
         assert called == name
         assert any(value not in (None, False, "", ()) for value in parameters.values())
         assert arguments[0] in here
+
+
+def test_the_list_of_all_says_what_each_says_of_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    """The list is shown without loading a command."""
+    assert {name: said for name, (_, said) in ALL.items()} == {
+        name: command.help.split("\n\n")[0] for name, command in ROOT.commands.items()
+    }
+    assert run(["--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert all(name in shown for name in ALL)
+    assert run(["trian"]) == 2
+    assert "No such command 'trian'" in capsys.readouterr().err
+
+
+def test_a_command_loads_no_other() -> None:
+    look = "import sys; assert not [name for name in sys.modules if name in ('scipy', 'numpy', 'torch', 'pydantic')]"
+    for arguments in (["--version"], ["--help"], ["verify", "--help"]):
+        code = f"from discreet.cli.app import run; assert run({arguments}) == 0; {look}"
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 def test_defaults_in_brackets_are_shown(capsys: pytest.CaptureFixture[str]) -> None:

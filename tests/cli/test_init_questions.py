@@ -30,6 +30,7 @@ def talk(answers: list[str], folder: Path) -> tuple[str, int]:
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(folder)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored by whoever runs in the background of a shell
         program = "from discreet.cli import main; main()"
         os.execv(sys.executable, [sys.executable, "-c", program, "init", "table", "t.csv"])
     said, waiting, last = "", list(answers), ""

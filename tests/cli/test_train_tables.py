@@ -165,7 +165,7 @@ WARDS = {f"recall: {a}" for a in "ABC"} | {f"rows: {a} as {b}" for a in "ABC" fo
 @pytest.mark.parametrize(
     ("target", "metrics"),
     [
-        ("ward", {"loss", "auroc", *SHARES} | WARDS),
+        ("ward", {"loss", "auroc", "baseline balanced accuracy", *SHARES} | WARDS),
         ("stay", {"loss", "rmse", "mae", "baseline rmse"}),
         ("ill,smoker", {"loss"} | {f"{a}: {b}" for a in ("ill", "smoker") for b in (*SHARES, *BINARY)}),
     ],

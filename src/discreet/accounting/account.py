@@ -15,6 +15,7 @@ import numpy as np
 
 from discreet.accounting import theory_table
 from discreet.accounting.interpret import releases
+from discreet.accounting.method import Method as Method
 from discreet.accounting.pld.epsilon_interval import default_tolerance
 from discreet.accounting.releases import Releases
 from discreet.core import checks
@@ -24,48 +25,6 @@ from discreet.core.events import Event, tally
 from discreet.core.guarantee import Estimate, Guarantee, Published, Statement
 
 E = TypeVar("E", bound=StrEnum)
-
-
-class Method(StrEnum):
-    """How a plan is accounted for. The first six prove; the others estimate, or repeat figures that papers print."""
-
-    PLD = "pld"
-    RDP = "rdp"
-    GDP = "gdp"
-    ZCDP = "zcdp"
-    ADVANCED = "advanced"
-    BASIC = "basic"
-    CLT = "clt"
-    ZCDP_RS = "zcdp-rs"
-    MOMENTS = "moments"
-    ZCDP_RF = "zcdp-rf"
-    STRONG = "strong"
-    ADADP = "adadp"
-    DROPOUT_AC = "dropout-ac"
-    DROPOUT_ZCDP = "dropout-zcdp"
-
-    @classmethod
-    def _missing_(cls, value: object) -> Method | None:
-        """A prover that was added to `PROVERS` is a method like any other."""
-        if not isinstance(value, str) or value not in theory_table.PROVERS:
-            return None
-        added = str.__new__(cls, value)
-        added._name_, added._value_ = value.upper(), value
-        return added
-
-    @property
-    def proves(self) -> bool:
-        """Whether the answer is a `Guarantee`."""
-        return self.value in theory_table.PROVERS
-
-    @property
-    def why(self) -> str:
-        """One sentence on why the figure does or does not hold for a fixed plan of Poisson batches, or unsampled."""
-        return theory_table.WHY[self.value]
-
-    def why_for(self, event: Event) -> str:
-        """One sentence, or more, on why the figure does or does not hold for the samplers in `event`."""
-        return theory_table.why(self.value, {type(part).__name__ for part in tally(event)})
 
 
 PROVING = tuple(method for method in Method if method.proves)

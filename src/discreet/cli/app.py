@@ -11,37 +11,100 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from discreet.cli.commands import (
-    debug,
-    export,
-    init,
-    ledger,
-    plan,
-    predict,
-    reproduce,
-    schema,
-    sign,
-    train,
-    tune,
-    verify,
-)
-from discreet.cli.commands.accounting import calibrate, compare, epsilon, suggest
 from discreet.cli.show.examples import with_examples
 from discreet.core.errors import BudgetExhausted, DiscreetError, Interrupted, VerificationFailed, plain
 
-app = typer.Typer(
-    help="Train a neural network on people's data, publish it, and prove what it gives away.",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "train": ("train:train", "Train on private data, publish the model, and hand over a proof of what it gives away."),
+    "tune": (
+        "tune:tune",
+        "Search for settings on private data, publish the best run, and prove what the whole search gives away.",
+    ),
+    "debug": (
+        "debug:debug",
+        "Show where accuracy is lost: plain, clipped, noisy. Trains on public rows only, and publishes nothing.",
+    ),
+    "predict": (
+        "predict:predict",
+        "Predict new rows with a published model, once its files are found to be the certified ones.",
+    ),
+    "export": (
+        "export:export",
+        "Write a published model, with the preparation of its inputs, as an ONNX file that predicts the same.",
+    ),
+    "sign": ("sign:sign", "Sign a published folder, once it is verified: certificate and files, as they are now."),
+    "verify": (
+        "verify:verify",
+        "Check that a published model is the certified one and that its claim follows from the stated events.",
+    ),
+    "ledger": ("ledger:app", "Look at a ledger, check it, and set budgets."),
+    "epsilon": ("accounting.epsilon:epsilon", "Bound the epsilon of a plan that is fixed before the data is seen."),
+    "compare": (
+        "accounting.compare:compare_methods",
+        "Show what every method says about one fixed plan, and why that does or does not hold.",
+    ),
+    "calibrate": (
+        "accounting.calibrate:calibrate",
+        "Find what is left out: --noise, --steps, --epochs, --rate or --batch; of a --schedule its initial or rate.",
+    ),
+    "plan": (
+        "plan:plan",
+        "Show steps, noise, epsilon and time of a run; charge nothing, read no private row, and train on no data.",
+    ),
+    "suggest": (
+        "accounting.suggest:suggest",
+        "Suggest batch, steps, delta and noise for a population and a budget, each with its reason.",
+    ),
+    "reproduce": (
+        "reproduce:reproduce",
+        "Measure tables and figures of the five papers anew, with what is certified beside what is printed.",
+    ),
+    "init": (
+        "init:init",
+        "Write a small example that runs as it is; or, of a table of your own, its schema. Nothing is overwritten.",
+    ),
+    "schema": (
+        "schema:schema",
+        "Draft a schema from the names and types of a table's columns, and say what is left to fill in.",
+    ),
+}
+"""Where each command is, and its help in one line: a command is imported only when it is called."""
+
+
+def application(names: Collection[str]) -> typer.Typer:
+    """The application with the commands of these names. Without any name, it lists all commands and runs none."""
+    app = typer.Typer(
+        help="Train a neural network on people's data, publish it, and prove what it gives away.",
+        no_args_is_help=True,
+        add_completion=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for name in names or COMMANDS:
+        place, said = COMMANDS[name]
+        if not names:
+            app.command(name, help=said)(_listed)
+            continue
+        module, _, function = place.partition(":")
+        found = getattr(import_module(f"discreet.cli.commands.{module}"), function)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
+    return app
+
+
+def _listed() -> None:
+    """Stands for a command in the list of all."""
 
 
 def _show_version(asked: bool) -> None:
@@ -52,31 +115,12 @@ def _show_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     pass
-
-
-app.command("train")(train.train)
-app.command("tune")(tune.tune)
-app.command("debug")(debug.debug)
-app.command("predict")(predict.predict)
-app.command("export")(export.export)
-app.command("sign")(sign.sign)
-app.command("verify")(verify.verify)
-app.add_typer(ledger.app, name="ledger")
-app.command("epsilon")(epsilon.epsilon)
-app.command("compare")(compare.compare_methods)
-app.command("calibrate")(calibrate.calibrate)
-app.command("plan")(plan.plan)
-app.command("suggest")(suggest.suggest)
-app.command("reproduce")(reproduce.reproduce)
-app.command("init")(init.init)
-app.command("schema")(schema.schema)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -87,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; errors become one line on standard error."""
     try:
-        command = with_examples(typer.main.get_command(app))
+        command = with_examples(typer.main.get_command(application(_called(arguments))))
         result = command.main(args=list(arguments), prog_name="discreet", standalone_mode=False)
     except typer.Abort:
         return _fail("interrupted", 130)
@@ -105,6 +149,13 @@ def run(arguments: Sequence[str]) -> int:
     except DiscreetError as error:
         return _fail(str(error), 2)
     return result if isinstance(result, int) else 0
+
+
+def _called(arguments: Sequence[str]) -> Collection[str]:
+    """The command that is called, as the only one to load; all for the completions of a shell; else none."""
+    if "_DISCREET_COMPLETE" in os.environ:
+        return COMMANDS
+    return [name for name in arguments[:1] if name in COMMANDS]
 
 
 def _fail(message: str, code: int) -> int:

@@ -12,7 +12,7 @@ def export(
     folder: Annotated[Path, typer.Argument(help="A published folder.")],
     file: Annotated[Path, typer.Argument(help="The .onnx file to write; it must not be there.")],
 ) -> None:
-    """Write a published model, with what its inputs go through first, as an ONNX file that says the same."""
+    """Write a published model, with the preparation of its inputs, as an ONNX file that predicts the same."""
     from discreet.prediction.onnx_export import OPSET, export_onnx
 
     written = export_onnx(folder, file)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.options.accounting import AdjacencyOption, JsonOption, NoiseOption, StepsOption
+from discreet.cli.options.accounting import AdjacencyOption, NoiseOption, StepsOption
+from discreet.cli.options.json_output import JsonOption
 from discreet.cli.options.sampling import RateOption
 from discreet.cli.options.user_ledger import user_ledger
 from discreet.cli.show.digits import rounded_up

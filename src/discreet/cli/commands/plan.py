@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from discreet.cli.options.accounting import JsonOption, echo_json
+from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.options.run import (
     DeltaOption,
     EpsilonOption,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.options.accounting import echo_json
+from discreet.cli.options.json_output import echo_json
 from discreet.cli.options.run import (
     DataOption,
     DatasetOption,

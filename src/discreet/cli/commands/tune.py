@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli.options.accounting import JsonOption
+from discreet.cli.options.json_output import JsonOption
 from discreet.cli.options.run import (
     DataOption,
     DatasetOption,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from discreet.cli.options.accounting import JsonOption
+from discreet.cli.options.json_output import JsonOption
 
 
 def verify(

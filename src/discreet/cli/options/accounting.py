@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from discreet.accounting import schedules
-from discreet.accounting.account import Method
+from discreet.accounting.method import Method
+from discreet.cli.options.json_output import echo_json
 from discreet.cli.show.digits import rounded_down, rounded_up
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
@@ -32,7 +33,6 @@ PlanAdjacencyOption = Annotated[
     ),
 ]
 MethodOption = Annotated[Method, typer.Option("--method", help="The theory; pld is the tightest that proves.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 NoiseOption = Annotated[float | None, typer.Option("--noise", help="Noise std / one unit's contribution.")]
 ScheduleOption = Annotated[
     str | None,
@@ -134,12 +134,6 @@ def named(found: Mapping[str, float]) -> str:
         for name, value in found.items()
     }
     return ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in texts.items())
-
-
-def echo_json(fields: Mapping[str, object]) -> None:
-    """Print one JSON object on one line."""
-    # 1e999 is how standard JSON can say infinity; every parser reads it as a number beyond all others.
-    typer.echo(json.dumps(fields).replace("Infinity", "1e999"))
 
 
 def as_dict(statement: Statement) -> dict[str, object]:

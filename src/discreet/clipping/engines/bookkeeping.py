@@ -17,6 +17,7 @@ from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.capture.backward import visit
 from discreet.clipping.capture.capture import Call, record
 from discreet.clipping.clip import BIT, Clip
+from discreet.clipping.engines.tied_weights import tied_squares
 from discreet.clipping.factor import SMALL, decide, divided, in_box, summed_bits
 from discreet.clipping.losses import Criterion
 from discreet.clipping.precision import full_precision
@@ -141,6 +142,9 @@ def _squares(held: list[Share], scale: Tensor | None) -> Tensor:
         known = first.squares(name) if scale is None else first.scaled_squares(name, scale)
         if known is not None:
             return known
+    tied = tied_squares(held) if scale is None else None
+    if tied is not None:
+        return tied
     terms, kind = (
         torch.stack([one.lengths(local) for one, local in held]).sum(0),
         wide_type(first.module.get_parameter(name).dtype),

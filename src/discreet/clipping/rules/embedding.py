@@ -94,7 +94,7 @@ class EmbeddingRule(Rule):
 
     def of_units(self, units: Units) -> Rule:
         """The tokens of a unit's rows become one sequence, with gradients divided by the number of rows."""
-        spread = self._spread()
+        spread = self.spread()
         share = units.shared(torch.ones(len(units), dtype=spread.dtype, device=spread.device))
         self.activation = units.side_by_side(self.activation)
         self.gradient, self.factors = units.side_by_side(spread * share.view(-1, 1, 1)), None
@@ -110,7 +110,7 @@ class EmbeddingRule(Rule):
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
         weight, count = self.module.get_parameter("weight"), stop - start
-        spread = self._spread()[start:stop]
+        spread = self.spread()[start:stop]
         places = self.activation[start:stop] + len(weight) * torch.arange(count, device=weight.device).unsqueeze(1)
         tables = torch.zeros(count * len(weight), weight.shape[1], dtype=spread.dtype, device=weight.device)
         return tables.index_add_(0, places.reshape(-1), spread.flatten(0, 1)).view(count, *weight.shape)
@@ -121,7 +121,7 @@ class EmbeddingRule(Rule):
         if self._groups is not None:
             self._sums = blank(self._sums, unusable[self._groups.examples])
 
-    def _spread(self) -> Tensor:
+    def spread(self) -> Tensor:
         """The gradient of every token: (batch, tokens, features)."""
         return self.gradient if self.factors is None else self.gradient.unsqueeze(1) * self.factors.unsqueeze(2)
 

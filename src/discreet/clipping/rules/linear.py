@@ -83,6 +83,24 @@ class LinearRule(Rule):
             return self._in_blocks(a, g, size, _products_and_rounding)
         return self._in_blocks(a, g, 2 * positions**2, gram_and_rounding)
 
+    def inner_products(self, tokens: Tensor, spread: Tensor) -> Tensor:
+        """The inner product of each example's gradient for the weight with that of an embedding of the same shape, in
+        float64: shape (batch,). `tokens` (batch, T) of the embedding, `spread` (batch, T, features) their gradients.
+
+        It is the sum over positions s and t of g_s[token t] (a_s . d_t), where d_t is the gradient at token t.
+        """
+        if self._products is not None:
+            places = tokens.unsqueeze(2).expand(*tokens.shape, spread.shape[2])
+            return (self._products.gather(1, places).double() * spread).flatten(1).sum(1)
+        a, g = self._positions()
+        size, found = max(1, base.BUDGET // max(1, 16 * a.shape[1] * tokens.shape[1])), []
+        for start in range(0, self.examples, size):
+            block = slice(start, start + size)
+            at = tokens[block].unsqueeze(1).expand(-1, a.shape[1], -1)
+            pairs = torch.bmm(a[block].double(), spread[block].double().transpose(1, 2))
+            found.append(pairs.mul_(g[block].gather(2, at)).flatten(1).sum(1))
+        return torch.cat(found)
+
     def lengths(self, name: str) -> Tensor:
         a, g = self._positions()
         return super().lengths(name) if name == "bias" or a.shape[1] == 1 else outer_lengths(a, g)

@@ -10,14 +10,12 @@ from typing import Annotated
 import typer
 
 from discreet.accounting import schedules
-from discreet.accounting.account import Method, guarantee
-from discreet.accounting.answers.calibrate import calibrate_noise
-from discreet.accounting.theories import zcdp
+from discreet.accounting.method import Method
 from discreet.cli.options import accounting as options
+from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.options.plan import PlanOptions, with_plan
 from discreet.cli.options.schedule_limits import Spending, picture
 from discreet.cli.options.schedule_limits import solve as solve_schedule
-from discreet.cli.show.compare_plot import check_target
 from discreet.cli.show.digits import rounded_up
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
@@ -82,12 +80,14 @@ def calibrate(
     delta: Annotated[float | None, typer.Option("--delta", help="Delta of the guarantee.")] = None,
     method: options.MethodOption = Method.PLD,
     plot: PlotOption = None,
-    as_json: options.JsonOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Find what is left out: --noise, --steps, --epochs, --rate or --batch; of a --schedule its initial or rate."""
     if plot is not None:
         if plan.schedule is None:
             raise InputError("--plot draws a --schedule; for other plans use discreet plan or discreet compare")
+        from discreet.cli.show.compare_plot import check_target
+
         check_target(plot)
     given = {"epsilon": epsilon, "rho": rho, "mu": mu, "advantage": advantage, "tpr": tpr}
     limits = {name: value for name, value in given.items() if value is not None}
@@ -126,6 +126,8 @@ def _noise(plan: PlanOptions, limit: Limit, as_json: bool) -> None:
         return draws.uniform(noise, count)
 
     if limit.name == "epsilon":
+        from discreet.accounting.answers.calibrate import calibrate_noise
+
         assert limit.delta is not None
         noise, met = calibrate_noise(event, limit.value, limit.delta, limit.adjacency, limit.method)
         options.show(met, as_json, [("noise_multiplier", noise)])
@@ -196,6 +198,8 @@ def _schedule(plan: PlanOptions, limit: Limit, plot: Path | None, as_json: bool)
 def _show(limit: Limit, event: Event, spent: float, found: dict[str, float], as_json: bool) -> None:
     """Print the found quantity, and the plan's value of the measure."""
     if limit.name == "epsilon":
+        from discreet.accounting.account import guarantee
+
         assert limit.delta is not None
         met = guarantee(event, limit.delta, limit.adjacency, limit.method)
         options.show(met, as_json, list(found.items()))
@@ -208,7 +212,7 @@ def _show(limit: Limit, event: Event, spent: float, found: dict[str, float], as_
         fields["delta"] = limit.delta
     fields |= {"adjacency": limit.adjacency.value, "method": "pld", "kind": "guarantee"}
     if as_json:
-        options.echo_json(fields)
+        echo_json(fields)
         return
     what = {"mu": "mu", "advantage": "advantage", "tpr": f"true positives at {limit.fpr} false positives"}[limit.name]
     but = f" but for {limit.delta:g}" if limit.name == "mu" and limit.delta else ""
@@ -242,11 +246,13 @@ def _schedule_for_rho(rho: float, plan: PlanOptions, delta: float | None, plot: 
     fields: dict[str, object] = {**found.fields, "epochs": found.epochs, "rho": spent, "budget": rho}
     fields |= {"adjacency": adjacency.value, "method": "zcdp", "kind": "guarantee"}
     if delta is not None:
+        from discreet.accounting.theories import zcdp
+
         fields |= {"epsilon": zcdp.epsilon(spent, delta), "delta": delta}
     if plot is not None:
         picture(plot, found, spending)
     if as_json:
-        options.echo_json(fields)
+        echo_json(fields)
         return
     converted = "" if delta is None else f", epsilon {rounded_up(float(str(fields['epsilon'])))} at delta {delta:g}"
     named = ", ".join(f"{name} {value:.6g}" for name, value in found.fields.items())

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.accounting.answers.compare import Counterpart, Row, compare, counterpart, curves
 from discreet.cli.options import accounting as options
+from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.options.plan import PlanOptions, with_plan
 from discreet.cli.show.digits import rounded_down, rounded_up
 from discreet.core.guarantee import Guarantee
+
+if TYPE_CHECKING:
+    from discreet.accounting.answers.compare import Counterpart, Row
 
 
 @with_plan
@@ -19,9 +22,11 @@ def compare_methods(
     plan: PlanOptions,
     delta: options.DeltaOption,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw epsilon over steps: a .png or .svg file.")] = None,
-    as_json: options.JsonOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show what every method says about one fixed plan, and why that does or does not hold."""
+    from discreet.accounting.answers.compare import compare, counterpart, curves
+
     planned, adjacency = plan.planned(), plan.neighbours
     if plot is not None:
         from discreet.cli.show.compare_plot import check_target, draw
@@ -36,7 +41,7 @@ def compare_methods(
             "steps": planned.steps,
         }
         head["sampling"] = str(plan.sampling)
-        options.echo_json({**head, "methods": [_as_dict(row) for row in rows], "poisson": _poisson(beside)})
+        echo_json({**head, "methods": [_as_dict(row) for row in rows], "poisson": _poisson(beside)})
     else:
         for line in [*_table(rows), *_beside(beside)]:
             typer.echo(line)

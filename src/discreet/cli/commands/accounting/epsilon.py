@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from discreet.accounting.account import Method, account
+from discreet.accounting.method import Method
 from discreet.cli.options import accounting as options
+from discreet.cli.options.json_output import JsonOption, echo_json
 from discreet.cli.options.plan import PlanOptions, with_plan
 from discreet.cli.show.digits import rounded_down, rounded_up
 from discreet.core import checks
@@ -30,7 +31,7 @@ def epsilon(
     at_epsilon: AtEpsilonOption = None,
     group: GroupOption = None,
     method: options.MethodOption = Method.PLD,
-    as_json: options.JsonOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Bound the epsilon of a plan that is fixed before the data is seen."""
     if (delta is None) == (at_epsilon is None):
@@ -43,6 +44,8 @@ def epsilon(
     elif group is not None:
         _of_group(event, group, checks.open_unit("--delta", delta), adjacency, method, as_json)
     else:
+        from discreet.accounting.account import account
+
         options.show(account(event, checks.open_unit("--delta", delta), adjacency, method), as_json)
 
 
@@ -52,7 +55,7 @@ def _delta_at(event: Event, epsilon: float, adjacency: Adjacency, method: Method
     found = delta_at(event, checks.nonnegative("--at-epsilon", epsilon), adjacency, method)
     if as_json:
         fields = {"epsilon": epsilon, "lower": None, "delta": found.delta, "delta_lower": found.lower}
-        options.echo_json({**fields, "adjacency": adjacency.value, "method": found.method, "kind": found.kind})
+        echo_json({**fields, "adjacency": adjacency.value, "method": found.method, "kind": found.kind})
         return
     least = "" if found.lower is None else f" (at least {rounded_down(found.lower)})"
     standing = f"proved by {found.method}" if found.kind == "guarantee" else f"by {found.method}, no guarantee"
@@ -64,7 +67,7 @@ def _of_group(event: Event, size: int, delta: float, adjacency: Adjacency, metho
 
     found = group_guarantee(event, checks.count("--group", size), delta, adjacency, method)
     if as_json:
-        options.echo_json({**options.as_dict(found), "group": size})
+        echo_json({**options.as_dict(found), "group": size})
         return
     options.show(found, as_json=False)
     typer.echo(f"for any {size} units together")

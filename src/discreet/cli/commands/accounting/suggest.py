@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from discreet.cli.options.accounting import echo_json
+from discreet.cli.options.json_output import echo_json
 from discreet.cli.show.digits import rounded_up
 from discreet.core.adjacency import Adjacency
 
