@@ -70,7 +70,7 @@ def test_the_list_of_all_says_what_each_says_of_itself(capsys: pytest.CaptureFix
 
 
 def test_a_command_loads_no_other() -> None:
-    look = "import sys; assert not [name for name in sys.modules if name in ('scipy', 'numpy', 'torch', 'pydantic')]"
+    look = "import sys; assert not [name for name in sys.modules if name in ('scipy', 'numpy', 'torch')]"
     for arguments in (["--version"], ["--help"], ["verify", "--help"]):
         code = f"from discreet.cli.app import run; assert run({arguments}) == 0; {look}"
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -236,7 +236,10 @@ def test_a_learning_rate_that_cannot_be(scheduler: dict[str, Any], capsys: pytes
     assert "recipe" in capsys.readouterr().err
 
 
-def test_who_names_the_data_set_has_a_ledger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_who_names_the_data_set_has_a_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
     assert run(["ledger", "show"]) == 2
     assert f"there is none at {tmp_path}/share/discreet/ledger.sqlite" in capsys.readouterr().err
     assert run(["ledger", "budget", "--dataset-id", "patients", "--epsilon", "2.5", "--delta", "1e-2"]) == 0
