@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -65,3 +65,35 @@ def test_accuracy_is_for_one_tensor_of_scores_and_class_indices() -> None:
     assert evaluate(exact, nn.CrossEntropyLoss(), scores, labels)["accuracy"] == 1.0
     pairs = Heads(lambda a, b: (a, b))
     assert set(evaluate(pairs, lambda x, y: F.cross_entropy(x[0], y), inputs, labels)) == {"loss"}
+
+
+class Own(nn.CrossEntropyLoss):
+    """A loss of somebody's own, which notes how many rows it is given."""
+
+    rows: ClassVar[list[int]] = []
+
+    def forward(self, output: Tensor, targets: Tensor) -> Tensor:
+        self.rows.append(len(targets))
+        return super().forward(output, targets)
+
+
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        nn.CrossEntropyLoss(),
+        nn.CrossEntropyLoss(label_smoothing=0.1, reduction="sum"),
+        nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 3.0])),
+        nn.MultiMarginLoss(),
+        nn.NLLLoss(),
+        Own(),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_the_loss_is_that_of_each_row_alone(criterion: nn.Module) -> None:
+    torch.manual_seed(3)
+    model, inputs, targets = nn.Linear(4, 3), torch.randn(1500, 4), torch.randint(3, (1500,))
+    with torch.no_grad():
+        alone = [float(criterion(model(inputs[i : i + 1]), targets[i : i + 1]).sum()) for i in range(1500)]
+    Own.rows.clear()
+    assert evaluate(model, criterion, inputs, targets)["loss"] == pytest.approx(sum(alone) / 1500, rel=1e-6)
+    assert set(Own.rows) <= {1}

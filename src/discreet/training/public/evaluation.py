@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from discreet.clipping import Criterion, evaluation_mode
+from discreet.clipping.losses import each_loss, is_of_torch
 from discreet.clipping.valued import ValuedCrossEntropy
 
 _AT_ONCE = 1024
@@ -28,8 +29,7 @@ def evaluate(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Te
             x, y = x.to(device), y.to(device)
             output = model(x)
             classes = isinstance(output, Tensor) and output.dim() > 1 and not y.is_floating_point() and y.dim() == 1
-            for i in range(len(y)):
-                loss += float(criterion(_row(output, i), y[i : i + 1]).sum())
+            loss += _loss(criterion, output, y)
             error = _error(criterion, output, y)
             if error is not None:
                 numbers, squares = True, squares + float((error.double() ** 2).flatten(1).mean(1).sum())
@@ -41,6 +41,14 @@ def evaluate(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Te
     if numbers:
         metrics["rmse"] = (squares / len(targets)) ** 0.5
     return metrics
+
+
+def _loss(criterion: Criterion, output: Any, targets: Tensor) -> float:
+    """The sum of the losses of the rows. A loss of torch.nn is called for all rows at once; any other one by one, as
+    nothing is known of how it treats several."""
+    if is_of_torch(criterion):
+        return float(each_loss(criterion, output, targets).double().sum())
+    return sum(float(criterion(_row(output, i), targets[i : i + 1]).sum()) for i in range(len(targets)))
 
 
 def _error(criterion: Criterion, output: Any, targets: Tensor) -> Tensor | None:
