@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet.core.array_types import Array, IntArray
+from discreet.randomness.machine_code import machine_code
 
 LARGEST_MULTIPLE = 2.0**52
 """Multiples of the grid up to here are exact in float64, also after the noise is added."""
@@ -76,14 +76,8 @@ class Compiled:
 @cache
 def compiled() -> Compiled:
     """Compile the functions, once in a process."""
-    import numba  # here, because most commands release nothing
-
-    def build(signature: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        machine_code: Callable[..., Any] = numba.njit(signature, nogil=True, error_model="numpy")(function)
-        return machine_code
-
     return Compiled(
-        build("void(float32[::1], float64, float64[::1])", round_single),
-        build("void(float64[::1], float64)", round_double),
-        build("int64(float64[::1], int64[::1], float64)", add_noise),
+        machine_code(round_single, "void(float32[::1], float64, float64[::1])", exact=False),
+        machine_code(round_double, "void(float64[::1], float64)", exact=False),
+        machine_code(add_noise, "int64(float64[::1], int64[::1], float64)", exact=False),
     )

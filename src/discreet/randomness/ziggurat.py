@@ -21,9 +21,9 @@ Sources: Marsaglia and Tsang, "The ziggurat method for generating random variabl
 issue 8, except that the bits of the layer do not enter the position; Marsaglia, "Generating a variable from
 the tail of the normal distribution", Technometrics 6 (1964), 101-102.
 
-numba compiles the functions below when the first number is drawn, which takes about a second. Nothing is cached on
-disk, so there is no folder to write to and no machine code to trust. Compiled code runs without Python's lock,
-starts no threads and keeps no state, so threads and forked processes may use it.
+numba compiles the functions below when the first number is drawn (see `machine_code`). Compiled code runs without
+Python's lock, starts no threads and keeps no state, so threads and forked processes may use it. Whether noise has its
+scale is tested before every run (`training.preflight.noise_check`).
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from discreet.randomness.machine_code import machine_code
 
 LAYER_BITS = 10
 LAYERS = 1 << LAYER_BITS
@@ -160,17 +161,11 @@ class Compiled:
 @cache
 def compiled() -> Compiled:
     """Compile the functions, once in a process."""
-    import numba  # here, because most commands draw nothing
-
-    def build(signature: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        machine_code: Callable[..., Any] = numba.njit(signature, nogil=True)(function)
-        return machine_code
-
     return Compiled(
-        build("int64(int64[::1], float64[::1], float64[::1], float64[::1], int64[::1], int64[::1])", propose),
-        build(
-            "int64(int64[::1], int64[::1], int64[:, ::1], float64[::1], float64[::1], float64[::1], float64[::1])",
+        machine_code(propose, "int64(int64[::1], float64[::1], float64[::1], float64[::1], int64[::1], int64[::1])"),
+        machine_code(
             settle,
+            "int64(int64[::1], int64[::1], int64[:, ::1], float64[::1], float64[::1], float64[::1], float64[::1])",
         ),
-        build("void(float64[::1], float64)", round_to_grid),
+        machine_code(round_to_grid, "void(float64[::1], float64)"),
     )

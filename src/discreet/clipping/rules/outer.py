@@ -16,6 +16,7 @@ from torch import Tensor
 
 from discreet.clipping.rules.numbers import LARGEST
 from discreet.core.array_types import Array
+from discreet.randomness.machine_code import machine_code
 
 _SAFE = 1e7
 """Squares of numbers between 1 / this and this are well within the range of single precision."""
@@ -133,8 +134,5 @@ def _boxed_sum(values: Any, slopes: Any, sides: Any, total: Array) -> None:
 
 @cache
 def _compiled() -> Callable[..., None]:
-    import numba  # here, because most runs have no box
-
     signature = "void(float32[:, ::1], float32[:, ::1], float32[:, ::1], float64[:, ::1])"
-    machine_code: Callable[..., None] = numba.njit(signature, nogil=True, error_model="numpy")(_boxed_sum)
-    return machine_code
+    return machine_code(_boxed_sum, signature, exact=False)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from discreet.core.array_types import Array, IntArray
+from discreet.randomness.machine_code import machine_code
 
 
 def token_squares(tokens: Tensor, values: Tensor, size: int) -> Tensor:
@@ -99,8 +100,18 @@ def _alike(values: Array) -> bool:
 
 @cache
 def _compiled() -> tuple[Callable[..., Any], ...]:
-    """The functions as machine code, compiled for the types with which they are called."""
-    import numba  # here, because most models have no embedding
-
-    build = numba.njit(nogil=True, error_model="numpy")
-    return build(_squares), build(_table), build(_alike)
+    """The functions as machine code, for values in single and in double precision."""
+    tokens, number = "int64[:, ::1]", ("float32", "float64")
+    return (
+        machine_code(
+            _squares,
+            *(f"void({tokens}, {one}[:, :, ::1], int64[::1], float64[:, ::1], float64[::1])" for one in number),
+            exact=False,
+        ),
+        machine_code(
+            _table,
+            *(f"void(int64[::1], int64, {one}[:, ::1], float64[::1], float64[:, ::1])" for one in number),
+            exact=False,
+        ),
+        machine_code(_alike, *(f"boolean({one}[:, :, ::1])" for one in number), exact=False),
+    )
