@@ -46,7 +46,6 @@ def parts(setting: Setting) -> dict[str, Step]:
     sums = ours.clipping()
     return {
         "plain": plain(setting),
-        "session": session(setting),
         "private": ours.step,
         "clipping": ours.clipping,
         "release": lambda: ours.release(sums),
@@ -55,11 +54,11 @@ def parts(setting: Setting) -> dict[str, Step]:
 
 
 def peers(setting: Setting, names: list[str]) -> tuple[dict[str, Step], list[Row]]:
-    """The peers that take a step, and rows on those that do not."""
+    """The peers, or the session, that take a step, and rows on those that do not."""
     found, failed = {}, []
     for name in names:
         try:
-            step = PEERS[name](setting)
+            step = (PEERS | {"session": session})[name](setting)
             step()
             found[name] = step
         except ImportError:
@@ -72,7 +71,7 @@ def peers(setting: Setting, names: list[str]) -> tuple[dict[str, Step], list[Row
 def measure(setting: Setting, pairs: int, names: list[str], clock: Clock) -> list[Row]:
     """A row for every contestant, the peers among them that are named."""
     functions = parts(setting)
-    others, failed = peers(setting, names)
+    others, failed = peers(setting, ["session", *names])
     functions |= others
     times: dict[str, list[tuple[float, float]]] = {key: [] for key in functions}
     for turn in range(pairs + WARM):
