@@ -16,8 +16,8 @@ class HostGenerators:
 
     def rewind(self) -> bool:
         """Restore the states, and return whether they had changed."""
-        now = np.random.get_state()  # noqa: NPY002
-        same = all(np.array_equal(a, b) for a, b in zip(self._numpy, now, strict=True))
+        (name, key, *rest), (name_now, key_now, *rest_now) = self._numpy, np.random.get_state()  # noqa: NPY002
+        same = name == name_now and rest == rest_now and np.array_equal(key, key_now)
         if same and random.getstate() == self._python:
             return False
         np.random.set_state(self._numpy)  # noqa: NPY002
