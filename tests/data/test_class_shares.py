@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 import yaml
@@ -13,7 +14,10 @@ from torch import nn
 
 from discreet.core.errors import InputError
 from discreet.data.tables import Encoder, Schema, metrics_of
+from discreet.data.tables.amounts import amounts
+from discreet.data.tables.columns import Number
 from discreet.data.tables.drafting.draft import Known, draft, left_open
+from discreet.data.tables.values import BadValue, Marks, identifiers
 from discreet.jobs.table_loss import loss_of
 from discreet.plan.pydantic_base import validate
 
@@ -112,6 +116,17 @@ def test_a_draft_weighs_classes_alike_by_the_shares_of_a_public_table(tmp_path: 
     assert yaml.safe_load(alike)["columns"]["left"]["shares"] == {"n": 0.95, "y": 0.05}
     asked = draft(tmp_path / "t.csv", known=Known("left", "row", 500, balance=True))
     assert "left" in left_open(asked)
+
+
+def test_99_is_missing_in_typed_columns_too_and_somebodys_identifier() -> None:
+    marks = Marks(("", "99"))
+    for values in (pa.array([1, 99]), pa.array([1.0, 99.0]), pa.array(["1", "99"])):
+        found, faults = amounts(values, Number(low=0, high=9), marks)
+        assert (found[0], bool(np.isnan(found[1])), faults) == (1.0, True, {})
+    assert identifiers(pa.array(["7", "99"]), marks).to_pylist() == ["7", "99"]
+    assert identifiers(pa.array([7, 99]), marks).to_pylist() == [7, 99]
+    with pytest.raises(BadValue, match="the identifier is missing"):
+        identifiers(pa.array(["7", ""]), marks)
 
 
 def test_a_draft_takes_99_for_a_code_where_it_is_far_from_all_others(tmp_path: Path) -> None:

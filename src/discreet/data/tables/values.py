@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -87,8 +87,10 @@ def texts(values: pa.Array, marks: Marks) -> pa.Array:
 
 
 def identifiers(values: pa.Array, marks: Marks) -> pa.Array:
-    """Whole numbers or texts as they stand; `BadValue` for a missing one."""
-    values = plain(values, marks)
+    """Whole numbers or texts as they stand; `BadValue` for a missing one. A number that stands for a missing value
+    elsewhere, such as 99, may be somebody's identifier."""
+    texts_only = tuple(mark for mark in marks.missing if not _NUMBER.fullmatch(mark))
+    values = plain(values, replace(marks, missing=texts_only))
     if values.null_count:
         row = int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))
         raise BadValue(row, "the identifier is missing; say whose row it is, or remove it")

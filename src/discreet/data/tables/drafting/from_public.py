@@ -88,7 +88,7 @@ def public_columns(
     kept = {name: sorted(_shown(values)) for name, values in texts.items() if 0 < len(values) <= _MOST}
     unlike = tuple(name for name, values in texts.items() if len(values) > max(_MOST, count / 2))
     measured = {name: np.concatenate(parts) for name, parts in found.items()}
-    codes = missing_codes({name: measured[name] for name in numbers})
+    codes = missing_codes({name: measured[name] for name in numbers}, {text for one in texts.values() for text in one})
     for name in numbers:
         measured[name] = measured[name][~np.isin(measured[name], list(codes))]
     shares = {} if target not in kept else {text: texts[target][text] / texts[target].total() for text in kept[target]}
