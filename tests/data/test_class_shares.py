@@ -17,6 +17,7 @@ from discreet.data.tables import Encoder, Schema, metrics_of
 from discreet.data.tables.amounts import amounts
 from discreet.data.tables.columns import Number
 from discreet.data.tables.drafting.draft import Known, draft, left_open
+from discreet.data.tables.drafting.missing_codes import missing_codes
 from discreet.data.tables.values import BadValue, Marks, identifiers
 from discreet.jobs.table_loss import loss_of
 from discreet.plan.pydantic_base import validate
@@ -138,3 +139,5 @@ def test_a_draft_takes_99_for_a_code_where_it_is_far_from_all_others(tmp_path: P
     (tmp_path / "public.csv").write_text(PUBLIC + "4,99,n\n3,104,y\n")  # somebody is 99 years old
     facts = yaml.safe_load(draft(tmp_path / "t.csv", known=Known("left", "row", 500, (tmp_path / "public.csv",))))
     assert "99" not in facts["missing"]
+    assert missing_codes({"a": np.array([1.0, 5, 99])}) == {99.0: ["a"]}
+    assert missing_codes({"a": np.array([1.0, 5, 99])}, {"B", "99"}) == {}

@@ -17,7 +17,7 @@ from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.capture.backward import visit
 from discreet.clipping.capture.capture import Call, record
 from discreet.clipping.clip import BIT, Clip
-from discreet.clipping.engines.tied_weights import tied_squares
+from discreet.clipping.engines.tied_weights import joined
 from discreet.clipping.factor import SMALL, decide, divided, in_box, summed_bits
 from discreet.clipping.losses import Criterion
 from discreet.clipping.precision import full_precision
@@ -87,7 +87,13 @@ def measured(
     """By parameter of the calls: the rules that contribute to its gradient, and the squared norms of that gradient
     for each example (or unit), in the scales of the clip unless it is a box: float64, shape (examples,)."""
     shares = _shares(parameters, calls, units if units is not None and units.most > 1 else None)
-    scales = {} if clip.scales is None or clip.box else clip.scales
+    if clip.scales is None:
+        squares = {}
+        for name, held in shares.items():
+            tied = joined(held)
+            shares[name], squares[name] = tied if tied is not None else (held, _squares(held, None))
+        return shares, squares
+    scales = {} if clip.box else clip.scales
     return shares, {name: _squares(held, scales.get(name)) for name, held in shares.items()}
 
 
@@ -142,9 +148,6 @@ def _squares(held: list[Share], scale: Tensor | None) -> Tensor:
         known = first.squares(name) if scale is None else first.scaled_squares(name, scale)
         if known is not None:
             return known
-    tied = tied_squares(held) if scale is None else None
-    if tied is not None:
-        return tied
     terms, kind = (
         torch.stack([one.lengths(local) for one, local in held]).sum(0),
         wide_type(first.module.get_parameter(name).dtype),

@@ -83,23 +83,18 @@ class LinearRule(Rule):
             return self._in_blocks(a, g, size, _products_and_rounding)
         return self._in_blocks(a, g, 2 * positions**2, gram_and_rounding)
 
-    def inner_products(self, tokens: Tensor, spread: Tensor) -> Tensor:
-        """The inner product of each example's gradient for the weight with that of an embedding of the same shape, in
-        float64: shape (batch,). `tokens` (batch, T) of the embedding, `spread` (batch, T, features) their gradients.
-
-        It is the sum over positions s and t of g_s[token t] (a_s . d_t), where d_t is the gradient at token t.
-        """
-        if self._products is not None:
-            places = tokens.unsqueeze(2).expand(*tokens.shape, spread.shape[2])
-            return (self._products.gather(1, places).double() * spread).flatten(1).sum(1)
+    def squares_with_table(self, tokens: Tensor, spread: Tensor) -> Tensor | None:
+        """The squared norms for a weight that is an embedding's table as well: `spread` (batch, T, features), the
+        gradients at `tokens` (batch, T), are added to the products, so `total` contains them. None, and nothing added,
+        where there is no memory for the products of all examples."""
         a, g = self._positions()
-        size, found = max(1, base.BUDGET // max(1, 16 * a.shape[1] * tokens.shape[1])), []
-        for start in range(0, self.examples, size):
-            block = slice(start, start + size)
-            at = tokens[block].unsqueeze(1).expand(-1, a.shape[1], -1)
-            pairs = torch.bmm(a[block].double(), spread[block].double().transpose(1, 2))
-            found.append(pairs.mul_(g[block].gather(2, at)).flatten(1).sum(1))
-        return torch.cat(found)
+        if self.examples * a.shape[2] * g.shape[2] * a.element_size() > base.BUDGET:
+            return None
+        self._products = torch.bmm(g.transpose(1, 2), a)
+        count, size, features = self._products.shape
+        places = tokens + size * torch.arange(count, device=tokens.device).unsqueeze(1)
+        self._products.view(-1, features).index_add_(0, places.reshape(-1), spread.flatten(0, 1))
+        return squared_norms(self._products)
 
     def lengths(self, name: str) -> Tensor:
         a, g = self._positions()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -14,9 +14,9 @@ _CODES = (*_POSITIVE, *(-code for code in _POSITIVE), -1.0, -2.0)
 """7 to 9, 77 to 99999, 97, 98, 998 and so on, and their negatives."""
 
 
-def missing_codes(columns: Mapping[str, Array]) -> dict[float, list[str]]:
-    """Codes with their columns. A code is further from the other values of a column than these are from each other, and
-    no column has it among its values. `columns`: numbers without missing ones."""
+def missing_codes(columns: Mapping[str, Array], texts: Collection[str] = ()) -> dict[float, list[str]]:
+    """Codes with their columns. A code is further from the other values of a column than these are from each other, no
+    other column has it among its values, and it is none of the `texts`. `columns`: numbers without missing ones."""
     ranges: dict[str, tuple[float, float]] = {}
     found: dict[float, list[str]] = {}
     for name, values in columns.items():
@@ -28,4 +28,4 @@ def missing_codes(columns: Mapping[str, Array]) -> dict[float, list[str]]:
             if code > high + (high - low) or code < low - (high - low):
                 found.setdefault(code, []).append(name)
     meant = {code for code in found for low, high in ranges.values() if low <= code <= high}
-    return {code: found[code] for code in sorted(found) if code not in meant}
+    return {code: found[code] for code in sorted(found) if code not in meant and f"{code:.15g}" not in texts}
