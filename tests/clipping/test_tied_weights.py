@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Clip
+from discreet.clipping.engines import bookkeeping
 from discreet.clipping.engines.tied_weights import joined
 from discreet.clipping.rules import base
 from discreet.clipping.rules.embedding import EmbeddingRule
@@ -94,6 +95,18 @@ def test_thousands_of_equal_tokens_that_round_alike() -> None:
     tokens, d = torch.zeros(1, 4096, dtype=torch.long), torch.full((1, 4096, 8), 1.928)
     a = torch.full((1, 1, 8), -4096 * 1.928)
     assert longest(3, tokens, d, a, torch.tensor([[[1.0, 0, 0]]])) <= 1 + 2**-20
+
+
+def test_and_where_the_gradients_are_formed_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """L = -E as single precision would add E up: what is measured must be what the table adds up."""
+    monkeypatch.setattr(base, "BUDGET", 3 * 8 * 4 - 1)
+    tokens, d = torch.zeros(1, 4096, dtype=torch.long), torch.full((1, 4096, 8), 1.928)
+    alike = torch.zeros(1, 8).index_add_(0, tokens[0], d[0])
+    held = shares(3, tokens, d, -alike[None], torch.tensor([[[1.0, 0, 0]]]))
+    assert joined(held) is None
+    weight = 1 / bookkeeping._squares(held, None).sqrt()
+    total = sum(one.total(name, weight).double() for one, name in held)
+    assert float(total.norm()) <= 1 + 2**-20
 
 
 def test_gradients_that_are_not_finite_are_not_hidden() -> None:

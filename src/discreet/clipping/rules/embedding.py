@@ -110,7 +110,7 @@ class EmbeddingRule(Rule):
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
         weight, count = self.module.get_parameter("weight"), stop - start
-        spread = self.spread()[start:stop]
+        spread = self.spread()[start:stop].double()  # thousands of equal tokens may all round alike in single precision
         places = self.activation[start:stop] + len(weight) * torch.arange(count, device=weight.device).unsqueeze(1)
         tables = torch.zeros(count * len(weight), weight.shape[1], dtype=spread.dtype, device=weight.device)
         return tables.index_add_(0, places.reshape(-1), spread.flatten(0, 1)).view(count, *weight.shape)
