@@ -17,7 +17,6 @@ from discreet.clipping.capture.capture import Call
 from discreet.clipping.digests import state_digests
 from discreet.clipping.engines import bookkeeping
 from discreet.clipping.rules import conv
-from discreet.clipping.rules.linear import gram_squares
 from discreet.core.errors import UnsupportedModel
 
 CLIP = Clip(0.5, 2.0**-30)
@@ -294,15 +293,3 @@ def test_an_output_that_another_is_made_from_counts_once(both: bool) -> None:
         return inner + outer if both else outer
 
     agree(Function(forward, nn.Linear(4, 3), Pair()), data(4))
-
-
-@pytest.mark.parametrize("positions", [1, 63, 64, 65, 130])
-def test_gram_matrices_measure_the_sum_of_products(positions: int) -> None:
-    """Also where it is formed in halves, and where positions cancel."""
-    generator = torch.Generator().manual_seed(positions)
-    a, g = (torch.randn(5, positions, width, generator=generator, dtype=torch.float64) for width in (6, 4))
-    a[3], g[3] = 1.0, 1.0
-    g[3, ::2] = -1.0  # the products cancel, but for one if their number is odd
-    wanted = torch.einsum("bto,bti->boi", g, a).square().sum((1, 2))
-    torch.testing.assert_close(gram_squares(a, g)[0], wanted, rtol=1e-12, atol=1e-20)
-    torch.testing.assert_close(gram_squares(a.float(), g.float())[0], wanted, rtol=1e-4, atol=1e-20)

@@ -66,7 +66,7 @@ def test_every_engine_gives_the_sum_of_clipped_means(engine: str, sizes: tuple[i
     for norm in (0.05, 0.5, 1e3):
         found = summed(engine, inputs, targets, *sizes, clip=Clip(norm, 2.0**-40))
         expected = oracle(mlp(), LOSS, inputs, targets, norm, sizes)
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-6 * min(norm, 1.0))
+        torch.testing.assert_close(found, expected, rtol=0, atol=5e-6 * min(norm, 1.0))
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

@@ -30,6 +30,9 @@ from discreet.core.errors import UnsupportedModel
 _PASSES = 8
 """Rows that are read several times are formed in blocks this many times smaller, which stay in caches (measured)."""
 
+_HARDLY = 1 + 1e-5
+"""Squared norms that are enlarged by no more than this factor for rounding are enlarged by enough."""
+
 Share = tuple[Rule, str]
 """A rule, and the name by which its module knows a parameter."""
 
@@ -153,14 +156,14 @@ def _squares(held: list[Share], scale: Tensor | None) -> Tensor:
         wide_type(first.module.get_parameter(name).dtype),
     )
     if scale is None:
-        return with_rounding(torch.cat([squared_norms(rows) for rows in _rows(held)]), terms, len(held), kind)
+        return with_rounding(torch.cat([squared_norms(rows) for rows in _rows(held)]), terms, kind)
     squares = torch.cat([_scaled_squares(rows, scale) for rows in _rows(held, _PASSES)])
-    enlarged = with_rounding(squares, terms / scale.min(), len(held), kind)
-    if torch.equal(enlarged, squares):
-        return squares
+    enlarged = with_rounding(squares, terms / scale.min(), kind)
+    if bool((enlarged <= squares * _HARDLY).all()):
+        return enlarged
     # Rounding is proportional to the terms, number by number: a small scale enlarges it only at its own number.
     terms = torch.stack([one.scaled_lengths(local, scale) for one, local in held]).sum(0)
-    return torch.minimum(enlarged, with_rounding(squares, terms, len(held), kind))
+    return torch.minimum(enlarged, with_rounding(squares, terms, kind))
 
 
 def _scaled_squares(rows: Tensor, scale: Tensor) -> Tensor:

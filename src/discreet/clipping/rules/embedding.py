@@ -54,7 +54,7 @@ class EmbeddingRule(Rule):
         if count == 0:
             return torch.zeros(self.examples, dtype=torch.float64, device=self.gradient.device)
         dtype = torch.float64 if self._on_processor else self.gradient.dtype  # the type of the table
-        return with_rounding(self._squares(), self.lengths(name), count, dtype)
+        return with_rounding(self._squares(), self.lengths(name), dtype)
 
     def lengths(self, name: str) -> Tensor:
         if self.factors is not None:

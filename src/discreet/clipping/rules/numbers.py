@@ -9,10 +9,6 @@ from torch import Tensor
 
 _PIECE, _ONE = 2048, torch.ones(())
 
-_CANCELLED = 16
-"""A squared norm this many times smaller than that of orthogonal terms is small because its terms cancel."""
-
-
 LARGEST = 1e30
 """Longer gradients, and longer factors of gradients, count as not finite in single precision: weight x one factor may
 be below the range of the type, and the other factor would make its rounding large again."""
@@ -55,17 +51,15 @@ def squared_norms(rows: Tensor) -> Tensor:
     return squares
 
 
-def with_rounding(squares: Tensor, terms: Tensor, count: int | Tensor, dtype: torch.dtype) -> Tensor:
-    """The squared norms of sums of `count` terms, enlarged where the terms cancel; float64. `terms`: the sums of the
-    norms of the terms.
+def with_rounding(squares: Tensor, terms: Tensor, dtype: torch.dtype) -> Tensor:
+    """The squared norms of sums, enlarged by the rounding of these sums; float64. `terms`: the sums of the norms of
+    the terms.
 
-    The weighted sum over a batch is formed in `dtype`, and its rounding is proportional to the terms. If an example's
-    terms nearly cancel, a weight made for the small rest would let this rounding through. So the rounding is added to
-    the norm there: 32 units in the last place of the terms. Overflowing terms make the norm not finite.
+    The weighted sum over a batch is formed in `dtype`. Its rounding is proportional to the terms: at most 32 units in
+    their last place, since sums are formed in blocks. The more an example's terms cancel, the more of it a weight made
+    for the rest lets through. Overflowing terms make the norm not finite.
     """
-    room = 32 * torch.finfo(dtype).eps * terms
-    cancelled = ~(squares * _CANCELLED * count >= terms.square())  # also true for NaN
-    return torch.where(cancelled, (squares.sqrt() + room).square(), squares)
+    return (squares.sqrt() + 32 * torch.finfo(dtype).eps * terms).square()
 
 
 def _lengths(rows: Tensor) -> Tensor:

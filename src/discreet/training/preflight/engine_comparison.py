@@ -27,7 +27,7 @@ CUTS = ((12,), (11, 1), (5, 7))
 """Sizes of the chunks that the random units are cut into. Each cut must agree with one example at a time, hence with
 the others."""
 
-_TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.2}
+_TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.2}
 """Allowed distance from the reference, relative to rows x clip norm, by the type the model computes in."""
 
 
