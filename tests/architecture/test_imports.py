@@ -54,7 +54,8 @@ ALLOWED: dict[str, set[str]] = {
         "randomness",
         "accounting",
         "queries",
-    },  # queries: which of several models is best is a private choice
+        "features",
+    },  # queries: which of several models is best is a private choice; features: how front ends are computed once
     "data": {"queries", "plan", "randomness", "accounting"},  # plan: how files of declared facts are read
     "certificate": set(),  # the format, which who writes and who checks have in common
     "publication": {

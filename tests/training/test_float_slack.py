@@ -16,7 +16,7 @@ from rounding_models import CLASSES, FEATURES, Asymmetry, Direction, Rows, Stamp
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Clip, Engine, Units
-from discreet.training import Training
+from discreet.training import EngineOptions, Training
 
 COUNT = 12
 LABELS = torch.arange(COUNT) % CLASSES
@@ -101,7 +101,8 @@ def test_tokens_that_are_computed_with_have_one(tmp_path: Path) -> None:
 def test_all_bytes_are_within_reach(tmp_path: Path) -> None:
     rows = torch.randint(0, 256, (COUNT, FEATURES), generator=torch.Generator().manual_seed(7)).to(torch.uint8)
     model = nn.Sequential(Levels(), nn.Linear(FEATURES, CLASSES))
-    assert made(tmp_path, model, rows, engine="bookkeeping").preflight.reach == math.inf
+    engine = EngineOptions("bookkeeping", features_once=False)
+    assert made(tmp_path, model, rows, engine=engine).preflight.reach == math.inf
 
 
 class Levels(nn.Module):

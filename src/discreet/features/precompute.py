@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -51,12 +53,13 @@ class Precomputed:
             with torch.no_grad():
                 if self._size is None:
                     self._size = rows_together(front_end, inputs[:1], self._at_once)
-                return _in_blocks(front_end, inputs, self._size)
+                return in_blocks(front_end, inputs, self._size)
         finally:
             front_end.train(was_training)
 
 
-def _in_blocks(front_end: nn.Module, inputs: Tensor, size: int) -> Tensor:
+def in_blocks(front_end: Callable[[Tensor], Tensor], inputs: Tensor, size: int) -> Tensor:
+    """The features of all rows, computed in blocks of `size` rows; the last is filled up with zeros."""
     first = front_end(_block(inputs[:1], size))
     features = torch.empty(len(inputs), *first.shape[1:], dtype=first.dtype, device=first.device)
     for start in range(0, len(inputs), size):

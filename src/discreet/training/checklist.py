@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -18,6 +18,7 @@ from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import RoundedSampler
 from discreet.training.clip_state import Clipping
 from discreet.training.control.step_size_search import check_search
+from discreet.training.front_end import FrontEnd, front_end
 from discreet.training.preflight.data_check import check_public, try_every_row
 from discreet.training.preflight.engine_check import Preflight, try_engines
 from discreet.training.preflight.engine_options import EngineOptions
@@ -36,9 +37,10 @@ from discreet.training.unit_failures import random_unit
 class Checked:
     """The checked parts that a run starts from.
 
-    `plan` holds the digest of the model's state. `parts`: training rows and held-out rows. `declared`: digests of the
-    published tensors of the model, and of its buffers that are not published. `copy` has seen no private row. `unit`:
-    random rows of the shape of a private unit.
+    `plan` holds the digest of the model's state. `parts`: training rows and held-out rows. `data`: the rows of the
+    steps, with features instead of inputs if the `front` end is computed once. `declared`: digests of the published
+    tensors of the model, and of its buffers that are not published. `copy` has seen no private row. `unit`: random rows
+    of the shape of a private unit.
     """
 
     plan: Plan | AdaptivePlan
@@ -49,6 +51,7 @@ class Checked:
     copy: PublicCopy
     beside: PublicSource | None
     preflight: Preflight
+    front: FrontEnd
     noise: RoundedSampler
     unit: Examples | None
 
@@ -85,9 +88,16 @@ def checked(
     seen, loss = copied(model, criterion)  # state that a model derives from its first rows is dropped
     classes = try_every_row(seen, loss, data)
     refuse_changed(seen, declared, "changed when it was called; initialise it on public input first")
+    front = front_end(engine, copy, data, plan)
+    inputs, behind = data, front.behind(copy.model)
+    data = front.of_private(copy, inputs)
     preflight = try_engines(
-        engine, copy.model, copy.criterion, data, classes, plan.rows_per_unit, clipping.preflight_clips()
+        engine, behind, copy.criterion, data, classes, plan.rows_per_unit, clipping.preflight_clips()
     )
+    if preflight.engine.float_bits is None and not front.alone:  # chosen because the others round too much
+        front = replace(front, at_once=1)
+        data = front.of_private(copy, inputs)
+    preflight = replace(preflight, line=preflight.line + front.described(copy.model, data))
 
     check_public(public.named, classes, given, copy)
     check_beside(beside, plan, optimizer)
@@ -97,8 +107,8 @@ def checked(
     preflight = with_noise(preflight, plan, model, clipping, noise)
 
     plan = plan.with_initial_state(combined_digest(declared[0]))
-    unit = random_unit(copy.model, data, classes, plan.rows_per_unit)
-    return Checked(plan, parts, data, clipping, declared, copy, beside, preflight, noise, unit)
+    unit = random_unit(behind, data, classes, plan.rows_per_unit)
+    return Checked(plan, parts, data, clipping, declared, copy, beside, preflight, front, noise, unit)
 
 
 def refuse_changed(model: nn.Module, declared: tuple[dict[str, str], dict[str, str]], why: str) -> None:

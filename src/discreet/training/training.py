@@ -100,7 +100,7 @@ class Training:
         self.preflight, self.engine, self.noise = found.preflight, found.preflight.engine, found.noise
         self._checked, self._where = found, where
         self.folder = RunFolder(Path(where.folder or f"discreet-runs/{secrets.token_hex(4)}"))
-        self.watch = Watch(found.copy, declared, averaging)
+        self.watch = Watch(found.copy, declared, averaging, found.front)
         self._progress = Progress([])
 
     @property
@@ -138,11 +138,12 @@ class Training:
     def over(self, ledger: Charges, run: str, attempt: int, stream: Stream) -> Session:
         """A session whose charges are in `ledger`; `session` opens one with its own run."""
         watch, asked, parameters = self.watch, (self.watch.asked, self.copy.criterion), private_parameters(self.model)
-        chunk, noise = self.preflight.chunk, self.noise
+        chunk, noise, front = self.preflight.chunk, self.noise, self._checked.front
         training_mode(self.model)
+        model = front.behind(self.model)
         working = Run(
             plan=self.plan,
-            model=self.model,
+            model=model,
             parameters=parameters,
             optimizer=self.optimizer,
             data=self.data,
@@ -152,7 +153,7 @@ class Training:
             noise=noise,
             stream=stream,
             guard=Guard(self.model, *self._checked.declared),
-            probe=FailureProbe(self.preflight.plain or self.engine, self.model, self.criterion, self._checked.unit),
+            probe=FailureProbe(self.preflight.plain or self.engine, model, self.criterion, self._checked.unit),
             public=self._checked.beside,
         )
         return Session(
@@ -161,7 +162,7 @@ class Training:
             run,
             attempt,
             private_metrics=PrivateMetrics(self.plan, *asked, self._checked.parts, noise, watch.note, watch.bought),
-            pristine=self.copy.model,
+            pristine=front.behind(self.copy.model),
             progress=self._progress,
             metrics=watch.validated,
             released=watch.released,

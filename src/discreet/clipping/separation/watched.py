@@ -251,17 +251,24 @@ class Function:
     """A function of rows. It is called with all rows at once if that is proved to keep them apart, and else with one
     row at a time, each by a fresh copy of the function.
 
-    `function`: from rows to equally many rows, along axis 0. `rows`: random rows of the same shape and type. `again`:
-    the number of calls that were done row by row.
+    `function`: from rows to equally many rows, along axis 0. `rows`: random rows of the same shape and type; without
+    them nothing is proved. `again`: the number of calls that were done row by row.
     """
 
-    def __init__(self, function: Callable[[Tensor], Tensor], rows: Tensor) -> None:
+    def __init__(self, function: Callable[[Tensor], Tensor], rows: Tensor | None) -> None:
         self.function, self._rows = function, rows
         self._pristine = copy.deepcopy(function)
         self._proofs: Proofs | None = None
         self.again = 0
+        if rows is None:
+            return
         with contextlib.suppress(Mixes, RuntimeError, ValueError, IndexError, TypeError), torch.random.fork_rng():
             self._proofs = Proofs([proved(self._run)], self._run)
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether it may take several rows together."""
+        return self._proofs is not None
 
     def __call__(self, inputs: Tensor) -> Tensor:
         if len(inputs) == 0:
@@ -298,6 +305,7 @@ class Function:
         return [parts.get(i, none) for i in range(len(inputs))]
 
     def _run(self, rows: int) -> None:
+        assert self._rows is not None
         times = -(-rows // len(self._rows))
         inputs = self._rows.repeat(times, *[1] * (self._rows.dim() - 1))[:rows].clone()
         with torch.no_grad(), forward(None, inputs):

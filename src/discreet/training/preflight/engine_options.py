@@ -28,6 +28,8 @@ class EngineOptions:
     Metrics are computed without autocast.
     - `fixed_rows`: fill every chunk up to the same number of rows, for a compiler or a graphics card that would
     otherwise meet a new shape in every step. The filled-in rows contribute nothing.
+    - `features_once`: compute what stands before the first trained parameter once for each row, where that is possible
+    (`training.front_end`). Chunks then hold these features.
     - `noise`: "fast", or "exact", slower, which assumes nothing but random bits.
     - `physical_batch`: examples per chunk, for memory only; a user's rows in a step are not parted.
     """
@@ -35,6 +37,7 @@ class EngineOptions:
     name: str = AUTO
     autocast: torch.dtype | None = None
     fixed_rows: bool = False
+    features_once: bool = True
     noise: str = "fast"
     physical_batch: int | None = None
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from discreet.core import checks
 from discreet.core.errors import InputError
 from discreet.methods import Averaging, RunningAverage
+from discreet.training.front_end import FrontEnd
 from discreet.training.public.early_stopping import EarlyStopping, check_early, is_bought
 from discreet.training.public.evaluation import evaluate
 from discreet.training.public.public_copy import PublicCopy
@@ -27,10 +28,11 @@ class Watch:
     models. No private row runs through it: private metrics use copies of it, `asked`.
     """
 
-    def __init__(self, copy: PublicCopy, public: PublicData, averaging: Averaging | None) -> None:
+    def __init__(self, copy: PublicCopy, public: PublicData, averaging: Averaging | None, front: FrontEnd) -> None:
         self._average = None if averaging is None else RunningAverage(copy.model, averaging)
         self.asked = copy.model if self._average is None else self._average.model
-        self._copy, (self._test, self._validation) = copy, public.tensors
+        self._copy, self._front = copy, front
+        self._test, self._validation = (front.of_public(copy.model, rows) for rows in public.tensors)
         self.evaluations: list[Evaluation] = []
         self.bought: list[Bought] = []
         self.best: dict[str, Any] | None = None
@@ -43,8 +45,8 @@ class Watch:
         return self._copy.follow() if self._average is None else self._average.model
 
     def evaluated(self, rows: tuple[Tensor, Tensor]) -> dict[str, float]:
-        """Its metrics on rows that are declared public."""
-        return evaluate(self.published, self._copy.checked().criterion, *rows)
+        """Its metrics on rows that are declared public, after its front end."""
+        return evaluate(self._front.behind(self.published), self._copy.checked().criterion, *rows)
 
     def released(self, position: int) -> None:
         """Take note of the model after the release of step `position`."""
