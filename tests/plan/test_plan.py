@@ -283,3 +283,9 @@ def test_the_schedule_of_the_clip_norm_counts_steps_and_not_the_metrics_between_
     )
     places = [plan.step_at(position) for position in range(plan.charges) if plan.metric_at(position) is None]
     assert places == list(range(5))
+
+
+def test_a_long_run_has_about_a_thousand_blocks() -> None:
+    """So the ledger and the certificate stay small, however many steps there are."""
+    for steps, block in ((1, 50), (50_999, 50), (52_000, 52), (10**6, 1000)):
+        assert make(steps=steps).block == block

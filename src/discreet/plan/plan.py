@@ -39,6 +39,9 @@ Positive = Annotated[float, Field(gt=0)]
 Delta = Annotated[float, Field(gt=0, lt=1)]
 
 
+_BLOCK, _MOST_BLOCKS = 50, 1000
+
+
 class Plan(RunPlan):
     """The privacy plan of a training run: public facts only, frozen, and fixed before the data is seen.
 
@@ -78,7 +81,7 @@ class Plan(RunPlan):
     odometer: Reading | None = None
     search: AnySearch | None = None
     delta: Delta
-    block: Count = 50
+    block: Count = _BLOCK
     initial_state: str | None = None
 
     policy: ClassVar[None] = None
@@ -133,7 +136,8 @@ class Plan(RunPlan):
         changes the expected batch of Poisson sampling, by a list of (expected batch, steps) or a schedule. `metrics`
         are bought at the steps that they name; `before`: events that the run answers first (`answered_first`).
         `holdout` is the share of the population that is never trained on. `odometer` (`renyi`, say) is read at the end;
-        `stop_at` ends the run before it would read more.
+        `stop_at` ends the run before it would read more. A block is 50 steps, or a thousandth of a longer run: it is an
+        entry of the ledger and of the certificate, and what a crash may lose.
         """
         held = as_holdout(holdout)
         population = population if held is None else held.training_units(population)
@@ -156,6 +160,7 @@ class Plan(RunPlan):
                 holdout=held,
                 odometer=as_reading(odometer, stop_at, delta, near, whose),
                 delta=delta,
+                block=max(_BLOCK, steps // _MOST_BLOCKS),
             )
         except ValidationError as error:
             raise InputError(f"plan: {explain(error, cls)}") from None
