@@ -39,7 +39,8 @@ def test_sums_in_one_place_are_added_up_apart_and_left_as_they_are(
     for name in NAMES:
         np.testing.assert_allclose(total[name], wanted, rtol=0, atol=CLIP.grid)
     for part in total.values():
-        part += 1.0  # whoever gets them may write to them
+        if part.dtype == np.float64:
+            part += 1.0  # the mechanism may write to them
     assert all(torch.equal(held, kept) for (held, _), kept in zip(given, before, strict=True))
 
 
@@ -67,7 +68,7 @@ def test_a_single_number_is_added_up_too(dtype: torch.dtype) -> None:
     assert total == 7
 
 
-def test_single_precision_is_copied_only_as_it_is_rounded() -> None:
+def test_single_precision_is_released_as_it_is() -> None:
     held = torch.rand(4)
     accumulator = Accumulator({"a": nn.Parameter(torch.zeros(4))})
     accumulator.add({"a": held})

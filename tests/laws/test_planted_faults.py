@@ -256,7 +256,9 @@ def test_a_sum_that_was_not_rounded_is_refused_by_the_mechanism(
 
     def total(self: Accumulator, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
         found = real(self, engine, clip, largest_batch)
-        return dataclasses.replace(found, tensors={key: value + clip.grid / 3 for key, value in found.tensors.items()})
+        return dataclasses.replace(
+            found, tensors={key: value.astype(float) + clip.grid / 3 for key, value in found.tensors.items()}
+        )
 
     monkeypatch.setattr(Accumulator, "total", total)
     training = tiny_training(tmp_path)

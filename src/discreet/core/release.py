@@ -14,10 +14,11 @@ from discreet.core.events import Event, steps_of
 
 @dataclass(frozen=True, slots=True)
 class ClippedSum:
-    """A sum over units, one float64 array per name, with the bound that one unit's contribution obeys.
+    """A sum over units, one array per name, with the bound that one unit's contribution obeys.
 
-    Every value is a multiple of `grid`, a public power of two. `sensitivity` bounds how far any one unit moves the
-    sum, in joint L2 norm over all tensors; it covers NaN input, rounding to the grid and float slack.
+    Every value in float64 is a multiple of `grid`, a public power of two; values in float32 become such multiples when
+    they are released. `sensitivity` bounds how far any one unit moves the sum, in joint L2 norm over all tensors; it
+    covers NaN input, rounding to the grid and float slack.
     """
 
     tensors: Mapping[str, Array]

@@ -38,7 +38,8 @@ def grid_for(release: Event, clip_norm: float) -> float:
 
 
 def gaussian_release(total: ClippedSum, receipt: Receipt, stream: Stream, sampler: RoundedSampler) -> Release:
-    """Add rounded Gaussian noise of standard deviation >= `noise_multiplier x sensitivity` to every coordinate.
+    """Add rounded Gaussian noise of standard deviation >= `noise_multiplier x sensitivity` to every coordinate. Sums in
+    single precision are rounded to the grid in the same pass.
 
     The multiplier is read from the event that `receipt` paid for, and the sensitivity from the sum, so neither can
     disagree with the accounting. Noise comes from the sub-stream (noise, receipt.position), tensor by tensor in the
@@ -47,16 +48,22 @@ def gaussian_release(total: ClippedSum, receipt: Receipt, stream: Stream, sample
     scale = math.ceil(noise_multiplier(receipt.release) * total.sensitivity / total.grid * (1 + 2.0**-50))
     substream = stream.substream(Purpose.NOISE, receipt.position)
     noisy: dict[str, Array] = {}
-    sums = {name: np.asarray(total.tensors[name], np.float64, order="C") for name in sorted(total.tensors)}
+    sums = {name: _in_order(total.tensors[name]) for name in sorted(total.tensors)}
     noise = sampler.draw(substream, sum(values.size for values in sums.values()), scale)
-    add_noise, start = compiled().add_noise, 0
+    start = 0
     for name, values in sums.items():
         part = noise[start : start + values.size]
         start += values.size
-        if add_noise(values.reshape(-1), part, total.grid):
+        add = compiled().round_and_add_noise if values.dtype == np.float32 else compiled().add_noise
+        if add(values.reshape(-1), part, total.grid):
             raise PrivacyViolation(f"the clipped sum of {name} is not on its grid; nothing was released for this step")
         noisy[name] = part.view(np.float64).reshape(values.shape)
     return Release(noisy, receipt.event, receipt)
+
+
+def _in_order(values: Array) -> Array:
+    """The values, contiguous, in float64 unless they are in single precision."""
+    return np.asarray(values, None if values.dtype == np.float32 else np.float64, order="C")
 
 
 def rescaled(release: Release, scales: Mapping[str, Array]) -> Release:

@@ -22,23 +22,11 @@ LARGEST_MULTIPLE = 2.0**52
 
 
 def rounded(values: Array, grid: float) -> Array:
-    """Every value rounded to the nearest multiple of `grid`, a power of two: float64, same shape.
-
-    Values in single precision are widened in the same pass. Others are rounded in place if they can be written to.
-    """
-    if values.dtype == np.float32:
-        out = np.empty(values.shape)
-        compiled().round_single(values.reshape(-1), grid, out.reshape(-1))
-        return out
+    """Every value rounded to the nearest multiple of `grid`, a power of two: float64, same shape; in place if the
+    values can be written to."""
     out = np.require(values, np.float64, ["C_CONTIGUOUS", "WRITEABLE"])
     compiled().round_double(out.reshape(-1), grid)
     return out
-
-
-def round_single(values: npt.NDArray[np.float32], grid: float, out: Array) -> None:
-    """Set `out` to the nearest multiples of `grid`; both of shape (n,)."""
-    for place in range(len(values)):
-        out[place] = np.rint(np.float64(values[place]) / grid) * grid
 
 
 def round_double(values: Array, grid: float) -> None:
@@ -64,20 +52,36 @@ def add_noise(values: Array, noise: IntArray, grid: float) -> int:
     return wrong
 
 
+def round_and_add_noise(values: npt.NDArray[np.float32], noise: IntArray, grid: float) -> int:
+    """As `add_noise`, of values that are rounded to the nearest multiple of `grid` first.
+
+    Returns how many values are not finite, or too large for the grid.
+    """
+    noisy = noise.view(np.float64)
+    wrong = 0
+    for place in range(len(values)):
+        units = np.rint(np.float64(values[place]) / grid)
+        fits = abs(units) < LARGEST_MULTIPLE
+        whole = np.int64(units if fits else 0.0)
+        wrong += not fits
+        noisy[place] = float(whole + noise[place]) * grid
+    return wrong
+
+
 @dataclass(frozen=True)
 class Compiled:
     """The three functions above as machine code."""
 
-    round_single: Callable[[npt.NDArray[np.float32], float, Array], None]
     round_double: Callable[[Array, float], None]
     add_noise: Callable[[Array, IntArray, float], int]
+    round_and_add_noise: Callable[[npt.NDArray[np.float32], IntArray, float], int]
 
 
 @cache
 def compiled() -> Compiled:
     """Compile the functions, once in a process."""
     return Compiled(
-        machine_code(round_single, "void(float32[::1], float64, float64[::1])", exact=False),
         machine_code(round_double, "void(float64[::1], float64)", exact=False),
         machine_code(add_noise, "int64(float64[::1], int64[::1], float64)", exact=False),
+        machine_code(round_and_add_noise, "int64(float32[::1], int64[::1], float64)", exact=False),
     )
