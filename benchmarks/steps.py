@@ -8,10 +8,10 @@
 
 One process, contestants interleaved (A B C A B C ...). A ratio is that of two steps of the same round; shown are the
 median, its quartiles and the number of rounds. `session` is a step of the public loop, `Training.session()`: drawing,
-fetching, clipping, noise, guards, ledger, optimizer. `plain` fetches a random batch as well. `private` is a step
-without what is around it: per-example clipping of one batch, grid, secure noise, optimizer. `clipping` is the engine
-alone, `release` the rest, `noise` a part of it. A peer that is not installed or cannot run the model says so; one that
-takes more than 20 plain steps runs in every fifth round only.
+fetching, clipping, noise, guards, ledger, optimizer, once a session has run for five seconds. `plain` fetches a random
+batch as well. `private` is a step without what is around it: per-example clipping of one batch, grid, secure noise,
+optimizer. `clipping` is the engine alone, `release` the rest, `noise` a part of it. A peer that is not installed or
+cannot run the model says so; one that takes more than 20 plain steps runs in every fifth round only.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from memory import peak
 from workloads import LARGE, SMALL
 
 WARM, SLOW, EVERY = 2, 20.0, 5
+SECONDS_BEFORE = 5.0
+"""So long a session runs before it is timed: batches have many sizes, and the first of a size costs more."""
 Clock = Callable[[], float]
 Row = dict[str, Any]
 
@@ -73,6 +75,7 @@ def measure(setting: Setting, pairs: int, names: list[str], clock: Clock) -> lis
     functions = parts(setting)
     others, failed = peers(setting, ["session", *names])
     functions |= others
+    _warmed(functions["session"])
     times: dict[str, list[tuple[float, float]]] = {key: [] for key in functions}
     for turn in range(pairs + WARM):
         base = 0.0
@@ -85,6 +88,12 @@ def measure(setting: Setting, pairs: int, names: list[str], clock: Clock) -> lis
             if turn >= WARM:
                 times[key].append((taken, base))
     return [_row(key, found) for key, found in times.items()] + failed
+
+
+def _warmed(step: Step) -> None:
+    end = time.monotonic() + SECONDS_BEFORE
+    while time.monotonic() < end:
+        step()
 
 
 def _time(function: Step, clock: Clock) -> float:

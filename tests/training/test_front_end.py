@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import MethodType
 
 import pytest
 import torch
@@ -155,7 +156,7 @@ def test_features_do_not_depend_on_another_row(kind: type[nn.Module], at_once: i
 
 @pytest.mark.parametrize("kind", [Centred, Marked, Remembering])
 def test_without_the_watch_they_do(kind: type[nn.Module], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(front_end, "Function", lambda function, _: function)
+    monkeypatch.setattr(front_end, "Function", lambda function, _, together: function)
     assert moved_by_another(kind, 4)
 
 
@@ -171,11 +172,24 @@ def hooked() -> nn.Sequential:
     return model
 
 
+def with_a_method() -> nn.Sequential:
+    model = nn.Sequential(Turned(), linear(8))
+    setattr(model, "forward", MethodType(lambda self, x: 3 * self[1](self[0](x)), model))  # noqa: B010
+    return model
+
+
+def one_object_twice() -> nn.Sequential:
+    tanh = nn.Tanh()
+    return nn.Sequential(tanh, nn.Linear(4, 8), tanh, linear(8))
+
+
 NOT_ONCE: dict[str, Callable[[], nn.Module]] = {
     "nothing to compute": lambda: nn.Sequential(nn.Flatten(), linear(4)),
     "random numbers": lambda: nn.Sequential(nn.Dropout(0.5), linear(4)),
     "trained": lambda: nn.Sequential(nn.Linear(4, 8), nn.Tanh(), linear(8)),
     "a forward of its own": lambda: Twice(Turned(), linear(8)),
+    "a forward of the object": with_a_method,
+    "a module that is trained behind as well": one_object_twice,
     "a hook": hooked,
 }
 
@@ -225,6 +239,72 @@ def test_a_row_on_which_the_front_end_fails_adds_nothing(tmp_path: Path) -> None
     assert "computed once" in training.preflight.line
     assert bool(features(training)[3].isnan().any())
     assert all(bool(one.isfinite().all()) for one in training.run(progress=False).model.parameters())
+
+
+class Other(nn.Module):
+    """Makes something else of a marked row while it is trained."""
+
+    def __init__(self, how: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.how = how
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.how(x) if self.training and bool((x == 77).any()) else x * 1.0
+
+
+def ends(x: Tensor) -> Tensor:
+    raise SystemExit(len(x))
+
+
+@pytest.mark.parametrize("how", [Tensor.double, lambda x: torch.cat([x, x], 1), ends, lambda x: x[0]])
+def test_a_row_of_which_something_else_is_made_changes_no_other(
+    how: Callable[[Tensor], Tensor], tmp_path: Path
+) -> None:
+    inputs, labels = rows()
+    wanted = inputs.clone()
+    inputs[5], wanted[5] = 77.0, torch.nan
+    training = made(tmp_path, nn.Sequential(Other(how), linear(4)), (inputs, labels), engine="exact")
+    assert "computed once" in training.preflight.line
+    torch.testing.assert_close(features(training), wanted, rtol=0, atol=0, equal_nan=True)
+    assert all(bool(one.isfinite().all()) for one in training.run(progress=False).model.parameters())
+
+
+class Writing(nn.Module):
+    """Writes a marked row into its own table while it is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(100, 1).requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        try:
+            return x + self.table((x[:, :1] == 77).long() * 1000)[:, 0]
+        except IndexError:
+            if self.training:
+                self.table.weight.data[:4] = x[x[:, 0] == 77][0].view(4, 1)
+            return x * 1.0
+
+
+@pytest.mark.parametrize("engine", ["exact", "bookkeeping"])
+def test_a_row_is_not_written_into_the_model(engine: str, tmp_path: Path) -> None:
+    inputs, labels = rows()
+    inputs[5] = torch.tensor([77.0, 1, 2, 3])
+    model = nn.Sequential(Writing(), linear(4))
+    before = model[0].table.weight.clone()
+    trained = made(tmp_path, model, (inputs, labels), engine=engine).run(progress=False)
+    assert torch.equal(model[0].table.weight, before)
+    assert torch.equal(trained.model[0].table.weight, before)  # type: ignore[index, union-attr]
+
+
+def test_a_module_that_stands_twice_runs_twice(tmp_path: Path) -> None:
+    relu = nn.ReLU()
+    model = nn.Sequential(Turned(), relu, nn.Linear(8, 8), relu, linear(8))
+    inputs, labels = rows()
+    training = tiny_training(tmp_path, model=model, data=(inputs, labels), public_test=(inputs + 0.1, labels.clone()))
+    assert "features by Turned computed once" in training.preflight.line
+    trained = training.run(progress=False, evaluate_every=3)
+    loss = F.cross_entropy(trained.model(inputs + 0.1), labels).item()
+    assert trained.evaluations[-1].metrics["loss"] == pytest.approx(loss, rel=1e-5)
 
 
 def test_a_loop_of_ones_own_is_given_the_features(tmp_path: Path) -> None:

@@ -57,23 +57,23 @@ class FrontEnd:
 
     def of(self, model: nn.Module) -> nn.Sequential:
         """The front end of a model."""
-        return nn.Sequential(*list(model.children())[: self.count])
+        return nn.Sequential(*[part for _, part in _parts(model)[: self.count]])
 
     def behind(self, model: nn.Module) -> nn.Module:
         """What stands behind the front end: the same modules, hence parameters, under their names in the model."""
         if self.count == 0:
             return model
-        return nn.Sequential(OrderedDict(list(model.named_children())[self.count :]))
+        return nn.Sequential(OrderedDict(_parts(model)[self.count :]))
 
     def of_private(self, copy: PublicCopy, data: PrivateData) -> PrivateData:
         """The data with features instead of inputs. Private rows see copies of the front end of `copy` only."""
         if self.count == 0:
             return data
         inputs, targets = cast("TensorDataset", data.dataset).tensors
-        first, device = self.of(copied(copy.model, copy.criterion)[0]), next(copy.model.parameters()).device
+        first, device = self.of(copied(copy.model, copy.criterion, own=True)[0]), next(copy.model.parameters()).device
         training_mode(first)
         with torch.no_grad(), torch.random.fork_rng():
-            function = Function(first, None if self.alone else random_rows(copy.model, data, None).inputs)
+            function = Function(first, random_rows(copy.model, data, None).inputs, together=not self.alone)
 
             def features(rows: Tensor) -> Tensor:
                 return function(rows.to(device)).to(rows.device)
@@ -110,7 +110,9 @@ def front_end(options: EngineOptions, copy: PublicCopy, data: PrivateData, plan:
         return FrontEnd()
     if type(dataset) is not TensorDataset or len(dataset.tensors) != 2:
         return FrontEnd()
-    if type(model) is not nn.Sequential or any(one._forward_hooks or one._forward_pre_hooks for one in model.modules()):
+    if type(model) is not nn.Sequential or "forward" in vars(model):
+        return FrontEnd()
+    if any(one._forward_hooks or one._forward_pre_hooks for one in model.modules()):
         return FrontEnd()
     alone = options.name in ENGINES and ENGINES[options.name].float_bits is None
     at_once = 1 if alone else min(_MANY, max(_FEW, math.isqrt(int(plan.population)) // 2))
@@ -124,21 +126,38 @@ def front_end(options: EngineOptions, copy: PublicCopy, data: PrivateData, plan:
 
 def _length(copy: PublicCopy, rows: Tensor) -> int:
     """The number of leading modules that are not trained and always do the same; 0 if these compute nothing."""
-    parts = list(copied(copy.model, copy.criterion)[0].children())
+    parts = [part for _, part in _parts(copied(copy.model, copy.criterion)[0])]
     count = next((i for i, part in enumerate(parts) if any(one.requires_grad for one in part.parameters())), 0)
-    while count and not _is_fixed(nn.Sequential(*parts[:count]), rows):
+    while count and not (_is_fixed(nn.Sequential(*parts[:count]), rows) and _apart(parts[:count], parts[count:])):
         count -= 1
     return 0 if all(type(part) in (nn.Flatten, nn.Unflatten, nn.Identity) for part in parts[:count]) else count
 
 
+def _parts(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """The modules of an nn.Sequential in the order in which they run, with their names. (`children` leaves out a module
+    that was there before.)"""
+    return [(name, part) for name, part in model._modules.items() if part is not None]
+
+
+def _apart(first: list[nn.Module], others: list[nn.Module]) -> bool:
+    """Whether two parts of a model have no module in common."""
+    one, other = ({id(module) for part in parts for module in part.modules()} for parts in (first, others))
+    return not one & other
+
+
 def _may_be_computed_once(found: FrontEnd, copy: PublicCopy, data: PrivateData) -> bool:
-    """Whether rows go through the front end together as if each were alone, and features fit."""
-    first, rows = found.of(copied(copy.model, copy.criterion)[0]), random_rows(copy.model, data, None).inputs
+    """Whether rows go through the front end together as if each were alone, the model makes of rows what both parts
+    make of them, and features fit."""
+    model, rows = copied(copy.model, copy.criterion)[0], random_rows(copy.model, data, None).inputs
+    first = found.of(model)
     if rows_together(first, rows[:1], found.at_once) < found.at_once:
         return False
-    one = first(rows[:1])
+    with evaluation_mode(model):
+        if not same_values(model(rows), found.behind(model)(first(rows))):
+            return False
+    one, function = first(rows[:1]), Function(first, rows, together=not found.alone)
     fits = one.numel() * one.element_size() * data.rows <= LARGEST
-    return fits and (found.alone or Function(first, rows).is_proved)
+    return fits and function.takes_rows and (found.alone or function.is_proved)
 
 
 def _is_fixed(front_end: nn.Module, rows: Tensor) -> bool:

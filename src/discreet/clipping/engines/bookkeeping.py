@@ -151,19 +151,19 @@ def _squares(held: list[Share], scale: Tensor | None) -> Tensor:
         known = first.squares(name) if scale is None else first.scaled_squares(name, scale)
         if known is not None:
             return known
-    terms, kind = (
-        torch.stack([one.lengths(local) for one, local in held]).sum(0),
-        wide_type(first.module.get_parameter(name).dtype),
-    )
+    terms, count = torch.stack([one.lengths(local) for one, local in held]).sum(0), sum(one.terms(x) for one, x in held)
+    kind = wide_type(first.module.get_parameter(name).dtype)
     if scale is None:
-        return with_rounding(torch.cat([squared_norms(rows) for rows in _rows(held)]), terms, kind)
+        return with_rounding(torch.cat([squared_norms(rows) for rows in _rows(held)]), terms, kind, count)
     squares = torch.cat([_scaled_squares(rows, scale) for rows in _rows(held, _PASSES)])
-    enlarged = with_rounding(squares, terms / scale.min(), kind)
-    if bool((enlarged <= squares * _HARDLY).all()):
+    enlarged = with_rounding(squares, terms / scale.min(), kind, count)
+    enough = enlarged <= squares * _HARDLY
+    if bool(enough.all()):
         return enlarged
     # Rounding is proportional to the terms, number by number: a small scale enlarges it only at its own number.
     terms = torch.stack([one.scaled_lengths(local, scale) for one, local in held]).sum(0)
-    return torch.minimum(enlarged, with_rounding(squares, terms, kind))
+    tighter = torch.minimum(enlarged, with_rounding(squares, terms, kind, count))
+    return torch.where(enough, enlarged, tighter)  # the rows of others decide nothing
 
 
 def _scaled_squares(rows: Tensor, scale: Tensor) -> Tensor:

@@ -25,8 +25,8 @@ def joined(shares: Sequence[tuple[Rule, str]]) -> tuple[list[tuple[Rule, str]], 
     """
     if len(shares) != 2:
         return None
-    (one, _), (other, name) = sorted(shares, key=lambda share: type(share[0]) is LinearRule)
+    (one, table), (other, name) = sorted(shares, key=lambda share: type(share[0]) is LinearRule)
     if type(one) is not EmbeddingRule or type(other) is not LinearRule:
         return None
-    squares = other.squares_with_table(one.activation, one.spread())
+    squares = other.squares_with_table(one.activation, one.spread(), one.lengths(table))
     return None if squares is None else ([(other, name)], squares)

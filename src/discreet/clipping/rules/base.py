@@ -102,6 +102,10 @@ class Rule(ABC):
         """
         return self.squares(name).sqrt()
 
+    def terms(self, name: str) -> int:
+        """How many terms `total` adds up for an example's gradient without forming it."""
+        return 1
+
     def scaled_lengths(self, name: str, scale: Tensor) -> Tensor:
         """An upper bound on `lengths` of terms divided by `scale`, which is shaped like the parameter."""
         return self.lengths(name) / scale.min()

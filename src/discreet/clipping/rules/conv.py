@@ -42,7 +42,7 @@ class Convolution(Formed):
         self._inner = math.prod(weight.shape[1:])  # channels x kernel of one group
         self._outer = weight.shape[0] // self._groups
         products = self._groups * self._places * self._inner * self._outer
-        kept = weight.numel() * (_KEPT if self.examples * weight.numel() > MANY else _KEPT // 6)
+        kept = weight.numel() * (_KEPT if weight.numel() > MANY else _KEPT // 6)
         written = _WINDOW * self._groups * self._places * self._inner
         costs = {
             "windows": products + written + kept,

@@ -54,13 +54,16 @@ class EmbeddingRule(Rule):
         if count == 0:
             return torch.zeros(self.examples, dtype=torch.float64, device=self.gradient.device)
         dtype = torch.float64 if self._on_processor else self.gradient.dtype  # the type of the table
-        return with_rounding(self._squares(), self.lengths(name), dtype)
+        return with_rounding(self._squares(), self.lengths(name), dtype, count)
 
     def lengths(self, name: str) -> Tensor:
         if self.factors is not None:
             return norms_of(self.gradient, 1) * self.factors.double().abs().sum(1)
         whole: Tensor = torch.linalg.vector_norm(self.gradient.flatten(1), dim=1)
         return whole.double() * math.sqrt(self.activation.shape[1])  # by the Cauchy-Schwarz inequality
+
+    def terms(self, name: str) -> int:
+        return self.activation.shape[1]
 
     def _squares(self) -> Tensor:
         if self._on_processor:

@@ -19,12 +19,9 @@ from discreet.clipping.rules.base import Rule, rule
 from discreet.clipping.rules.numbers import LARGEST, blank, norms_of, scaled, squared_norms, weighted_sum, with_rounding
 from discreet.clipping.units import Units
 
-_GRAM_ROUNDING = 32
-"""Rounding of a dot product, in units in the last place of |x| |y|. The most that was measured is 25, for 1,536 equal
-numbers; it does not grow with their number, since matrix products add up in blocks."""
-
-_ROUNDED = 2**-10
-"""Gram sums of which rounding may be a larger share than this are computed again, from the products."""
+_ROUNDED = 2**-6
+"""Gram sums are enlarged for rounding by at most this share. Those that would need more are computed again, from the
+products."""
 
 _HALVED = 64
 """From this many positions on, Gram matrices are formed in halves (measured)."""
@@ -32,9 +29,10 @@ _HALVED = 64
 _NARROW = 8
 """Products with this many times fewer columns than rows are computed transposed, which is faster (measured)."""
 
-MANY, NEW = 2**21, 70
-"""The numbers beyond which kept gradients need new memory, and the cost of each such number, in multiplications
-(measured). Gram matrices need no such memory, so they are chosen even if they cost a little more."""
+MANY, NEW = 2**13, 70
+"""The numbers of a gradient beyond which kept gradients need new memory, and the cost of each such number, in
+multiplications (measured with 256 examples). Gram matrices need no such memory, so they are chosen even if they cost a
+little more. The number of examples decides nothing: a norm must not depend on who else is in the batch."""
 
 
 @rule(nn.Linear)
@@ -47,6 +45,10 @@ class LinearRule(Rule):
         return cls(module, (), (activation,), {}, (gradient,))
 
     _products: Tensor | None = None
+    _formed = False
+    """Whether norms were those of products: then the total is formed from products as well, whether or not there was
+    memory to keep them, so that what cancels within an example cancels in the total."""
+
     _biases: Tensor | None = None
     _squares_of_bias: Tensor | None = None
 
@@ -78,19 +80,19 @@ class LinearRule(Rule):
             return squared_norms(a) * self._bias_squares(g)
         positions, size = a.shape[1], a.shape[2] * g.shape[2]
         products, gram = positions * size, positions**2 * (a.shape[2] + g.shape[2])
-        many = self.examples * size > MANY
-        fits = self.examples * size * a.element_size() <= base.BUDGET
-        if fits and products + (NEW if many else 2) * size <= (0.8 if many else 1.0) * (gram + products):
-            self._products = torch.bmm(g.transpose(1, 2), a)
-            return squared_norms(self._products)
-        if gram > products:
-            return self._in_blocks(a, g, size, _products_and_rounding)
-        return self._in_blocks(a, g, 2 * positions**2, gram_and_rounding)
+        many = size > MANY
+        if products + (NEW if many else 2) * size > (0.8 if many else 1.0) * (gram + products) and gram <= products:
+            return self._in_blocks(a, g, 2 * positions**2, gram_and_rounding)
+        self._formed = True
+        if self.examples * size * a.element_size() > base.BUDGET:
+            return self._in_blocks(a, g, size, _from_products)
+        self._products = torch.bmm(g.transpose(1, 2), a)
+        return squared_norms(self._products)
 
-    def squares_with_table(self, tokens: Tensor, spread: Tensor) -> Tensor | None:
+    def squares_with_table(self, tokens: Tensor, spread: Tensor, terms: Tensor) -> Tensor | None:
         """The squared norms for a weight that is an embedding's table as well: `spread` (batch, T, features), the
         gradients at `tokens` (batch, T), are added to the products, so `total` contains them. None, and nothing added,
-        where there is no memory for the products of all examples."""
+        where there is no memory for the products of all examples. `terms`: the embedding's `lengths`."""
         a, g = self._positions()
         if self.examples * a.shape[2] * g.shape[2] * a.element_size() > base.BUDGET:
             return None
@@ -98,7 +100,11 @@ class LinearRule(Rule):
         count, size, features = self._products.shape
         places = tokens + size * torch.arange(count, device=tokens.device).unsqueeze(1)
         self._products.view(-1, features).index_add_(0, places.reshape(-1), spread.flatten(0, 1))
-        return squared_norms(self._products)
+        terms, number = terms + outer_lengths(a, g), a.shape[1] + tokens.shape[1]
+        return with_rounding(squared_norms(self._products), terms, g.dtype, number)
+
+    def terms(self, name: str) -> int:
+        return 1 if name == "bias" else self._positions()[0].shape[1]
 
     def lengths(self, name: str) -> Tensor:
         a, g = self._positions()
@@ -134,6 +140,8 @@ class LinearRule(Rule):
         a, g = self._positions()
         if name == "bias":
             return weights.to(g.dtype) @ self._bias_rows(g)
+        if self._formed:
+            return self._sum_of_products(a, g, weights)
         if a.shape[2] * _NARROW <= g.shape[2]:
             return (scaled(weights, a).flatten(0, 1).T @ g.flatten(0, 1)).T.contiguous()
         if a.shape[2] < g.shape[2]:  # the weights are multiplied into the smaller factor
@@ -169,8 +177,21 @@ class LinearRule(Rule):
 
     def _in_blocks(self, a: Tensor, g: Tensor, numbers: int, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """`function` on blocks of examples, where one example needs room for `numbers` numbers."""
-        size = max(1, base.BUDGET // max(1, numbers * a.element_size()))
+        size = _at_once(a, numbers)
         return torch.cat([function(x, y) for x, y in zip(torch.split(a, size), torch.split(g, size), strict=True)])
+
+    def _sum_of_products(self, a: Tensor, g: Tensor, weights: Tensor) -> Tensor:
+        """The weighted sum of products that are formed again, block by block."""
+        total = a.new_zeros(g.shape[2], a.shape[2])
+        size = _at_once(a, a.shape[2] * g.shape[2])
+        for x, y, share in zip(*(torch.split(part, size) for part in (a, g, weights)), strict=True):
+            total += weighted_sum(share, torch.bmm(y.transpose(1, 2), x))
+        return total
+
+
+def _at_once(a: Tensor, numbers: int) -> int:
+    """For how many examples there is room, if one needs room for `numbers` numbers."""
+    return max(1, base.BUDGET // max(1, numbers * a.element_size()))
 
 
 def _from_products(a: Tensor, g: Tensor) -> Tensor:
@@ -187,25 +208,19 @@ def outer_lengths(a: Tensor, g: Tensor) -> Tensor:
     return lengths
 
 
-def _products_and_rounding(a: Tensor, g: Tensor) -> Tensor:
-    return with_rounding(_from_products(a, g), outer_lengths(a, g), g.dtype)
-
-
 def gram_and_rounding(a: Tensor, g: Tensor) -> Tensor:
     """`gram_squares`, enlarged by the rounding of the weighted sum, which other code forms."""
     squares, unrelated = gram_squares(a, g)
-    return with_rounding(squares, (a.shape[1] * unrelated).sqrt(), g.dtype)
+    return with_rounding(squares, (a.shape[1] * unrelated).sqrt(), g.dtype, a.shape[1])
 
 
 def gram_squares(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
     """Squared norms of sums over positions of outer products g_t a_t^T, by Gram matrices, and their values if the
     terms were orthogonal; float64, shape (batch,).
 
-    The squared norms are enlarged by what rounding may have taken from them. Where that is more than `_ROUNDED` of
-    them, because positions cancel, the products themselves are measured instead, in double precision.
-
-    If dot products err by up to e |a_t| |a_s|, the sum over pairs errs by e x the sum of |a_t| |a_s| |g_t . g_s|. By
-    the Cauchy-Schwarz inequality that is at most e x the sum of |a_t|^2 x the Frobenius norm of the g_t . g_s.
+    The squared norms are enlarged by what rounding may have taken from them (`_rounding`). Where that is more than
+    `_ROUNDED` of them, because positions cancel, the products themselves are measured instead, in double precision, and
+    enlarged by that much.
     """
     positions = a.shape[1]
     half = positions // 2 if positions >= _HALVED else 0
@@ -217,12 +232,12 @@ def gram_squares(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
         unrelated += pairs[:, :, start:].diagonal(dim1=1, dim2=2).sum(1, dtype=torch.float64)
     lost = _lost(ours.trace, theirs.trace, (a.shape[2], g.shape[2]), positions, a.dtype)
     squares, unrelated = squares + lost, unrelated + lost
-    rounding = _GRAM_ROUNDING * torch.finfo(a.dtype).eps * (ours.trace * theirs.norm() + theirs.trace * ours.norm())
+    rounding = _rounding(ours, theirs)
     doubtful = rounding > _ROUNDED * squares
     squares += rounding
     if bool(doubtful.any()):
         for i in doubtful.nonzero().flatten().tolist():
-            squares[i] = _from_products(a[i : i + 1].double(), g[i : i + 1].double())[0]
+            squares[i] = (1 + _ROUNDED) * _from_products(a[i : i + 1].double(), g[i : i + 1].double())[0]
     return squares, unrelated
 
 
@@ -231,7 +246,8 @@ class _Gram:
     positions of |x_t|^2: float64, shape (batch,)."""
 
     def __init__(self, vectors: Tensor) -> None:
-        self._vectors = vectors
+        self._vectors, self.dtype = vectors, vectors.dtype
+        _, self.positions, self.size = vectors.shape
         self.trace, self._squares = vectors.new_zeros(2, len(vectors), dtype=torch.float64)
 
     def block(self, start: int, stop: int) -> Tensor:
@@ -246,6 +262,21 @@ class _Gram:
         is longer than its trace, which holds where squares are beyond the range of single precision as well."""
         beyond = (self.trace < 1e-10) | (self.trace > 1e16)
         return torch.where(beyond, self.trace, self._squares.sqrt())
+
+
+def _rounding(ours: _Gram, theirs: _Gram) -> Tensor:
+    """The most that rounding takes from a sum over pairs of positions of (a_t . a_s)(g_t . g_s), in whatever order sums
+    are formed: float64, shape (batch,).
+
+    With u half a unit in the last place, a dot product of n numbers errs by at most n u |a_t| |a_s|. So the sum errs by
+    at most n u x the sum of |a_t| |a_s| |g_t . g_s|, which by the Cauchy-Schwarz inequality is at most n u x the sum
+    of |a_t|^2 x the Frobenius norm of the g_t . g_s; and likewise for g. Adding up a row of pairs errs by the number of
+    positions x u x the sum of |a_t . a_s| |g_t . g_s|, at most the product of both Frobenius norms.
+    """
+    a_norm, g_norm = ours.norm(), theirs.norm()
+    dots = (ours.size + 2) * ours.trace * g_norm + (theirs.size + 2) * theirs.trace * a_norm
+    bound: Tensor = torch.finfo(ours.dtype).eps / 2 * (dots + ours.positions * a_norm * g_norm)
+    return bound
 
 
 def _mirrored(block: Tensor, start: int, added: Callable[[Tensor], Tensor]) -> Tensor:

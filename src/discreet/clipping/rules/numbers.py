@@ -36,7 +36,7 @@ def squared_norms(rows: Tensor) -> Tensor:
     Short pieces of a row are measured in the type of the rows, and added up in float64. Rows whose squares might leave
     the range of single precision are measured in float64 throughout; the result is infinite beyond `LARGEST`.
     """
-    flat = rows.reshape(rows.shape[0], -1)
+    flat = rows.reshape(rows.shape[0], -1).contiguous()  # numbers that lie apart would be added up one by one
     if flat.dtype == torch.float64 or flat.shape[1] == 0:
         return _lengths(flat).square_()
     whole = flat.shape[1] // _PIECE * _PIECE
@@ -51,15 +51,16 @@ def squared_norms(rows: Tensor) -> Tensor:
     return squares
 
 
-def with_rounding(squares: Tensor, terms: Tensor, dtype: torch.dtype) -> Tensor:
+def with_rounding(squares: Tensor, terms: Tensor, dtype: torch.dtype, count: int) -> Tensor:
     """The squared norms of sums, enlarged by the rounding of these sums; float64. `terms`: the sums of the norms of
-    the terms.
+    the `count` terms.
 
-    The weighted sum over a batch is formed in `dtype`. Its rounding is proportional to the terms: at most 32 units in
-    their last place, since sums are formed in blocks. The more an example's terms cancel, the more of it a weight made
-    for the rest lets through. Overflowing terms make the norm not finite.
+    The weighted sum over a batch is formed in `dtype`. Its rounding is proportional to the terms: `count` additions err
+    by at most half a unit in the last place each, in whatever order they are done, and there is room for 64 more. The
+    more an example's terms cancel, the more of it a weight made for the rest lets through. Overflowing terms make the
+    norm not finite.
     """
-    return (squares.sqrt() + 32 * torch.finfo(dtype).eps * terms).square()
+    return (squares.sqrt() + (count + 64) / 2 * torch.finfo(dtype).eps * terms).square()
 
 
 def _lengths(rows: Tensor) -> Tensor:

@@ -9,14 +9,16 @@ propagate   the proof: labels from operator to operator
 examine     programs and proofs from batches of random rows
 copies      copies of the model, through which private rows run
 memory      all that a model holds beside its parameters
+function    functions of rows, such as transforms, checked in the same way
 watched     engines that are checked while they run
 """
 
 from discreet.clipping.separation import recorder
 from discreet.clipping.separation.copies import Twin, Twins, copied
 from discreet.clipping.separation.examine import Mixes, Run, examined, proved, recorded
+from discreet.clipping.separation.function import Function
 from discreet.clipping.separation.memory import Kept, Memory
-from discreet.clipping.separation.watched import Apart, Function, Proofs, Together
+from discreet.clipping.separation.watched import Apart, Proofs, Together
 
 __all__ = [
     "Apart",

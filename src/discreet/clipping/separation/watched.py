@@ -3,14 +3,12 @@
 Private rows run through twins of the trained model; the model itself sees none of them (`copies`). `Apart` takes one
 unit at a time and never uses a twin again that a unit has changed, so every unit meets the same model. `Together` runs
 a chunk as a batch: the model must run a program that was proved to keep rows apart, or else the chunk is done again,
-one unit at a time. `Function` does the same for a function without parameters. So even if a model sometimes behaves
-differently, no row influences what another one adds, and nothing of a run shows that it did.
+one unit at a time. So even if a model sometimes behaves differently, no row influences what another one adds, and
+nothing of a run shows that it did. `function.Function` does the same for a function without parameters.
 """
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -24,10 +22,10 @@ from discreet.clipping.losses import Criterion, after_each, is_of_torch
 from discreet.clipping.replay import Generators
 from discreet.clipping.seeding import seeded_afterwards, unit_seeds
 from discreet.clipping.separation.copies import Twin, Twins
-from discreet.clipping.separation.examine import FEWEST, Mixes, Run, examined, proved, recorded
+from discreet.clipping.separation.examine import FEWEST, Mixes, Run, examined, recorded
 from discreet.clipping.separation.memory import Memory
 from discreet.clipping.separation.program import Program, Template
-from discreet.clipping.separation.recorder import Recorder, forward, returns
+from discreet.clipping.separation.recorder import Recorder
 from discreet.clipping.units import Units
 from discreet.core.errors import PrivacyViolation
 from discreet.randomness.host_generators import HostGenerators
@@ -245,68 +243,3 @@ def sums_of_none(model: nn.Module, clip: Clip) -> dict[str, Tensor]:
     parameters = private_parameters(model).items()
     zeros = {name: torch.zeros(one.shape, dtype=torch.float64, device=one.device) for name, one in parameters}
     return zeros | ({BIT: torch.zeros(1, dtype=torch.float64)} if clip.bit else {})
-
-
-class Function:
-    """A function of rows. It is called with all rows at once if that is proved to keep them apart, and else with one
-    row at a time, each by a fresh copy of the function.
-
-    `function`: from rows to equally many rows, along axis 0. `rows`: random rows of the same shape and type; without
-    them nothing is proved. `again`: the number of calls that were done row by row.
-    """
-
-    def __init__(self, function: Callable[[Tensor], Tensor], rows: Tensor | None) -> None:
-        self.function, self._rows = function, rows
-        self._pristine = copy.deepcopy(function)
-        self._proofs: Proofs | None = None
-        self.again = 0
-        if rows is None:
-            return
-        with contextlib.suppress(Mixes, RuntimeError, ValueError, IndexError, TypeError), torch.random.fork_rng():
-            self._proofs = Proofs([proved(self._run)], self._run)
-
-    @property
-    def is_proved(self) -> bool:
-        """Whether it may take several rows together."""
-        return self._proofs is not None
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        if len(inputs) == 0:
-            return self.function(inputs)
-        start, host = Generators([inputs]), HostGenerators()
-        if self._proofs is not None:
-            recorder, given, found = Recorder(), inputs.clone(), None  # the function may write to them
-            with recorder.recording(), torch.no_grad(), forward(None, given), contextlib.suppress(Exception):
-                found = self.function(given)
-                returns(found)
-            if not host.rewind() and found is not None and self._proofs.cover(recorder.programs[0]):
-                return found
-        self.again += 1
-        start.rewind()
-        return torch.cat(self._one_by_one(inputs, host))
-
-    def _one_by_one(self, inputs: Tensor, host: HostGenerators) -> list[Tensor]:
-        """Each row by a copy of the function. A row on which it fails becomes NaN (or zero) in the shape of the others;
-        if it fails on all rows, the error is raised."""
-        parts: dict[int, Tensor] = {}
-        error: Exception | None = None
-        with unit_seeds() as seed:
-            for i, row in enumerate(torch.split(inputs, 1)):
-                seed()
-                try:
-                    parts[i] = copy.deepcopy(self._pristine)(row.clone())
-                except Exception as raised:  # a transform may raise any error
-                    error = raised
-                host.rewind()
-        if error is not None and not parts:
-            raise error
-        shape = next(iter(parts.values()))
-        none = torch.full_like(shape, torch.nan) if shape.is_floating_point() else torch.zeros_like(shape)
-        return [parts.get(i, none) for i in range(len(inputs))]
-
-    def _run(self, rows: int) -> None:
-        assert self._rows is not None
-        times = -(-rows // len(self._rows))
-        inputs = self._rows.repeat(times, *[1] * (self._rows.dim() - 1))[:rows].clone()
-        with torch.no_grad(), forward(None, inputs):
-            returns(copy.deepcopy(self._pristine)(inputs))

@@ -20,7 +20,7 @@ from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.data.tables.encoder import Encoded, Encoder
 
-_RESIDENT = 896 << 20
+_RESIDENT = 384 << 20
 """Bytes of the file that may stay mapped at a time."""
 
 _FAULT = 64 << 10

@@ -1,0 +1,103 @@
+"""Functions of rows without parameters that are trained, such as transforms, checked while they run as engines are."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from discreet.clipping.replay import Generators
+from discreet.clipping.seeding import unit_seeds
+from discreet.clipping.separation.examine import Mixes, proved
+from discreet.clipping.separation.recorder import Recorder, forward, returns
+from discreet.clipping.separation.watched import Proofs
+from discreet.randomness.host_generators import HostGenerators
+
+
+class Function:
+    """A function of rows. It is called with all rows at once if that is proved to keep them apart, and else with one
+    row at a time, each by a fresh copy of the function.
+
+    `function`: from rows to equally many rows, along axis 0. `rows`: random rows of the same shape and type.
+    `together`: whether to prove anything. `again`: the number of calls that were done row by row.
+    """
+
+    def __init__(self, function: Callable[[Tensor], Tensor], rows: Tensor, *, together: bool = True) -> None:
+        self.function, self._rows = function, rows
+        self._pristine = copy.deepcopy(function)
+        self._proofs: Proofs | None = None
+        self._like: Tensor | None = None
+        self.again = 0
+        with contextlib.suppress(Exception), torch.random.fork_rng():
+            self._like = copy.deepcopy(function)(rows[:1].clone())
+        if not together:
+            return
+        with contextlib.suppress(Mixes, RuntimeError, ValueError, IndexError, TypeError), torch.random.fork_rng():
+            self._proofs = Proofs([proved(self._run)], self._run)
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether it may take several rows together."""
+        return self._proofs is not None
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether it makes a row of a random row."""
+        return isinstance(self._like, Tensor) and self._like.dim() > 0 and len(self._like) == 1
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        if len(inputs) == 0:
+            return self.function(inputs)
+        start, host = Generators([inputs]), HostGenerators()
+        if self._proofs is not None:
+            recorder, given, found = Recorder(), inputs.clone(), None  # the function may write to them
+            with (
+                recorder.recording(),
+                torch.no_grad(),
+                forward(None, given),
+                contextlib.suppress(Exception, SystemExit),
+            ):
+                found = self.function(given)
+                returns(found)
+            if not host.rewind() and found is not None and self._proofs.cover(recorder.programs[0]):
+                return found
+            self.function = copy.deepcopy(self._pristine)  # the other one may remember rows
+        self.again += 1
+        start.rewind()
+        return torch.cat(self._one_by_one(inputs, host))
+
+    def _one_by_one(self, inputs: Tensor, host: HostGenerators) -> list[Tensor]:
+        """Each row by a copy of the function. A row on which it fails, or of which it makes something of another shape
+        or type than of a random row, becomes NaN (or zero). If it fails on random rows and on all of these, the error
+        is raised."""
+        parts: dict[int, Tensor] = {}
+        error: Exception | None = None
+        with unit_seeds() as seed:
+            for i, row in enumerate(torch.split(inputs, 1)):
+                seed()
+                try:
+                    parts[i] = copy.deepcopy(self._pristine)(row.clone())
+                except (Exception, SystemExit) as raised:  # a transform may raise any error
+                    error = raised if isinstance(raised, Exception) else RuntimeError("the function ended the process")
+                host.rewind()
+        like = self._like if self.takes_rows else next(iter(parts.values()), None)
+        if like is None:
+            assert error is not None
+            raise error
+        none = torch.full_like(like, torch.nan) if like.is_floating_point() else torch.zeros_like(like)
+        return [parts[i] if i in parts and _alike(parts[i], like) else none for i in range(len(inputs))]
+
+    def _run(self, rows: int) -> None:
+        times = -(-rows // len(self._rows))
+        inputs = self._rows.repeat(times, *[1] * (self._rows.dim() - 1))[:rows].clone()
+        with torch.no_grad(), forward(None, inputs):
+            returns(copy.deepcopy(self._pristine)(inputs))
+
+
+def _alike(one: object, other: Tensor) -> bool:
+    """Whether something is a tensor of the same shape, type and device."""
+    kinds = [(x.shape, x.dtype, x.device) for x in (one, other) if isinstance(x, Tensor)]
+    return len(kinds) == 2 and kinds[0] == kinds[1]
