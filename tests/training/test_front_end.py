@@ -213,9 +213,10 @@ def test_rows_that_are_transformed_are_not_computed_once(tmp_path: Path) -> None
 
 
 def test_features_beyond_the_memory_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(front_end, "LARGEST", ROWS * 8 * 4 - 1)
+    declared = int(tiny_plan().population)
+    monkeypatch.setattr(front_end, "LARGEST", declared * 8 * 4 - 1)
     assert "computed once" not in made(tmp_path / "one", nn.Sequential(Turned(), linear(8))).preflight.line
-    monkeypatch.setattr(front_end, "LARGEST", ROWS * 8 * 4)
+    monkeypatch.setattr(front_end, "LARGEST", declared * 8 * 4)
     assert "computed once" in made(tmp_path / "other", nn.Sequential(Turned(), linear(8))).preflight.line
 
 

@@ -97,7 +97,7 @@ def checked(
     if preflight.engine.float_bits is None and not front.alone:  # chosen because the others round too much
         front = replace(front, at_once=1)
         data = front.of_private(copy, inputs)
-    preflight = replace(preflight, line=preflight.line + front.described(copy.model, data))
+    preflight = replace(preflight, line=preflight.line + front.described(copy.model))
 
     check_public(public.named, classes, given, copy)
     check_beside(beside, plan, optimizer)

@@ -90,20 +90,18 @@ class FrontEnd:
             parts = [first(part.to(device)).to(part.device) for part in torch.split(rows[0], _PUBLIC_AT_ONCE)]
         return torch.cat(parts), rows[1]
 
-    def described(self, model: nn.Module, data: PrivateData) -> str:
-        """The front end in the log line of a run; `data` as `of_private` returns it."""
+    def described(self, model: nn.Module) -> str:
+        """The front end in the log line of a run."""
         if self.count == 0:
             return ""
-        features = cast("TensorDataset", data.dataset).tensors[0]
-        names = " and ".join(type(one).__name__ for one in self.of(model))
-        return f"; features by {names} computed once, {features.numel() * features.element_size() / 2**20:.0f} MiB"
+        return f"; features by {' and '.join(type(one).__name__ for one in self.of(model))} computed once"
 
 
 def front_end(options: EngineOptions, copy: PublicCopy, data: PrivateData, plan: Plan | AdaptivePlan) -> FrontEnd:
     """The front end of a model that can be computed once, for rows that are in memory and have no transform.
 
-    Of the data, only the shape and the number of rows are used; the choice changes nothing but time. Not for a plan
-    with a line search, which measures losses of the whole model.
+    Of the data, only the shape of a row is used: whether features fit is decided by the declared population. Not for a
+    plan with a line search, which measures losses of the whole model.
     """
     model, dataset = copy.model, data.dataset
     if not options.features_once or plan.line_search is not None or data.transform is not None:
@@ -119,7 +117,7 @@ def front_end(options: EngineOptions, copy: PublicCopy, data: PrivateData, plan:
     try:
         with torch.random.fork_rng(), torch.no_grad():
             found = FrontEnd(_length(copy, random_rows(model, data, None).inputs), at_once)
-            return found if found.count and _may_be_computed_once(found, copy, data) else FrontEnd()
+            return found if found.count and _may_be_computed_once(found, copy, data, plan) else FrontEnd()
     except _FAILED:
         return FrontEnd()
 
@@ -145,7 +143,7 @@ def _apart(first: list[nn.Module], others: list[nn.Module]) -> bool:
     return not one & other
 
 
-def _may_be_computed_once(found: FrontEnd, copy: PublicCopy, data: PrivateData) -> bool:
+def _may_be_computed_once(found: FrontEnd, copy: PublicCopy, data: PrivateData, plan: Plan | AdaptivePlan) -> bool:
     """Whether rows go through the front end together as if each were alone, the model makes of rows what both parts
     make of them, and features fit."""
     model, rows = copied(copy.model, copy.criterion)[0], random_rows(copy.model, data, None).inputs
@@ -156,7 +154,7 @@ def _may_be_computed_once(found: FrontEnd, copy: PublicCopy, data: PrivateData) 
         if not same_values(model(rows), found.behind(model)(first(rows))):
             return False
     one, function = first(rows[:1]), Function(first, rows, together=not found.alone)
-    fits = one.numel() * one.element_size() * data.rows <= LARGEST
+    fits = one.numel() * one.element_size() * plan.population * plan.rows_per_unit <= LARGEST
     return fits and function.takes_rows and (found.alone or function.is_proved)
 
 
