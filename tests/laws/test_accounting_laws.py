@@ -20,7 +20,7 @@ from drawn_events import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.accounting import theory_table
+from discreet.accounting import reasons, theory_table
 from discreet.accounting.account import PROVING, Method, account, guarantee
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved
@@ -68,8 +68,8 @@ def test_everything_registered_is_here() -> None:
     assert set(PROVING) == {Method(name) for name in theory_table.PROVERS} == set(THEORIES)
     kinds = [set(theory_table.PROVERS), set(theory_table.ESTIMATORS), set(theory_table.REPEATERS)]
     assert sum(map(len, kinds)) == len(Method)
-    assert set().union(*kinds) == set(Method) == set(theory_table.WHY)
-    assert set(theory_table.SOURCES) == set(theory_table.REPEATERS)
+    assert set().union(*kinds) == set(Method) == set(reasons.WHY)
+    assert set(reasons.SOURCES) == set(theory_table.REPEATERS)
 
 
 @over_methods

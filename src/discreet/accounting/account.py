@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from discreet.accounting import theory_table
+from discreet.accounting import reasons, theory_table
 from discreet.accounting.interpret import releases
 from discreet.accounting.method import Method as Method
 from discreet.accounting.pld.epsilon_interval import default_tolerance
@@ -113,7 +113,7 @@ def account(
     value = _figure(figure, event, delta, adjacency)
     if method.value in theory_table.ESTIMATORS:
         return Estimate(value, delta, adjacency, method.value, method.why_for(event))
-    return Published(value, delta, adjacency, method.value, theory_table.SOURCES[method.value], method.why_for(event))
+    return Published(value, delta, adjacency, method.value, reasons.SOURCES[method.value], method.why_for(event))
 
 
 def parse(kind: type[E], name: str, value: str) -> E:

@@ -9,7 +9,8 @@ those on how sampled releases compose:
 | TruncatedPoisson | the same, and an overflow that delta pays for (`truncation`)        | add_remove, zero_out  |
 | FixedSize        | a sampled release, composed by its symmetrised curve                | replace_one           |
 | Epoch            | at most its dearest batch, unsampled; a lower bound (`shuffled`)    | zero_out, replace_one |
-| Allocation       | at most `chosen` unsampled releases; a lower bound (`shuffled`)     | all                   |
+| Allocation       | the loss of a random step (`allocation_loss`), `chosen` times       | add_remove, zero_out  |
+|                  | at most `chosen` unsampled releases; a lower bound (`shuffled`)     | replace_one           |
 
 Inner events are Gaussian, or pure (Laplace, NoisyMax, BoundedRange), not both; inside Poisson also one Selection.
 """
@@ -20,7 +21,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from discreet.accounting.pld.epsilon_interval import Release
+from discreet.accounting.pld.epsilon_interval import Periods, Release
 from discreet.accounting.releases import Dominated, Pure, PureRelease, Releases, SelectionRelease
 from discreet.accounting.theories import shuffled, sparse, truncation
 from discreet.core.adjacency import Adjacency, Norm, Query, sensitivity_ratio
@@ -159,7 +160,10 @@ def _add_epoch(found: Releases, epoch: Epoch, count: int) -> None:
 
 
 def _add_allocation(found: Releases, draw: Allocation, count: int) -> None:
-    """Given its steps, a unit costs `chosen` unsampled releases; a mixture over the choice of steps costs no more."""
+    """Given its steps, a unit costs `chosen` unsampled releases; a mixture over the choice of steps costs no more.
+
+    Unless a record replaces another, it costs less: see `pld.allocation_loss`.
+    """
     queries = _queries(draw, draw.event)
     if _all_pure(queries):
         epsilon = _joint_epsilon(queries, found.adjacency)
@@ -170,7 +174,11 @@ def _add_allocation(found: Releases, draw: Allocation, count: int) -> None:
         found.attained.append(release)
         return
     own = _joint_noise(draw, queries, Adjacency.ZERO_OUT) / _DOWN**2
-    found.dominated.append(Dominated(release, partial(shuffled.allocation_lower, own, draw.steps, draw.chosen, count)))
+    lower = partial(shuffled.allocation_lower, own, draw.steps, draw.chosen, count)
+    block, periods = draw.steps // draw.chosen, None
+    if found.adjacency is not Adjacency.REPLACE_ONE and block > 1:
+        periods = Periods(block, release.noise, count * draw.chosen)
+    found.dominated.append(Dominated(release, lower, periods, attained=periods is not None and draw.chosen == 1))
 
 
 def _is_signed(query: Event) -> bool:

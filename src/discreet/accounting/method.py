@@ -43,14 +43,20 @@ class Method(StrEnum):
     @property
     def why(self) -> str:
         """One sentence on why the figure does or does not hold for a fixed plan of Poisson batches, or unsampled."""
-        return str(_theories().WHY[self.value])
+        return str(_reasons().WHY[self.value])
 
     def why_for(self, event: Event) -> str:
         """One sentence, or more, on why the figure does or does not hold for the samplers in `event`."""
-        return str(_theories().why(self.value, {type(part).__name__ for part in tally(event)}))
+        return str(_reasons().why(self.value, {type(part).__name__ for part in tally(event)}))
 
 
 def _theories() -> ModuleType:
     from discreet.accounting import theory_table
 
     return theory_table
+
+
+def _reasons() -> ModuleType:
+    from discreet.accounting import reasons
+
+    return reasons

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from discreet.accounting.pld.bounded import BoundedLoss
-from discreet.accounting.pld.epsilon_interval import Release
+from discreet.accounting.pld.epsilon_interval import Periods, Release
 from discreet.accounting.theories import basic_and_advanced, gdp, pure, rdp, selection, without_replacement, zcdp
 from discreet.core.adjacency import Adjacency
 from discreet.core.array_types import Array
@@ -66,10 +66,15 @@ class SelectionRelease:
 
 @dataclass(frozen=True, slots=True)
 class Dominated:
-    """Epochs or periods that reveal no more than `release`; `lower` maps a delta to a lower bound on epsilon."""
+    """Epochs or periods that reveal no more than `release`; `lower` maps a delta to a lower bound on epsilon.
+
+    `periods`, if known, reveal no less either, and cost less; `attained`: they reveal exactly that.
+    """
 
     release: Release
     lower: Callable[[float], float]
+    periods: Periods | None = None
+    attained: bool = False
 
 
 @dataclass(slots=True)
@@ -95,6 +100,21 @@ class Releases:
     def gaussians(self) -> list[Release]:
         """All Gaussian releases; for a dominated one, the release that dominates it."""
         return [*self.attained, *(part.release for part in self.dominated)]
+
+    @property
+    def unamplified(self) -> list[Release]:
+        """All Gaussian releases but those of `periods`."""
+        return [*self.attained, *(part.release for part in self.dominated if part.periods is None)]
+
+    @property
+    def periods(self) -> list[Periods]:
+        """Periods of random allocation whose privacy loss is known."""
+        return [part.periods for part in self.dominated if part.periods is not None]
+
+    @property
+    def is_attained(self) -> bool:
+        """Whether `unamplified` and `periods` reveal no more than what was released."""
+        return all(part.attained for part in self.dominated)
 
     @property
     def sampled(self) -> bool:

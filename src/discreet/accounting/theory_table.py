@@ -1,4 +1,4 @@
-"""The table of theories by name: what each computes, and one sentence on why its figure does or does not hold.
+"""The table of theories by name, and what each computes. `reasons` says why its figure does or does not hold.
 
 `PROVERS` give bounds, `ESTIMATORS` approximations or conjectures, `REPEATERS` figures as papers compute them.
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from discreet.accounting.pld.bounded import BoundedLoss
@@ -47,6 +47,8 @@ def _pld(parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
     bounded = parts.bounded_losses()
     if bounded:
         return _with_bounded(parts, bounded, delta, tolerance)
+    if parts.periods:
+        return _with_periods(parts, delta, tolerance)
     if not parts.sampled:
         return _gaussian(parts, delta, "gaussian")
     interval = symmetrised_interval if parts.fixed_size else epsilon_interval
@@ -64,8 +66,27 @@ def _pld(parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
     return Proved(upper, min(upper, lower), theorem)
 
 
+def _with_periods(parts: Releases, delta: float, tolerance: Tolerance, bounded: Sequence[BoundedLoss] = ()) -> Proved:
+    """Random allocation, perhaps with other releases: the loss of its periods is composed with all others.
+
+    The lower bound is that of the same composition where periods attain it, else what is known of the parts.
+    """
+    found = epsilon_interval(parts.unamplified, delta, tolerance, bounded, parts.periods)
+    upper, theorem = found.upper, ""
+    if not upper <= _CLOSE * found.lower and not bounded:  # without amplification
+        other = _rdp(parts, delta, tolerance).upper if parts.sampled else _gaussian(parts, delta).upper
+        upper, theorem = (other, "rdp" if parts.sampled else "gaussian") if other < upper else (upper, "")
+    lower = found.lower if parts.is_attained else 0.0
+    if not upper <= _CLOSE * lower:
+        attained = epsilon_interval(parts.attained, delta, tolerance).lower if parts.attained else 0.0
+        lower = max(lower, attained, _known(parts, delta))
+    return Proved(upper, min(upper, lower), theorem)
+
+
 def _with_bounded(parts: Releases, bounded: list[BoundedLoss], delta: float, tolerance: Tolerance) -> Proved:
     """Pure releases, perhaps with Gaussians; the lower bound counts the Gaussians only."""
+    if parts.periods:
+        return _with_periods(parts, delta, tolerance, bounded)
     interval = symmetrised_interval if parts.sampled and parts.fixed_size else epsilon_interval
     found = interval(parts.gaussians, delta, tolerance, bounded)
     # The pair that dominates all losses in a range is worse than each of them, so Rényi bounds may be lower.
@@ -229,72 +250,3 @@ def prove(theory: str, parts: Releases, delta: float, tolerance: Tolerance) -> P
         return Proved(upper, found.lower, found.theorem)
     proved = prover(parts, left, tolerance)
     return Proved(proved.upper, found.lower, proved.theorem)
-
-
-WHY = {
-    "pld": "Holds: the whole privacy-loss distribution is composed, both directions, rounded outward.",
-    "rdp": "Holds: Rényi bounds add up; the conversion to (epsilon, delta) gives some away.",
-    "gdp": "Holds, exactly: Gaussians without sampling are one Gaussian.",
-    "zcdp": "Holds without sampling: one number bounds the loss at every order; the conversion gives some away.",
-    "advanced": "Holds: each step is reduced to (epsilon, delta) before composing, which gives much away.",
-    "basic": "Holds: the epsilons are added up as if the worst case struck at every step.",
-    "clt": "Does not hold: a limit for infinitely many steps; at finite length it errs on the unsafe side as well.",
-    "zcdp-rs": "Does not hold: its bound at each order is a conjecture, and false near noise 1 at the largest rates.",
-    "moments": "Holds, but loosely: Rényi bounds with the first conversion; printed for comparison with papers.",
-    "zcdp-rf": "Does not hold for Poisson batches: it counts an epoch of disjoint batches as one step.",
-    "strong": "Does not hold in general: its epsilon of a step is proved only below 1; otherwise as advanced, looser.",
-    "adadp": "Does not hold: the exponents of its sums are misprinted; method rdp has the theorem that was meant.",
-    "dropout-ac": "Does not hold: it composes as many releases as there are passes over the data, not steps.",
-    "dropout-zcdp": "Does not hold: as dropout-ac, and it amplifies a zCDP figure, which no theorem allows.",
-}
-
-_FIXED = {
-    "pld": "Holds under replace_one: each step's curve is symmetrised before composing; the lower bound is one-sided.",
-    "rdp": "Holds under replace_one: Wang, Balle, Kasiviswanathan 2019, Theorem 9; its conversion gives some away.",
-    "clt": "Does not hold: a limit for infinitely many steps, of the symmetrised curve; finite lengths may cost more.",
-    "zcdp-rf": "Does not hold: batches of fixed size, drawn anew for each step, are not disjoint.",
-    "moments": "Holds under replace_one, but loosely: Theorem 9 of Wang et al. as stated, with the first conversion.",
-}
-_DISJOINT = {
-    "pld": "Holds under zero_out and replace_one: an epoch is at most its dearest batch without sampling.",
-    "zcdp": "Holds under zero_out and replace_one: an epoch costs its dearest batch; the conversion gives some away.",
-    "zcdp-rf": "Holds for epochs of disjoint batches; its conversion gives more away than that of method zcdp.",
-    "clt": "Nothing is sampled here that could amplify: the figure is that of method gdp.",
-}
-_ALLOCATED = {
-    "pld": "Holds: a unit is in a known number of steps, which cost at most what they would without sampling.",
-    "zcdp-rf": "Holds: every unit is in a known number of steps; its conversion gives more away than that of zcdp.",
-    "clt": _DISJOINT["clt"],
-}
-_BOUNDED = "Holds: what it bounds is Gaussian without sampling, which the batches are at most; the truth may be less."
-_WHY_BY_SAMPLER: dict[str, dict[str, str]] = {
-    "FixedSize": _FIXED,
-    "Epoch": {"gdp": _BOUNDED, "rdp": _BOUNDED, "moments": _BOUNDED} | _DISJOINT,
-    "Allocation": {"gdp": _BOUNDED, "rdp": _BOUNDED, "moments": _BOUNDED, "zcdp": _BOUNDED} | _ALLOCATED,
-}
-_OVERFLOW = {
-    True: " Batches that overflow are paid for out of delta.",
-    False: " Batches that overflow are not counted.",
-}
-_ESCAPES = {
-    True: " Values of a sparse histogram that one row alone has are paid for out of delta.",
-    False: " Values of a sparse histogram that one row alone has are not counted.",
-}
-
-
-def why(theory: str, samplers: Collection[str]) -> str:
-    """One sentence, or two, on why the figure of `theory` does or does not hold for draws by these samplers."""
-    special = [table[theory] for name, table in _WHY_BY_SAMPLER.items() if name in samplers and theory in table]
-    overflow = _OVERFLOW[theory in PROVERS] if "TruncatedPoisson" in samplers else ""
-    escapes = _ESCAPES[theory in PROVERS] if "SparseHistogram" in samplers else ""
-    return (special[0] if len(special) == 1 and len(samplers) == 1 else WHY[theory]) + overflow + escapes
-
-
-SOURCES = {
-    "moments": "Abadi et al. 2016; Mironov 2017, Proposition 3",
-    "zcdp-rf": "Yu et al. 2019, Theorem 2 and section IV-B1",
-    "adadp": "Xu et al. 2019, Theorem 1",
-    "dropout-ac": "Differentially Private Dropout 2017, section 4.3, DPD-AC",
-    "dropout-zcdp": "Differentially Private Dropout 2017, section 4.3, DPD-zCDP",
-    "strong": "Yu et al. 2019, figure 2; Dwork, Rothblum, Vadhan 2010, Theorem III.3",
-}

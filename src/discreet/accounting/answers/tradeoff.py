@@ -247,17 +247,18 @@ def trade_off(event: Event, adjacency: Adjacency = Adjacency.ADD_REMOVE, focus: 
         with np.errstate(all="ignore"):
             parts = releases(event, adjacency)
             bounded = parts.bounded_losses()
-            if not (parts.sampled or bounded):
+            if not (parts.sampled or bounded or parts.periods):
                 curve = from_mu(gdp.compose_mu((part.noise, part.count) for part in parts.gaussians))
                 return curve if not (parts.dominated or parts.escapes) else _one_sided(curve.loosened(0, parts.escapes))
             symmetrised = parts.sampled and parts.fixed_size
-            found = whole_profile(parts.gaussians, focus, symmetrised=symmetrised, bounded=bounded)
+            known = parts.unamplified, parts.periods
+            found = whole_profile(known[0], focus, symmetrised=symmetrised, bounded=bounded, periods=known[1])
     except DiscreetError:
         raise
     except (ArithmeticError, ValueError):
         return from_pairs(np.zeros(1), np.ones(1))
     curve = _polygonal(found.epsilons, found.deltas, found.false_positives, found.true_positives)
-    if parts.dominated or parts.overflow > 0 or parts.escapes > 0:
+    if not parts.is_attained or parts.overflow > 0 or parts.escapes > 0:
         return _one_sided(curve.loosened(parts.overflow, parts.escapes))
     return curve
 

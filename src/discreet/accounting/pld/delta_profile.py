@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.accounting.pld.allocation_loss import AllocationLoss
 from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.discretise import optimistic, pessimistic
-from discreet.accounting.pld.epsilon_interval import MAX_POINTS, Release, _affordable, _compose
+from discreet.accounting.pld.epsilon_interval import MAX_POINTS, OnGrid, Periods, Release, _affordable, _compose
 from discreet.accounting.pld.fixed_size_pair import SymmetricPair
 from discreet.accounting.pld.poisson_pair import LEAST_NOISE, Direction, Pair
 from discreet.accounting.pld.query import least_tests, upper_profile
@@ -50,12 +51,13 @@ def whole_profile(
     *,
     symmetrised: bool = False,
     bounded: Sequence[BoundedLoss] = (),
+    periods: Sequence[Periods] = (),
 ) -> Profile:
-    """Bound the profile of all `releases` and `bounded` together, under add/remove or zero-out adjacency.
+    """Bound the profile of all `releases`, `bounded` and `periods` together, under add/remove or zero-out adjacency.
 
     Both directions are composed separately (Zhu, Dong, Wang 2022); the larger delta counts, and the tests of both are
     kept. `symmetrised`: for batches of fixed size under replace-one instead (`fixed_size_pair`), without tests. Tests
-    look at `releases` only, since for `bounded` only an upper bound is known.
+    look at the others only, since for `bounded` only an upper bound is known.
 
     Grids are refined until the bounds are within a thousandth of each other where delta is `focus`, or at epsilon 0 if
     delta is smaller everywhere. Numerical failure gives delta 1 and no test.
@@ -63,9 +65,14 @@ def whole_profile(
     if symmetrised:
         whole = _one([(SymmetricPair(r.rate, r.noise, Direction.REMOVAL), r.count) for r in releases], focus, bounded)
         return Profile(whole.epsilons, whole.deltas, np.zeros(0), np.zeros(0))
-    sampled = any(release.rate < 1 for release in releases)
+    sampled = bool(periods) or any(release.rate < 1 for release in releases)
+    tail = _TAIL * min(focus / FOCUS, 1.0) / max(1, sum(one.count for one in periods))
     found = [
-        _one([(Pair(r.rate, r.noise, direction), r.count) for r in releases], focus, bounded)
+        _one(
+            [(Pair(r.rate, r.noise, direction), r.count) for r in releases],
+            focus,
+            [*bounded, *(one.loss(direction, tail) for one in periods)],
+        )
         for direction in (list(Direction) if sampled else [Direction.REMOVAL])
     ]
     epsilons = np.unique(np.concatenate([one.epsilons for one in found]))
@@ -89,40 +96,42 @@ def chord(epsilons: Array, deltas: Array, at: Array) -> Array:
     return np.where(at >= epsilons[-1], deltas[-1], result)
 
 
-def _one(parts: Sequence[tuple[Pair, int]], focus: float, bounded: Sequence[BoundedLoss]) -> Profile:
+def _one(parts: Sequence[tuple[Pair, int]], focus: float, others: Sequence[OnGrid]) -> Profile:
     """The profile of one direction, with its grid refined while that helps."""
     if any(np.min(pair.noise) < LEAST_NOISE for pair, _ in parts):
         return _nothing()
-    count = sum(times for _, times in parts) + sum(part.count for part in bounded)
+    count = sum(times for _, times in parts) + sum(part.count for part in others)
     tail = _TAIL * min(focus / FOCUS, 1.0) / count
-    window = plan_window(parts, focus, tail, bounded=bounded)
+    window = plan_window(parts, focus, tail, bounded=others)
     fineness = 1e-5 * (window.high - window.low)
     grid = window.grid_for(fineness, count)
-    if bounded:  # as in `epsilon_interval`: their order may be huge
+    if any(isinstance(part, BoundedLoss) for part in others):  # as in `epsilon_interval`: their order may be huge
         grid = max(grid, fineness / count)
-    grid = _affordable(parts, window, tail, grid, bounded)
+    grid = _affordable(parts, window, tail, grid, others)
     best, best_gap = _nothing(), math.inf
     for _ in range(_REFINEMENTS):
-        placed = plan_window(parts, focus, tail, grid, bounded)
+        placed = plan_window(parts, focus, tail, grid, others)
         if not placed.points(grid) <= MAX_POINTS:
             break
-        epsilons, deltas = upper_profile(_compose(pessimistic, parts, placed, grid, tail, up=True, bounded=bounded))
-        wrong, right = _tests(parts, placed, grid, tail)
+        epsilons, deltas = upper_profile(_compose(pessimistic, parts, placed, grid, tail, up=True, others=others))
+        wrong, right = _tests(parts, placed, grid, tail, others)
         profile, gap = _thinned(epsilons, deltas, wrong, right, focus)
         if not gap < 0.9 * best_gap:
             break
         best, best_gap = profile, gap
-        finer = _affordable(parts, placed, tail, grid / 3, bounded)
+        finer = _affordable(parts, placed, tail, grid / 3, others)
         if gap <= _GAP or finer > grid / 1.5:
             break
         grid = finer
     return best
 
 
-def _tests(parts: Sequence[tuple[Pair, int]], window: Window, grid: float, tail: float) -> tuple[Array, Array]:
-    if not parts:
+def _tests(
+    parts: Sequence[tuple[Pair, int]], window: Window, grid: float, tail: float, others: Sequence[OnGrid]
+) -> tuple[Array, Array]:
+    if not parts and not any(isinstance(part, AllocationLoss) for part in others):
         return np.zeros(0), np.zeros(0)
-    return least_tests(_compose(optimistic, parts, window, grid, tail, up=False))
+    return least_tests(_compose(optimistic, parts, window, grid, tail, up=False, others=others))
 
 
 def _thinned(epsilons: Array, deltas: Array, wrong: Array, right: Array, focus: float) -> tuple[Profile, float]:

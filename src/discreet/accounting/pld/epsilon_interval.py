@@ -5,8 +5,8 @@ reaches the desired width, else a grid of losses: plan, discretise, compose, rea
 is only a goal. If the first grid misses the goal, finer ones follow as long as they help. The grid takes any pair with
 a loss and bins; the other two ways need the Poisson-sampled Gaussian.
 
-On the grid, releases with only a pure or bounded-range guarantee (`bounded`) may join. They count in the upper bound
-and are left out of the lower bound.
+On the grid, periods of random allocation may join (`allocation_loss`), and releases with only a pure or bounded-range
+guarantee (`bounded`). The latter count in the upper bound and are left out of the lower bound.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import erf
 
 from discreet.accounting.pld import closed_form, inversion
+from discreet.accounting.pld.allocation_loss import AllocationLoss
 from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.characteristic import Parts
 from discreet.accounting.pld.compose import Composition, compose
@@ -42,6 +43,9 @@ _LIGHT_POINTS = 2**20
 _TAILS = 1e-4
 """The share of delta that cutting off the tails of all losses may cost."""
 
+OnGrid = BoundedLoss | AllocationLoss
+"""Parts that put their losses on a grid themselves."""
+
 _SMALLEST_DELTA = 1e-200
 """Below this delta, masses that matter would come near the underflow of floating point."""
 
@@ -53,6 +57,19 @@ class Release:
     rate: float
     noise: float
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """`count` periods, in each of which a unit is in one of `steps` steps, with effective noise multiplier `noise`."""
+
+    steps: int
+    noise: float
+    count: int
+
+    def loss(self, direction: Direction, tail: float) -> AllocationLoss:
+        """The privacy loss in one direction, of which mass up to `tail` may be cut off in a period, at either end."""
+        return AllocationLoss(self.steps, self.noise, self.count, direction, tail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +90,24 @@ def epsilon_interval(
     delta: float,
     tolerance: Callable[[float], float] = default_tolerance,
     bounded: Sequence[BoundedLoss] = (),
+    periods: Sequence[Periods] = (),
 ) -> EpsilonInterval:
-    """Bound the epsilon of all `releases` and `bounded` together at `delta`, under add/remove or zero-out adjacency.
+    """Bound the epsilon of all `releases`, `bounded` and `periods` together at `delta`, under add/remove or zero-out.
 
     `tolerance` maps an epsilon to the desired interval width. Both directions are composed separately and the
     larger epsilon counts (Zhu, Dong, Wang 2022). Numerical failure gives an infinite upper and a zero lower bound.
     """
     if not delta >= _SMALLEST_DELTA:
         return EpsilonInterval(0.0, math.inf)
-    if not bounded and _total_variation(releases) <= delta:
+    if not bounded and not periods and _total_variation(releases) <= delta:
         return EpsilonInterval(0.0, 0.0)
-    sampled = any(release.rate < 1 for release in releases)
+    sampled = bool(periods) or any(release.rate < 1 for release in releases)
     directions = (Direction.REMOVAL, Direction.ADDITION) if sampled else (Direction.REMOVAL,)
-    if not bounded and sum(release.count for release in releases) == 1:
+    if not bounded and not periods and sum(release.count for release in releases) == 1:
         alone = [_by_closed_form(releases, direction, delta) for direction in directions]
         if all(one.upper < math.inf for one in alone):
             return EpsilonInterval(max(one.lower for one in alone), max(one.upper for one in alone))
-    if bounded:
+    if bounded or periods:
         quick = [EpsilonInterval(0.0, math.inf)] * len(directions)
     else:
         quick = [_by_contour(releases, direction, delta, tolerance) for direction in directions]
@@ -97,7 +115,7 @@ def epsilon_interval(
     for direction, one in zip(directions, quick, strict=True):
         if one.upper > max(interval.upper, one.lower + tolerance(one.lower)) and one.upper > interval.lower:
             enough = max(interval.lower, interval.upper)
-            one = _both(one, _by_grid(releases, direction, delta, tolerance, enough, bounded))
+            one = _both(one, _by_grid(releases, direction, delta, tolerance, enough, bounded, periods))
         interval = EpsilonInterval(max(interval.lower, one.lower), max(interval.upper, one.upper))
     return interval
 
@@ -157,10 +175,13 @@ def _by_grid(
     tolerance: Callable[[float], float],
     enough: float = 0.0,
     bounded: Sequence[BoundedLoss] = (),
+    periods: Sequence[Periods] = (),
 ) -> EpsilonInterval:
     """The interval of one direction by a grid of losses, refined until it is narrow or its upper end below `enough`."""
     parts = [(Pair(release.rate, release.noise, direction), release.count) for release in releases]
-    return _interval(parts, delta, tolerance, enough, bounded)
+    total = sum(one.count for one in releases) + sum(one.count for one in periods) + sum(one.count for one in bounded)
+    allocated = [one.loss(direction, _TAILS * delta / total) for one in periods]
+    return _interval(parts, delta, tolerance, enough, [*bounded, *allocated])
 
 
 def _interval(
@@ -168,33 +189,37 @@ def _interval(
     delta: float,
     tolerance: Callable[[float], float],
     enough: float,
-    bounded: Sequence[BoundedLoss] = (),
+    others: Sequence[OnGrid] = (),
 ) -> EpsilonInterval:
     if any(np.min(pair.noise) < LEAST_NOISE for pair, _ in parts):
         return EpsilonInterval(0.0, math.inf)
-    count = sum(times for _, times in parts) + sum(part.count for part in bounded)
+    count = sum(times for _, times in parts) + sum(part.count for part in others)
     tail = _TAILS * delta / count
-    window = plan_window(parts, delta, tail, bounded=bounded)
+    window = plan_window(parts, delta, tail, bounded=others)
     grid = window.grid_for(tolerance(window.epsilon) / 4, count)
-    if bounded:  # their order may be huge, but a grid raises epsilon by at most its step for each release
+    if any(
+        isinstance(part, BoundedLoss) for part in others
+    ):  # their order may be huge, but a grid raises epsilon by at most its step for each release
         grid = max(grid, tolerance(window.epsilon) / (4 * count))
-    grid = _affordable(parts, window, tail, grid, bounded)
-    window = plan_window(parts, delta, tail, grid, bounded)
+    grid = _affordable(parts, window, tail, grid, others)
+    window = plan_window(parts, delta, tail, grid, others)
     best = EpsilonInterval(0.0, math.inf)
     if not window.points(grid) <= MAX_POINTS:  # such a coarse grid spreads so many losses too widely
         return best
     for tried in range(_REFINEMENTS):
-        up = _compose(pessimistic, parts, window, grid, tail, up=True, bounded=bounded)
+        up = _compose(pessimistic, parts, window, grid, tail, up=True, others=others)
         upper = epsilon_upper(up, delta)
         if upper <= enough:
             return EpsilonInterval(0.0, upper)
-        lower = epsilon_lower(_compose(optimistic, parts, window, grid, tail, up=False), delta) if parts else 0.0
+        lower = 0.0
+        if parts or any(isinstance(part, AllocationLoss) for part in others):
+            lower = epsilon_lower(_compose(optimistic, parts, window, grid, tail, up=False, others=others), delta)
         before = best.upper - best.lower
         best = _both(best, EpsilonInterval(lower, upper))
         useless = not best.upper <= 1.1 * best.lower
-        finer = _affordable(parts, window, tail, grid / (4 if useless else 2), bounded)
+        finer = _affordable(parts, window, tail, grid / (4 if useless else 2), others)
         # Finer grids may yet give a useful bound where there is none: they are tried while they are cheap.
-        costly = tried > 0 and (len(parts) + len(bounded)) * window.points(finer) > _LIGHT_POINTS
+        costly = tried > 0 and (len(parts) + len(others)) * window.points(finer) > _LIGHT_POINTS
         stuck = costly if useless else best.upper - best.lower > 0.9 * before
         if stuck or finer >= grid or best.upper <= best.lower + tolerance(best.lower):
             break
@@ -210,10 +235,15 @@ def _compose(
     tail: float,
     *,
     up: bool,
-    bounded: Sequence[BoundedLoss] = (),
+    others: Sequence[OnGrid] = (),
 ) -> Composition:
     losses = [(discretise(pair, grid, tail, window.floor), n) for pair, n in _batches(parts, grid, tail, window)]
-    return compose([*losses, *((part.pessimistic(grid), part.count) for part in bounded)], window, up=up)
+    for part in others:
+        if up:
+            losses.append((part.pessimistic(grid), part.count))
+        elif isinstance(part, AllocationLoss):  # of the others nothing is known from below
+            losses.append((part.optimistic(grid), part.count))
+    return compose(losses, window, up=up)
 
 
 def _batches(
@@ -241,10 +271,10 @@ def _gathered(parts: Sequence[tuple[Pair, int]]) -> tuple[Pair, Array]:
 
 
 def _affordable(
-    parts: Sequence[tuple[Pair, int]], window: Window, tail: float, grid: float, bounded: Sequence[BoundedLoss]
+    parts: Sequence[tuple[Pair, int]], window: Window, tail: float, grid: float, others: Sequence[OnGrid]
 ) -> float:
     """`grid`, or the finest grid that keeps every array within `MAX_POINTS`."""
-    points = max([window.points(grid), *(part.points(grid) for part in bounded)])
+    points = max([window.points(grid), *(part.points(grid) for part in others)])
     if parts:
         lows, highs = loss_range(_gathered(parts)[0], grid, tail, window.floor)
         points = max(points, float(np.max(highs - lows)))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import fft
 
+from discreet.accounting.pld.allocation_loss import AllocationLoss
 from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.poisson_pair import Pair
 from discreet.core.array_types import Array, IndexArray
@@ -65,7 +66,7 @@ class Cumulants:
         parts: Sequence[tuple[Pair, int]],
         tail: float,
         grid: float,
-        bounded: Sequence[BoundedLoss] = (),
+        bounded: Sequence[BoundedLoss | AllocationLoss] = (),
     ) -> None:
         parts = _representatives(parts)
         grids = [_split(*pair.quadrature(tail), grid) for pair, _ in parts]
@@ -99,7 +100,7 @@ def plan_window(
     delta: float,
     tail: float,
     grid: float = 0.0,
-    bounded: Sequence[BoundedLoss] = (),
+    bounded: Sequence[BoundedLoss | AllocationLoss] = (),
 ) -> Window:
     """Choose the tilt that suits `delta`, and a window outside which the tilted mass is negligible.
 

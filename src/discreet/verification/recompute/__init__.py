@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from discreet.core.errors import InputError
-from discreet.verification.recompute import gaussian, poisson_loss
+from discreet.verification.recompute import allocation, gaussian, poisson_loss
 from discreet.verification.recompute.compose import Orders, choose_orders, compose, first_below, last_above
 from discreet.verification.recompute.events import Part, Steps, parts, positive
 
@@ -70,7 +70,7 @@ def epsilon_bounds(
     | unsampled Gaussian queries only             | closed form, to rounding        |
     | the grid would exceed `max_grid_points`     | a coarser grid: wider, valid    |
     | a numerical failure, a tiny noise (< ~0.04) | [0, inf]                        |
-    | fixed size, epochs, allocation              | upper simple bound; lower: what is surely attained |
+    | fixed size, epochs, allocation              | an upper bound; lower: what is surely attained |
     | no theorem under the adjacency, unknown     | InputError that names the event |
     """
     delta, tolerance = positive("delta", delta), positive("tolerance", tolerance)
@@ -143,7 +143,7 @@ def by_fourier(steps: list[Part], delta: float, tolerance: float, max_points: in
     fine = max(h / 4, min(h, 1.05 * longest / min(LOWER_POINTS, max_points)))
 
     def upper(grid: float, removal: bool, orders: Orders) -> float:
-        all_losses = [(poisson_loss.above(part, grid, reach, removal), part.count) for part in steps]
+        all_losses = [(_above(part, grid, reach, removal), part.count) for part in steps]
         return _smallest(all_losses, grid, orders, delta, tolerance, max_points)
 
     def lower(grid: float, removal: bool, orders: Orders) -> float:
@@ -157,6 +157,12 @@ def by_fourier(steps: list[Part], delta: float, tolerance: float, max_points: in
     if not low <= high:
         raise ArithmeticError("the bounds crossed: a numerical failure")
     return Bounds(low, high, grid)
+
+
+def _above(part: Part, grid: float, reach: float, removal: bool) -> poisson_loss.Loss:
+    if part.steps > 1:
+        return allocation.above(part, grid, float(ndtr(-reach)), removal)
+    return poisson_loss.above(part, grid, reach, removal)
 
 
 def symmetrised(steps: list[Part], delta: float, tolerance: float, max_points: int) -> Bounds:
@@ -186,7 +192,10 @@ def _spacing(
 ) -> tuple[float, float]:
     """The grid to start from, and the longest range of losses that it must cover."""
     total = sum(part.count for part in steps)
-    spans = [high - low for low, high in (poisson_loss.loss_range(part, reach) for part in steps)]
+    spans = [
+        high - low
+        for low, high in ((allocation if part.steps > 1 else poisson_loss).loss_range(part, reach) for part in steps)
+    ]
     longest = max(*spans, *(orders.width for orders in all_orders))
     return max(min(_grid(orders, total, tolerance) for orders in all_orders), 1.05 * longest / max_points), longest
 

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.fft import irfft, rfft
-from scipy.special import logsumexp
+from scipy.special import logsumexp, ndtr
 
+from discreet.verification.recompute import allocation
 from discreet.verification.recompute.events import Part
 from discreet.verification.recompute.poisson_loss import EPS, Array, Loss, loss_at
 
@@ -96,6 +97,8 @@ def choose_orders(parts: list[Part], delta: float, reach: float, removal: bool |
 
 def _log_moment(part: Part, orders: Array, reach: float, removal: bool | None) -> Array:
     """ln E exp(order L) by the trapezoid rule: a guide for choices, not part of any bound."""
+    if part.steps > 1 and removal is not None:
+        return allocation.log_moment(part, orders, float(ndtr(-reach)), removal)
     low = -reach if removal is not None else part.mu / 2
     z = np.linspace(low, part.mu + reach, 1501)
     loss = loss_at(part, z)

@@ -42,12 +42,14 @@ _FIELDS = {
 class Part:
     """`count` steps, in each of which a unit takes part with probability `rate` and then moves the output by `mu`.
 
+    If `steps` is above 1: `count` periods of so many steps, in one of which, chosen at random, a unit takes part.
     `mu` carries a relative rounding error below 2^-49; whoever states a bound moves it outward by that.
     """
 
     rate: float
     mu: float
     count: int
+    steps: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Steps:
 @dataclass(frozen=True, slots=True)
 class Draw:
     """`count` draws with probability `rate` and shift `mu`; `exact`: the bound is attained; and the part of delta that
-    each needs."""
+    each needs. `steps`: as in `Part`."""
 
     rate: float
     mu: float
@@ -82,6 +84,7 @@ class Draw:
     exact: bool = True
     overflow: float = 0.0
     escape: float = 0.0
+    steps: int = 1
 
 
 def parts(events: object, adjacency: object) -> Steps:
@@ -98,11 +101,12 @@ def parts(events: object, adjacency: object) -> Steps:
 
 
 def _merged(draws: list[Draw]) -> list[Part]:
-    counts: dict[tuple[float, float], int] = {}
+    counts: dict[tuple[float, float, int], int] = {}
     for draw in draws:
-        counts[draw.rate, draw.mu] = counts.get((draw.rate, draw.mu), 0) + draw.count
-    sampled = [Part(rate, mu, count) for (rate, mu), count in sorted(counts.items()) if rate < 1]
-    whole = sorted(math.sqrt(count) * mu for (rate, mu), count in counts.items() if rate == 1)
+        key = (draw.rate, draw.mu, draw.steps)
+        counts[key] = counts.get(key, 0) + draw.count
+    sampled = [Part(rate, mu, count, steps) for (rate, mu, steps), count in sorted(counts.items()) if rate < 1]
+    whole = sorted(math.sqrt(count) * mu for (rate, mu, _), count in counts.items() if rate == 1)
     return sampled + ([Part(1.0, math.hypot(*whole), 1)] if whole else [])
 
 
@@ -141,8 +145,9 @@ def _draws(event: object, adjacency: str, depth: int) -> Iterator[Draw]:
             if taken > of:
                 raise InputError("event 'allocation': chosen must not exceed steps")
             mu = _joint("allocation", inner, replace_one, depth)
+            block = 1 if replace_one else of // taken
             if mu > 0:
-                yield Draw(1.0, mu, taken, taken == of)
+                yield Draw(1 / block, mu, taken, taken == of, steps=block)
         case {"event": "repeat", "count": count, "of": inner}:
             times = _count(count)
             for draw in _draws(inner, adjacency, depth + 1):

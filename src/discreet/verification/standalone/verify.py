@@ -29,7 +29,8 @@ import numpy as np
 Facts = dict[str, Any]
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Events = Counter[bytes]  # events in canonical form, and how many there were
-Parts = dict[tuple[float, float], int]  # (chance to take part, shift in noise deviations): in how many steps
+Parts = dict[tuple[float, float, int], int]  # (chance to take part, shift in noise deviations, steps): count
+Mean = tuple[int, Array, float, float, float]  # first grid index, masses, grid width, mass at 0, mean at infinity
 Losses = list[tuple[int, Array, float, int]]  # first grid index, masses, mass at infinity, in how many steps
 
 class Stop(Exception):
@@ -499,9 +500,9 @@ def check_shown(facts: Facts, events: Events) -> None:
 
 # 4. WHAT A STEP COSTS: the theorem for each sampler, and the privacy loss of one step on a grid.
 def parts_of(events: Events, adjacency: str) -> tuple[Parts, float]:
-    """Steps as (chance to take part, shift), and what they cost of delta."""
+    """Steps as (chance to take part, shift, period), and what they cost of delta."""
     need(adjacency in ("add_remove", "zero_out", "replace_one"), "nobody knows these neighbours")
-    replaced, escapes, found = adjacency == "replace_one", 0.0, Counter[tuple[float, float]]()
+    replaced, escapes, found = adjacency == "replace_one", 0.0, Counter[tuple[float, float, int]]()
     def shift(inner: Any) -> float:
         """Gaussian queries on one draw move together, by the root of the sum of squares."""
         square = 0.0
@@ -510,7 +511,7 @@ def parts_of(events: Events, adjacency: str) -> tuple[Parts, float]:
             square += count * ((RATIO[one["query"]] if replaced else 1.0) / positive(one["noise_multiplier"])) ** 2
         return math.sqrt(square) * (1 + 1e-14)
     for text, count in events.items():
-        event, rate, times = json.loads(text), 1.0, 1
+        event, rate, times, block = json.loads(text), 1.0, 1, 1
         name, inner = event["event"], event.get("of", event)
         if name == "poisson":
             need(not replaced, "no theorem for Poisson batches when a row is replaced")
@@ -526,13 +527,15 @@ def parts_of(events: Events, adjacency: str) -> tuple[Parts, float]:
         elif name == "allocation":
             times = whole(event["chosen"])
             need(times <= whole(event["steps"]), "no row takes part in more steps than there are")
+            block = 1 if replaced else whole(event["steps"]) // times  # known which block has which of its steps
+            rate = 1 / block
         elif name == "sparse_histogram":  # delta pays the chance that a value shows which one row alone has
             noise, above = positive(event["noise_multiplier"]), positive(event["threshold"]) - 1
             escapes += count * (math.erfc(above / noise / math.sqrt(2) * (1 - 2.0**-49)) / 2 * UP + 1e-300)
             inner = {"event": "gaussian", "noise_multiplier": noise, "query": "histogram"}
-        found[rate, shift(inner)] += count * times
-    everyone = math.sqrt(math.fsum(count * mu * mu for (rate, mu), count in found.items() if rate == 1))
-    return {one: n for one, n in found.items() if one[0] < 1} | ({(1.0, everyone): 1} if everyone else {}), escapes
+        found[rate, shift(inner), block] += count * times
+    everyone = math.sqrt(math.fsum(count * mu * mu for (rate, mu, _), count in found.items() if rate == 1))
+    return {one: n for one, n in found.items() if one[0] < 1} | ({(1.0, everyone, 1): 1} if everyone else {}), escapes
 
 REACH, UP = 12.0, 1 + 2.0**-40  # deviations before the tails, which count as infinite losses; more than products round
 
@@ -543,13 +546,15 @@ def between(x: Array) -> tuple[Array, Array]:
     mass = np.where(across, 1 - tail[:-1] - tail[1:], np.abs(tail[1:] - tail[:-1]))
     return mass, error[:-1] + error[1:] + 2.0**-52 * across
 
-def dots(rate: float, mu: float, h: float, symmetric: bool) -> list[tuple[int, Array, float]]:
+def dots(rate: float, mu: float, steps: int, h: float, symmetric: bool) -> list[tuple[int, Array, float]]:
     """Losses of one step on multiples of h, never too small, if a row is removed and if it is added.
 
     With N = N(0, 1) and M = (1 - q) N + q N(mu, 1), the loss log dM/dN = log(1 - q + q e), e = exp(mu z - mu^2 / 2),
     grows with z. What lies between the losses t and t + h is moved to both, its masses under M and N kept (Doroshenko
     et al. 2022). Symmetric, for batches of fixed size: losses above 0 are those of removal, those below mirror them,
     and the rest of the mass has loss 0 (Dong, Roth and Su 2019, proposition 2.12)."""
+    if steps > 1:
+        return [allocated(steps, mu, h, True), allocated(steps, mu, h, False)]
     rest = math.log1p(-rate) if rate < 1 else -math.inf
     low, high = (np.logaddexp(rest, math.log(rate) + mu * z - mu * mu / 2) for z in (-REACH, mu + REACH))
     t = np.arange(0 if symmetric else math.floor(low / h) - 1, math.ceil(high / h) + 2) * h
@@ -570,6 +575,73 @@ def dots(rate: float, mu: float, h: float, symmetric: bool) -> list[tuple[int, A
         return [(1 - len(t), np.append(mirror[:0:-1], mass), infinite)]
     mass[0] += (1 - rate) * below + rate * below_moved
     return [(first, mass, infinite), (1 - first - len(t), mirror[::-1], below)]
+
+def spread(mass: Array, mean: Array, error: Array, width: float, up: bool) -> Array:
+    """The masses of cells on their ends; `mean` is mass times mean, in units of the lower end, up to the error."""
+    share = np.clip((mean - mass + (error if up else -error)) / math.expm1(width), 0, mass)
+    return np.asarray(np.append(mass - share, 0) + np.append(0, share), np.float64)
+
+def finer(one: Mean, width: float) -> Mean:
+    while one[2] > width:
+        one = (2 * one[0], np.insert(one[1], np.arange(1, len(one[1])), 0), one[2] / 2, *one[3:])
+    return one
+
+def ratio_of_one(mu: float, width: float, up: bool) -> Mean:
+    """exp(mu z - mu^2 / 2) on a grid: the mean of a cell is the mass that it has around mu instead of 0."""
+    reach = mu * (REACH + mu / 2)
+    t = np.arange(math.floor(-reach / width), math.ceil(reach / width) + 1) * width
+    z = np.asarray(t / mu + mu / 2, np.float64)
+    (mass, off), (mean, error) = between(z), (part * np.exp(-t[:-1]) for part in between(z - mu))
+    error = error + off * math.exp(width) + 2.0**-48 * (4 + np.abs(t[:-1])) * mean
+    mass = spread(mass + off, mean, error, width, up)
+    below, above, moved = (math.erfc(x / math.sqrt(2)) / 2 * UP for x in (-z[0], z[-1], z[-1] - mu))
+    mass[0], mass[-1] = mass[0] + (below if up else 0), mass[-1] + above
+    return round(t[0] / width), mass, width, 0.0 if up else below, moved if up else 0.0
+
+def mean_of(one: Mean, other: Mean, share: float, up: bool) -> Mean:
+    """share x one + (1 - share) x other, of independent variables on one grid, without ends of next to no mass."""
+    (i, a, width, zero, infinite), (j, b, _, zero_too, infinite_too) = one, other
+    apart = np.arange(1 - len(a), len(b)) + j - i  # how many points b's is above a's: it alone decides the place
+    value = np.logaddexp(math.log(share), math.log1p(-share) + apart * width)
+    place = np.floor(value / width).astype(np.int64)
+    ratio, first = np.exp(value - place * width), i + int(np.min(place))
+    mass, mean = np.zeros((2, i + len(a) + int(np.max(place)) + 2 - first))
+    for d, at, by in zip((apart - (j - i)).tolist(), place.tolist(), ratio.tolist(), strict=True):
+        start, stop = max(0, -d), min(len(a), len(b) - d)
+        pairs, to = a[start:stop] * b[start + d:stop + d], i + start + at - first
+        mass[to:to + len(pairs)] += pairs
+        mean[to:to + len(pairs)] += pairs * by
+    rounding = 2.0**-51 * (len(apart) + 64 + 64 * width * float(np.max(np.abs(place))))
+    error = 4 * rounding * mass[:-1] * math.exp(width)
+    mass = spread(mass[:-1] * (1 + rounding), mean[:-1], error, width, up)
+    ends = mass * np.exp((first + np.arange(len(mass))) * width) if up else mass
+    low, high = np.searchsorted(np.cumsum(mass), 1e-24), len(mass) - np.searchsorted(np.cumsum(ends[::-1]), 1e-24)
+    kept, below = mass[low:max(high, low + 2)].copy(), float(mass[:low].sum()) * UP
+    kept[-1] += mass[low + len(kept):].sum() * UP
+    kept[0] += below if up else 0
+    infinite = (share * infinite + (1 - share) * infinite_too + (ends[low + len(kept):].sum() if up else 0)) * UP
+    return first + int(low), kept, width, (zero + zero_too + (0 if up else below)) * UP, float(infinite)
+
+def allocated(steps: int, mu: float, h: float, removed: bool) -> tuple[int, Array, float]:
+    """Losses of a period, in one of whose steps, at random, a row takes part, on multiples of h, never too small.
+
+    With the row, the density of all releases is Y times that without it; Y is the mean of one ratio for each step.
+    Given the past, a ratio is exp(s z - s^2 / 2) for some s <= mu, and the deltas are means of (Y - c)+ and (1 - c
+    Y)+, convex in every ratio: they are largest, last step first, if all are independent with s = mu. So a mean of
+    two may be spread to a grid of exp(index width), its mean kept, and moved up if the row is removed, down if it
+    is added."""
+    span, known = 2 * mu * (REACH + mu / 2), dict[int, Mean]()
+    known[1] = ratio_of_one(mu, h * 2 ** max(0, math.ceil(math.log2(span / h / 6000))), removed)
+    def of(count: int) -> Mean:
+        if count not in known:
+            small, large = of(count // 2), of(count - count // 2)
+            width = min(small[2], large[2])
+            found = mean_of(finer(small, width), finer(large, width), count // 2 / count, removed)
+            known[count] = finer(found, max(h, found[2] / 2)) if len(found[1]) <= 3000 else found
+        return known[count]
+    first, mass, _, zero, infinite = finer(of(steps), h)
+    t = (first + np.arange(len(mass))) * h
+    return (first, mass * np.exp(t) * UP, infinite) if removed else (1 - first - len(mass), mass[::-1], zero)
 
 # 5. COMPOSITION: delta(eps) is the mean of (1 - exp(eps - loss))+ over sums of losses, by a Fourier transform.
 def cumulant(losses: Losses, h: float, order: float) -> float:
@@ -617,8 +689,8 @@ def epsilon_of(events: Events, delta: float, adjacency: str, tolerance: float) -
     """An epsilon that events fixed beforehand have at delta, at most; above the least one by about the tolerance."""
     parts, escapes = parts_of(events, adjacency)
     delta = (delta - escapes) * (1 - 2.0**-50)  # what happens with at most that chance, on either side, adds no more
-    symmetric = adjacency == "replace_one" and any(rate < 1 for rate, _ in parts)
-    steps, widest = sum(parts.values()), max((mu for _, mu in parts), default=0.0)
+    symmetric = adjacency == "replace_one" and any(rate < 1 for rate, _, _ in parts)
+    steps, widest = sum(parts.values()), max((mu for _, mu, _ in parts), default=0.0)
     need(0 < widest < 25 and delta > 0, "noise or delta too small for double precision, or no release", "NOT COVERED")
     def on_grid(h: float) -> list[Losses]:
         listed = [dots(*part, h, symmetric) for part in parts]
