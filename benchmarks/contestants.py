@@ -196,6 +196,36 @@ def opacus_ghost(setting: Setting) -> Step:
     return _one_pass(setting, lambda: loss(wrapped(inputs), targets), optimizer)
 
 
+def fastdp(setting: Setting) -> Step:
+    """FastDP (book-keeping, MixOpt), with its trick of one origin parameter. `ImportError` if there is no checkout."""
+    from fastDP import PrivacyEngine
+
+    data = setting.data()
+    model, inputs, targets = setting.problem()
+    loss, optimizer = nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), lr=RATE)
+    engine = PrivacyEngine(
+        model,
+        batch_size=len(inputs),
+        sample_size=len(data.inputs),
+        epochs=1,
+        max_grad_norm=NORM,
+        noise_multiplier=MULTIPLIER,
+        clipping_mode="MixOpt",
+        clipping_fn="Abadi",
+        origin_params=[name for name, _ in model.named_parameters() if name.endswith("bias")][:1] or None,
+    )
+    engine.attach(optimizer)
+
+    def step() -> None:
+        with setting.precision():
+            value = loss(model(inputs), targets)
+        value.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
 def of_torch_func(setting: Setting, *, compiled: bool) -> Step:
     """vmap(grad), compiled or not, and the rest as one would write it."""
     model, inputs, targets = setting.problem()
@@ -230,6 +260,7 @@ def of_torch_func(setting: Setting, *, compiled: bool) -> Step:
 PEERS: dict[str, Callable[[Setting], Step]] = {
     "opacus hooks": opacus_hooks,
     "opacus ghost": opacus_ghost,
+    "fastdp": fastdp,
     "vmap": lambda setting: of_torch_func(setting, compiled=False),
     "vmap compiled": lambda setting: of_torch_func(setting, compiled=True),
 }

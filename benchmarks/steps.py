@@ -3,6 +3,7 @@
     python benchmarks/steps.py W1 W2 --pairs 30                          times
     python benchmarks/steps.py --peers all --save steps.json     with peers; what is in the file is not run again
     python benchmarks/steps.py W2 --peers "opacus ghost,vmap"
+    python benchmarks/steps.py W1 --peers fastdp --fastdp ../fast-differential-privacy
     python benchmarks/steps.py --memory                          peak memory, each case in a process of its own
     python benchmarks/steps.py gpt vit --device cuda --autocast --compile
 
@@ -152,6 +153,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--cpu", action="store_true", help="processor time instead of wall time, on a busy machine")
     parser.add_argument("--peers", default="", help=f"all, or some of {', '.join(PEERS)}")
+    parser.add_argument("--fastdp", type=Path, help="a checkout of FastDP, which is no package of a registry")
     parser.add_argument("--save", type=Path, help="a JSON file; workloads that it has are shown, not run again")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--device", default="cpu")
@@ -166,6 +168,8 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     options = arguments()
     torch.set_num_threads(options.threads)
+    if options.fastdp:
+        sys.path.append(str(options.fastdp))
     warnings.filterwarnings("ignore")
     if options.peak:
         print(peak(options.peak[0], Setting(**json.loads(options.peak[1]))))
