@@ -20,7 +20,7 @@ from discreet.accounting.pld.lognormal_sum import Rule, Side, summed
 from discreet.accounting.pld.poisson_pair import Direction
 from discreet.core.adjacency import Adjacency
 from discreet.core.events import Allocation, Compose, Event, Gaussian, Poisson, Repeat
-from discreet.verification.recompute import decide
+from discreet.verification.recompute import decide, epsilon_bounds
 from discreet.verification.standalone import verify
 
 FALSE_ALARM = 1e-8
@@ -223,6 +223,19 @@ def test_both_verifiers_agree(plan: tuple[int, int, float, int, float]) -> None:
 @pytest.mark.parametrize("plan", random_plans(200, 2, 40), ids=str)
 def test_both_verifiers_agree_on_two_hundred_plans(plan: tuple[int, int, float, int, float]) -> None:
     agree(*plan)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("noise", [0.05, 0.08])
+def test_next_to_no_noise_is_no_obstacle(noise: float) -> None:
+    """Ratios of densities reach exp(300): all three find bounds, above the truth and near the Gaussian's."""
+    event, fields = stated(100, 1, noise, 1)
+    claim, gaussian = guarantee(event, 1e-6), guarantee(Gaussian(noise), 1e-6).epsilon
+    assert claim.lower is not None
+    recomputed = epsilon_bounds(fields, 1e-6, "add_remove", tolerance=0.2).upper
+    alone = verify.epsilon_of(verify.multiset(fields), 1e-6, "add_remove", 0.2)
+    for epsilon in (claim.epsilon, recomputed, alone):
+        assert claim.lower <= epsilon <= 1.01 * gaussian
 
 
 @pytest.mark.parametrize("side", Side)

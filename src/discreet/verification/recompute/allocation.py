@@ -147,7 +147,7 @@ def _of_two(one: Mean, other: Mean, weight: float, removal: bool) -> Mean:
     place = np.floor(value / width).astype(np.int64)
     ratio = np.exp(value - place * width)
     first = one.first + int(place.min())
-    size = rows + int(place.max() - place.min()) + 2
+    size = max(one.first + rows, other.first + columns) + 2 - first  # a mean is at most the larger
     mass, mean = np.zeros(size), np.zeros(size)
     step, column = max(1, _ROWS // columns), np.arange(columns)
     for start in range(0, rows, step):
@@ -180,6 +180,8 @@ def _cut(one: Mean, tail: float, removal: bool) -> Mean:
     high = len(one.mass) - int(np.searchsorted(np.cumsum(ends[::-1]), tail))
     if high - low < 2:
         return one
+    if not math.isfinite(float(ends.sum())):
+        raise OverflowError("ratios of densities beyond the range of numbers")
     mass, below, beyond = one.mass[low:high].copy(), float(one.mass[:low].sum()), float(one.mass[high:].sum())
     mass[-1] += beyond * (1 + 1e-9)
     found = replace(one, first=one.first + low, mass=mass)

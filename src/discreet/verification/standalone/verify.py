@@ -605,7 +605,7 @@ def mean_of(one: Mean, other: Mean, share: float, up: bool) -> Mean:
     value = np.logaddexp(math.log(share), math.log1p(-share) + apart * width)
     place = np.floor(value / width).astype(np.int64)
     ratio, first = np.exp(value - place * width), i + int(np.min(place))
-    mass, mean = np.zeros((2, i + len(a) + int(np.max(place)) + 2 - first))
+    mass, mean = np.zeros((2, max(i + len(a), j + len(b)) + 2 - first))  # a mean is at most the larger
     for d, at, by in zip((apart - (j - i)).tolist(), place.tolist(), ratio.tolist(), strict=True):
         start, stop = max(0, -d), min(len(a), len(b) - d)
         pairs, to = a[start:stop] * b[start + d:stop + d], i + start + at - first
