@@ -41,7 +41,7 @@ from discreet.core.errors import PrivacyViolation
 from discreet.core.events import Event
 from discreet.core.release import ClippedSum, Receipt, Release
 from discreet.ledger import Ledger
-from discreet.mechanism import gaussian
+from discreet.mechanism import noise
 from discreet.publication import publishing as folder_module
 from discreet.randomness import NOISE_SAMPLERS, Purpose, RoundedSampler, Stream, normals
 from discreet.sampling import PoissonSampler
@@ -102,7 +102,7 @@ def every_chunk_rounded(patch: pytest.MonkeyPatch) -> None:
 def noise_off_the_grid(patch: pytest.MonkeyPatch) -> None:
     real = step_module.gaussian_release
 
-    def floating(total: ClippedSum, receipt: Receipt, stream: Stream, sampler: RoundedSampler) -> Release:
+    def floating(total: ClippedSum, receipt: Receipt, stream: Stream, sampler: RoundedSampler, *_: Any) -> Release:
         release = real(total, receipt, stream, sampler)
         substream = stream.substream(Purpose.SAMPLING, 10**6 + receipt.position)
         tensors = {
@@ -115,8 +115,8 @@ def noise_off_the_grid(patch: pytest.MonkeyPatch) -> None:
 
 
 def noise_too_small(patch: pytest.MonkeyPatch) -> None:
-    real = gaussian.noise_multiplier
-    patch.setattr(gaussian, "noise_multiplier", lambda event: 0.9 * real(event))
+    real = noise.noise_multiplier
+    patch.setattr(noise, "noise_multiplier", lambda event: 0.9 * real(event))
 
 
 def noise_too_small_in_the_sampler(patch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def noise_too_small_in_the_sampler(patch: pytest.MonkeyPatch) -> None:
 def noise_too_small_in_the_step(patch: pytest.MonkeyPatch) -> None:
     real = step_module.gaussian_release
 
-    def weaker(total: ClippedSum, receipt: Receipt, stream: Stream, sampler: RoundedSampler) -> Release:
+    def weaker(total: ClippedSum, receipt: Receipt, stream: Stream, sampler: RoundedSampler, *_: Any) -> Release:
         release = real(total, receipt, stream, sampler)
         tensors = {name: total.tensors[name] + 0.9 * (t - total.tensors[name]) for name, t in release.tensors.items()}
         return dataclasses.replace(release, tensors=tensors)
@@ -205,7 +205,7 @@ def empty_batch_skipped(patch: pytest.MonkeyPatch) -> None:
     real_release, real_apply = step_module.gaussian_release, step_module.apply
     empty: list[bool] = []
 
-    def release(total: ClippedSum, receipt: Receipt, stream: Stream, sampler: RoundedSampler) -> Release:
+    def release(total: ClippedSum, receipt: Receipt, stream: Stream, sampler: RoundedSampler, *_: Any) -> Release:
         empty.append(not any(tensor.any() for tensor in total.tensors.values()))
         return real_release(total, receipt, stream, sampler)
 

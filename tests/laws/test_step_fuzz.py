@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from discreet.clipping import ENGINES
 from discreet.core.release import ClippedSum, Receipt, Release
-from discreet.mechanism import gaussian, gaussian_release, grid_for
+from discreet.mechanism import gaussian_release, grid_for, noise
 from discreet.plan import (
     AllocationSampling,
     FixedSizeSampling,
@@ -230,14 +230,14 @@ ORDINARY = Setup("bookkeeping", "fast", "allocation", None, 1.5, 1.0, 5)
 
 
 def noise_at_four_fifths(patch: pytest.MonkeyPatch) -> None:
-    real = gaussian.noise_multiplier
-    patch.setattr(gaussian, "noise_multiplier", lambda event: 0.8 * real(event))
+    real = noise.noise_multiplier
+    patch.setattr(noise, "noise_multiplier", lambda event: 0.8 * real(event))
 
 
 def noise_left_out_for_nobody(patch: pytest.MonkeyPatch) -> None:
     real = step_module.gaussian_release
 
-    def release(total: ClippedSum, receipt: Receipt, stream: Stream, sampler: RoundedSampler) -> Release:
+    def release(total: ClippedSum, receipt: Receipt, stream: Stream, sampler: RoundedSampler, *_: Any) -> Release:
         found = real(total, receipt, stream, sampler)
         empty = not any(part.any() for part in total.tensors.values())
         return dataclasses.replace(found, tensors={k: v * (not empty) for k, v in found.tensors.items()})

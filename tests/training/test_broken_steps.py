@@ -1,6 +1,7 @@
 """What was charged with a step that was broken off pays for nothing else."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from problems import tiny_plan, tiny_training
@@ -27,7 +28,7 @@ def test_a_metric_never_pays_for_a_step(tmp_path: Path, monkeypatch: pytest.Monk
     paid: list[Event] = []
     honest = step_module.gaussian_release
 
-    def noted(total: ClippedSum, receipt: Receipt, stream: Stream, noise: RoundedSampler) -> Release:
+    def noted(total: ClippedSum, receipt: Receipt, stream: Stream, noise: RoundedSampler, *_: Any) -> Release:
         paid.append(receipt.release)
         return honest(total, receipt, stream, noise)
 

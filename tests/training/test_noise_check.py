@@ -14,7 +14,7 @@ from scipy import stats
 from discreet.clipping import ENGINES, Accumulator, Clip
 from discreet.clipping.engines import bookkeeping
 from discreet.core.errors import InputError, PrivacyViolation, UnsupportedModel
-from discreet.mechanism import gaussian
+from discreet.mechanism import noise
 from discreet.randomness import NOISE_SAMPLERS
 from discreet.training.preflight import noise_check
 from discreet.training.preflight.noise_check import FALSE_ALARM, VALUES
@@ -81,8 +81,8 @@ def half_in_the_sampler(patch: pytest.MonkeyPatch) -> None:
 
 
 def half_the_multiplier(patch: pytest.MonkeyPatch) -> None:
-    real = gaussian.noise_multiplier
-    patch.setattr(gaussian, "noise_multiplier", lambda event: 0.5 * real(event))
+    real = noise.noise_multiplier
+    patch.setattr(noise, "noise_multiplier", lambda event: 0.5 * real(event))
 
 
 def half_the_sensitivity(patch: pytest.MonkeyPatch) -> None:
@@ -96,8 +96,8 @@ def half_the_sensitivity(patch: pytest.MonkeyPatch) -> None:
 
 
 def twice_as_much(patch: pytest.MonkeyPatch) -> None:
-    real = gaussian.noise_multiplier
-    patch.setattr(gaussian, "noise_multiplier", lambda event: 2 * real(event))
+    real = noise.noise_multiplier
+    patch.setattr(noise, "noise_multiplier", lambda event: 2 * real(event))
 
 
 @pytest.mark.parametrize("plant", [half_in_the_sampler, half_the_multiplier, half_the_sensitivity, twice_as_much])

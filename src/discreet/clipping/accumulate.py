@@ -44,17 +44,30 @@ class Accumulator:
                 self._totals[name] = np.add(before, part, out=np.empty(before.shape), dtype=np.float64)
                 self._own.add(name)
 
-    def total(self, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
-        """The sum, rounded to the grid once, with its sensitivity in exact arithmetic.
+    @property
+    def size(self) -> int:
+        """How many coordinates the sum has."""
+        return sum(math.prod(shape) for shape in self._shapes.values())
 
-        The memory of the sum is handed over: a second call is a `PrivacyViolation`, and nothing may be added later.
+    def sensitivity(self, engine: Engine, clip: Clip, largest_batch: int) -> float:
+        """How far one unit can move the sum, in L2 norm; nothing in it depends on rows.
 
         Engine `exact`: the sum is on the grid already, and one unit moves it by at most the sensitivity of the clip
         (C for flat clipping). Other engines: two neighbouring sums, as computed, differ by at most that + slack, where
         slack = 2 x error x spread x `largest_batch`, since both sums err, for every example whose chunk changed (the
         spread is C for flat clipping). Rounding moves each of d coordinates by at most half a grid step in each sum,
-        which adds at most grid x sqrt(d) to the norm of the difference. Sums in single precision are rounded when they
-        are released, in one pass with the noise.
+        which adds at most grid x sqrt(d) to the norm of the difference.
+        """
+        if engine.error is None:
+            return clip.sensitivity
+        slack = 2 * engine.error * clip.spread * largest_batch
+        return (clip.sensitivity + slack + clip.grid * math.sqrt(self.size)) * (1 + 2.0**-50)
+
+    def total(self, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
+        """The sum, rounded to the grid once, with its sensitivity in exact arithmetic. Sums in single precision are
+        rounded when they are released, in one pass with the noise.
+
+        The memory of the sum is handed over: a second call is a `PrivacyViolation`, and nothing may be added later.
         """
         if self._handed_over:
             raise PrivacyViolation("the sum of a batch was asked for twice")
@@ -62,12 +75,10 @@ class Accumulator:
             raise PrivacyViolation("the clip has a bit and the sum has none, or the other way round")
         self._handed_over = True
         totals = {name: self._settled(name, shape) for name, shape in self._shapes.items()}
+        sensitivity = self.sensitivity(engine, clip, largest_batch)
         if engine.error is None:
             on_grid = {name: total.astype(np.float64, copy=False) for name, total in totals.items()}
-            return ClippedSum(on_grid, clip.sensitivity, clip.grid)
-        dimension = sum(total.size for total in totals.values())
-        slack = 2 * engine.error * clip.spread * largest_batch
-        sensitivity = (clip.sensitivity + slack + clip.grid * math.sqrt(dimension)) * (1 + 2.0**-50)
+            return ClippedSum(on_grid, sensitivity, clip.grid)
         of_double = {name: rounded(total, clip.grid) for name, total in totals.items() if total.dtype != np.float32}
         return ClippedSum(totals | of_double, sensitivity, clip.grid)
 

@@ -1,6 +1,16 @@
 """Mechanisms: from a bounded sum to a release that was paid for."""
 
-from discreet.mechanism.gaussian import GRID_BITS, gaussian_release, grid_for, noise_multiplier, rescaled
+from discreet.mechanism.gaussian import GRID_BITS, gaussian_release, grid_for, rescaled
 from discreet.mechanism.grid import LARGEST_MULTIPLE
+from discreet.mechanism.noise import NoiseAhead, drawing_ahead, noise_multiplier
 
-__all__ = ["GRID_BITS", "LARGEST_MULTIPLE", "gaussian_release", "grid_for", "noise_multiplier", "rescaled"]
+__all__ = [
+    "GRID_BITS",
+    "LARGEST_MULTIPLE",
+    "NoiseAhead",
+    "drawing_ahead",
+    "gaussian_release",
+    "grid_for",
+    "noise_multiplier",
+    "rescaled",
+]

@@ -16,20 +16,14 @@ import numpy as np
 
 from discreet.core.array_types import Array
 from discreet.core.errors import PrivacyViolation
-from discreet.core.events import Event, Gaussian
+from discreet.core.events import Event
 from discreet.core.release import ClippedSum, Receipt, Release
 from discreet.mechanism.grid import compiled
-from discreet.randomness import Purpose, RoundedSampler, Stream
+from discreet.mechanism.noise import NoiseAhead, draw_noise, noise_multiplier
+from discreet.randomness import RoundedSampler, Stream
 
 GRID_BITS = 30
 """The grid lies this many bits below the noise (at least 20, so that rounding is negligible beside the noise)."""
-
-
-def noise_multiplier(release: Event) -> float:
-    """The noise multiplier of a step's event; `PrivacyViolation` unless the event is one Gaussian release."""
-    if not isinstance(release, Gaussian):
-        raise PrivacyViolation(f"the receipt pays for {type(release).__name__}, not for one Gaussian release")
-    return release.noise_multiplier
 
 
 def grid_for(release: Event, clip_norm: float) -> float:
@@ -37,19 +31,21 @@ def grid_for(release: Event, clip_norm: float) -> float:
     return math.ldexp(1.0, math.frexp(noise_multiplier(release) * clip_norm)[1] - 1 - GRID_BITS)
 
 
-def gaussian_release(total: ClippedSum, receipt: Receipt, stream: Stream, sampler: RoundedSampler) -> Release:
+def gaussian_release(
+    total: ClippedSum, receipt: Receipt, stream: Stream, sampler: RoundedSampler, ahead: NoiseAhead | None = None
+) -> Release:
     """Add rounded Gaussian noise of standard deviation >= `noise_multiplier x sensitivity` to every coordinate. Sums in
     single precision are rounded to the grid in the same pass.
 
     The multiplier is read from the event that `receipt` paid for, and the sensitivity from the sum, so neither can
     disagree with the accounting. Noise comes from the sub-stream (noise, receipt.position), tensor by tensor in the
-    order of their names. `PrivacyViolation` if a sum is not finite, not on its grid or too large for it.
+    order of their names; `ahead` has drawn it already. `PrivacyViolation` if a sum is not finite, not on its grid or
+    too large for it.
     """
-    scale = math.ceil(noise_multiplier(receipt.release) * total.sensitivity / total.grid * (1 + 2.0**-50))
-    substream = stream.substream(Purpose.NOISE, receipt.position)
-    noisy: dict[str, Array] = {}
     sums = {name: _in_order(total.tensors[name]) for name in sorted(total.tensors)}
-    noise = sampler.draw(substream, sum(values.size for values in sums.values()), scale)
+    size, bound = sum(values.size for values in sums.values()), (total.sensitivity, total.grid)
+    noise = draw_noise(receipt, stream, sampler, size, *bound) if ahead is None else ahead.of(receipt, size, *bound)
+    noisy: dict[str, Array] = {}
     start = 0
     for name, values in sums.items():
         part = noise[start : start + values.size]

@@ -118,6 +118,11 @@ class Batch:
         if self._handed_out < len(self._batch):
             raise InputError(_LEFT_OUT)
 
+    def bound(self, largest_batch: int) -> tuple[int, float, float]:
+        """What is known of the sum beforehand: its size, its sensitivity and its grid."""
+        sensitivity = self._sum.sensitivity(self._run.engine, self._clip, largest_batch)
+        return self._sum.size, sensitivity, self._clip.grid
+
     def total(self, largest_batch: int) -> ClippedSum:
         """The sum of the batch, with its sensitivity. It can be taken once; then nothing can be added."""
         return self._sum.total(self._run.engine, self._clip, largest_batch)

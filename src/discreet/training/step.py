@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -12,7 +12,7 @@ from torch import nn
 from discreet.clipping import Engine
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
-from discreet.mechanism import gaussian_release, noise_multiplier
+from discreet.mechanism import drawing_ahead, gaussian_release, noise_multiplier
 from discreet.methods import tell_noise
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import RoundedSampler, Stream
@@ -27,7 +27,8 @@ from discreet.training.unit_failures import FailureProbe
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """The parts that the steps of a run work with. `public`: rows declared public that join every step."""
+    """The parts that the steps of a run work with. `public`: rows declared public that join every step. `ahead`: if
+    a thread draws the noise of a step while another device computes it."""
 
     plan: Plan | AdaptivePlan
     model: nn.Module
@@ -42,6 +43,7 @@ class Run:
     guard: Guard
     probe: FailureProbe
     public: PublicSource | None = None
+    ahead: bool = False
 
     @property
     def context(self) -> Context:
@@ -59,13 +61,15 @@ def private_step(run: Run, receipt: Receipt) -> Iterator[Batch]:
     units = run.draws.next(receipt, law.sampler)
     clip = run.clipping.at(run.plan.step_at(receipt.position), receipt.release)  # from earlier releases
     batch = Batch(run.context, units, clip)
-    with model_randomness(run.stream, receipt.position):
+    source = receipt, run.stream, run.noise
+    drawing = drawing_ahead(*source, *batch.bound(law.largest_batch)) if run.ahead else nullcontext()
+    with model_randomness(run.stream, receipt.position), drawing as ahead:
         yield batch
     batch.close()
     run.guard.check()
 
     total = batch.total(law.largest_batch)  # the clipped sum, and how far one unit may move it
-    release = gaussian_release(total, receipt, run.stream, run.noise)
+    release = gaussian_release(total, *source, ahead)
     std = noise_multiplier(receipt.release) * total.sensitivity
     tell_noise(run.optimizer, std / law.divisor, run.clipping.noise_scales(clip))
     beside = () if run.public is None else (run.public.at(receipt.position),)

@@ -155,6 +155,7 @@ class Training:
             guard=Guard(self.model, *self._checked.declared),
             probe=FailureProbe(self.preflight.plain or self.engine, model, self.criterion, self._checked.unit),
             public=self._checked.beside,
+            ahead=any(parameter.device.type != "cpu" for parameter in parameters.values()),
         )
         return Session(
             working,
