@@ -47,8 +47,8 @@ from discreet import DiscreetError, verify
 from discreet.accounting.adaptive import filter_decision
 from discreet.certificate.files import SCHEMA
 from discreet.certificate.json_schema import fault
-from discreet.core.event_json import from_json
 from discreet.core.events import Event, Repeat, flatten, steps_of, tally
+from discreet.core.events.event_json import from_json
 from discreet.core.guarantee import Guarantee
 from discreet.ledger.meter import share
 from discreet.plan import AdaptivePlan, Plan

@@ -19,7 +19,7 @@ from discreet import DiscreetError
 from discreet.accounting.account import guarantee
 from discreet.core import assumptions
 from discreet.core.adjacency import Adjacency, Unit
-from discreet.core.event_json import from_json
+from discreet.core.events.event_json import from_json
 from discreet.randomness import NOISE_SAMPLERS
 from discreet.verification.checks import adaptive_run, pre_queries, private_metrics, tuning
 from discreet.verification.checks.plan_events import places

@@ -18,8 +18,8 @@ from typing import Any
 
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
-from discreet.core.event_json import to_json
 from discreet.core.events import Gaussian, SparseHistogram
+from discreet.core.events.event_json import to_json
 from discreet.plan import (
     AllocationSampling,
     FixedSizeSampling,

@@ -13,8 +13,8 @@ from discreet.accounting.answers.profile import delta_at
 from discreet.accounting.theories.sparse import escape, left_of, threshold_for
 from discreet.core.adjacency import Adjacency, Query
 from discreet.core.errors import InputError, NotProved
-from discreet.core.event_json import to_json
 from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat, Selection, SparseHistogram
+from discreet.core.events.event_json import to_json
 from discreet.core.trials import PoissonTrials
 from discreet.plan import Plan
 from discreet.verification.recompute import epsilon_bounds

@@ -8,7 +8,6 @@ import pytest
 
 from discreet.core.adjacency import Query
 from discreet.core.errors import InputError
-from discreet.core.event_json import from_json, to_json
 from discreet.core.events import (
     Allocation,
     Compose,
@@ -23,6 +22,7 @@ from discreet.core.events import (
     flatten,
     tally,
 )
+from discreet.core.events.event_json import from_json, to_json
 
 ONE = Gaussian(1.0)
 DRAWS = (

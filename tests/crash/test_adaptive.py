@@ -6,8 +6,8 @@ import pytest
 from crash_runs import CRASH, adaptive_findings, journal
 from crash_server import Server
 
-from discreet.core.event_json import from_json
 from discreet.core.events import Gaussian, Poisson
+from discreet.core.events.event_json import from_json
 from discreet.ledger import Ledger
 from discreet.publication import verify
 

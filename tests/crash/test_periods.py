@@ -11,19 +11,26 @@ from discreet.publication import verify
 PERIOD = 5
 UNEQUAL = ((2.0, 5), (1.0, 5))
 """Allocation needs equal noise inside a period."""
+EQUAL = ((2.0, 10),)
+"""Correlated noise needs equal noise in all of them."""
+
+
+def phases_for(sampling: str) -> tuple[tuple[float, int], ...]:
+    return EQUAL if sampling == "cyclic" else UNEQUAL
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_every_sampler_trains_and_its_certificate_verifies(server: Server, tmp_path: Path, sampling: str) -> None:
-    code, said = server(tmp_path, phases=UNEQUAL, sampling=sampling, publish=True)
+    phases = phases_for(sampling)
+    code, said = server(tmp_path, phases=phases, sampling=sampling, publish=True)
     assert (code, said) == (0, f"done, {STEPS} charged")
-    found = findings(tmp_path, plan(UNEQUAL, sampling=sampling))
+    found = findings(tmp_path, plan(phases, sampling=sampling))
     assert (found.charged, found.released, found.faults) == (STEPS, STEPS, {})
     checked = verify(tmp_path / "out")
     assert checked.accepted, checked.checks
 
 
-@pytest.mark.parametrize("sampling", ["shuffle", "allocation"])
+@pytest.mark.parametrize("sampling", ["shuffle", "allocation", "cyclic"])
 @pytest.mark.parametrize(
     ("place", "visit", "lost"),
     [
@@ -38,13 +45,14 @@ def test_every_sampler_trains_and_its_certificate_verifies(server: Server, tmp_p
 def test_an_interrupted_period_stays_charged_whole_and_is_abandoned(
     server: Server, tmp_path: Path, sampling: str, place: str, visit: int, lost: int
 ) -> None:
-    planned = plan(UNEQUAL, sampling=sampling)
-    code, said = server(tmp_path, phases=UNEQUAL, sampling=sampling, fault=(place, visit))
+    phases = phases_for(sampling)
+    planned = plan(phases, sampling=sampling)
+    code, said = server(tmp_path, phases=phases, sampling=sampling, fault=(place, visit))
     assert code == CRASH, said
     found = findings(tmp_path, planned)
     assert (found.charged, found.charged - found.released, found.faults) == (PERIOD, lost, {})
 
-    code, said = server(tmp_path, phases=UNEQUAL, sampling=sampling, resume=True, publish=True)
+    code, said = server(tmp_path, phases=phases, sampling=sampling, resume=True, publish=True)
     assert (code, said) == (0, f"done, {STEPS} charged")
     later = [release for release in journal(tmp_path) if release["attempt"] == 1]
     assert [release["position"] for release in later] == list(range(PERIOD, STEPS))

@@ -22,7 +22,6 @@ from every_kind import KINDS, published
 
 from discreet.accounting.adaptive import filters, odometers
 from discreet.core.adjacency import Adjacency, Query, Unit
-from discreet.core.event_json import to_json
 from discreet.core.events import (
     Allocation,
     BoundedRange,
@@ -39,6 +38,7 @@ from discreet.core.events import (
     SparseHistogram,
     TruncatedPoisson,
 )
+from discreet.core.events.event_json import to_json
 from discreet.core.trials import NegativeBinomialTrials, PoissonTrials
 
 HERE = Path(__file__).resolve().parent

@@ -10,11 +10,11 @@ from hypothesis import given
 
 from discreet.accounting.account import Method, guarantee
 from discreet.core.adjacency import Adjacency, Query
-from discreet.core.event_json import _DECODERS, from_json, to_json
 from discreet.core.events import (
     Allocation,
     BoundedRange,
     Compose,
+    CyclicPoisson,
     Epoch,
     Event,
     FixedSize,
@@ -27,6 +27,7 @@ from discreet.core.events import (
     SparseHistogram,
     TruncatedPoisson,
 )
+from discreet.core.events.event_json import _DECODERS, from_json, to_json
 from discreet.core.trials import NegativeBinomialTrials, PoissonTrials
 
 
@@ -89,6 +90,11 @@ FROZEN = [
         Epoch(Repeat(Gaussian(1.0), 100)),
         '{"event": "epoch", "of": {"event": "repeat", "count": 100, '
         '"of": {"event": "gaussian", "noise_multiplier": 1.0, "query": "clipped_sum"}}}',
+    ),
+    (
+        CyclicPoisson(8, 0.08, Gaussian(1.0)),
+        '{"event": "cyclic_poisson", "parts": 8, "rate": 0.08, '
+        '"of": {"event": "gaussian", "noise_multiplier": 1.0, "query": "clipped_sum"}}',
     ),
     (
         Allocation(100, 2, Gaussian(1.0)),

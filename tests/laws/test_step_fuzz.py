@@ -26,9 +26,10 @@ from torch import Tensor, nn
 
 from discreet.clipping import ENGINES
 from discreet.core.release import ClippedSum, Receipt, Release
-from discreet.mechanism import gaussian_release, grid_for, noise
+from discreet.mechanism import Chain, gaussian_release, grid_for, noise
 from discreet.plan import (
     AllocationSampling,
+    CyclicPoissonSampling,
     FixedSizeSampling,
     NoSampling,
     Plan,
@@ -53,8 +54,10 @@ SAMPLINGS: dict[str, Callable[[int], Sampling]] = {
     "fixed": lambda units: FixedSizeSampling(batch=units // 3),
     "shuffle": lambda units: ShuffleSampling(batch=units // 2),
     "allocation": lambda units: AllocationSampling(period=3, chosen=1),
+    "cyclic": lambda units: CyclicPoissonSampling(rate=0.7, coefficients=(5, 3, 2)),
     "none": lambda units: NoSampling(),
 }
+REPEATED = ("poisson", "fixed", "none", "cyclic")
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class Setup:
         return Plan.make(
             sampling,
             population=units,
-            steps=sampling.sampler(units).period * (3 if self.sampling in ("poisson", "fixed", "none") else 1),
+            steps=sampling.sampler(units).period * (3 if self.sampling in REPEATED else 1),
             clip_norm=self.clip_norm,
             delta=1e-5,
             noise_multiplier=self.multiplier,
@@ -115,6 +118,18 @@ def weights(model: nn.Module) -> Tensor:
     return torch.cat([parameter.detach().flatten().clone() for parameter in model.parameters()])
 
 
+def remixed(setup: Setup, kept: list[Release]) -> np.ndarray:
+    """What the last step released: with correlated noise, optimizers get what is left without earlier steps."""
+    strategy = setup.plan.sampling.strategy
+    parts = zip(strategy, reversed(kept), strict=False)
+    return np.sum([weight * flat(release) for weight, release in parts], axis=0)
+
+
+def mixed(setup: Setup, sums: list[np.ndarray]) -> np.ndarray:
+    """The sum of the last step, and with correlated noise those before it, each with its weight."""
+    return np.sum([weight * one for weight, one in zip(setup.plan.sampling.strategy, reversed(sums), strict=False)], 0)
+
+
 def looped(model: nn.Module, data: Recorded, read: list[int], setup: Setup) -> np.ndarray:
     """The clipped sum of the rows that were read, unit by unit, in plain arithmetic and in the order of names."""
     names = sorted(dict(model.named_parameters()))
@@ -138,7 +153,8 @@ def check_releases(setup: Setup) -> list[int]:
         data = Recorded(ROWS)
         training = setup.training(folder, 5, data=data)
         data.on_read = lambda _: None
-        plan, model, again, sizes = setup.plan, training.model, TestStream(5), []
+        plan, model, again, sizes, sums = setup.plan, training.model, TestStream(5), [], []
+        noises: list[np.ndarray] = []
         with training.session() as session:
             while session.ready():
                 before = weights(model)
@@ -146,14 +162,17 @@ def check_releases(setup: Setup) -> list[int]:
                 with session.step() as step:
                     for chunk in step.chunks:
                         step.add(LOSS, chunk)
-                    read, wanted = list(data.reads), looped(model, data, data.reads, setup)
+                    read = list(data.reads)
+                    sums.append(looped(model, data, read, setup))
                 release = kept[-1]
                 draw = plan.draw_of(release.event)
-                noise = alone(setup, release, training, draw.largest_batch, again)
-                summed, slack = flat(release) - flat(noise), training.engine.error or 0.0
+                noises.append(flat(alone(setup, release, training, draw.largest_batch, again)))
+                summed, slack = remixed(setup, kept) - noises[-1], training.engine.error or 0.0
                 room = 4 * setup.clip_norm * len(read) * (slack + 1e-6) + noise_grid(setup, release) * 4
-                assert np.abs(summed - wanted).max() <= room, "the release is not the clipped sum and its noise"
-                if not read:
+                room += 1e-6 * np.abs(noises[-1]).max() if len(plan.sampling.strategy) > 1 else 0.0
+                room *= sum(plan.sampling.strategy)
+                assert np.abs(summed - mixed(setup, sums)).max() <= room, "not the clipped sum and its noise"
+                if not read and len(plan.sampling.strategy) == 1:
                     assert not summed.any(), "nobody was drawn, and yet the release is not noise alone"
                 moved = torch.cat(
                     [
@@ -178,8 +197,14 @@ def alone(setup: Setup, release: Release, training: Training, largest: int, agai
     if training.engine.error is not None:
         sensitivity += 2 * training.engine.error * setup.clip_norm * largest + grid * math.sqrt(count)
         sensitivity *= 1 + 2.0**-50
+    sensitivity *= length(setup)
     zeros = ClippedSum({name: np.zeros(part.shape) for name, part in release.tensors.items()}, sensitivity, grid)
     return gaussian_release(zeros, release.receipt, again, NOISE_SAMPLERS[setup.noise])
+
+
+def length(setup: Setup) -> float:
+    """Of what one unit adds to all releases of a round, if it adds 1 to a sum."""
+    return math.hypot(*setup.plan.sampling.strategy) * (1 + 2.0**-50 * (len(setup.plan.sampling.strategy) > 1))
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
@@ -214,7 +239,8 @@ def check_scale(setup: Setup) -> None:
         sensitivity = setup.clip_norm
         if training.engine.error is not None:
             sensitivity += 2 * training.engine.error * setup.clip_norm * largest + grid * math.sqrt(count)
-        values = np.concatenate([flat(release) for release in released]) / (setup.multiplier * sensitivity)
+        kept = [remixed(setup, released[: done + 1]) for done in range(len(released))]
+        values = np.concatenate(kept) / (setup.multiplier * sensitivity * length(setup))
     low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], values.size)
     assert low < float(np.square(values).sum()) < high, "the noise has another scale than the one paid for"
 
@@ -232,6 +258,17 @@ ORDINARY = Setup("bookkeeping", "fast", "allocation", None, 1.5, 1.0, 5)
 def noise_at_four_fifths(patch: pytest.MonkeyPatch) -> None:
     real = noise.noise_multiplier
     patch.setattr(noise, "noise_multiplier", lambda event: 0.8 * real(event))
+
+
+def noise_for_one_step_of_a_round(patch: pytest.MonkeyPatch) -> None:
+    """As if a unit's later parts of a round cost nothing."""
+    real = Chain.__init__
+
+    def short(self: Any, coefficients: Any = (1,)) -> None:
+        real(self, coefficients)
+        self.norm = float(coefficients[0])
+
+    patch.setattr(Chain, "__init__", short)
 
 
 def noise_left_out_for_nobody(patch: pytest.MonkeyPatch) -> None:
@@ -264,6 +301,8 @@ def another_divisor(patch: pytest.MonkeyPatch) -> None:
     ("plant", "check", "setup"),
     [
         (noise_at_four_fifths, check_scale, ORDINARY),
+        (noise_for_one_step_of_a_round, check_scale, dataclasses.replace(ORDINARY, sampling="cyclic")),
+        (noise_for_one_step_of_a_round, check_releases, dataclasses.replace(ORDINARY, sampling="cyclic")),
         (noise_left_out_for_nobody, check_releases, dataclasses.replace(ORDINARY, sampling="poisson, nobody")),
         (a_unit_counted_twice, check_releases, ORDINARY),
         (another_divisor, check_releases, ORDINARY),

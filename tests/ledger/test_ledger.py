@@ -11,8 +11,8 @@ from ledger_workers import reserve_and_die
 from ledgers import guarantee, sql
 
 from discreet.core.errors import BudgetExhausted, InputError, LedgerError
-from discreet.core.event_json import from_json
 from discreet.core.events import Compose, Event, Gaussian, Poisson, tally
+from discreet.core.events.event_json import from_json
 from discreet.ledger import Ledger
 from discreet.plan import Plan
 

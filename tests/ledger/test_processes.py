@@ -12,7 +12,7 @@ from ledger_crowd import BLOCK, DATASET, RUN, crowd, plan_of
 from ledgers import PLAN, guarantee
 
 from discreet.core.errors import LedgerError
-from discreet.core.event_json import to_json
+from discreet.core.events.event_json import to_json
 from discreet.ledger import Ledger
 
 PROCESSES = 16

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from discreet.accounting.adaptive.filter_decision import propose, start
 from discreet.core.adjacency import Adjacency, Query
 from discreet.core.errors import InputError
-from discreet.core.event_json import to_json
 from discreet.core.events import BoundedRange, Compose, Event, Gaussian
+from discreet.core.events.event_json import to_json
 from discreet.plan import (
     AdaptiveClipping,
     AdaptivePlan,

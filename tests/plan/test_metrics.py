@@ -136,7 +136,7 @@ def test_blocks_in_a_row_are_the_plan_and_the_verifier_derives_the_same(plan: Pl
 
 
 def _runs(plan: Plan) -> list[dict[str, Any]]:
-    from discreet.core.event_json import to_json
+    from discreet.core.events.event_json import to_json
 
     return [{"event": "repeat", "count": 1, "of": to_json(event)} for event in places(plan.event())]
 

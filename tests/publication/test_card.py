@@ -14,7 +14,7 @@ import yaml
 from discreet.certificate.files import FILES
 from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.core.errors import InputError
-from discreet.core.event_json import to_json
+from discreet.core.events.event_json import to_json
 from discreet.plan import NoSampling, Plan
 from discreet.publication.pages.card import model_card
 from discreet.publication.pages.contents import CONTENTS, contents

@@ -24,8 +24,8 @@ from discreet.accounting.adaptive.odometers import (
     ZcdpOdometer,
 )
 from discreet.core.errors import InputError
-from discreet.core.event_json import to_json
 from discreet.core.events import Compose, Event, Gaussian, Poisson, Repeat
+from discreet.core.events.event_json import to_json
 from discreet.publication.pages.card import certified_epsilon
 from discreet.verification.recompute import odometers as independent
 

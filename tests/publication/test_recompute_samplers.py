@@ -11,7 +11,6 @@ import pytest
 from discreet.accounting.account import guarantee
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
-from discreet.core.event_json import to_json
 from discreet.core.events import (
     Allocation,
     Compose,
@@ -23,6 +22,7 @@ from discreet.core.events import (
     Repeat,
     TruncatedPoisson,
 )
+from discreet.core.events.event_json import to_json
 from discreet.verification.recompute import decide, epsilon_bounds, poisson_loss
 from discreet.verification.recompute.events import Part, _overflow
 

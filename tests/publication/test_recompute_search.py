@@ -9,8 +9,8 @@ from scipy.special import ndtr
 
 from discreet import guarantee
 from discreet.core.errors import InputError
-from discreet.core.event_json import from_json
 from discreet.core.events import Selection
+from discreet.core.events.event_json import from_json
 from discreet.core.trials import NegativeBinomialTrials, PoissonTrials, Trials, trials_from_json, trials_to_json
 from discreet.verification.recompute.random_stopping import decide_search, law_of, search_bound
 

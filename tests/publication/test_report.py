@@ -20,7 +20,7 @@ from reports import HOSTILE, Walk, facts_of, small_plan
 
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
-from discreet.core.event_json import to_json
+from discreet.core.events.event_json import to_json
 from discreet.plan import NoSampling, Plan
 from discreet.publication.pages import svg_charts
 from discreet.publication.pages.formats import percent_up, rounded_down, rounded_up

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from discreet.core.event_json import to_json
+from discreet.core.events.event_json import to_json
 from discreet.plan import Plan, ShuffleSampling
 from discreet.verification.standalone import verify as reviewer
 

@@ -25,7 +25,7 @@ from discreet import InputError, load, verify
 from discreet.accounting.account import guarantee
 from discreet.certificate import files, signature
 from discreet.cli.app import run
-from discreet.core.event_json import from_json
+from discreet.core.events.event_json import from_json
 from discreet.verification.recompute.events import Part
 from discreet.verification.recompute.renyi import renyi
 from discreet.verification.standalone import verify as reviewer

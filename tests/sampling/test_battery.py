@@ -23,6 +23,7 @@ from discreet.core.errors import InputError, RandomnessReuse
 from discreet.core.events import (
     Allocation,
     Compose,
+    CyclicPoisson,
     Epoch,
     Event,
     FixedSize,
@@ -35,6 +36,7 @@ from discreet.core.events import (
 from discreet.randomness import Purpose, Stream, TestStream
 from discreet.sampling import (
     AllocationSampler,
+    CyclicPoissonSampler,
     EveryoneSampler,
     FixedSizeSampler,
     PoissonSampler,
@@ -107,6 +109,16 @@ def allocation_law(size: int, steps: int, chosen: int) -> Law:
     )
 
 
+def cyclic_law(size: int, parts: int, rate: Fraction) -> Law:
+    """Units in their own steps, or nowhere."""
+    law: Law = Counter()
+    for places in itertools.product([None, *range(parts)], repeat=size):
+        draw = tuple(tuple(unit for unit in range(size) if places[unit] == step) for step in range(parts))
+        nowhere = places.count(None)
+        law[draw] += (1 - rate) ** nowhere * (rate / parts) ** (size - nowhere)
+    return law
+
+
 def powerset(items: range) -> Iterator[tuple[int, ...]]:
     return itertools.chain.from_iterable(itertools.combinations(items, k) for k in range(len(items) + 1))
 
@@ -138,6 +150,9 @@ CASES = {
     "allocation": Case(AllocationSampler(3), 4, allocation_law(4, 3, 1), Repeat(ONE, 3), Allocation(3, 1, ONE)),
     "allocation, two of four": Case(
         AllocationSampler(4, 2), 2, allocation_law(2, 4, 2), Repeat(ONE, 4), Allocation(4, 2, ONE)
+    ),
+    "cyclic": Case(
+        CyclicPoissonSampler(3, 0.5), 3, cyclic_law(3, 3, Fraction(1, 2)), Repeat(ONE, 3), CyclicPoisson(3, 0.5, ONE)
     ),
     "everyone": Case(EveryoneSampler(), 3, {((0, 1, 2),): Fraction(1)}, ONE, ONE),
 }
@@ -196,6 +211,11 @@ def poisson_for_allocation(first: int, size: int, stream: Stream) -> tuple[npt.N
     return tuple(PoissonSampler(1 / 3).batches(first + i, size, stream)[0] for i in range(3))
 
 
+def poisson_for_turns(first: int, size: int, stream: Stream) -> tuple[npt.NDArray[np.int64], ...]:
+    """Units that may be in several steps of a round, with the right rate of each."""
+    return tuple(PoissonSampler(1 / 6).batches(first + i, size, stream)[0] for i in range(3))
+
+
 def one_cycle(first: int, size: int, stream: Stream) -> tuple[npt.NDArray[np.int64], ...]:
     """The off-by-one of the classic shuffle: nobody ever keeps their place."""
     ranks, sub = np.arange(size), stream.substream(Purpose.SAMPLING, first)
@@ -213,6 +233,7 @@ def one_cycle(first: int, size: int, stream: Stream) -> tuple[npt.NDArray[np.int
         ("shuffle", one_cycle),
         ("fixed size", drawn_with_replacement),
         ("allocation", poisson_for_allocation),
+        ("cyclic", poisson_for_turns),
     ],
 )
 def test_a_broken_sampler_fails(name: str, broken: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from crash_runs import CRASH
 
-from discreet.core.event_json import to_json
+from discreet.core.events.event_json import to_json
 
 
 @dataclass
@@ -61,7 +61,7 @@ def record(path: Path) -> None:
 
     original = step.gaussian_release
 
-    def recorded(total: Any, receipt: Any, stream: Any, sampler: Any) -> Any:
+    def recorded(total: Any, receipt: Any, stream: Any, sampler: Any, *_: Any) -> Any:
         hit("noise: before")
         tap = _Tap(stream)
         release = original(total, receipt, tap, sampler)
@@ -91,6 +91,7 @@ def instrument(fault: Fault) -> None:
     from discreet.ledger import Ledger
     from discreet.publication import publishing as publication
     from discreet.sampling import AllocationSampler, PoissonSampler, ShuffleSampler
+    from discreet.sampling.cyclic_poisson import Dealt
     from discreet.training import batch, step
     from discreet.training.run import run_folder
 
@@ -99,7 +100,7 @@ def instrument(fault: Fault) -> None:
     for method in ("open_run", "start_attempt", "reserve", "commit"):
         _wrap_ledger(Ledger, method, doing)
     event.listen(Engine, "commit", lambda _connection: hit(f"{doing[0]}: before commit"))
-    for sampler in (PoissonSampler, ShuffleSampler, AllocationSampler):
+    for sampler in (PoissonSampler, ShuffleSampler, AllocationSampler, Dealt):
         _around(sampler, "batches", "draw")
     _around(batch.Batch, "_add", "chunk")
     _around(step, "apply", "optimizer")

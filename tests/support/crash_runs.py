@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from discreet.core.adjacency import Adjacency
-from discreet.core.event_json import from_json
 from discreet.core.events import Event, steps_of
+from discreet.core.events.event_json import from_json
 from discreet.ledger import Ledger
 from discreet.plan import (
     AdaptivePlan,
     AllocationSampling,
     Controls,
     Counts,
+    CyclicPoissonSampling,
     FixedSizeSampling,
     History,
     NoSampling,
@@ -42,6 +43,7 @@ SAMPLINGS: dict[str, tuple[Sampling, Adjacency]] = {
     "fixed size": (FixedSizeSampling(batch=12), Adjacency.REPLACE_ONE),
     "shuffle": (ShuffleSampling(batch=5), Adjacency.ZERO_OUT),
     "allocation": (AllocationSampling(period=5), Adjacency.ADD_REMOVE),
+    "cyclic": (CyclicPoissonSampling(rate=0.9, coefficients=(64, 40, 33, 27, 20)), Adjacency.ADD_REMOVE),
     "none": (NoSampling(), Adjacency.REPLACE_ONE),
 }
 """By name; epochs and periods have five steps."""

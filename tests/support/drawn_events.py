@@ -12,6 +12,7 @@ from discreet.core.events import (
     Allocation,
     BoundedRange,
     Compose,
+    CyclicPoisson,
     Epoch,
     Event,
     FixedSize,
@@ -54,6 +55,7 @@ SAMPLERS: dict[type, tuple[set[Adjacency], bool]] = {
     FixedSize: ({Adjacency.REPLACE_ONE}, True),
     Epoch: ({Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE}, False),
     Allocation: (ALL, False),
+    CyclicPoisson: (SIZE_PRIVATE, True),
 }
 
 
@@ -62,6 +64,8 @@ def draw(sampler: type, rate: float, event: Event) -> Event:
     whole = max(1, math.ceil(1 / rate))
     if sampler is TruncatedPoisson:
         return TruncatedPoisson(rate, 990, 1000, event)
+    if sampler is CyclicPoisson:
+        return CyclicPoisson(3, rate, event)
     if sampler is FixedSize:
         return FixedSize(whole, 1, event)
     if sampler is Epoch:
@@ -71,7 +75,7 @@ def draw(sampler: type, rate: float, event: Event) -> Event:
 
 NONE: set[type] = set()
 PLAIN = {sampler for sampler, (_, amplifies) in SAMPLERS.items() if not amplifies}
-POISSON: set[type] = PLAIN | {Poisson, TruncatedPoisson}
+POISSON: set[type] = PLAIN | {Poisson, TruncatedPoisson, CyclicPoisson}
 EVERY = set(SAMPLERS)
 
 

@@ -21,6 +21,7 @@ from discreet.clipping.geometry import Fixed
 from discreet.plan import (
     AllocationSampling,
     Counts,
+    CyclicPoissonSampling,
     FixedSizeSampling,
     Metric,
     NoSampling,
@@ -116,6 +117,7 @@ KINDS: Mapping[str, Callable[[Path], Trained]] = {
     "fixed size": _sampled(FixedSizeSampling(batch=6), adjacency="replace_one", noise_multiplier=4.0),
     "shuffle": _sampled(ShuffleSampling(batch=6), adjacency="zero_out", noise_multiplier=[(2.0, 6), (3.0, 2)]),
     "allocation": _sampled(AllocationSampling(period=4, chosen=2), adjacency="add_remove", noise_multiplier=3.0),
+    "cyclic": _sampled(CyclicPoissonSampling(rate=0.9, coefficients=(64, 40, 33, 27))),
     "none": _sampled(NoSampling(), noise_multiplier=9.0),
     "metrics": _planned(metrics=METRICS, holdout=0.3, adjacency="zero_out"),
     "accuracy": _planned(metrics=[Metric(noise=5.0, every=3, rate=0.5)]),
@@ -136,8 +138,8 @@ KINDS: Mapping[str, Callable[[Path], Trained]] = {
 """By name."""
 
 REVIEWED = (
-    *("poisson", "rates", "noise phases", "fixed size", "shuffle", "allocation", "none", "metrics", "accuracy"),
-    *("queries", "people", "public rows", "automatic clipping", "ellipsoid clipping"),
+    *("poisson", "rates", "noise phases", "fixed size", "shuffle", "allocation", "none", "metrics"),
+    *("accuracy", "cyclic", "queries", "people", "public rows", "automatic clipping", "ellipsoid clipping"),
 )
 """Those that verify.py covers."""
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import BudgetExhausted, DiscreetError
-from discreet.core.event_json import to_json
+from discreet.core.events.event_json import to_json
 from discreet.core.guarantee import Guarantee
 from discreet.ledger import Budget, Ledger
 from discreet.plan import Plan

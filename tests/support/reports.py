@@ -5,7 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from typing import Any
 
-from discreet.core.event_json import to_json
+from discreet.core.events.event_json import to_json
 from discreet.plan import Plan
 
 HOSTILE = '</title><script>alert(\'x\')</script> " onload="y" $x_{1}$ {{ 7*7 }} `|'

@@ -14,8 +14,8 @@ from problems import blobs, linear, tiny_training
 
 from discreet.accounting.adaptive.filter_decision import propose
 from discreet.core.errors import BudgetExhausted, InputError
-from discreet.core.event_json import from_json
 from discreet.core.events import Compose, Gaussian, Poisson, Repeat, flatten, steps_of
+from discreet.core.events.event_json import from_json
 from discreet.core.release import Receipt
 from discreet.ledger import Ledger
 from discreet.plan import (

@@ -12,8 +12,8 @@ from problems import blobs, linear, tiny_plan, tiny_training
 
 from discreet.core.adjacency import Query
 from discreet.core.errors import BudgetExhausted, InputError, PrivacyViolation
-from discreet.core.event_json import from_json
 from discreet.core.events import Compose, Gaussian
+from discreet.core.events.event_json import from_json
 from discreet.ledger import Budget, Ledger
 from discreet.queries import Count, Sum, release
 from discreet.training import RunOptions, answered_first

@@ -13,8 +13,8 @@ from agd_runs import BOUND, agd, agd_training, take
 from problems import blobs, linear, tiny_plan, tiny_training
 
 from discreet.core.errors import InputError
-from discreet.core.event_json import from_json
 from discreet.core.events import Compose, Event, flatten
+from discreet.core.events.event_json import from_json
 from discreet.ledger import Ledger
 from discreet.methods import AGD
 from discreet.plan import Phase

@@ -14,8 +14,8 @@ from sessions import LOSS
 from torch import Tensor, nn
 
 from discreet.core.errors import InputError
-from discreet.core.event_json import from_json
 from discreet.core.events import Event, Gaussian, Poisson, flatten
+from discreet.core.events.event_json import from_json
 from discreet.ledger import Ledger
 from discreet.plan import (
     Controls,

@@ -13,8 +13,8 @@ from discreet.accounting.adaptive import odometers
 from discreet.accounting.adaptive.filters import RdpOrderFilter
 from discreet.accounting.adaptive.odometers import DoublingOdometer, GaussianOdometer, RenyiOdometer, ZcdpOdometer
 from discreet.core.errors import BudgetExhausted, InputError, NotProved
-from discreet.core.event_json import from_json
 from discreet.core.events import Compose, Gaussian, Poisson, Repeat
+from discreet.core.events.event_json import from_json
 from discreet.core.guarantee import ExPost
 from discreet.ledger import Ledger
 from discreet.plan import (

@@ -16,7 +16,7 @@ from problems import Recorded, tiny_training
 
 from discreet.accounting.adaptive.filters import as_dict
 from discreet.core.errors import InputError
-from discreet.core.event_json import to_json
+from discreet.core.events.event_json import to_json
 from discreet.ledger import Ledger
 from discreet.plan import AdaptivePlan, Controls, Counts, History, NoSampling, PoissonSampling
 from discreet.plan.adaptive.policies import as_policy

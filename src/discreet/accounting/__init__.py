@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from discreet.accounting.answers.tradeoff import trade_off as trade_off
     from discreet.core.events import Allocation as Allocation
     from discreet.core.events import Compose as Compose
+    from discreet.core.events import CyclicPoisson as CyclicPoisson
     from discreet.core.events import Epoch as Epoch
     from discreet.core.events import Event as Event
     from discreet.core.events import FixedSize as FixedSize
@@ -30,7 +31,9 @@ _HOMES = {
     "calibrate_noise": "accounting.answers.calibrate",
     **dict.fromkeys(("delta_at", "group_guarantee"), "accounting.answers.profile"),
     "trade_off": "accounting.answers.tradeoff",
-    **dict.fromkeys(("Allocation", "Compose", "Epoch", "Event", "FixedSize", "Gaussian"), "core.events"),
+    **dict.fromkeys(
+        ("Allocation", "Compose", "CyclicPoisson", "Epoch", "Event", "FixedSize", "Gaussian"), "core.events"
+    ),
     **dict.fromkeys(("Laplace", "Poisson", "Repeat", "TruncatedPoisson"), "core.events"),
     **dict.fromkeys(("Estimate", "ExPost", "Guarantee", "Published"), "core.guarantee"),
 }

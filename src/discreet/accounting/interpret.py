@@ -11,6 +11,7 @@ those on how sampled releases compose:
 | Epoch            | at most its dearest batch, unsampled; a lower bound (`shuffled`)    | zero_out, replace_one |
 | Allocation       | the loss of a random step (`allocation_loss`), `chosen` times       | add_remove, zero_out  |
 |                  | at most `chosen` unsampled releases; a lower bound (`shuffled`)     | replace_one           |
+| CyclicPoisson    | a sampled release for a round: a unit has one turn in it            | add_remove, zero_out  |
 
 Inner events are Gaussian, or pure (Laplace, NoisyMax, BoundedRange), not both; inside Poisson also one Selection.
 """
@@ -28,6 +29,7 @@ from discreet.core.adjacency import Adjacency, Norm, Query, sensitivity_ratio
 from discreet.core.errors import NotProved
 from discreet.core.events import (
     Allocation,
+    CyclicPoisson,
     Epoch,
     Event,
     FixedSize,
@@ -53,7 +55,7 @@ def releases(event: Event, adjacency: Adjacency) -> Releases:
     for part, count in tally(event).items():
         found.samplers.add(type(part).__name__)
         match part:
-            case Poisson(rate, inner):
+            case Poisson(rate, inner) | CyclicPoisson(_, rate, inner):
                 _add_poisson(found, part, rate, inner, count)
             case TruncatedPoisson(rate, capacity, population, inner):
                 _add_poisson(found, part, rate, inner, count)

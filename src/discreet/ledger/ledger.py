@@ -15,8 +15,8 @@ from discreet.accounting.adaptive import filters
 from discreet.accounting.adaptive.costs import Amounts
 from discreet.accounting.adaptive.filters import Filter
 from discreet.core.errors import InputError, LedgerError
-from discreet.core.event_json import from_json, to_json
 from discreet.core.events import Compose, Event, in_order, steps_of
+from discreet.core.events.event_json import from_json, to_json
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import refuse_several_processes
 from discreet.core.release import Receipt

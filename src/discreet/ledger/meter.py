@@ -14,8 +14,8 @@ from discreet.accounting.adaptive.costs import Amounts
 from discreet.accounting.adaptive.filter_decision import propose, start
 from discreet.accounting.adaptive.filters import Filter
 from discreet.core.errors import BudgetExhausted, LedgerError
-from discreet.core.event_json import from_json
 from discreet.core.events import Event
+from discreet.core.events.event_json import from_json
 from discreet.ledger import store
 from discreet.ledger.chain import check_seal
 

@@ -1,5 +1,6 @@
 """Mechanisms: from a bounded sum to a release that was paid for."""
 
+from discreet.mechanism.correlated import Chain
 from discreet.mechanism.gaussian import GRID_BITS, gaussian_release, grid_for, rescaled
 from discreet.mechanism.grid import LARGEST_MULTIPLE
 from discreet.mechanism.noise import NoiseAhead, drawing_ahead, noise_multiplier
@@ -7,6 +8,7 @@ from discreet.mechanism.noise import NoiseAhead, drawing_ahead, noise_multiplier
 __all__ = [
     "GRID_BITS",
     "LARGEST_MULTIPLE",
+    "Chain",
     "NoiseAhead",
     "drawing_ahead",
     "gaussian_release",

@@ -18,6 +18,7 @@ from discreet.plan.clip_rules import (
 )
 from discreet.sampling import (
     AllocationSampling,
+    CyclicPoissonSampling,
     FixedSizeSampling,
     NoSampling,
     PoissonSampling,
@@ -79,6 +80,7 @@ __all__ = [
     "PerLayerClipping",
     "ScheduledClipping",
     "AllocationSampling",
+    "CyclicPoissonSampling",
     "FixedSizeSampling",
     "NoSampling",
     "PoissonSampling",

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from discreet.accounting.schedules import Schedule
 from discreet.core import checks
 from discreet.core.errors import InputError
+from discreet.plan.clip_rules import ClipRule
+from discreet.plan.metrics import Metric
 from discreet.plan.pydantic_base import Frozen
 from discreet.plan.sampling import Count, Rate, Sampling
 from discreet.sampling import PoissonSampling
@@ -100,6 +102,26 @@ def check_rates(rates: Sequence[RatePhase], sampling: Sampling, steps: int) -> N
         raise InputError(f"the phases of batches cover {covered} steps, but the plan has {steps}")
     if rates[0].rate != sampling.rate:
         raise InputError(f"the first batches are drawn at {rates[0].rate:g}, but sampling says {sampling.rate:g}")
+
+
+def check_strategy(
+    sampling: Sampling, noise: Sequence[object], clipping: ClipRule, metrics: Sequence[Metric], odometer: object
+) -> None:
+    """Refuse what no theorem covers where noise is correlated over steps: what a unit adds in one step is in releases
+    of later steps too, which must have the same noise and clipping, and nothing of that unit between them."""
+    if len(sampling.strategy) == 1:
+        return
+    if len(noise) > 1:
+        raise InputError("noise that is correlated over steps has one multiplier; take one phase, no schedule")
+    if not clipping.UNCHANGING:
+        raise InputError(
+            f"{clipping.kind} clipping changes between steps, and noise that is correlated over them needs one clip "
+            "norm; use flat, automatic, per_layer or groups"
+        )
+    if any(metric.rows != "holdout" for metric in metrics):
+        raise InputError("no metric of rows to train on can be bought where noise is correlated; use rows='holdout'")
+    if odometer is not None:
+        raise InputError("no odometer reads runs with correlated noise; leave it out")
 
 
 def _epochs(rates: Phases) -> Iterator[tuple[int, int, int]]:

@@ -21,7 +21,7 @@ from discreet.core.events import Event, Gaussian, Poisson
 from discreet.core.guarantee import Guarantee
 from discreet.core.html import fact_table, rounded_up
 from discreet.plan import pricing, timeline
-from discreet.plan.batches import RatePhase, check_rates, rate_phases, spread
+from discreet.plan.batches import RatePhase, check_rates, check_strategy, rate_phases, spread
 from discreet.plan.clipping import AnyClipping, Clipping, as_clipping
 from discreet.plan.fixed import NoisePhase
 from discreet.plan.holdout import Holdout, as_holdout
@@ -99,6 +99,7 @@ class Plan(RunPlan):
             raise InputError(f"steps ({self.steps}) must be a multiple of the {period} steps of an epoch or period")
         check_rates(self.rates, self.sampling, self.steps)
         check_metrics(self.metrics, holdout=self.holdout is not None, period=period)
+        check_strategy(self.sampling, self.noise, self.clipping, self.metrics, self.odometer)
         check_before(self.before, self.unit, self.clipping)
         check_reading(self.odometer, self.adjacency, self.unit, [segment.event for segment in timeline.order(self)])
         self.clipping.check(self.steps, [phase.multiplier for phase in self.noise])

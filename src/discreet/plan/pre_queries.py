@@ -15,7 +15,6 @@ from pydantic import PlainSerializer, PlainValidator
 from discreet.accounting.adaptive.filters import ZcdpFilter
 from discreet.core.adjacency import Query, Unit
 from discreet.core.errors import InputError
-from discreet.core.event_json import from_json, to_json
 from discreet.core.events import (
     BoundedRange,
     Event,
@@ -27,6 +26,7 @@ from discreet.core.events import (
     SparseHistogram,
     flatten,
 )
+from discreet.core.events.event_json import from_json, to_json
 from discreet.plan.clip_rules import ClipRule
 
 _MOST = 1000

@@ -14,8 +14,8 @@ from discreet.certificate.files import FORMAT, software
 from discreet.clipping.admission.admission import private_names
 from discreet.core import assumptions
 from discreet.core.errors import PrivacyViolation
-from discreet.core.event_json import from_json, to_json
 from discreet.core.events import Compose, Event, Repeat, flatten
+from discreet.core.events.event_json import from_json, to_json
 from discreet.core.guarantee import Guarantee
 from discreet.ledger import Entry, public_record, record_digest
 from discreet.mechanism import GRID_BITS

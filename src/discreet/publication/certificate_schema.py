@@ -15,7 +15,7 @@ from discreet.certificate.files import FORMAT, SCHEMA
 from discreet.core import events, trials
 from discreet.core.adjacency import Adjacency, Query, Unit
 from discreet.core.assumptions import ENGINES, LEAST_BITS, MOST_BITS, NOISE
-from discreet.core.event_json import fields_of
+from discreet.core.events.event_json import fields_of
 from discreet.plan import AdaptivePlan, Plan
 
 PATH = Path(__file__).parents[1] / "certificate" / SCHEMA

@@ -14,8 +14,8 @@ from discreet.accounting.answers.calibrate import calibrate_noise
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError, NotProved
-from discreet.core.event_json import to_json
 from discreet.core.events import Event
+from discreet.core.events.event_json import to_json
 from discreet.core.guarantee import Guarantee
 from discreet.core.release import Receipt
 from discreet.ledger import QUERIES, Ledger

@@ -48,6 +48,8 @@ class Purpose(StrEnum):
     """The noise that is added to the sums of a step."""
     MODEL = "model"
     """Random numbers of the model itself, such as dropout."""
+    PARTS = "parts"
+    """Which part of the data a unit is in, where parts take turns."""
     ROWS = "rows"
     """Which rows of a unit take part, where the unit has more rows than a step may use."""
 

@@ -35,6 +35,7 @@ from discreet.recipes.example import example
 from discreet.recipes.models.models import MODELS
 from discreet.recipes.named import OPTIMIZERS, SCHEDULERS, Named, one_of
 from discreet.recipes.sections.adaptive import Adaptive
+from discreet.recipes.sections.bands import Bands, in_turns
 from discreet.recipes.sections.components import RecipeComponents
 from discreet.recipes.sections.data import Source
 from discreet.recipes.sections.fixed_features import Features, build_front_end, named, with_features
@@ -51,6 +52,9 @@ class Recipe(Frozen):
     none of them is read off the data. Instead of `clip_norm`, `clip_schedule` (like `schedule`) is the norm over time,
     and `clipping` any other way to clip: `{per_layer: 0.5}`, or `kind: adaptive` with its settings. `geometry` names a
     method that shapes the noise, with its settings: `{name: adadp, kind: box}`; it goes with `clip_norm`.
+
+    `bands` correlates the noise of so many steps with Poisson batches of this `rate`, so that it partly cancels; `auto`
+    takes the number whose noise in sums of gradients is least.
 
     `schedule` (`exponential:initial=10,rate=0.01`) is the noise over time: its shape, scaled to `epsilon`, or all of it
     if there is no epsilon. `batches` is the expected batch over time: a schedule as well
@@ -85,6 +89,7 @@ class Recipe(Frozen):
     scheduler: Annotated[Named, one_of(SCHEDULERS)] | None = None
     population: Positive
     rate: Rate | None = None
+    bands: Bands | None = None
     sampling: Sampling | None = None
     steps: Count
     clip_norm: Positive | None = None
@@ -132,6 +137,8 @@ class Recipe(Frozen):
     def _one_way_to_draw(self) -> Recipe:
         if [self.rate, self.sampling, self.batches].count(None) != 2:
             raise ValueError("give one of rate (for Poisson sampling), sampling, or batches")
+        if self.bands is not None and (self.rate is None or self.adaptive is not None):
+            raise ValueError("bands goes with rate, for Poisson batches, in a plan that is fixed beforehand")
         if self.batches is not None and self.adaptive is not None:
             raise ValueError("batches that are fixed beforehand go with schedule; in an adaptive run a policy decides")
         if sum(way is not None for way in (self.clip_norm, self.clip_schedule, self.clipping)) != 1:
@@ -214,6 +221,8 @@ class Recipe(Frozen):
 
     @property
     def _sampling(self) -> Sampling:
+        if self.bands is not None and self.rate is not None:
+            return in_turns(self.bands, self.rate, self.steps, self.epsilon, self.delta, self.adjacency)
         return self.sampling or PoissonSampling(rate=self.rate or 1.0)  # `batches` sets the rates
 
     @property

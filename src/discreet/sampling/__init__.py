@@ -4,13 +4,14 @@ A sampler is a file: the law, the record of it in a plan, its words, and what th
 """
 
 from discreet.sampling.allocation import AllocationSampler, AllocationSampling
+from discreet.sampling.cyclic_poisson import CyclicPoissonSampler, CyclicPoissonSampling
 from discreet.sampling.everyone import EveryoneSampler, NoSampling
 from discreet.sampling.fixed_size import FixedSizeSampler, FixedSizeSampling
 from discreet.sampling.largest import OVERFLOW, ROOM, largest_batch
 from discreet.sampling.options import Draws, Options
 from discreet.sampling.poisson import PoissonSampler, PoissonSampling
 from discreet.sampling.record import SAMPLERS, SamplingRecord, register
-from discreet.sampling.sampler import Sampler, address
+from discreet.sampling.sampler import DealingSampler, Sampler, address
 from discreet.sampling.shuffle import ShuffleSampler, ShuffleSampling
 from discreet.sampling.truncated_poisson import TruncatedPoissonSampler, TruncatedPoissonSampling
 from discreet.sampling.within import places_within
@@ -21,6 +22,9 @@ __all__ = [
     "SAMPLERS",
     "AllocationSampler",
     "AllocationSampling",
+    "CyclicPoissonSampler",
+    "CyclicPoissonSampling",
+    "DealingSampler",
     "Draws",
     "EveryoneSampler",
     "FixedSizeSampler",
@@ -47,6 +51,7 @@ for _record in (
     FixedSizeSampling,
     ShuffleSampling,
     AllocationSampling,
+    CyclicPoissonSampling,
     NoSampling,
 ):
     register(_record)

@@ -49,7 +49,8 @@ class SamplingRecord(Frozen):
     EVENT: ClassVar[type | None] = None
     """The type of the event of a draw; None if there is only the event of the step itself."""
     SENTENCE: ClassVar[str]
-    """One sentence for pages. It may name the unit (`{one}`, `{many}`), `{population}` and the fields of the record."""
+    """One sentence for pages. It may name the unit (`{one}`, `{many}`), `{population}` and the fields of the record,
+    of a list how long it is."""
     WHO: ClassVar[str]
     """A few words about the draw of an event; they may name its fields, and `{steps}`, the steps that it covers."""
     OPTION: ClassVar[str]
@@ -71,6 +72,11 @@ class SamplingRecord(Frozen):
     def from_options(cls, given: Options) -> Draws:
         """The draws that the options of a command describe; `InputError` if one is missing."""
         raise InputError(f"--sampling {cls.OPTION} is for plans; write it into plan.yaml")
+
+    @property
+    def strategy(self) -> tuple[int, ...]:
+        """How noise is correlated over steps: the first column of the strategy matrix (`mechanism.correlated`)."""
+        return (1,)
 
     def largest_batch(self, population: float) -> int:
         """A public bound on the size of a batch."""

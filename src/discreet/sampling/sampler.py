@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from discreet.core.array_types import IntArray
 from discreet.core.events import Event
@@ -33,6 +33,15 @@ class Sampler(Protocol):
         drawn first. The address (sampling, first) of `stream` is taken, so drawing a period again is a
         `RandomnessReuse`. `InputError` for a size that the sampler is not made for.
         """
+        ...
+
+
+@runtime_checkable
+class DealingSampler(Sampler, Protocol):
+    """A sampler whose periods have a draw in common."""
+
+    def begin(self, first: int, size: int, stream: Stream) -> Sampler:
+        """The sampler of an attempt that begins at step `first`, with the common draw in it."""
         ...
 
 

@@ -12,7 +12,7 @@ from discreet.core.array_types import IntArray
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
 from discreet.randomness import Purpose, Stream
-from discreet.sampling import Sampler, places_within
+from discreet.sampling import DealingSampler, Sampler, places_within
 from discreet.training.batch import Piece
 
 
@@ -23,11 +23,16 @@ class Draws:
         self._data, self._stream, self._most = data, stream, rows_per_unit
         self._units = max(1, chunk // (rows_per_unit * data.views))
         self._epoch: deque[IntArray] = deque()
+        self._dealt: Sampler | None = None
 
     def next(self, receipt: Receipt, sampler: Sampler) -> list[Piece]:
         """The batch of the step that `receipt` paid for. An epoch's batches are drawn together, at its first step."""
         if receipt.index == 0:
-            self._epoch = deque(sampler.batches(receipt.position, len(self._data), self._stream))
+            here = receipt.position, len(self._data), self._stream
+            if isinstance(sampler, DealingSampler):
+                self._dealt = self._dealt or sampler.begin(*here)
+                sampler = self._dealt
+            self._epoch = deque(sampler.batches(*here))
         return list(self._pieces(self._epoch.popleft(), receipt.position))
 
     def _pieces(self, drawn: IntArray, position: int) -> Iterator[Piece]:

@@ -109,7 +109,7 @@ class Session:
             self._reserve()
         receipt = self._charged.next()
         try:
-            with private_step(self._run, receipt) as batch:
+            with self._run.chain.unbroken(), private_step(self._run, receipt) as batch:
                 yield batch
             self._follow(receipt)
         finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import nn
@@ -12,7 +12,7 @@ from torch import nn
 from discreet.clipping import Engine
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
-from discreet.mechanism import drawing_ahead, gaussian_release, noise_multiplier
+from discreet.mechanism import Chain, drawing_ahead, gaussian_release, noise_multiplier
 from discreet.methods import tell_noise
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import RoundedSampler, Stream
@@ -28,7 +28,7 @@ from discreet.training.unit_failures import FailureProbe
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """The parts that the steps of a run work with. `public`: rows declared public that join every step. `ahead`: if
-    a thread draws the noise of a step while another device computes it."""
+    a thread draws the noise of a step while another device computes it. `chain`: how noise is correlated over steps."""
 
     plan: Plan | AdaptivePlan
     model: nn.Module
@@ -44,6 +44,7 @@ class Run:
     probe: FailureProbe
     public: PublicSource | None = None
     ahead: bool = False
+    chain: Chain = field(default_factory=Chain)
 
     @property
     def context(self) -> Context:
@@ -62,15 +63,16 @@ def private_step(run: Run, receipt: Receipt) -> Iterator[Batch]:
     clip = run.clipping.at(run.plan.step_at(receipt.position), receipt.release)  # from earlier releases
     batch = Batch(run.context, units, clip)
     source = receipt, run.stream, run.noise
-    drawing = drawing_ahead(*source, *batch.bound(law.largest_batch)) if run.ahead else nullcontext()
+    bound = run.chain.bound(*batch.bound(law.largest_batch))
+    drawing = drawing_ahead(*source, *bound) if run.ahead else nullcontext()
     with model_randomness(run.stream, receipt.position), drawing as ahead:
         yield batch
     batch.close()
     run.guard.check()
 
-    total = batch.total(law.largest_batch)  # the clipped sum, and how far one unit may move it
-    release = gaussian_release(total, *source, ahead)
-    std = noise_multiplier(receipt.release) * total.sensitivity
+    total = run.chain.mixed(batch.total(law.largest_batch))  # the clipped sum, and how far one unit may move it
+    release = run.chain.unmixed(gaussian_release(total, *source, ahead))
+    std = noise_multiplier(receipt.release) * total.sensitivity * run.chain.growth
     tell_noise(run.optimizer, std / law.divisor, run.clipping.noise_scales(clip))
     beside = () if run.public is None else (run.public.at(receipt.position),)
     apply(run.clipping.unscaled(release, clip), run.parameters, run.optimizer, law.divisor, *beside)

@@ -18,6 +18,7 @@ from discreet.clipping.digests import check_unchanged, state_digests
 from discreet.clipping.geometry import Geometry
 from discreet.core.errors import Interrupted
 from discreet.ledger import Entry
+from discreet.mechanism import Chain
 from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream, SystemStream
@@ -155,6 +156,7 @@ class Training:
             guard=Guard(self.model, *self._checked.declared),
             probe=FailureProbe(self.preflight.plain or self.engine, model, self.criterion, self._checked.unit),
             public=self._checked.beside,
+            chain=Chain(self.plan.sampling.strategy),
             ahead=any(parameter.device.type != "cpu" for parameter in parameters.values()),
         )
         return Session(

@@ -13,8 +13,8 @@ from typing import Any
 from discreet.accounting.account import Method
 from discreet.core.adjacency import Query
 from discreet.core.errors import Interrupted
-from discreet.core.event_json import from_json
 from discreet.core.events import Epoch, Event, FixedSize, Gaussian, Poisson, TruncatedPoisson, flatten, steps_of
+from discreet.core.events.event_json import from_json
 from discreet.data import Split
 from discreet.ledger import Entry
 from discreet.plan import Plan

@@ -13,6 +13,7 @@ from discreet.core.errors import InputError, NotProved
 from discreet.core.events import (
     Allocation,
     Compose,
+    CyclicPoisson,
     Epoch,
     Event,
     FixedSize,
@@ -89,7 +90,7 @@ def counterpart(event: Event, delta: float, adjacency: Adjacency = Adjacency.ADD
     Under replace_one, for which Poisson batches have no figure, the Poisson figure is that under zero_out.
     """
     parts = tally(event)
-    others = {type(part) for part in parts} & {TruncatedPoisson, FixedSize, Epoch, Allocation}
+    others = {type(part) for part in parts} & {TruncatedPoisson, FixedSize, Epoch, Allocation, CyclicPoisson}
     if not others:
         return None
     poisson = Compose(tuple(Repeat(_as_poisson(part), count) for part, count in parts.items()))
@@ -118,6 +119,8 @@ def _as_poisson(part: Event) -> Event:
             return Poisson(batch / population, inner)
         case Allocation(steps, chosen, inner):
             return Repeat(Poisson(chosen / steps, inner), steps)
+        case CyclicPoisson(steps, rate, inner):
+            return Repeat(Poisson(rate / steps, inner), steps)
         case Epoch():
             found = batches(part)
             rate = 1 / sum(count for _, count in found)

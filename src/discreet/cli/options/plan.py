@@ -22,6 +22,7 @@ class PlanOptions:
     capacity: sampler.CapacityOption = None
     per_epoch: sampler.PerEpochOption = None
     chosen: sampler.ChosenOption = None
+    bands: sampler.BandsOption = None
     noise: options.NoiseOption = None
     schedule: options.ScheduleOption = None
     noise_list: options.NoiseListOption = None
@@ -32,9 +33,8 @@ class PlanOptions:
     @property
     def draws(self) -> Draws:
         """How batches are drawn."""
-        return sampler.draws(
-            self.sampling, self.rate, self.batch, self.population, self.capacity, self.per_epoch, self.chosen
-        )
+        drawn = self.sampling, self.rate, self.batch, self.population
+        return sampler.draws(*drawn, self.capacity, self.per_epoch, self.chosen, self.bands)
 
     @property
     def neighbours(self) -> Adjacency:

@@ -9,7 +9,7 @@ import typer
 
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
-from discreet.sampling import SAMPLERS, Draws, Options, PoissonSampling
+from discreet.sampling import SAMPLERS, CyclicPoissonSampling, Draws, Options, PoissonSampling
 
 _BY_OPTION = {record.OPTION: record for record in SAMPLERS.values()}
 
@@ -43,6 +43,7 @@ PopulationOption = Annotated[
 CapacityOption = Annotated[int | None, typer.Option("--capacity", help=_help("capacity"))]
 PerEpochOption = Annotated[int | None, typer.Option("--per-epoch", help=_help("per_epoch"))]
 ChosenOption = Annotated[int | None, typer.Option("--chosen", help=_help("chosen"))]
+BandsOption = Annotated[int | None, typer.Option("--bands", help=_help("bands"))]
 
 
 def adjacency_for(sampling: str, adjacency: Adjacency | None) -> Adjacency:
@@ -58,9 +59,15 @@ def draws(
     capacity: int | None = None,
     per_epoch: int | None = None,
     chosen: int | None = None,
+    bands: int | None = None,
 ) -> Draws:
-    """The options as `Draws`. `InputError` for a missing option, or one that does not belong to the sampler."""
-    for option, value in (("capacity", capacity), ("chosen", chosen), ("per_epoch", per_epoch)):
+    """The options as `Draws`. `InputError` for a missing option, or one that does not belong to the sampler.
+
+    Bands make Poisson batches cyclic.
+    """
+    if bands is not None and sampling == PoissonSampling.OPTION:
+        sampling = CyclicPoissonSampling.OPTION
+    for option, value in (("capacity", capacity), ("chosen", chosen), ("per_epoch", per_epoch), ("bands", bands)):
         owners = _owners(option)
         if value is not None and sampling not in owners:
             name = option.replace("_", "-")
@@ -69,5 +76,5 @@ def draws(
         raise InputError("give --per-epoch, or --rate, or --batch with --population, not two of them")
     if rate is not None and batch is not None:
         raise InputError("give either --rate or --batch with --population, not both")
-    given = Options(str(sampling), rate, batch, population, capacity, per_epoch, chosen)
+    given = Options(str(sampling), rate, batch, population, capacity, per_epoch, chosen, bands)
     return _BY_OPTION[sampling].from_options(given)

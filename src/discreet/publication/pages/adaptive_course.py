@@ -9,8 +9,8 @@ from typing import Any
 from discreet.accounting.adaptive import filters
 from discreet.accounting.adaptive.filter_decision import propose, start
 from discreet.core.adjacency import Query
-from discreet.core.event_json import from_json
 from discreet.core.events import BoundedRange, Event, Gaussian, Poisson, Repeat, flatten, steps_of
+from discreet.core.events.event_json import from_json
 from discreet.ledger.meter import share
 from discreet.plan import Counts
 

@@ -25,8 +25,8 @@ from discreet.certificate.described import About
 from discreet.certificate.model_spec import ModelSpec
 from discreet.core.adjacency import Unit
 from discreet.core.errors import InputError, NotProved
-from discreet.core.event_json import from_json, to_json
 from discreet.core.events import BoundedRange, Event, Gaussian, SparseHistogram, flatten, steps_of, tally
+from discreet.core.events.event_json import from_json, to_json
 from discreet.plan import AdaptivePlan, PartsSearch, Plan
 from discreet.publication.pages import svg_charts
 from discreet.publication.pages.adaptive_course import course

@@ -28,5 +28,6 @@ def who_took_part(event: Event, words: Words = ROW) -> str:
 
 
 def _filled(template: str, words: Words, values: Mapping[str, object]) -> str:
-    figures = {name: number(value) for name, value in values.items() if isinstance(value, int | float)}
+    counted = {name: len(value) if isinstance(value, list | tuple) else value for name, value in values.items()}
+    figures = {name: number(value) for name, value in counted.items() if isinstance(value, int | float)}
     return template.format(one=words.one, many=words.many, **figures)

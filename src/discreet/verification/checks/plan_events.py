@@ -46,6 +46,13 @@ def planned(plan: dict[str, Any]) -> Runs:
         draw = {"event": kind, "steps": sampling["period"], "chosen": sampling["chosen"]}
         periods = _periods(noise, sampling["period"])
         return merged((draw | {"of": _gaussian(_only(period))}, 1) for period in periods)
+    elif kind == "cyclic_poisson":
+        parts = len(sampling["coefficients"])
+        draw = {"event": kind, "parts": parts, "rate": sampling["rate"]}
+        if any(metric["rows"] != "holdout" for metric in plan.get("metrics", [])):
+            raise InputError("no metric of rows to train on can be bought where noise is correlated")
+        only = _gaussian(_only(noise))  # what a unit adds in one round reaches into the next
+        return merged((draw | {"of": only}, 1) for _ in _periods(noise, parts))
     else:
         raise InputError(f"the sampler {kind!r} is not known to this verifier")
     return merged((draw | {"of": _gaussian(multiplier)}, steps) for multiplier, steps in noise)
@@ -122,7 +129,7 @@ def places(event: dict[str, Any]) -> int:
     """How many steps one event covers."""
     if event["event"] == "epoch":
         return sum(part["count"] for part in event["of"]["of"])
-    return int(event["steps"]) if event["event"] == "allocation" else 1
+    return int(event.get("steps") or event.get("parts") or 1)  # of an allocation, of cyclic Poisson batches
 
 
 def _gaussian(multiplier: float) -> dict[str, Any]:
@@ -153,7 +160,7 @@ def _periods(noise: list[tuple[float, int]], length: int) -> Iterator[list[tuple
 def _only(period: list[tuple[float, int]]) -> float:
     multipliers = {multiplier for multiplier, _ in period}
     if len(multipliers) > 1:
-        raise InputError("the noise changes inside a period of an allocation")
+        raise InputError("the noise changes inside a period, or where it is correlated")
     return multipliers.pop()
 
 

@@ -33,6 +33,7 @@ _FIELDS = {
     "fixed_size": {"event", "population", "batch", "of"},
     "epoch": {"event", "of"},
     "allocation": {"event", "steps", "chosen", "of"},
+    "cyclic_poisson": {"event", "parts", "rate", "of"},
     "repeat": {"event", "count", "of"},
     "compose": {"event", "of"},
 }
@@ -125,6 +126,13 @@ def _draws(event: object, adjacency: str, depth: int) -> Iterator[Draw]:
             share, mu = _rate(rate), _joint(name, inner, False, depth)
             if mu > 0:
                 yield Draw(share, mu, 1, True, 0.0 if name == "poisson" else _overflow(share, fields))
+        case {"event": "cyclic_poisson", "parts": parts, "rate": rate, "of": inner}:
+            if replace_one:
+                raise InputError("event 'cyclic_poisson' under replace_one: no theorem of this verifier proves it")
+            # A unit has one turn in a round, and what it adds to all releases of the round is `inner` (2306.08153).
+            share, mu, _ = _rate(rate), _joint("cyclic_poisson", inner, False, depth), _count(parts)
+            if mu > 0:
+                yield Draw(share, mu, 1)
         case {"event": "fixed_size", "batch": batch, "population": population, "of": inner}:
             size, total = _count(batch), _count(population)
             if size > total or not (replace_one or (size == total and adjacency == "zero_out")):

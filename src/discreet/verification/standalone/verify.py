@@ -115,14 +115,16 @@ clipping.groups.each: norm number >0; parameters list of text
 Constant: kind =constant
 Counts: noise number >0; rate number >0 <=1 | null
 Custom: kind =custom; name text; metric =accuracy,count,training_accuracy,holdout_accuracy | null
+CyclicPoissonSampling: kind =cyclic_poisson; rate number >0 <=1; coefficients some list of whole >=1
 EllipsoidClipping: scales text; kind =ellipsoid; norm number >=1e-30 <=1e+30
 Event = Event.gaussian | Event.laplace | Event.bounded_range | Event.noisy_max | Event.sparse_histogram |
   Event.selection | Event.poisson | Event.truncated_poisson | Event.fixed_size | Event.epoch | Event.allocation |
-  Event.repeat | Event.compose
+  Event.cyclic_poisson | Event.repeat | Event.compose
 Event.allocation: event =allocation; steps whole >=1; chosen whole >=1; of Event
 Event.bounded_range: event =bounded_range; epsilon number >0; query
   =clipped_sum,centred_bit,covariance,count,histogram,loss
 Event.compose: event =compose; of list of Event
+Event.cyclic_poisson: event =cyclic_poisson; parts whole >=1; rate number >0 <=1; of Event
 Event.epoch: event =epoch; of Event
 Event.fixed_size: event =fixed_size; population whole >=1; batch whole >=1; of Event
 Event.gaussian: event =gaussian; noise_multiplier number >0; query
@@ -195,11 +197,11 @@ PartsSearch: grid some list of Setting; initial_states list of /sha256:[0-9a-f]{
   =accuracy,loss; bound number >0 | null; epsilon number >0 | null; salt text
 PerLayerClipping: kind =per_layer; norm number >=1e-30 <=1e+30
 Plan: adjacency Adjacency; unit Unit; rows_per_unit whole >=1; sampling PoissonSampling | TruncatedPoissonSampling |
-  FixedSizeSampling | ShuffleSampling | AllocationSampling | NoSampling; population number >0; clipping FlatClipping |
-  ScheduledClipping | AutomaticClipping | PerLayerClipping | GroupClipping | AdaptiveClipping | EllipsoidClipping |
-  BoxClipping; noise some list of NoisePhase; rates list of RatePhase; metrics list of Metric; before list of Event;
-  holdout Holdout | null; odometer Reading | null; search Search | PartsSearch | null; delta number >0 <1; block whole
-  >=1; initial_state /sha256:[0-9a-f]{64}/ | null
+  FixedSizeSampling | ShuffleSampling | AllocationSampling | CyclicPoissonSampling | NoSampling; population number >0;
+  clipping FlatClipping | ScheduledClipping | AutomaticClipping | PerLayerClipping | GroupClipping | AdaptiveClipping
+  | EllipsoidClipping | BoxClipping; noise some list of NoisePhase; rates list of RatePhase; metrics list of Metric;
+  before list of Event; holdout Holdout | null; odometer Reading | null; search Search | PartsSearch | null; delta
+  number >0 <1; block whole >=1; initial_state /sha256:[0-9a-f]{64}/ | null
 PoissonSampling: kind =poisson; rate number >0 <=1
 public_batches: weight number >0 <1; rows whole >=1; batch whole >=1; sha256 /[0-9a-f]{64}/
 public_evaluations.each: step whole >=0; * number
@@ -406,7 +408,9 @@ def ed25519(public: bytes, message: bytes, signature: bytes) -> bool:
     return len(signature) == 64 and s < q and times(s, base) == add(point(signature[:32]), times(h, point(public)))
 
 # 3. EVENTS: what was released, and what the plan says would be.
-KNOWN = ("gaussian", "sparse_histogram", "poisson", "fixed_size", "epoch", "allocation", "compose", "repeat")
+DRAWN = {"poisson": ("rate", "of"), "fixed_size": ("population", "batch", "of"), "epoch": ("of",),
+         "allocation": ("steps", "chosen", "of"), "cyclic_poisson": ("parts", "rate", "of")}
+KNOWN = ("gaussian", "sparse_histogram", "compose", "repeat", *DRAWN)
 
 def leaves(event: Any, times: int = 1) -> Any:
     """The events inside compositions and repetitions, each with its count."""
@@ -434,14 +438,11 @@ def stated(event: Any) -> Events:
     return multiset(event)
 
 def steps_in(event: Any) -> int:
-    """How many steps events cover: an epoch those of its batches, an allocation its period, all others one."""
+    """How many steps events cover: an epoch those of its batches, a period or round its own, all others one."""
     def places(leaf: Any) -> int:
         inner = leaf.get("of", leaf)
-        return sum(n for _, n in leaves(inner)) if leaf["event"] == "epoch" else leaf.get("steps", 1)
+        return sum(n for _, n in leaves(inner)) if leaf["event"] == "epoch" else leaf.get("steps", leaf.get("parts", 1))
     return sum(count * places(leaf) for leaf, count in leaves(event))
-
-DRAWN = {"poisson": ("rate", "of"), "fixed_size": ("population", "batch", "of"), "epoch": ("of",),
-         "allocation": ("steps", "chosen", "of")}
 
 def planned(plan: Facts) -> list[Events]:
     """What a fixed plan releases, from either part of the data if rows are held out; the last is all of it."""
@@ -452,11 +453,14 @@ def planned(plan: Facts) -> list[Events]:
     kind = "epoch" if sampling["kind"] == "shuffle" else sampling["kind"]
     covered = kind == "poisson" and len(rates) == len(noise) and rates[0] == sampling["rate"]
     need(not rates or covered, "rates that change do not cover the steps, or do not begin with that of the sampling")
-    length = math.ceil(people / sampling["batch"]) if kind == "epoch" else sampling.get("period", 1)
+    length = sampling.get("period", len(sampling.get("coefficients", "1")))  # noise is correlated inside a round
+    length = math.ceil(people / sampling["batch"]) if kind == "epoch" else length
     need(len(noise) % whole(length) == 0, "the steps are no multiple of an epoch or period")
-    need(kind in ("poisson", "fixed_size", "epoch", "allocation", "none"), f"{str(kind)[:40]} sampling", "NOT COVERED")
-    need(kind in ("poisson", "none") or people == int(people), "the population is no whole number")
-    known = sampling | {"population": int(people), "steps": length}
+    need(kind == "none" or kind in DRAWN, f"{str(kind)[:40]} sampling", "NOT COVERED")
+    need(kind in ("poisson", "cyclic_poisson", "none") or people == int(people), "the population is no whole number")
+    known = sampling | {"population": int(people), "steps": length, "parts": length}
+    alone = len(set(noise)) == 1 and all(metric["rows"] == "holdout" for metric in plan["metrics"])
+    need(kind != "cyclic_poisson" or alone, "correlated noise changes, or something else is bought of the same rows")
     periods = Counter((*noise[at : at + length], rates[at] if rates else 0) for at in range(0, len(noise), length))
     for (*inside, rate), times in periods.items():
         period = [{"event": "gaussian", "noise_multiplier": one, "query": "clipped_sum"} for one in inside]
@@ -513,7 +517,7 @@ def parts_of(events: Events, adjacency: str) -> tuple[Parts, float]:
     for text, count in events.items():
         event, rate, times, block = json.loads(text), 1.0, 1, 1
         name, inner = event["event"], event.get("of", event)
-        if name == "poisson":
+        if name in ("poisson", "cyclic_poisson"):  # in a round a row has one turn, and moves all releases by `of`
             need(not replaced, "no theorem for Poisson batches when a row is replaced")
             rate = positive(event["rate"], 1.0)
         elif name == "fixed_size":

@@ -9,10 +9,8 @@ meaning**: a mechanism that differs gets an event of another name.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 
 from discreet.core import checks
 from discreet.core.adjacency import Query
@@ -208,6 +206,25 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True)
+class CyclicPoisson:
+    """The units were dealt to `parts` parts; in `parts` successive steps each part had its turn once, and in its turn
+    every unit of it took part in `event` independently with probability `rate`.
+
+    Which part a unit is in counts as known. A unit's contribution may be spread over its step and the `parts` - 1 steps
+    that follow: `event` says what it adds to all of these together. An interrupted round is stated whole.
+    """
+
+    parts: int
+    rate: float
+    event: Event
+
+    def __post_init__(self) -> None:
+        _check(self, checks.count, "parts")
+        _check(self, checks.rate, "rate")
+        _require_event("CyclicPoisson.event", self.event)
+
+
+@dataclass(frozen=True, slots=True)
 class Repeat:
     """`event` ran `count` times, each with its own randomness."""
 
@@ -233,7 +250,7 @@ class Compose:
             _require_event(f"Compose.events[{position}]", event)
 
 
-Sampled = Poisson | TruncatedPoisson | FixedSize | Epoch | Allocation
+Sampled = Poisson | TruncatedPoisson | FixedSize | Epoch | Allocation | CyclicPoisson
 Event = Gaussian | Laplace | BoundedRange | NoisyMax | SparseHistogram | Selection | Sampled | Repeat | Compose
 
 KINDS: dict[str, type] = {
@@ -248,57 +265,11 @@ KINDS: dict[str, type] = {
     "fixed_size": FixedSize,
     "epoch": Epoch,
     "allocation": Allocation,
+    "cyclic_poisson": CyclicPoisson,
     "repeat": Repeat,
     "compose": Compose,
 }
 """Every event by its published name. An entry never changes; new ones are added."""
-
-
-def flatten(event: Event, times: int = 1) -> Iterator[tuple[Event, int]]:
-    """Yield `(event, count)` pairs of events that are neither `Repeat` nor `Compose`.
-
-    This is the one place where counts are multiplied; no accountant handles a count by itself.
-    """
-    if isinstance(event, Repeat):
-        yield from flatten(event.event, times * event.count)
-    elif isinstance(event, Compose):
-        for part in event.events:
-            yield from flatten(part, times)
-    else:
-        yield event, times
-
-
-def tally(event: Event) -> dict[Event, int]:
-    """Count equal elementary events. The order of first appearance is kept; accounting does not depend on it."""
-    totals: dict[Event, int] = {}
-    for part, times in flatten(event):
-        totals[part] = totals.get(part, 0) + times
-    return totals
-
-
-def batches(epoch: Epoch) -> list[tuple[Event, int]]:
-    """The batches of an epoch, as pairs (event on one batch, number of successive batches with that event)."""
-    parts = epoch.event.events if isinstance(epoch.event, Compose) else (epoch.event,)
-    return [(part.event, part.count) if isinstance(part, Repeat) else (part, 1) for part in parts]
-
-
-def in_order(events: Iterable[Event]) -> Compose:
-    """`events` in order as one composition; equal neighbours become one `Repeat`."""
-    return Compose(tuple(Repeat(event, len(list(equal))) for event, equal in itertools.groupby(events)))
-
-
-@lru_cache(maxsize=64)
-def steps_of(event: Event) -> tuple[Event, ...]:
-    """The event of each step that one draw covers: a single step, or all steps of an epoch or an allocation period."""
-    match event:
-        case Poisson() | TruncatedPoisson() | FixedSize():
-            return (event.event,)
-        case Epoch():
-            return tuple(itertools.chain.from_iterable([inner] * count for inner, count in batches(event)))
-        case Allocation(steps, _, inner):
-            return (inner,) * steps
-        case _:
-            return (event,)
 
 
 def _check(event: object, check: Callable[[str, object], object], *names: str) -> None:

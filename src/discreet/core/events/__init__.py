@@ -1,0 +1,47 @@
+"""Events: immutable descriptions of what was released, and nothing else."""
+
+from discreet.core.events.event_kinds import (
+    KINDS,
+    Allocation,
+    BoundedRange,
+    Compose,
+    CyclicPoisson,
+    Epoch,
+    Event,
+    FixedSize,
+    Gaussian,
+    Laplace,
+    NoisyMax,
+    Poisson,
+    Repeat,
+    Sampled,
+    Selection,
+    SparseHistogram,
+    TruncatedPoisson,
+)
+from discreet.core.events.event_parts import batches, flatten, in_order, steps_of, tally
+
+__all__ = [
+    "KINDS",
+    "Allocation",
+    "BoundedRange",
+    "Compose",
+    "CyclicPoisson",
+    "Epoch",
+    "Event",
+    "FixedSize",
+    "Gaussian",
+    "Laplace",
+    "NoisyMax",
+    "Poisson",
+    "Repeat",
+    "Sampled",
+    "Selection",
+    "SparseHistogram",
+    "TruncatedPoisson",
+    "batches",
+    "flatten",
+    "in_order",
+    "steps_of",
+    "tally",
+]
