@@ -1,7 +1,8 @@
-"""Writes what the format of certificates was on the day this ran: `python tests/golden/write.py`.
+"""Adds kinds of runs and events that are not there yet, as they are published today: `python tests/golden/write.py`.
 
-To be run again only if a format is meant to change, with an entry in the changelog under Privacy. `folders.tar.xz`
-holds a published folder of every kind of run; `records.json` holds every kind of event, filter and odometer, and the
+What is there stays as it was first published. It may change only if a format is meant to change, with an entry in the
+changelog under Privacy: delete it, and run this again. `folders.tar.xz` holds a published folder of every kind of
+run; `records.json` holds every kind of event, filter and odometer, and the
 plans of the runs with their fingerprints.
 """
 
@@ -26,6 +27,7 @@ from discreet.core.events import (
     Allocation,
     BoundedRange,
     Compose,
+    CyclicPoisson,
     Epoch,
     Event,
     FixedSize,
@@ -57,6 +59,7 @@ EVENTS: tuple[Event, ...] = (
     FixedSize(1000, 64, STEP),
     Epoch(Repeat(STEP, 10)),
     Allocation(10, 2, STEP),
+    CyclicPoisson(4, 0.9, STEP),
     Repeat(Poisson(1e-3, STEP), 10**12),
     Compose(()),
     Compose((STEP, Repeat(Compose((STEP, Laplace(2.0))), 3))),
@@ -79,30 +82,45 @@ ODOMETERS: tuple[odometers.Odometer, ...] = (
 )
 
 
-def records(plans: dict[str, Any]) -> dict[str, Any]:
-    """The content of records.json."""
-    return {
+FOLDERS, RECORDS = HERE / "folders.tar.xz", HERE / "records.json"
+
+
+def joined(known: dict[str, Any], plans: dict[str, Any]) -> dict[str, Any]:
+    """The content of records.json: what is known, and behind it what is new."""
+    today = {
         "events": [to_json(event) for event in EVENTS],
         "filters": [filters.as_dict(one) for one in FILTERS],
         "odometers": [odometers.as_dict(one) for one in ODOMETERS],
-        "plans": plans,
     }
+    lists = {kind: [*known[kind], *(one for one in found if one not in known[kind])] for kind, found in today.items()}
+    return {**lists, "plans": known["plans"] | plans}
+
+
+def publish_to(files: dict[str, bytes], name: str, scratch: Path) -> dict[str, Any]:
+    """Publish a run of this kind, add its files to `files`, and return its plan with its fingerprint."""
+    folder = published(scratch / name.replace(" ", "_"), name)
+    files |= {f"{name}/{path.name}": path.read_bytes() for path in sorted(folder.iterdir())}
+    facts = json.loads((folder / "certificate.json").read_text())
+    return {"plan": facts["plan"], "fingerprint": facts["plan_fingerprint"]}
 
 
 def main() -> None:
     logging.disable()
     torch.set_num_threads(1)
-    plans = {}
-    with tempfile.TemporaryDirectory() as scratch, tarfile.open(HERE / "folders.tar.xz", "w:xz", preset=9) as archive:
-        for name in KINDS:
-            folder = published(Path(scratch) / name.replace(" ", "_"), name)
-            facts = json.loads((folder / "certificate.json").read_text())
-            plans[name] = {"plan": facts["plan"], "fingerprint": facts["plan_fingerprint"]}
-            for path in sorted(folder.iterdir()):
-                entry = tarfile.TarInfo(f"{name}/{path.name}")
-                entry.size = path.stat().st_size
-                archive.addfile(entry, io.BytesIO(path.read_bytes()))
-    (HERE / "records.json").write_text(json.dumps(records(plans), indent=1) + "\n")
+    files: dict[str, bytes] = {}
+    known: dict[str, Any] = {"events": [], "filters": [], "odometers": [], "plans": {}}
+    if RECORDS.exists():
+        known = json.loads(RECORDS.read_text())
+        with tarfile.open(FOLDERS) as archive:
+            files = {entry.name: archive.extractfile(entry).read() for entry in archive}  # type: ignore[union-attr]
+    with tempfile.TemporaryDirectory() as scratch:
+        plans = {name: publish_to(files, name, Path(scratch)) for name in KINDS if name not in known["plans"]}
+    with tarfile.open(FOLDERS, "w:xz", preset=9) as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    RECORDS.write_text(json.dumps(joined(known, plans), indent=1) + "\n")
 
 
 if __name__ == "__main__":
