@@ -12,7 +12,8 @@ from discreet.core.array_types import IntArray
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
 from discreet.randomness import Purpose, Stream
-from discreet.sampling import DealingSampler, Sampler, places_within
+from discreet.sampling import DealingSampler, Sampler
+from discreet.sampling.within import places_within
 from discreet.training.batch import Piece
 
 
