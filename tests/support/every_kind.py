@@ -113,6 +113,7 @@ KINDS: Mapping[str, Callable[[Path], Trained]] = {
     "poisson": _planned(),
     "rates": _changing_rates,
     "noise phases": _planned(noise_multiplier=[(2.0, 3), (1.2, 4)]),
+    "equal blocks": _planned(block=1),
     "truncated": _sampled(TruncatedPoissonSampling(rate=0.5, capacity=29)),
     "fixed size": _sampled(FixedSizeSampling(batch=6), adjacency="replace_one", noise_multiplier=4.0),
     "shuffle": _sampled(ShuffleSampling(batch=6), adjacency="zero_out", noise_multiplier=[(2.0, 6), (3.0, 2)]),
@@ -139,7 +140,16 @@ KINDS: Mapping[str, Callable[[Path], Trained]] = {
 
 REVIEWED = (
     *("poisson", "rates", "noise phases", "fixed size", "shuffle", "allocation", "none", "metrics"),
-    *("accuracy", "cyclic", "queries", "people", "public rows", "automatic clipping", "ellipsoid clipping"),
+    *(
+        "equal blocks",
+        "accuracy",
+        "cyclic",
+        "queries",
+        "people",
+        "public rows",
+        "automatic clipping",
+        "ellipsoid clipping",
+    ),
 )
 """Those that verify.py covers."""
 

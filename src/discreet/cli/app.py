@@ -79,7 +79,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 """Where each command is, and its help in one line: a command is imported only when it is called."""
 
-QUICK = frozenset({"epsilon", "compare", "calibrate", "suggest", "ledger"})
+QUICK = frozenset({"epsilon", "compare", "calibrate", "suggest", "ledger", "verify", "sign"})
 """Commands whose time is that of their imports: they compute on one core, and leave little behind to collect."""
 
 
