@@ -30,6 +30,7 @@ from discreet.training.control.step_size_search import search_of
 from discreet.training.drawing import Draws
 from discreet.training.former import with_former
 from discreet.training.guard import Guard
+from discreet.training.individual import filter_of
 from discreet.training.preflight.engine_check import Preflight
 from discreet.training.preflight.engine_options import AUTO, EngineOptions, as_started
 from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
@@ -157,6 +158,7 @@ class Training:
             probe=FailureProbe(self.preflight.plain or self.engine, model, self.criterion, self._checked.unit),
             public=self._checked.beside,
             chain=Chain(self.plan.sampling.strategy),
+            filter=filter_of(self.plan, len(self.data), self.folder.individual if self._where.keep_spent else None),
             ahead=any(parameter.device.type != "cpu" for parameter in parameters.values()),
         )
         return Session(

@@ -34,6 +34,7 @@ _FIELDS = {
     "epoch": {"event", "of"},
     "allocation": {"event", "steps", "chosen", "of"},
     "cyclic_poisson": {"event", "parts", "rate", "of"},
+    "individual": {"event", "steps", "full", "of"},
     "repeat": {"event", "count", "of"},
     "compose": {"event", "of"},
 }
@@ -156,6 +157,15 @@ def _draws(event: object, adjacency: str, depth: int) -> Iterator[Draw]:
             block = 1 if replace_one else of // taken
             if mu > 0:
                 yield Draw(1 / block, mu, taken, taken == of, steps=block)
+        case {"event": "individual", "steps": steps, "full": full, "of": inner}:
+            # What a unit adds to all steps together is at most as long as in `full` steps at full length; a unit that
+            # replaces another moves their sum by at most twice that (the triangle inequality, over all steps at once).
+            if _count(full) > _count(steps):
+                raise InputError("event 'individual': full must not exceed steps")
+            if _checked(inner, depth + 1).get("query") != "clipped_sum":
+                raise InputError("event 'individual' is of one Gaussian of a clipped sum")
+            if (mu := _joint("individual", inner, replace_one, depth)) > 0:
+                yield Draw(1.0, mu, _count(full))
         case {"event": "repeat", "count": count, "of": inner}:
             times = _count(count)
             for draw in _draws(inner, adjacency, depth + 1):
