@@ -128,7 +128,7 @@ SEARCHES = {"": (), "random_stopping": SEARCH, "parts": PARTS}
 INDIVIDUAL = (
     "Each unit's own loss was filtered: in each period (plan.sampling.period) a unit took part in a step only if the "
     "squares of the lengths of what it had added to the sums so far, this step included and each relative to the "
-    "sensitivity of its step, were at most plan.sampling.full in all. Each length was that of what the unit alone adds, "
+    "sensitivity of its step, were at most plan.sampling.full in all. Each length is that of what the unit alone adds, "
     "rounded up. Then a period reveals no more of a unit than plan.sampling.full steps at full length (Feldman and "
     "Zrnic 2021; Koskela, Tobaben and Honkela 2022).",
     "Which units took part in a step, how many did, and what each has spent are not released.",

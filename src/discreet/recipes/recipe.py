@@ -76,9 +76,9 @@ class Recipe(Frozen):
     stands behind them, and their features are computed once. `components` (`{count: 60, noise: 16}`) are principal
     components of these, bought before the first step and covered by the plan; the model gets rows projected on them.
     `averaging` (`start`, `decay`) publishes the average of iterates. `public` (`{share: 20%, weight: 0.3}`) joins the
-    exact gradient of rows declared public to every step. `keep_spent` keeps what each unit has spent, where units have
-    budgets of their own (`sampling: {kind: individual, period: 200, full: 50}`), in a private file. `engine`, `autocast` and `fixed_rows` are those of
-    `discreet.EngineOptions`.
+    exact gradient of rows declared public to every step. `engine`, `autocast` and `fixed_rows` are those of
+    `discreet.EngineOptions`. `keep_spent`: where units have budgets of their own (`sampling: {kind: individual, period:
+    200, full: 50}`), keep what each has spent in a private file.
     """
 
     data: Source

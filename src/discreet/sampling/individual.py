@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class IndividualSampler:
     """All units in each of the `steps` steps of a period; the filter of the run leaves out those whose budget, of
-    `full` steps at full length, is used up (`training.individual`). `InputError` unless 1 <= full <= steps."""
+    `full` steps at full length, is used up (`training.individual_filter`). `InputError` unless 1 <= full <= steps."""
 
     steps: int
     full: int

@@ -16,7 +16,7 @@ from discreet.core.errors import InputError
 from discreet.core.release import ClippedSum
 from discreet.data import PrivateData
 from discreet.training.augmented_views import views_of
-from discreet.training.individual import IndividualFilter
+from discreet.training.individual_filter import IndividualFilter
 from discreet.training.unit_failures import FailureProbe
 
 Chunk = tuple[Tensor, Tensor]

@@ -21,7 +21,7 @@ from discreet.training.batch import Batch, Context
 from discreet.training.clip_state import Clipping
 from discreet.training.drawing import Draws
 from discreet.training.guard import Guard, model_randomness
-from discreet.training.individual import IndividualFilter
+from discreet.training.individual_filter import IndividualFilter
 from discreet.training.public.extra_rows import PublicSource
 from discreet.training.unit_failures import FailureProbe
 
@@ -52,7 +52,8 @@ class Run:
     @property
     def context(self) -> Context:
         """The parts that a batch needs."""
-        return Context(self.model, self.parameters, self.data, self.engine, self.probe, self.guard.check_values, self.filter)
+        checks = self.probe, self.guard.check_values, self.filter
+        return Context(self.model, self.parameters, self.data, self.engine, *checks)
 
 
 @contextmanager

@@ -271,8 +271,9 @@ class Compose:
             _require_event(f"Compose.events[{position}]", event)
 
 
-Sampled = Poisson | TruncatedPoisson | FixedSize | Epoch | Allocation | CyclicPoisson | Individual
-Event = Gaussian | Laplace | BoundedRange | NoisyMax | SparseHistogram | Selection | Sampled | Repeat | Compose
+Sampled = Poisson | TruncatedPoisson | FixedSize | Epoch | Allocation | CyclicPoisson
+Released = Gaussian | Individual | Laplace | BoundedRange | NoisyMax | SparseHistogram
+Event = Released | Selection | Sampled | Repeat | Compose
 
 KINDS: dict[str, type] = {
     "gaussian": Gaussian,

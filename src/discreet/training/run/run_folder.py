@@ -14,6 +14,7 @@ from torch import Tensor
 
 from discreet.core.errors import InputError
 from discreet.core.processes import refuse_several_processes
+from discreet.ledger.units_spent import FILE
 from discreet.randomness import load_key, new_run_key, save_key
 
 _README = """\
@@ -83,7 +84,7 @@ class RunFolder:
     @property
     def individual(self) -> Path:
         """What each unit has spent of its own budget, mode 0600, if the run keeps it. As private as the data."""
-        return self.path / "individual.npz"
+        return self.path / FILE
 
     def check_new(self) -> None:
         """Refuse a folder that exists already."""

@@ -158,12 +158,10 @@ def _draws(event: object, adjacency: str, depth: int) -> Iterator[Draw]:
             if mu > 0:
                 yield Draw(1 / block, mu, taken, taken == of, steps=block)
         case {"event": "individual", "steps": steps, "full": full, "of": inner}:
-            # What a unit adds to all steps together is at most as long as in `full` steps at full length; a unit that
-            # replaces another moves their sum by at most twice that (the triangle inequality, over all steps at once).
-            if _count(full) > _count(steps):
-                raise InputError("event 'individual': full must not exceed steps")
-            if _checked(inner, depth + 1).get("query") != "clipped_sum":
-                raise InputError("event 'individual' is of one Gaussian of a clipped sum")
+            # A unit adds to all steps together at most what it adds in `full` of them at full length; one that replaces
+            # another moves them by at most twice that (triangle inequality, over all steps at once).
+            if _count(full) > _count(steps) or _checked(inner, depth + 1).get("query") != "clipped_sum":
+                raise InputError("event 'individual' is of clipped sums, and full must not exceed steps")
             if (mu := _joint("individual", inner, replace_one, depth)) > 0:
                 yield Draw(1.0, mu, _count(full))
         case {"event": "repeat", "count": count, "of": inner}:

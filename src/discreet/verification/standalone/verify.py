@@ -295,8 +295,7 @@ def check_fields(facts: Facts) -> None:
     need(mechanism["grid_bits"] in range(20, 51), "a grid that is too coarse, or too fine")
     need((mechanism["engine"] == "exact") == (mechanism["float_bits"] is None), "the float slack is not the engine's")
     need(mechanism["sampler"] == plan["sampling"]["kind"], "the sampler is not the plan's")
-    alone = mechanism["engine"] == "exact" or mechanism["sampler"] != "individual"
-    need(alone, "what a row adds was not measured alone, so that it may depend on others how long a row takes part")
+    need(mechanism["engine"] == "exact" or mechanism["sampler"] != "individual", "budgets of rows not computed alone")
     rows = facts.get("public_batches")
     need(rows is None or rows["batch"] <= rows["rows"], "no such public rows")
     need(all(text.isascii() and len(text) <= 2000 for text in facts["assumptions"]), "no sentences of assumptions")
@@ -462,7 +461,7 @@ def planned(plan: Facts) -> list[Events]:
     length = math.ceil(people / sampling["batch"]) if kind == "epoch" else length
     need(len(noise) % whole(length) == 0, "the steps are no multiple of an epoch or period")
     need(kind == "none" or kind in DRAWN, f"{str(kind)[:40]} sampling", "NOT COVERED")
-    need(kind in ("poisson", "cyclic_poisson", "individual", "none") or people == int(people), "the population is no whole number")
+    need(kind in ("poisson", "cyclic_poisson", "individual", "none") or people == int(people), "no whole population")
     known = sampling | {"population": int(people), "steps": length, "parts": length}
     alone = len(set(noise)) == 1 and all(metric["rows"] == "holdout" for metric in plan["metrics"])
     need(kind != "cyclic_poisson" or alone, "correlated noise changes, or something else is bought of the same rows")
@@ -539,9 +538,8 @@ def parts_of(events: Events, adjacency: str) -> tuple[Parts, float]:
             block = 1 if replaced else whole(event["steps"]) // times  # known which block has which of its steps
             rate = 1 / block
         elif name == "individual":  # a row adds, in all steps together, no more than in `full` steps at full length
-            need(whole(event["full"]) <= whole(event["steps"]), "a budget of more steps than there are")
-            need(inner["event"] == "gaussian" and inner["query"] == "clipped_sum", "a budget is for clipped sums")
-            times = event["full"]
+            times = whole(event["full"])
+            need(times <= whole(event["steps"]) and inner.get("query") == "clipped_sum", "no such budget of a row")
         elif name == "sparse_histogram":  # delta pays the chance that a value shows which one row alone has
             noise, above = positive(event["noise_multiplier"]), positive(event["threshold"]) - 1
             escapes += count * (math.erfc(above / noise / math.sqrt(2) * (1 - 2.0**-49)) / 2 * UP + 1e-300)

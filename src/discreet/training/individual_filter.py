@@ -28,10 +28,8 @@ nothing must be added for rounding. The length is that of the multiple which is 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 from torch import Tensor
@@ -39,10 +37,8 @@ from torch import Tensor
 from discreet.clipping import Clip
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError, PrivacyViolation
+from discreet.ledger.units_spent import PARTS, UnitsSpent
 from discreet.plan import AdaptivePlan, IndividualSampling, Plan
-
-PARTS = 2**32
-"""Budgets are counted in whole parts of a step at full length, so that their sums do not round."""
 
 
 def parts_of(sums: Mapping[str, Tensor], clip: Clip) -> int:
@@ -72,17 +68,17 @@ class IndividualFilter:
     """
 
     def __init__(self, full: int, units: int, kept: Path | None = None) -> None:
-        self._budget, self._kept = full * PARTS, kept
-        self._spent: IntArray = np.zeros(units, dtype=np.int64)
-        self._ended, self._allowed = load_spent(kept) if kept is not None and kept.exists() else (self._spent * 0, 0)
+        nothing: IntArray = np.zeros(units, dtype=np.int64)
+        self._budget, self._spent, self._kept = full * PARTS, nothing, kept
+        self._before = UnitsSpent.load(kept) if kept is not None and kept.exists() else UnitsSpent(nothing, 0)
         self._turn: list[int] = []
-        if self._ended.shape != self._spent.shape:
+        if len(self._before.spent) != units:
             raise InputError(f"{kept} is about other units than the data has; resume with the data of the run")
 
     def begin(self, *, first: bool) -> None:
         """Begin a step; `first`: of a period, for which every unit has a new budget."""
         if first:
-            self._ended, self._allowed = self._ended + self._spent, self._allowed + self._budget
+            self._before = UnitsSpent(self._before.spent + self._spent, self._before.allowed + self._budget)
             self._spent = self._spent * 0
         self._turn = []
 
@@ -99,30 +95,13 @@ class IndividualFilter:
             raise PrivacyViolation("the units of a step are not those whose budgets are kept; nothing was released")
         self._spent = np.array(self._turn, dtype=np.int64)
         if self._kept is not None:
-            save_spent(self._kept, self._ended + self._spent, self._allowed)
+            UnitsSpent(self._before.spent + self._spent, self._before.allowed).save(self._kept)
 
 
 def filter_of(plan: Plan | AdaptivePlan, units: int, kept: Path | None) -> IndividualFilter | None:
     """The filter of a run, if its plan has one."""
-    sampling = plan.sampling
-    return IndividualFilter(sampling.full, units, kept) if isinstance(sampling, IndividualSampling) else None
-
-
-def save_spent(path: Path, spent: IntArray, allowed: int) -> None:
-    """Replace the file durably, readable by its owner alone (mode 0600): parts spent by each unit, and allowed."""
-    draft = path.with_suffix(".draft")
-    draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        np.savez(file, spent=spent, allowed=np.int64(allowed))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
-
-
-def load_spent(path: Path) -> tuple[IntArray, int]:
-    """(parts spent by each unit, parts that each was allowed) of a file by `save_spent`."""
-    try:
-        with np.load(path, allow_pickle=False) as content:
-            return content["spent"].astype(np.int64), int(content["allowed"])
-    except (OSError, ValueError, KeyError, BadZipFile) as error:
-        raise InputError(f"cannot read {path}: {error}; it says what units have spent, if the run was to keep it") from None
+    if isinstance(plan.sampling, IndividualSampling):
+        return IndividualFilter(plan.sampling.full, units, kept)
+    if kept is not None:
+        raise InputError("keep_spent is about budgets of single units; use individual sampling, or leave it out")
+    return None
