@@ -118,5 +118,5 @@ def test_verifiers_price_no_other_event_of_this_name(change: dict[str, Any]) -> 
     event = {"event": "individual", "steps": 9, "full": 3, "of": GAUSSIAN} | change
     with pytest.raises(InputError):
         epsilon_bounds(event, 1e-5, "add_remove", tolerance=1e-2)
-    with pytest.raises((verify.Stop, TypeError, KeyError)):
+    with pytest.raises((verify.Stop, TypeError, AttributeError)):
         verify.epsilon_of(verify.multiset({"event": "compose", "of": [event]}), 1e-5, "add_remove", 1e-2)

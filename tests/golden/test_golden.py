@@ -14,7 +14,7 @@ from every_kind import KINDS, REVIEWED
 from discreet import verify
 from discreet.accounting.adaptive import filters, odometers
 from discreet.certificate.canonical import digest, strict_json
-from discreet.core import event_json
+from discreet.core.events import event_json
 from discreet.plan import AdaptivePlan, Plan
 from discreet.verification.standalone import verify as reviewer
 

@@ -1,6 +1,7 @@
 """Writes what the format of certificates was on the day this ran: `python tests/golden/write.py`.
 
-To be run again only if a format is meant to change, with an entry in the changelog under Privacy. `folders.tar.xz`
+To be run again only if a format is meant to change, with an entry in the changelog under Privacy. With names of kinds
+of runs (`write.py cyclic`), only these and events that are not there yet are added. `folders.tar.xz`
 holds a published folder of every kind of run; `records.json` holds every kind of event, filter and odometer, and the
 plans of the runs with their fingerprints.
 """
@@ -14,7 +15,6 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 import torch
@@ -30,6 +30,7 @@ from discreet.core.events import (
     Event,
     FixedSize,
     Gaussian,
+    Individual,
     Laplace,
     NoisyMax,
     Poisson,
@@ -57,6 +58,7 @@ EVENTS: tuple[Event, ...] = (
     FixedSize(1000, 64, STEP),
     Epoch(Repeat(STEP, 10)),
     Allocation(10, 2, STEP),
+    Individual(10, 2, STEP),
     Repeat(Poisson(1e-3, STEP), 10**12),
     Compose(()),
     Compose((STEP, Repeat(Compose((STEP, Laplace(2.0))), 3))),
@@ -79,31 +81,40 @@ ODOMETERS: tuple[odometers.Odometer, ...] = (
 )
 
 
-def records(plans: dict[str, Any]) -> dict[str, Any]:
-    """The content of records.json."""
-    return {
-        "events": [to_json(event) for event in EVENTS],
+def main(added: list[str]) -> None:
+    """Write all anew, or keep what there is and add some kinds of runs."""
+    logging.disable()
+    torch.set_num_threads(1)
+    there = json.loads((HERE / "records.json").read_text()) if added else {"events": [], "plans": {}}
+    events, plans = there["events"], there["plans"]
+    events += [one for one in map(to_json, EVENTS) if one not in events]
+    files = _files() if added else {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in added or KINDS:
+            folder = published(Path(scratch) / name.replace(" ", "_"), name)
+            facts = json.loads((folder / "certificate.json").read_text())
+            plans[name] = {"plan": facts["plan"], "fingerprint": facts["plan_fingerprint"]}
+            files |= {f"{name}/{path.name}": path.read_bytes() for path in sorted(folder.iterdir())}
+    with tarfile.open(HERE / "folders.tar.xz", "w:xz", preset=9) as archive:
+        for path, content in files.items():
+            entry = tarfile.TarInfo(path)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    records = {
+        "events": events,
         "filters": [filters.as_dict(one) for one in FILTERS],
         "odometers": [odometers.as_dict(one) for one in ODOMETERS],
         "plans": plans,
     }
+    (HERE / "records.json").write_text(json.dumps(records, indent=1) + "\n")
 
 
-def main() -> None:
-    logging.disable()
-    torch.set_num_threads(1)
-    plans = {}
-    with tempfile.TemporaryDirectory() as scratch, tarfile.open(HERE / "folders.tar.xz", "w:xz", preset=9) as archive:
-        for name in KINDS:
-            folder = published(Path(scratch) / name.replace(" ", "_"), name)
-            facts = json.loads((folder / "certificate.json").read_text())
-            plans[name] = {"plan": facts["plan"], "fingerprint": facts["plan_fingerprint"]}
-            for path in sorted(folder.iterdir()):
-                entry = tarfile.TarInfo(f"{name}/{path.name}")
-                entry.size = path.stat().st_size
-                archive.addfile(entry, io.BytesIO(path.read_bytes()))
-    (HERE / "records.json").write_text(json.dumps(records(plans), indent=1) + "\n")
+def _files() -> dict[str, bytes]:
+    """The published files that are there, by path."""
+    with tarfile.open(HERE / "folders.tar.xz") as archive:
+        found = ((one.name, archive.extractfile(one)) for one in archive.getmembers())
+        return {path: file.read() for path, file in found if file is not None}
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
