@@ -51,6 +51,21 @@ def test_a_sum_is_of_those_who_take_part_and_the_divisor_is_public(tmp_path: Pat
     assert budget_plan().draw_of(budget_plan().first_event).divisor == ROWS
 
 
+def test_what_a_step_costs_is_the_square_of_the_clipped_gradient(tmp_path: Path) -> None:
+    """Beside autograd, one row at a time."""
+    inputs, targets = blobs(ROWS)
+    model = linear()
+    wanted = []
+    for row, target in zip(inputs, targets, strict=True):
+        loss = torch.nn.functional.cross_entropy(model(row[None]), target[None])
+        gradient = torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(model.parameters()))])
+        wanted.append(min(1.0, float(gradient.norm()) / 3.0) ** 2)
+    assert 0.1 < min(wanted) < max(wanted) == 1.0
+    with kept(tmp_path, budget_plan(clip_norm=3.0)).session() as session, session.step() as step:
+        step.add_all(torch.nn.CrossEntropyLoss())
+    np.testing.assert_allclose(UnitsSpent.load(tmp_path / "run" / FILE).spent / PARTS, wanted, rtol=1e-5)
+
+
 def test_a_unit_that_fails_adds_nothing_and_spends_nothing(tmp_path: Path) -> None:
     inputs, targets = blobs(ROWS)
     inputs[4] = 1e38  # the loss overflows
