@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from discreet.accounting.account import Method, account, guarantee
+from discreet.accounting.answers.bands import best_coefficients, error
 from discreet.accounting.answers.compare import counterpart
 from discreet.accounting.theories import gdp, shuffled, truncation
 from discreet.core.adjacency import Adjacency, Query
@@ -16,6 +17,7 @@ from discreet.core.errors import NotProved
 from discreet.core.events import (
     Allocation,
     Compose,
+    CyclicPoisson,
     Epoch,
     Event,
     FixedSize,
@@ -171,6 +173,18 @@ def test_a_poisson_figure_for_shuffled_batches_is_false() -> None:
     cut = counterpart(TruncatedPoisson(0.01, 5, 100, Gaussian(1.0)), 1e-2)
     assert cut is not None
     assert "costs to bound" in cut.why
+
+
+def test_correlated_noise_stands_beside_independent_noise_that_is_as_small_in_sums() -> None:
+    """What is left of the noise is checked against matrices in test_bands.py."""
+    steps, noise = 800, 1.5
+    beside = counterpart(Repeat(CyclicPoisson(8, 0.08, Gaussian(noise)), steps // 8), 1e-5)
+    assert beside is not None
+    equal = noise * error(best_coefficients(8, steps), steps) / error([1.0], steps)
+    wanted = guarantee(Repeat(Poisson(0.01, Gaussian(equal)), steps), 1e-5)
+    assert beside.poisson.epsilon == pytest.approx(wanted.epsilon, rel=1e-9)
+    assert beside.what == "were noise independent"
+    assert beside.why.startswith("Independent noise")
 
 
 @pytest.mark.parametrize(("noise", "count", "delta"), [(0.5, 10_000, 1e-6), (1.0, 10, 1e-3), (2.0, 100, 1e-2)])

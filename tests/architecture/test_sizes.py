@@ -7,7 +7,7 @@ import discreet
 
 ROOT = Path(discreet.__file__).parent
 FILE_LINES, FUNCTION_LINES = 320, 60
-WHOLE = {"verification/standalone/verify.py": 775}
+WHOLE = {"verification/standalone/verify.py": 780}
 """Files that are handed out alone."""
 
 

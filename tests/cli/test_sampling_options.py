@@ -11,6 +11,7 @@ from discreet.core.errors import InputError
 from discreet.core.events import (
     Allocation,
     Compose,
+    CyclicPoisson,
     Epoch,
     Event,
     FixedSize,
@@ -47,6 +48,8 @@ def number(value: object) -> float:
         (draws(Sampling.TRUNCATED, 0.1, None, 99.0, 30), [(1.0, 5)], Repeat(TruncatedPoisson(0.1, 30, 99, ONE), 5)),
         (draws(Sampling.FIXED, None, 6.0, 60.0), [(1.0, 5)], Repeat(FixedSize(60, 6, ONE), 5)),
         (draws(Sampling.FIXED, 0.015, None, None), [(1.0, 5)], Repeat(FixedSize(200, 3, ONE), 5)),
+        (draws(Sampling.POISSON, 0.01, None, None, bands=8), [(1.0, 800)], Repeat(CyclicPoisson(8, 0.08, ONE), 100)),
+        (draws(Sampling.POISSON, 0.01, None, None, bands=1), [(1.0, 800)], Repeat(Poisson(0.01, ONE), 800)),
         (draws(Sampling.SHUFFLE, 0.1, None, None), [(1.0, 30)], Repeat(Epoch(Repeat(ONE, 10)), 3)),
         (draws(Sampling.SHUFFLE, None, 30.0, 100.0), [(1.0, 8)], Repeat(Epoch(Repeat(ONE, 4)), 2)),
         (draws(Sampling.SHUFFLE, None, None, None, None, 10), [(1.0, 1)], Repeat(Epoch(Repeat(ONE, 10)), 1)),

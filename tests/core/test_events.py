@@ -118,7 +118,10 @@ def test_counts_multiply_through_nesting() -> None:
         ([], "an event must be an object"),
         ({"name": "gaussian"}, "an event must be an object"),
         ({"event": 3}, "an event must be an object"),
-        ({"event": "uniform"}, "unknown event 'uniform'; known: allocation, bounded_range, compose, epoch, fixed_size"),
+        (
+            {"event": "uniform"},
+            "unknown event 'uniform'; known: allocation, bounded_range, compose, cyclic_poisson, epoch",
+        ),
         ({"event": "laplace", "scale_multiplier": 1.0}, "needs exactly the fields"),
         ({"event": "laplace", "scale_multiplier": 0, "query": "count"}, "scale_multiplier must be"),
         ({"event": "gaussian", "noise_multiplier": 1.0}, "needs exactly the fields"),

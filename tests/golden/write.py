@@ -1,8 +1,8 @@
-"""Writes what the format of certificates was on the day this ran: `python tests/golden/write.py`.
+"""Adds kinds of runs and events that are not there yet, as they are published today: `python tests/golden/write.py`.
 
-To be run again only if a format is meant to change, with an entry in the changelog under Privacy. With names of kinds
-of runs (`write.py cyclic`), only these and events that are not there yet are added. `folders.tar.xz`
-holds a published folder of every kind of run; `records.json` holds every kind of event, filter and odometer, and the
+What is there stays as it was first published. It may change only if a format is meant to change, with an entry in the
+changelog under Privacy: delete it, and run this again. `folders.tar.xz` holds a published folder of every kind of
+run; `records.json` holds every kind of event, filter and odometer, and the
 plans of the runs with their fingerprints.
 """
 
@@ -15,6 +15,7 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 import torch
@@ -26,6 +27,7 @@ from discreet.core.events import (
     Allocation,
     BoundedRange,
     Compose,
+    CyclicPoisson,
     Epoch,
     Event,
     FixedSize,
@@ -58,6 +60,7 @@ EVENTS: tuple[Event, ...] = (
     FixedSize(1000, 64, STEP),
     Epoch(Repeat(STEP, 10)),
     Allocation(10, 2, STEP),
+    CyclicPoisson(4, 0.9, STEP),
     Individual(10, 2, STEP),
     Repeat(Poisson(1e-3, STEP), 10**12),
     Compose(()),
@@ -81,40 +84,46 @@ ODOMETERS: tuple[odometers.Odometer, ...] = (
 )
 
 
-def main(added: list[str]) -> None:
-    """Write all anew, or keep what there is and add some kinds of runs."""
-    logging.disable()
-    torch.set_num_threads(1)
-    there = json.loads((HERE / "records.json").read_text()) if added else {"events": [], "plans": {}}
-    events, plans = there["events"], there["plans"]
-    events += [one for one in map(to_json, EVENTS) if one not in events]
-    files = _files() if added else {}
-    with tempfile.TemporaryDirectory() as scratch:
-        for name in added or KINDS:
-            folder = published(Path(scratch) / name.replace(" ", "_"), name)
-            facts = json.loads((folder / "certificate.json").read_text())
-            plans[name] = {"plan": facts["plan"], "fingerprint": facts["plan_fingerprint"]}
-            files |= {f"{name}/{path.name}": path.read_bytes() for path in sorted(folder.iterdir())}
-    with tarfile.open(HERE / "folders.tar.xz", "w:xz", preset=9) as archive:
-        for path, content in files.items():
-            entry = tarfile.TarInfo(path)
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
-    records = {
-        "events": events,
+FOLDERS, RECORDS = HERE / "folders.tar.xz", HERE / "records.json"
+
+
+def joined(known: dict[str, Any], plans: dict[str, Any]) -> dict[str, Any]:
+    """The content of records.json: what is known, and behind it what is new."""
+    today = {
+        "events": [to_json(event) for event in EVENTS],
         "filters": [filters.as_dict(one) for one in FILTERS],
         "odometers": [odometers.as_dict(one) for one in ODOMETERS],
-        "plans": plans,
     }
-    (HERE / "records.json").write_text(json.dumps(records, indent=1) + "\n")
+    lists = {kind: [*known[kind], *(one for one in found if one not in known[kind])] for kind, found in today.items()}
+    return {**lists, "plans": known["plans"] | plans}
 
 
-def _files() -> dict[str, bytes]:
-    """The published files that are there, by path."""
-    with tarfile.open(HERE / "folders.tar.xz") as archive:
-        found = ((one.name, archive.extractfile(one)) for one in archive.getmembers())
-        return {path: file.read() for path, file in found if file is not None}
+def publish_to(files: dict[str, bytes], name: str, scratch: Path) -> dict[str, Any]:
+    """Publish a run of this kind, add its files to `files`, and return its plan with its fingerprint."""
+    folder = published(scratch / name.replace(" ", "_"), name)
+    files |= {f"{name}/{path.name}": path.read_bytes() for path in sorted(folder.iterdir())}
+    facts = json.loads((folder / "certificate.json").read_text())
+    return {"plan": facts["plan"], "fingerprint": facts["plan_fingerprint"]}
+
+
+def main() -> None:
+    logging.disable()
+    torch.set_num_threads(1)
+    files: dict[str, bytes] = {}
+    known: dict[str, Any] = {"events": [], "filters": [], "odometers": [], "plans": {}}
+    if RECORDS.exists():
+        known = json.loads(RECORDS.read_text())
+        with tarfile.open(FOLDERS) as archive:
+            files = {entry.name: archive.extractfile(entry).read() for entry in archive}  # type: ignore[union-attr]
+    with tempfile.TemporaryDirectory() as scratch:
+        plans = {name: publish_to(files, name, Path(scratch)) for name in KINDS if name not in known["plans"]}
+    with tarfile.open(FOLDERS, "w:xz", preset=9) as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    RECORDS.write_text(json.dumps(joined(known, plans), indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

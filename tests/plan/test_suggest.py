@@ -34,6 +34,16 @@ def test_the_plan_meets_its_budget_within_its_limits(
     assert plan.expected_batch <= population / 2 or plan.expected_batch == 1
 
 
+def test_few_passes_get_correlated_noise_and_many_get_allocation() -> None:
+    few = suggest(60_000, 3, most_epochs=3)
+    assert few.plan.sampling.kind == "cyclic_poisson"
+    assert few.plan.guarantee().epsilon <= 3
+    assert "noise in sums" in few.reasons[1]
+    many = suggest(60_000, 3, most_epochs=20)
+    assert many.plan.sampling.kind == "allocation"
+    assert many.plan.guarantee().epsilon <= 3
+
+
 def test_replace_one_gets_batches_of_one_size() -> None:
     plan = suggest(1437, 3, adjacency=Adjacency.REPLACE_ONE).plan
     assert plan.sampling.kind == "fixed_size"

@@ -175,7 +175,10 @@ def test_the_choice_is_the_exponential_mechanism(monkeypatch: pytest.MonkeyPatch
 def test_scores_are_scaled_by_what_one_row_and_rounding_can_move(
     engine: str, wider: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """30 rows at most, of which each may be off by 2^-20 of the bound, before and after, up and down."""
+    """30 rows at most, of which each may be off by 2^-20 of the bound, before and after, up and down.
+
+    Losses are in single precision, and round otherwise in batches of another size on some processors.
+    """
     plan, seen = agd(), []
     monkeypatch.setattr(search_module, "noisy_argmax", lambda scaled, *_rest: seen.append(scaled) or 0)
     search = searching(plan, engine)
@@ -183,7 +186,7 @@ def test_scores_are_scaled_by_what_one_row_and_rounding_can_move(
     line = Candidates(search._model, search._candidates(()).directions, plan.line_search.step_sizes(()))  # type: ignore[union-attr]
     whole = objectives(line, nn.CrossEntropyLoss(), as_private(blobs()), BOUND, 24, alone=engine == "exact")
     assert plan.line_search is not None
-    assert seen[0] == pytest.approx(-plan.line_search.epsilon / wider * (whole / UNITS), rel=1e-12)
+    assert seen[0] == pytest.approx(-plan.line_search.epsilon / wider * (whole / UNITS), rel=1e-6)
 
 
 def test_a_choice_is_made_by_its_own_receipt_only() -> None:

@@ -38,7 +38,6 @@ from discreet.sampling import OVERFLOW, PoissonSampling, Sampler
 Positive = Annotated[float, Field(gt=0)]
 Delta = Annotated[float, Field(gt=0, lt=1)]
 
-
 _BLOCK, _MOST_BLOCKS = 50, 1000
 
 

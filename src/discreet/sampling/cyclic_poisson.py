@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from discreet.accounting.answers.bands import best_coefficients
 from discreet.core import checks
@@ -120,10 +120,18 @@ class CyclicPoissonSampling(SamplingRecord):
     rate: Rate
     coefficients: Annotated[tuple[Count, ...], Field(min_length=1)]
 
+    @field_validator("coefficients")
+    @classmethod
+    def _bands(cls, coefficients: tuple[int, ...]) -> tuple[int, ...]:
+        if len(coefficients) < 2:
+            raise InputError("noise is correlated over two bands or more; for independent noise take PoissonSampling")
+        return coefficients
+
     @classmethod
     def of_bands(cls, share: float, bands: int, steps: int) -> CyclicPoissonSampling:
         """Batches in which a unit is in a `share` of all steps on average, with the coefficients of `bands` bands that
         suit so many steps (`accounting.answers.bands`)."""
+        bands = checks.count("bands", bands, least=2)
         return cls(rate=turn(share, bands), coefficients=best_coefficients(bands, steps))
 
     @property
@@ -149,7 +157,7 @@ class CyclicPoissonSampling(SamplingRecord):
         """--bands; --rate, or --batch and --population, of a step."""
         if given.bands is None:
             raise InputError(f"--sampling {cls.OPTION} needs --bands, the steps over which noise is correlated")
-        bands = checks.count("--bands", given.bands)
+        bands = checks.count("--bands", given.bands, least=2)
         share = given.share()
         return Draws(share, CyclicPoissonSampler(bands, turn(share, bands)).event, bands)
 

@@ -54,6 +54,11 @@ def error(coefficients: Sequence[float], steps: int) -> float:
     return math.sqrt(float(column @ column) * float(_shares(steps) @ (sums * sums)))
 
 
+def noise_ratio(bands: int, steps: int) -> float:
+    """The noise in sums of releases with the best coefficients, over that of independent noise at one multiplier."""
+    return error(best_coefficients(bands, steps), steps) / error((1,), steps)
+
+
 @lru_cache(maxsize=256)
 def best_coefficients(bands: int, steps: int) -> tuple[int, ...]:
     """The decreasing coefficients of `bands` bands whose error over `steps` steps is least, in 64ths of the first."""

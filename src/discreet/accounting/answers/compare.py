@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from discreet.accounting.account import Method, account, guarantee
+from discreet.accounting.answers.bands import noise_ratio
 from discreet.accounting.pld.epsilon_interval import default_tolerance
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
@@ -17,6 +18,7 @@ from discreet.core.events import (
     Epoch,
     Event,
     FixedSize,
+    Gaussian,
     Poisson,
     Repeat,
     TruncatedPoisson,
@@ -66,17 +68,26 @@ class Counterpart:
 
     `poisson` is the guarantee with Poisson batches; `actual` that of the plan itself, None if nothing is proved;
     `known` a lower bound on the plan's epsilon under the adjacency of `poisson`; `bounded` says that the plan merely
-    bounds the size of Poisson batches.
+    bounds the size of Poisson batches; `correlated` that `poisson` is of independent noise, as large in sums of
+    gradients over the run as the plan's.
     """
 
     poisson: Guarantee
     actual: Guarantee | None
     known: float
     bounded: bool
+    correlated: bool = False
+
+    @property
+    def what(self) -> str:
+        """A few words on whose guarantee `poisson` is."""
+        return "were noise independent" if self.correlated else "were batches Poisson's"
 
     @property
     def why(self) -> str:
         """One sentence on what the Poisson figure is worth for this plan."""
+        if self.correlated:
+            return "Independent noise on Poisson batches, as large as this plan's in sums of gradients over the run."
         if self.known > self.poisson.epsilon:
             return "False of this plan: an adversary is known who achieves more than the figure allows."
         if self.bounded:
@@ -93,7 +104,7 @@ def counterpart(event: Event, delta: float, adjacency: Adjacency = Adjacency.ADD
     others = {type(part) for part in parts} & {TruncatedPoisson, FixedSize, Epoch, Allocation, CyclicPoisson}
     if not others:
         return None
-    poisson = Compose(tuple(Repeat(_as_poisson(part), count) for part, count in parts.items()))
+    poisson = Compose(tuple(_as_poisson(part, count) for part, count in parts.items()))
     same = Adjacency.ZERO_OUT if adjacency is Adjacency.REPLACE_ONE else adjacency
     known = _proved(event, delta, same)
     return Counterpart(
@@ -101,6 +112,7 @@ def counterpart(event: Event, delta: float, adjacency: Adjacency = Adjacency.ADD
         known if same is adjacency else _proved(event, delta, adjacency),
         0.0 if known is None or known.lower is None else known.lower,
         others == {TruncatedPoisson},
+        others == {CyclicPoisson},
     )
 
 
@@ -111,22 +123,27 @@ def _proved(event: Event, delta: float, adjacency: Adjacency) -> Guarantee | Non
         return None
 
 
-def _as_poisson(part: Event) -> Event:
+def _as_poisson(part: Event, count: int) -> Event:
+    """`count` times `part` with Poisson batches of the same rate; correlated noise becomes independent noise."""
     match part:
         case TruncatedPoisson(rate, _, _, inner):
-            return Poisson(rate, inner)
+            return Repeat(Poisson(rate, inner), count)
         case FixedSize(population, batch, inner):
-            return Poisson(batch / population, inner)
+            return Repeat(Poisson(batch / population, inner), count)
         case Allocation(steps, chosen, inner):
-            return Repeat(Poisson(chosen / steps, inner), steps)
+            return Repeat(Poisson(chosen / steps, inner), steps * count)
+        case CyclicPoisson(steps, rate, Gaussian(noise, query)):
+            return Repeat(
+                Poisson(rate / steps, Gaussian(noise * noise_ratio(steps, steps * count), query)), steps * count
+            )
         case CyclicPoisson(steps, rate, inner):
-            return Repeat(Poisson(rate / steps, inner), steps)
+            return Repeat(Poisson(rate / steps, inner), steps * count)
         case Epoch():
             found = batches(part)
-            rate = 1 / sum(count for _, count in found)
-            return Compose(tuple(Repeat(Poisson(rate, batch), count) for batch, count in found))
+            rate = 1 / sum(one for _, one in found)
+            return Repeat(Compose(tuple(Repeat(Poisson(rate, batch), one) for batch, one in found)), count)
         case _:
-            return part
+            return Repeat(part, count)
 
 
 @dataclass(frozen=True, slots=True)

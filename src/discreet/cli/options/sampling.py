@@ -65,10 +65,10 @@ def draws(
 ) -> Draws:
     """The options as `Draws`. `InputError` for a missing option, or one that does not belong to the sampler.
 
-    Bands make Poisson batches cyclic.
+    Two bands or more make Poisson batches cyclic; one band is independent noise.
     """
-    if bands is not None and sampling == PoissonSampling.OPTION:
-        sampling = CyclicPoissonSampling.OPTION
+    if sampling == PoissonSampling.OPTION and bands is not None:
+        sampling, bands = (sampling, None) if bands == 1 else (CyclicPoissonSampling.OPTION, bands)
     special = {"capacity": capacity, "chosen": chosen, "per_epoch": per_epoch, "bands": bands, "full": full}
     for option, value in special.items():
         owners = _owners(option)

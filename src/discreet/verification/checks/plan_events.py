@@ -18,6 +18,9 @@ Runs = list[tuple[dict[str, Any], int]]
 MOST_STEPS = 10**7
 """Plans and ledgers with more steps are refused, so that a stranger's certificate cannot keep its reader busy."""
 
+_UNCHANGING = ("flat", "automatic", "per_layer", "groups")
+"""Clip rules whose sensitivity is the same in every step."""
+
 _ROOM = 1.25
 """The data may have this many times the rows that a plan declares."""
 
@@ -50,12 +53,10 @@ def planned(plan: dict[str, Any]) -> Runs:
         draw = {"event": kind, "steps": sampling["period"], "full": sampling["full"]}
         return merged((draw | {"of": _gaussian(_only(one))}, 1) for one in _periods(noise, sampling["period"]))
     elif kind == "cyclic_poisson":
+        _check_correlated(plan)
         parts = len(sampling["coefficients"])
-        draw = {"event": kind, "parts": parts, "rate": sampling["rate"]}
-        if any(metric["rows"] != "holdout" for metric in plan.get("metrics", [])):
-            raise InputError("no metric of rows to train on can be bought where noise is correlated")
-        only = _gaussian(_only(noise))  # what a unit adds in one round reaches into the next
-        return merged((draw | {"of": only}, 1) for _ in _periods(noise, parts))
+        draw = {"event": kind, "parts": parts, "rate": sampling["rate"], "of": _gaussian(_only(noise))}
+        return merged((draw, 1) for _ in _periods(noise, parts))
     else:
         raise InputError(f"the sampler {kind!r} is not known to this verifier")
     return merged((draw | {"of": _gaussian(multiplier)}, steps) for multiplier, steps in noise)
@@ -158,6 +159,16 @@ def _periods(noise: list[tuple[float, int]], length: int) -> Iterator[list[tuple
                 period, room = [], length
     if period:
         raise InputError(f"the steps of the plan are no multiple of the {length} steps of an epoch or period")
+
+
+def _check_correlated(plan: dict[str, Any]) -> None:
+    """Refuse what no theorem covers where a step's contribution reaches into later steps, and into the next round."""
+    if plan["clipping"]["kind"] not in _UNCHANGING:
+        raise InputError("clipping changes between steps whose noise is correlated")
+    if plan.get("odometer") is not None:
+        raise InputError("an odometer reads steps whose noise is correlated")
+    if any(metric["rows"] != "holdout" for metric in plan.get("metrics", [])):
+        raise InputError("no metric of rows to train on can be bought where noise is correlated")
 
 
 def _only(period: list[tuple[float, int]]) -> float:

@@ -463,8 +463,9 @@ def planned(plan: Facts) -> list[Events]:
     need(kind == "none" or kind in DRAWN, f"{str(kind)[:40]} sampling", "NOT COVERED")
     need(kind in ("poisson", "cyclic_poisson", "individual", "none") or people == int(people), "no whole population")
     known = sampling | {"population": int(people), "steps": length, "parts": length}
-    alone = len(set(noise)) == 1 and all(metric["rows"] == "holdout" for metric in plan["metrics"])
-    need(kind != "cyclic_poisson" or alone, "correlated noise changes, or something else is bought of the same rows")
+    fixed = len(set(noise)) == 1 and all(metric["rows"] == "holdout" for metric in plan["metrics"])
+    fixed = fixed and plan["clipping"]["kind"] in ("flat", "automatic")
+    need(kind != "cyclic_poisson" or fixed, "correlated noise, or its clipping, changes, or rows are read again")
     periods = Counter((*noise[at : at + length], rates[at] if rates else 0) for at in range(0, len(noise), length))
     for (*inside, rate), times in periods.items():
         period = [{"event": "gaussian", "noise_multiplier": one, "query": "clipped_sum"} for one in inside]

@@ -77,7 +77,7 @@ def _beside(beside: Counterpart | None) -> list[str]:
     return [
         "",
         f"this plan              {truth}",
-        f"were batches Poisson's at most {rounded_up(poisson.epsilon)} ({poisson.adjacency.value})  {beside.why}",
+        f"{beside.what} at most {rounded_up(poisson.epsilon)} ({poisson.adjacency.value})  {beside.why}",
     ]
 
 
