@@ -19,6 +19,11 @@ noise multiplier std(z) / (|m| sensitivity). Each later turn is the same given t
 like the steps of an adaptive mechanism. A unit has at most one turn in a round. (Choquette-Choo et al. 2023,
 arXiv:2306.08153, theorems 4 and 5, prove it for any banded matrix.) If a chain begins anew, later terms of some y are
 missing, which moves them less.
+
+Other releases may come between (of rounds that overlap, of other runs, of metrics), chosen by what was released so far.
+All that a turn adds to the releases of a round is post-processing of one number, drawn at the turn: X from N(0, 1), or
+from N(mu, 1) if the coin says so, with mu = |m| D / std(z); the noise across the axis does not depend on the coin. So a
+turn is one release of a sampled Gaussian, made when its step is charged, whatever is asked later.
 """
 
 from __future__ import annotations
@@ -60,6 +65,9 @@ class Chain:
         self._answers: deque[float] = deque(maxlen=bands)  # of the recurrence to a single 1, the last first
         self._power = 0.0
         self._public: tuple[float, float] | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise PrivacyViolation("the kept sums are private: a chain is neither copied nor written")
 
     @contextmanager
     def unbroken(self) -> Iterator[None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
@@ -22,18 +21,20 @@ class Draws:
     def __init__(self, data: PrivateData, stream: Stream, rows_per_unit: int, chunk: int) -> None:
         self._data, self._stream, self._most = data, stream, rows_per_unit
         self._units = max(1, chunk // (rows_per_unit * data.views))
-        self._epoch: deque[IntArray] = deque()
+        self._first, self._epoch = -1, tuple[IntArray, ...]()
         self._dealt: Sampler | None = None
 
     def next(self, receipt: Receipt, sampler: Sampler) -> list[Piece]:
-        """The batch of the step that `receipt` paid for. An epoch's batches are drawn together, at its first step."""
-        if receipt.index == 0:
-            here = receipt.position, len(self._data), self._stream
+        """The batch of the step that `receipt` paid for. An epoch's batches are drawn together, at the first of its
+        steps that is taken; a step that was broken off before it drew leaves its batch unused."""
+        first = receipt.position - receipt.index
+        if first != self._first:
+            here = first, len(self._data), self._stream
             if isinstance(sampler, DealingSampler):
                 self._dealt = self._dealt or sampler.begin(*here)
                 sampler = self._dealt
-            self._epoch = deque(sampler.batches(*here))
-        return list(self._pieces(self._epoch.popleft(), receipt.position))
+            self._first, self._epoch = first, tuple(sampler.batches(*here))
+        return list(self._pieces(self._epoch[receipt.index], receipt.position))
 
     def _pieces(self, drawn: IntArray, position: int) -> Iterator[Piece]:
         """The batch in chunks of whole units; the number of units in a chunk is public."""
