@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from discreet.clipping.clip import BIT, RAMP, Clip
+from discreet.core.array_types import Array
+from discreet.randomness.machine_code import machine_code
 
 SMALL = 1e-30
 """Single precision holds scales between this and its inverse, and weights above this."""
+
+_TINY = 2.0**-1022
+"""The smallest number of double precision with all its digits."""
 
 
 def clip_factor(norms: Tensor, clip_norm: float, terms: int = 1, gamma: float = 0.0) -> Tensor:
@@ -30,11 +37,36 @@ def clip_factor(norms: Tensor, clip_norm: float, terms: int = 1, gamma: float = 
     With `gamma` > 0 every finite norm has the factor limit / (norm + gamma), rounded down (Bu et al. 2023, "Automatic
     clipping", AUTO-S): a gradient is scaled up as well, and is always shorter than `clip_norm`.
     """
-    norms = norms.double()
+    norms = norms.detach().double()
     limit = clip_norm * (1 - (terms + 16) * 2.0**-52)
-    tiny = torch.finfo(torch.float64).tiny
-    scaled = limit * (1 - 2.0**-51) / (norms + gamma).clamp(min=tiny)
-    scaled = torch.where(scaled < tiny, 0.0, scaled)  # a subnormal factor has too few digits to be rounded down
+    if norms.device.type == "cpu":
+        factors = np.empty(norms.shape)
+        _compiled()(norms.contiguous().numpy(), limit, limit * (1 - 2.0**-51), gamma, factors)
+        return torch.from_numpy(factors)
+    return _factors_elsewhere(norms, limit, limit * (1 - 2.0**-51), gamma)
+
+
+def _factors(norms: Array, limit: float, numerator: float, gamma: float, factors: Array) -> None:
+    """`clip_factor` in one pass, which takes a tenth of the time of torch's ten for a small batch."""
+    for place in range(len(norms)):
+        norm = norms[place]
+        factor = 1.0
+        if gamma > 0 or not norm <= limit:
+            factor = numerator * (1.0 / max(norm + gamma, _TINY))  # in the order of torch
+            if factor < _TINY:
+                factor = 0.0  # a subnormal factor has too few digits to be rounded down
+        factors[place] = factor if norm < np.inf else 0.0  # not so for NaN
+
+
+@cache
+def _compiled() -> Callable[[Array, float, float, float, Array], None]:
+    return machine_code(_factors, "void(float64[::1], float64, float64, float64, float64[::1])", exact=False)
+
+
+def _factors_elsewhere(norms: Tensor, limit: float, numerator: float, gamma: float) -> Tensor:
+    """`_factors` on another device than the CPU."""
+    scaled = numerator / (norms + gamma).clamp(min=_TINY)
+    scaled = torch.where(scaled < _TINY, 0.0, scaled)
     factor = scaled if gamma else torch.where(norms <= limit, torch.ones_like(norms), scaled)
     return torch.where(torch.isfinite(norms), factor, torch.zeros_like(norms))
 

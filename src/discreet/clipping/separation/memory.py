@@ -40,6 +40,8 @@ _OF_TORCH = frozenset(
 )
 """Attributes of modules that other code here reads, or that carry no information."""
 
+_FEW = 4096
+
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -82,10 +84,7 @@ def same_values(one: Tensor, other: Tensor) -> bool:
     if one.is_complex():
         one, other = torch.view_as_real(one.resolve_conj()), torch.view_as_real(other.resolve_conj())
     bits = _WORDS[one.element_size()]
-    one, other = one.view(bits), other.view(bits)
-    if one.device.type == "cpu":  # where NumPy takes a fifth of the time
-        return bool((one.numpy() == other.numpy()).all())
-    return torch.equal(one, other)
+    return _equal(one.view(bits), other.view(bits))
 
 
 def holds_part_of(model: nn.Module, criterion: object) -> bool:
@@ -110,9 +109,12 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _same_bits(one: Tensor, other: Tensor) -> bool:
-    if (one.shape, one.dtype, one.device) != (other.shape, other.dtype, other.device):
-        return False
-    if one.device.type == "cpu":  # where NumPy takes a fifth of the time
+    return (one.shape, one.dtype, one.device) == (other.shape, other.dtype, other.device) and _equal(one, other)
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors of integers, alike in shape, type and device, are equal."""
+    if one.device.type == "cpu" and one.numel() > _FEW:  # where NumPy takes a fifth of the time
         return bool((one.numpy() == other.numpy()).all())
     return torch.equal(one, other)
 
