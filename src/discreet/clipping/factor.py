@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -41,7 +43,7 @@ def clip_factor(norms: Tensor, clip_norm: float, terms: int = 1, gamma: float = 
     limit = clip_norm * (1 - (terms + 16) * 2.0**-52)
     if norms.device.type == "cpu":
         factors = np.empty(norms.shape)
-        _compiled()(norms.contiguous().numpy(), limit, limit * (1 - 2.0**-51), gamma, factors)
+        _compiled().factors(norms.contiguous().numpy(), limit, limit * (1 - 2.0**-51), gamma, factors)
         return torch.from_numpy(factors)
     return _factors_elsewhere(norms, limit, limit * (1 - 2.0**-51), gamma)
 
@@ -58,9 +60,27 @@ def _factors(norms: Array, limit: float, numerator: float, gamma: float, factors
         factors[place] = factor if norm < np.inf else 0.0  # not so for NaN
 
 
+def _norms(squares: Array, norms: Array, unusable: npt.NDArray[np.bool_]) -> None:
+    """`_joint`, of squares in the rows of an array."""
+    for place in range(len(norms)):
+        total = 0.0
+        for row in range(len(squares)):
+            total += squares[row, place]
+        norms[place] = np.sqrt(total)
+        unusable[place] = not norms[place] < np.inf
+
+
+class _Compiled(NamedTuple):
+    factors: Callable[[Array, float, float, float, Array], None]
+    norms: Callable[[Array, Array, npt.NDArray[np.bool_]], None]
+
+
 @cache
-def _compiled() -> Callable[[Array, float, float, float, Array], None]:
-    return machine_code(_factors, "void(float64[::1], float64, float64, float64, float64[::1])", exact=False)
+def _compiled() -> _Compiled:
+    return _Compiled(
+        machine_code(_factors, "void(float64[::1], float64, float64, float64, float64[::1])", exact=False),
+        machine_code(_norms, "void(float64[:, ::1], float64[::1], boolean[::1])", exact=False),
+    )
 
 
 def _factors_elsewhere(norms: Tensor, limit: float, numerator: float, gamma: float) -> Tensor:
@@ -92,16 +112,16 @@ def decide(clip: Clip, squares: Mapping[str, Tensor], sizes: Mapping[str, int]) 
     for a box, where squares only show which examples are finite). `sizes`: the number of elements of each parameter.
     """
     if not clip.groups:
-        norms = _joint(squares.values())
+        norms, unusable = _joint(squares.values())
         factor = torch.ones_like(norms) if clip.box else clip_factor(norms, clip.norm, sum(sizes.values()), clip.gamma)
-        return Decision(dict.fromkeys(squares, factor), ~torch.isfinite(norms), _bits(norms, clip))
+        return Decision(dict.fromkeys(squares, factor), unusable, _bits(norms, clip))
     factors: dict[tuple[str, ...], Tensor] = {}
     finite = torch.ones_like(next(iter(squares.values())), dtype=torch.bool)
     for group in clip.groups:
         names = tuple(name for name in squares if name in group.names)
-        norms = _joint(squares[name] for name in names)
+        norms, unusable = _joint(squares[name] for name in names)
         factors[names] = clip_factor(norms, group.norm, sum(sizes[name] for name in names), clip.gamma)
-        finite &= torch.isfinite(norms)
+        finite &= ~unusable
     weights: dict[str, Tensor] = {}
     for names, factor in factors.items():
         weights |= dict.fromkeys(names, factor * finite)
@@ -163,9 +183,16 @@ def in_single(scale: Tensor) -> bool:
     return bool(((scale > SMALL) & (scale < 1 / SMALL)).all())
 
 
-def _joint(squares: Iterable[Tensor]) -> Tensor:
-    """The joint norms of all parameters: float64, shape (batch,)."""
-    return torch.stack(list(squares)).sum(0).sqrt()
+def _joint(squares: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+    """The joint norms of all parameters: float64, shape (batch,); and which of them are not finite."""
+    parts = list(squares)
+    if parts[0].device.type != "cpu":
+        norms = torch.stack(parts).sum(0).sqrt()
+        return norms, ~torch.isfinite(norms)
+    held = np.array([part.detach().numpy() for part in parts])
+    joint, unusable = np.empty(held.shape[1]), np.empty(held.shape[1], np.bool_)
+    _compiled().norms(held, joint, unusable)
+    return torch.from_numpy(joint), torch.from_numpy(unusable)
 
 
 def _bits(norms: Tensor, clip: Clip) -> Tensor | None:

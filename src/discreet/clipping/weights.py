@@ -40,7 +40,7 @@ def for_chunk(
 
 def _cut_off(weights: Tensor, least: float) -> Tensor:
     if weights.device.type == "cpu":
-        numbers = weights.numpy()
+        numbers = weights.detach().numpy()
         return torch.from_numpy(np.where(numbers < least, 0.0, numbers))
     return weights.masked_fill(weights < least, 0.0)
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -61,9 +61,12 @@ class Chain:
         self._power = 0.0
         self._public: tuple[float, float] | None = None
 
-    @contextmanager
-    def unbroken(self) -> Iterator[None]:
+    def unbroken(self) -> AbstractContextManager[None]:
         """Begin a new chain if the step inside is broken off."""
+        return self._restarting() if self._others else nullcontext()
+
+    @contextmanager
+    def _restarting(self) -> Iterator[None]:
         try:
             yield
         except BaseException:
