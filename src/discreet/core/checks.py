@@ -17,7 +17,7 @@ def real(name: str, value: object) -> float:
     if type(value) is not float and (isinstance(value, bool) or not isinstance(value, numbers.Real)):
         raise InputError(f"{name} must be a number, got {value!r}")
     try:
-        result = float(value)  # type: ignore[arg-type]
+        result = float(value)
     except OverflowError:
         raise InputError(f"{name} is too large a number") from None
     if math.isnan(result):
@@ -61,7 +61,7 @@ def count(name: str, value: object, least: int = 1) -> int:
     """Return `value` as an integer of at least `least`. A float is refused even when it is whole."""
     if type(value) is not int and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
         raise InputError(f"{name} must be a whole number, got {value!r}")
-    result = int(value)  # type: ignore[call-overload]
+    result = int(value)
     if not result >= least:
         raise InputError(f"{name} must be at least {least}, got {value!r}")
     return result

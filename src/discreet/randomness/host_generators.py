@@ -33,7 +33,7 @@ class HostGenerators:
             return False
         source, numpy, python = self._states
         if _NUMPY._bit_generator is not source:
-            np.random.set_bit_generator(source)
+            np.random.mtrand.set_bit_generator(source)
         np.random.set_state(numpy)  # noqa: NPY002
         random.setstate(python)
         return True
@@ -50,7 +50,8 @@ def _now() -> tuple[_Memory | None, _States]:
 
 _last: tuple[_Memory | None, _States] | None = None
 
-_NUMPY, _PYTHON = np.random.mtrand._rand, random._inst  # type: ignore[attr-defined]
+_NUMPY: Any = np.random.mtrand._rand
+_PYTHON: Any = random._inst
 
 
 def _memory() -> _Memory | None:

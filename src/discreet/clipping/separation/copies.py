@@ -56,7 +56,8 @@ class Twin:
         """What else a followed model may not change: names of parameters, and objects to be compared by identity."""
         if not self._followed:
             return [], []
-        names, found = list[str](), [one.training for one in self.model.modules()]
+        names: list[str] = []
+        found: list[object] = [one.training for one in self.model.modules()]
         for name, one in self.model.named_parameters():
             names.append(name)
             found += (one, one.requires_grad)

@@ -1,7 +1,7 @@
 """A glance at modules that hold only parameters and plain values: are these still the very same objects?
 
-Numbers, text and functions cannot change, so the same objects hold the same. A walk through what modules hold (`memory`)
-gives the same answer; it takes several times as long, because it lists everything first.
+Numbers, text and functions cannot change, so the same objects hold the same. A walk through what modules hold
+(`memory`) gives the same answer; it takes several times as long, because it lists everything first.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class _MayChange(Exception):
 
 
 class _Held:
-    """What one module holds: `empty` are containers without anything in them, `lists` hold plain values."""
+    """What one module holds. `empty`: containers without anything in them, such as those of hooks."""
 
-    __slots__ = ("empty", "kind", "lists", "module", "names", "objects", "parameters", "tables")
+    __slots__ = ("empty", "kind", "module", "names", "objects", "parameters", "tables")
 
     def __init__(self, module: nn.Module, plain: tuple[type, ...]) -> None:
         self.module, self.kind = module, type(module)
@@ -58,15 +58,12 @@ class _Held:
         own = held["_parameters"], held["_modules"]
         self.tables = [(table, [*table], [*table.values()]) for table in own]
         self.empty: list[Any] = []
-        self.lists: list[tuple[list[Any], list[Any]]] = []
         for value in self.objects:
             kind = type(value)
             if value is own[0] or value is own[1]:
                 continue
             if kind in (dict, OrderedDict, set) and not value:
                 self.empty.append(value)
-            elif kind is list and all(type(one) in plain for one in value):
-                self.lists.append((value, [*value]))
             elif not (kind in plain or (kind is tuple and all(type(one) in plain for one in value))):
                 raise _MayChange
         self.parameters = [(one, type(one), one.requires_grad) for one in own[0].values() if one is not None]
@@ -80,7 +77,6 @@ class _Held:
             and _same(held, self.names)
             and _same(held.values(), self.objects)
             and not any(self.empty)
-            and all(_same(now, before) for now, before in self.lists)
             and all(_same(table, names) and _same(table.values(), values) for table, names, values in self.tables)
             and all(
                 type(one) is kind and one.requires_grad is needed and _is_bare(one)

@@ -33,6 +33,9 @@ _AS_THEMSELVES = (
 )
 """Types that `copy.deepcopy` does not copy, and globals."""
 
+_UNCHANGING: tuple[Any, ...] = (*_PLAIN, float, complex, *_AS_THEMSELVES)
+"""Types whose objects stay as they are."""
+
 _OF_TORCH = frozenset(
     {
         *("_parameters", "_modules", "_is_full_backward_hook", "_non_persistent_buffers_set"),
@@ -70,7 +73,7 @@ class Memory:
         kept = len(found) == len(self._found) and all(map(_same, self._found, found))
         self._again += 1
         if kept and self._again == 1:  # so the objects hold now what they held: a glance can tell next time
-            self._glance = Glance.at((*_PLAIN, float, complex, *_AS_THEMSELVES), model, *others)
+            self._glance = Glance.at(_UNCHANGING, model, *others)
         return kept
 
 

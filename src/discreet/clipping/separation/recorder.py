@@ -64,7 +64,8 @@ class _Intercepted:
     __slots__ = ("_functions", "_named", "_operators")
 
     def __init__(self, one: Pass, model: nn.Module | None = None) -> None:
-        self._operators, self._functions = Operators(one), Functions(one)
+        self._operators: Any = Operators(one)
+        self._functions: Any = Functions(one)
         self._named = None if model is None else one.named(model)
 
     def __enter__(self) -> None:
@@ -84,6 +85,8 @@ class _Aside:
     """Inside, operators and functions are not intercepted."""
 
     __slots__ = ("_functions", "_operators")
+    _functions: Any
+    _operators: Any
 
     def __enter__(self) -> None:
         self._operators = torch._C._DisableTorchDispatch()
