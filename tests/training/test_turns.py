@@ -14,6 +14,7 @@ from torch import nn
 from discreet.core.errors import InputError
 from discreet.plan import CyclicPoissonSampling, Metric, Plan
 from discreet.randomness import TestStream
+from discreet.training.drawing import Draws
 from discreet.verification.checks import plan_events
 from discreet.verification.standalone import verify as reviewer
 
@@ -125,15 +126,15 @@ def test_a_step_that_is_broken_off_before_it_draws_shifts_no_turn(
     data, taken = Recorded(), dict[int, set[int]]()
     training = tiny_training(tmp_path, plan=turned(), data=data)
     data.on_read = lambda _: None
-    whole, broken = Plan.draw_of, {2, 8, 13}
+    whole, broken = Draws.law, {2, 8, 13}
 
-    def draw_of(plan: Plan, event: Any) -> Any:
+    def law(draws: Draws, event: Any) -> Any:
         if session.position - 1 in broken:
             broken.discard(session.position - 1)
             raise KeyboardInterrupt
-        return whole(plan, event)
+        return whole(draws, event)
 
-    monkeypatch.setattr(Plan, "draw_of", draw_of)
+    monkeypatch.setattr(Draws, "law", law)
     with training.session() as session:
         while session.ready():
             place = session.position

@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -69,9 +69,12 @@ class Chain:
     def __reduce__(self) -> tuple[object, ...]:
         raise PrivacyViolation("the kept sums are private: a chain is neither copied nor written")
 
-    @contextmanager
-    def unbroken(self) -> Iterator[None]:
+    def unbroken(self) -> AbstractContextManager[None]:
         """Begin a new chain if the step inside is broken off."""
+        return self._restarting() if self._others else nullcontext()
+
+    @contextmanager
+    def _restarting(self) -> Iterator[None]:
         try:
             yield
         except BaseException:

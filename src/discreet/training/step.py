@@ -58,8 +58,8 @@ def private_step(run: Run, receipt: Receipt) -> Iterator[Batch]:
 
     An exception inside ends the step without a release.
     """
-    law = run.plan.draw_of(receipt.event)  # the one that the charged event names
-    units = run.draws.next(receipt, law.sampler)
+    law = run.draws.law(receipt.event)  # the one that the charged event names
+    units = run.draws.next(receipt)
     clip = run.clipping.at(run.plan.step_at(receipt.position), receipt.release)  # from earlier releases
     batch = Batch(run.context, units, clip)
     source = receipt, run.stream, run.noise

@@ -94,6 +94,9 @@ class _Group:
 
 def _groups(calls: list[Call]) -> list[list[Call]]:
     """The calls in groups: calls that share a parameter, directly or through other calls, are in one group."""
+    every = [key for call in calls for key in call.owner.keys]
+    if len({*every}) == len(every):
+        return [[call] for call in calls]
     group_of: dict[int, list[Call]] = {}
     for call in calls:
         keys = call.owner.keys

@@ -211,9 +211,11 @@ def total_of(held: list[Share], parameter: nn.Parameter, weights: Tensor, clip: 
 
 
 def _plain_total(held: list[Share], parameter: nn.Parameter, weights: Tensor) -> Tensor:
+    if len(held) == 1:
+        one, name = held[0]
+        total = one.total(name, weights)
+        return total if total.shape == parameter.shape else total.view(parameter.shape)
     first, *others = (one.total(name, weights).view(parameter.shape) for one, name in held)
-    if not others:
-        return first
     total = first.double()
     for part in others:
         total += part

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from operator import is_
 
 from torch import nn
 
@@ -43,24 +44,34 @@ class Twin:
         alone = is_of_torch(criterion)
         self.criterion = criterion if alone else copy.deepcopy(criterion) if followed else joint
         self._followed = followed
-        self._memory = Memory(*self._held())
+        self._modes, self._memory = self._modes_now(), Memory(*self._held())
 
     def _held(self) -> tuple[object, ...]:
         if not self._followed:
             return self.model, self.criterion
-        modes = [one.training for one in self.model.modules()]
-        trained = [(name, id(one), one.requires_grad) for name, one in self.model.named_parameters()]
-        return None, dict(self.model.named_buffers()), modes, trained, self.criterion
+        buffers = dict(self.model.named_buffers())
+        return (None, buffers, self.criterion) if buffers else (None, self.criterion)
+
+    def _modes_now(self) -> tuple[list[str], list[object]]:
+        """What else a followed model may not change: names of parameters, and objects to be compared by identity."""
+        if not self._followed:
+            return [], []
+        names: list[str] = []
+        found: list[object] = [one.training for one in self.model.modules()]
+        for name, one in self.model.named_parameters():
+            names.append(name)
+            found += (one, one.requires_grad)
+        return names, found
 
     def follow(self, model: nn.Module) -> None:
         """Take over the values of the parameters of `model`, and their devices."""
         theirs = dict(model.named_parameters())
         for name, mine in self.model.named_parameters():
-            other = theirs[name].data
-            if (mine.shape, mine.dtype, mine.device) == (other.shape, other.dtype, other.device):
-                mine.data.copy_(other)
+            other = theirs[name]
+            if mine.shape == other.shape and mine.dtype == other.dtype and mine.device == other.device:
+                mine.data.copy_(other.data)
             else:
-                mine.data = other.clone()
+                mine.data = other.data.clone()
         device = next(iter(theirs.values())).device
         for buffer in self.model.buffers():
             buffer.data = buffer.data.to(device)
@@ -69,7 +80,9 @@ class Twin:
         """Whether the twin holds what it held, and has the parameters of `model` bit by bit. (If `followed`, the
         recorder sees writes to parameters.)"""
         if self._followed:
-            return self._memory.is_kept(*self._held())
+            (names, now), (known, before) = self._modes_now(), self._modes
+            same = names == known and len(now) == len(before) and all(map(is_, now, before))
+            return same and self._memory.is_kept(*self._held())
         theirs, mine = dict(model.named_parameters()), dict(self.model.named_parameters())
         if mine.keys() != theirs.keys() or not all(same_values(one, theirs[name]) for name, one in mine.items()):
             return False
