@@ -18,6 +18,7 @@ from discreet.core.events import (
     Event,
     FixedSize,
     Gaussian,
+    Individual,
     Poisson,
     Repeat,
     TruncatedPoisson,
@@ -43,6 +44,9 @@ ADD_REMOVE, ZERO_OUT, REPLACE_ONE = Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Ad
         (Compose((Epoch(Repeat(Compose((Gaussian(2.0), Gaussian(3.0))), 9)), Poisson(0.1, Gaussian(1.0)))), ZERO_OUT),
         (Repeat(Allocation(10, 4, Gaussian(6.0)), 4), REPLACE_ONE),
         (Compose((Allocation(10, 10, Gaussian(6.0)), Allocation(3, 1, Gaussian(5.0)))), ADD_REMOVE),
+        (Repeat(Individual(200, 50, Gaussian(20.0)), 2), REPLACE_ONE),
+        (Compose((Individual(9, 1, Gaussian(2.0)), Poisson(0.1, Gaussian(1.0)))), ADD_REMOVE),
+        (Compose((Individual(9, 9, Gaussian(6.0)), Epoch(Repeat(Gaussian(5.0), 3)))), ZERO_OUT),
     ],
 )
 def test_two_accountants_agree(event: Event, adjacency: Adjacency) -> None:

@@ -23,6 +23,7 @@ from discreet.plan import (
     Counts,
     CyclicPoissonSampling,
     FixedSizeSampling,
+    IndividualSampling,
     Metric,
     NoSampling,
     Plan,
@@ -118,6 +119,7 @@ KINDS: Mapping[str, Callable[[Path], Trained]] = {
     "shuffle": _sampled(ShuffleSampling(batch=6), adjacency="zero_out", noise_multiplier=[(2.0, 6), (3.0, 2)]),
     "allocation": _sampled(AllocationSampling(period=4, chosen=2), adjacency="add_remove", noise_multiplier=3.0),
     "cyclic": _sampled(CyclicPoissonSampling(rate=0.9, coefficients=(64, 40, 33, 27))),
+    "individual": _sampled(IndividualSampling(period=4, full=2), noise_multiplier=5.0),
     "none": _sampled(NoSampling(), noise_multiplier=9.0),
     "metrics": _planned(metrics=METRICS, holdout=0.3, adjacency="zero_out"),
     "accuracy": _planned(metrics=[Metric(noise=5.0, every=3, rate=0.5)]),
@@ -139,7 +141,16 @@ KINDS: Mapping[str, Callable[[Path], Trained]] = {
 
 REVIEWED = (
     *("poisson", "rates", "noise phases", "fixed size", "shuffle", "allocation", "none", "metrics"),
-    *("accuracy", "cyclic", "queries", "people", "public rows", "automatic clipping", "ellipsoid clipping"),
+    *(
+        "accuracy",
+        "cyclic",
+        "individual",
+        "queries",
+        "people",
+        "public rows",
+        "automatic clipping",
+        "ellipsoid clipping",
+    ),
 )
 """Those that verify.py covers."""
 

@@ -12,6 +12,7 @@ those on how sampled releases compose:
 | Allocation       | the loss of a random step (`allocation_loss`), `chosen` times       | add_remove, zero_out  |
 |                  | at most `chosen` unsampled releases; a lower bound (`shuffled`)     | replace_one           |
 | CyclicPoisson    | at most a sampled release for a round, in which a unit has one turn | add_remove, zero_out  |
+| Individual       | `full` unsampled releases, which a unit at full length attains      | all                   |
 
 Inner events are Gaussian, or pure (Laplace, NoisyMax, BoundedRange), not both; inside Poisson also one Selection.
 """
@@ -34,6 +35,7 @@ from discreet.core.events import (
     Event,
     FixedSize,
     Gaussian,
+    Individual,
     Laplace,
     NoisyMax,
     Poisson,
@@ -68,6 +70,8 @@ def releases(event: Event, adjacency: Adjacency) -> Releases:
                 _add_epoch(found, part, count)
             case Allocation():
                 _add_allocation(found, part, count)
+            case Individual(_, full, inner):
+                _add(found, part, 1.0, inner, count * full)
             case SparseHistogram(noise):
                 _add(found, part, 1.0, Gaussian(noise, Query.HISTOGRAM), count)
                 found.escapes += count * sparse.escape(part) * _UP

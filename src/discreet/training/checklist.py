@@ -25,7 +25,7 @@ from discreet.training.preflight.engine_check import Preflight, try_engines
 from discreet.training.preflight.engine_options import EngineOptions
 from discreet.training.preflight.model_check import admit
 from discreet.training.preflight.noise_check import noise_named, with_noise
-from discreet.training.preflight.plan_check import check_optimizer, check_plan, parted
+from discreet.training.preflight.plan_check import check_optimizer, check_plan, engine_for, parted
 from discreet.training.preflight.random_rows import Examples
 from discreet.training.preflight.watching import with_rows_apart
 from discreet.training.public.extra_rows import PublicSource, check_beside
@@ -89,6 +89,7 @@ def checked(
     seen, loss = copied(model, criterion)  # state that a model derives from its first rows is dropped
     classes = try_every_row(seen, loss, data)
     refuse_changed(seen, declared, "changed when it was called; initialise it on public input first")
+    engine = engine_for(plan, engine)
     front = front_end(engine, copy, data, plan)
     inputs, behind = data, front.behind(copy.model)
     data = front.of_private(copy, inputs)

@@ -52,6 +52,9 @@ def planned(plan: dict[str, Any]) -> Runs:
         draw = {"event": kind, "steps": sampling["period"], "chosen": sampling["chosen"]}
         periods = _periods(noise, sampling["period"])
         return merged((draw | {"of": _gaussian(_only(period))}, 1) for period in periods)
+    elif kind == "individual":
+        draw = {"event": kind, "steps": sampling["period"], "full": sampling["full"]}
+        return merged((draw | {"of": _gaussian(_only(one))}, 1) for one in _periods(noise, sampling["period"]))
     elif kind == "cyclic_poisson":
         _check_correlated(plan)
         parts = len(sampling["coefficients"])
@@ -133,7 +136,7 @@ def places(event: dict[str, Any]) -> int:
     """How many steps one event covers."""
     if event["event"] == "epoch":
         return sum(part["count"] for part in event["of"]["of"])
-    return int(event.get("steps") or event.get("parts") or 1)  # of an allocation, of cyclic Poisson batches
+    return int(event.get("steps") or event.get("parts") or 1)  # of a period, of cyclic Poisson batches
 
 
 def _gaussian(multiplier: float) -> dict[str, Any]:

@@ -34,6 +34,7 @@ _FIELDS = {
     "epoch": {"event", "of"},
     "allocation": {"event", "steps", "chosen", "of"},
     "cyclic_poisson": {"event", "parts", "rate", "of"},
+    "individual": {"event", "steps", "full", "of"},
     "repeat": {"event", "count", "of"},
     "compose": {"event", "of"},
 }
@@ -156,6 +157,13 @@ def _draws(event: object, adjacency: str, depth: int) -> Iterator[Draw]:
             block = 1 if replace_one else of // taken
             if mu > 0:
                 yield Draw(1 / block, mu, taken, taken == of, steps=block)
+        case {"event": "individual", "steps": steps, "full": full, "of": inner}:
+            # A unit adds to all steps together at most what it adds in `full` of them at full length; one that replaces
+            # another moves them by at most twice that (triangle inequality, over all steps at once).
+            if _count(full) > _count(steps) or _checked(inner, depth + 1).get("query") != "clipped_sum":
+                raise InputError("event 'individual' is of clipped sums, and full must not exceed steps")
+            if (mu := _joint("individual", inner, replace_one, depth)) > 0:
+                yield Draw(1.0, mu, _count(full))
         case {"event": "repeat", "count": count, "of": inner}:
             times = _count(count)
             for draw in _draws(inner, adjacency, depth + 1):
