@@ -17,7 +17,9 @@ def test_norms_are_those_of_double_precision(length: int) -> None:
     Rows up to `_SHORT` are measured in float64 throughout: n squares and n additions err by n roundings at most.
     """
     scales = torch.logspace(-44, 36, 400, dtype=torch.float64)
-    rows = (torch.randn(400, length, generator=torch.Generator().manual_seed(length)).double() * scales[:, None]).float()
+    rows = (
+        torch.randn(400, length, generator=torch.Generator().manual_seed(length)).double() * scales[:, None]
+    ).float()
     exact = rows.double().square().sum(1)
     expected = torch.where(exact > LARGEST**2, math.inf, exact)
     tolerance = (length + 1) * 2.0**-53 if length <= _SHORT else 1e-6
