@@ -59,7 +59,7 @@ def each_loss(criterion: Criterion, output: Any, targets: Tensor) -> Tensor:
 def _losses(criterion: Criterion, output: Any, targets: Tensor, *, each: bool) -> Tensor:
     """The loss of each example; without `each`, possibly their sum, if torch can form it at once."""
     if isinstance(output, Tensor):
-        if output.dim() == 0 or len(output) != len(targets):
+        if output.dim() == 0 or output.shape[0] != len(targets):
             raise UnsupportedModel(
                 f"the model returned shape {tuple(output.shape)} for a batch of {len(targets)}; "
                 "examples must lie along axis 0"

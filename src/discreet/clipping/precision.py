@@ -12,7 +12,7 @@ def full_precision(device: str) -> AbstractContextManager[None]:
     """Inside, matrix products and convolutions use no reduced precision: neither autocast nor TF32."""
     before = torch.get_float32_matmul_precision()
     if device == "cpu" and before == "highest" and not torch.is_autocast_enabled("cpu"):
-        return _NOTHING  # to change; this check is faster than a change
+        return _NOTHING  # nothing to change; this check is faster than a change
     return _changed(device, before)
 
 

@@ -47,11 +47,15 @@ class Clipping:
         groups = spec.groups(list(parameters)).values()
         self._groups = tuple(Group(norm, frozenset(names)) for norm, names in groups)
         self._scales = None if geometry is None else checked_scales(geometry.scales(), parameters)
+        self._known: tuple[Event, Clip, Clip] | None = None  # the last release, its clip on some grid, and on its own
 
     def at(self, position: int, release: Event) -> Clip:
         """The clip of the step at `position` with this release, and its rounding grid."""
-        clip = self._at(position, noise_multiplier(release))
-        return replace(clip, grid=grid_for(release, clip.sensitivity * self._reach))
+        clip, known = self._at(position, noise_multiplier(release)), self._known
+        if known is None or release != known[0] or clip != known[1] or clip.scales is not known[1].scales:
+            grid = grid_for(release, clip.sensitivity * self._reach)
+            known = self._known = release, clip, replace(clip, grid=grid)
+        return known[2]
 
     def unscaled(self, release: Release, clip: Clip) -> Release:
         """The release with its scales multiplied back; unchanged if the step divided by no scales."""

@@ -69,8 +69,8 @@ def private_step(run: Run, receipt: Receipt) -> Iterator[Batch]:
     if run.filter is not None:
         run.filter.begin(first=receipt.index == 0)
     source = receipt, run.stream, run.noise
-    bound = run.chain.bound(*batch.bound(law.largest_batch))
-    drawing = drawing_ahead(*source, *bound) if run.ahead else nullcontext()
+    known = run.chain.bound(*batch.bound(law.largest_batch)) if run.ahead else None
+    drawing = nullcontext() if known is None else drawing_ahead(*source, *known)
     with model_randomness(run.stream, receipt.position), drawing as ahead:
         yield batch
     batch.close()

@@ -48,7 +48,7 @@ def squared_norms(rows: Tensor) -> Tensor:
     """
     flat = rows.reshape(rows.shape[0], -1).contiguous()  # numbers that lie apart would be added up one by one
     if flat.shape[1] <= _SHORT and flat.dtype == torch.float32 and flat.device.type == "cpu":
-        found = np.empty(len(flat))
+        found = np.empty(flat.shape[0])
         _compiled()(flat.detach().numpy(), found)
         return torch.from_numpy(found)
     if flat.dtype == torch.float64 or flat.shape[1] == 0:

@@ -63,18 +63,20 @@ class Twin:
             found += (one, one.requires_grad)
         return names, found
 
-    def follow(self, model: nn.Module) -> None:
-        """Take over the values of the parameters of `model`, and their devices."""
+    def beside(self, model: nn.Module) -> list[tuple[nn.Parameter, nn.Parameter]]:
+        """The parameters of the twin, each with that of `model` of the same name."""
         theirs = dict(model.named_parameters())
-        for name, mine in self.model.named_parameters():
-            other = theirs[name]
+        return [(mine, theirs[name]) for name, mine in self.model.named_parameters()]
+
+    def follow(self, pairs: list[tuple[nn.Parameter, nn.Parameter]]) -> None:
+        """Take over the values of the other parameters of `pairs` (see `beside`), and their device."""
+        for mine, other in pairs:
             if mine.shape == other.shape and mine.dtype == other.dtype and mine.device == other.device:
                 mine.data.copy_(other.data)
             else:
                 mine.data = other.data.clone()
-        device = next(iter(theirs.values())).device
         for buffer in self.model.buffers():
-            buffer.data = buffer.data.to(device)
+            buffer.data = buffer.data.to(pairs[0][1].device)
 
     def is_as_it_was(self, model: nn.Module) -> bool:
         """Whether the twin holds what it held, and has the parameters of `model` bit by bit. (If `followed`, the
@@ -103,17 +105,24 @@ class Twins:
         self._source: Memory | None = None
         self._given: Criterion | None = None
         self._twin: Twin | None = None
+        self._pairs: list[tuple[nn.Parameter, nn.Parameter]] = []
+        self._in_use = False
 
     def of(self, model: nn.Module, criterion: Criterion) -> Twin:
-        """A twin of model and loss as they are now, which no private row has changed."""
+        """A twin of model and loss as they are now, which no private row has changed. (If an error ended the use of the
+        last one before a `look`, it is not used again.)"""
+        if self._in_use:
+            self.drop()
         if self._template is None or self._given is not criterion or not self._unchanged(model, criterion):
             self._source, self._given, self._twin = Memory(model, criterion), criterion, None
             self._template = Twin(model, criterion, followed=self._followed)
             self._warm(self._template.model, self._template.criterion)
         if self._twin is None:
-            self._template.follow(model)
+            self._template.follow(self._template.beside(model))
             self._twin = self._made(model, criterion, self._template)
-        self._twin.follow(model)
+            self._pairs = self._twin.beside(model)
+        self._twin.follow(self._pairs)  # both models hold the parameters that they held, or else both were made anew
+        self._in_use = True
         return self._twin
 
     def _made(self, model: nn.Module, criterion: Criterion, warm: Twin) -> Twin:
@@ -125,6 +134,7 @@ class Twins:
 
     def look(self, model: nn.Module) -> bool:
         """Whether the last twin is unchanged; if not, it is dropped."""
+        self._in_use = False
         kept = self._twin is not None and self._twin.is_as_it_was(model)
         if not kept:
             self.drop()
@@ -132,7 +142,7 @@ class Twins:
 
     def drop(self) -> None:
         """Use another twin from now on."""
-        self._twin = None
+        self._twin, self._in_use = None, False
 
     def _unchanged(self, model: nn.Module, criterion: Criterion) -> bool:
         return self._source is not None and self._source.is_kept(model, criterion)

@@ -99,7 +99,8 @@ class _Aside:
         self._operators.__exit__(*error)
 
 
-_NOTHING = nullcontext()
+NOTHING = nullcontext()
+"""The context of what is not recorded."""
 
 
 def has_own_derivatives(tensors: Sequence[Tensor]) -> bool:
@@ -124,7 +125,7 @@ def forward(model: nn.Module | None, inputs: Tensor, state: State | None = None)
     """
     recorder = _active.get()
     if recorder is None:
-        return _NOTHING
+        return NOTHING
     if state is None:
         state = () if model is None else (*model.named_parameters(), *model.named_buffers())
     return recorder._forward(state, inputs, model)
@@ -220,11 +221,11 @@ def backward() -> AbstractContextManager[None]:
     """
     recorder, one = _active.get(), _pass()
     if one is None or recorder is None or (recorder.plain_loss and not one.hooked and not recorder.closely):
-        return _NOTHING
+        return NOTHING
     one.back = True
     return _Intercepted(one)
 
 
 def aside() -> AbstractContextManager[None]:
     """Inside, operators are an engine's own and are not recorded, even in the middle of a backward pass."""
-    return _NOTHING if _active.get() is None else _Aside()
+    return NOTHING if _active.get() is None else _Aside()
