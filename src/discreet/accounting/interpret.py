@@ -11,7 +11,7 @@ those on how sampled releases compose:
 | Epoch            | at most its dearest batch, unsampled; a lower bound (`shuffled`)    | zero_out, replace_one |
 | Allocation       | the loss of a random step (`allocation_loss`), `chosen` times       | add_remove, zero_out  |
 |                  | at most `chosen` unsampled releases; a lower bound (`shuffled`)     | replace_one           |
-| CyclicPoisson    | a sampled release for a round: a unit has one turn in it            | add_remove, zero_out  |
+| CyclicPoisson    | at most a sampled release for a round, in which a unit has one turn | add_remove, zero_out  |
 | Individual       | `full` unsampled releases, which a unit at full length attains      | all                   |
 
 Inner events are Gaussian, or pure (Laplace, NoisyMax, BoundedRange), not both; inside Poisson also one Selection.
@@ -57,8 +57,10 @@ def releases(event: Event, adjacency: Adjacency) -> Releases:
     for part, count in tally(event).items():
         found.samplers.add(type(part).__name__)
         match part:
-            case Poisson(rate, inner) | CyclicPoisson(_, rate, inner):
+            case Poisson(rate, inner):
                 _add_poisson(found, part, rate, inner, count)
+            case CyclicPoisson():
+                _add_rounds(found, part, count)
             case TruncatedPoisson(rate, capacity, population, inner):
                 _add_poisson(found, part, rate, inner, count)
                 found.overflow += count * truncation.overflow(rate, capacity, population) * _UP
@@ -115,6 +117,22 @@ def _add_poisson(found: Releases, draw: Event, rate: float, inner: Event, count:
         _add_search(found, rate, inner, count)
     else:
         _add(found, draw, rate, inner, count)
+
+
+def _add_rounds(found: Releases, draw: CyclicPoisson, count: int) -> None:
+    """Given its part, a unit costs one sampled release a round (`mechanism.correlated`); a mixture over parts, which
+    are secret, costs no more. How much less is not known, so there is no lower bound."""
+    if found.adjacency is Adjacency.REPLACE_ONE:
+        raise NotProved(
+            "cyclic Poisson batches under adjacency replace_one have no proved bound here; "
+            "use adjacency add_remove or zero_out, or batches of fixed size"
+        )
+    queries = _queries(draw, draw.event)
+    if _all_pure(queries) or draw.parts == 1:
+        _add(found, draw, draw.rate, draw.event, count)
+        return
+    release = Release(draw.rate, _joint_noise(draw, queries, found.adjacency), count)
+    found.dominated.append(Dominated(release, _constant(0.0)))
 
 
 def _add_fixed_size(found: Releases, draw: FixedSize, count: int) -> None:

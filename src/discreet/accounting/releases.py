@@ -66,7 +66,7 @@ class SelectionRelease:
 
 @dataclass(frozen=True, slots=True)
 class Dominated:
-    """Epochs or periods that reveal no more than `release`; `lower` maps a delta to a lower bound on epsilon.
+    """Epochs, periods or rounds that reveal no more than `release`; `lower` maps a delta to a lower bound on epsilon.
 
     `periods`, if known, reveal no less either, and cost less; `attained`: they reveal exactly that.
     """
@@ -119,7 +119,7 @@ class Releases:
     @property
     def sampled(self) -> bool:
         """Whether any release has a rate below 1, so that sampling amplifies its privacy."""
-        rates = [part.rate for part in self.attained] + [part.rate for part in self.pures]
+        rates = [part.rate for part in self.gaussians] + [part.rate for part in self.pures]
         return any(rate < 1 for rate in rates + [part.rate for part in self.selections])
 
     @property

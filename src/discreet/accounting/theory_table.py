@@ -62,7 +62,8 @@ def _pld(parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
         upper, theorem = (other, "rdp") if other < upper else (upper, "")
     lower = found.lower
     if parts.dominated:
-        lower = max(interval(parts.attained, delta, tolerance).lower, _known(parts, delta))
+        attained = interval(parts.attained, delta, tolerance).lower if parts.attained else 0.0
+        lower = max(attained, _known(parts, delta))
     return Proved(upper, min(upper, lower), theorem)
 
 

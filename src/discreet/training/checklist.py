@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -79,7 +80,7 @@ def checked(
     parts.training.check_size(*plan.sampling.sizes(plan.population))
     admit(model, optimizer, parts.training)
     data = with_rows_apart(parts.training, model)
-    clipping = Clipping(plan.clipping, private_parameters(model), geometry)
+    clipping = Clipping(plan.clipping, private_parameters(model), geometry, reach=math.hypot(*plan.sampling.strategy))
 
     declared = state_digests(model), hidden_digests(model)
     copy = PublicCopy.made(model, criterion, declared)

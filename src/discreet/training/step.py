@@ -62,15 +62,15 @@ def private_step(run: Run, receipt: Receipt) -> Iterator[Batch]:
 
     An exception inside ends the step without a release.
     """
-    law = run.plan.draw_of(receipt.event)  # the one that the charged event names
-    units = run.draws.next(receipt, law.sampler)
+    law = run.draws.law(receipt.event)  # the one that the charged event names
+    units = run.draws.next(receipt)
     clip = run.clipping.at(run.plan.step_at(receipt.position), receipt.release)  # from earlier releases
     batch = Batch(run.context, units, clip)
     if run.filter is not None:
         run.filter.begin(first=receipt.index == 0)
     source = receipt, run.stream, run.noise
-    bound = run.chain.bound(*batch.bound(law.largest_batch))
-    drawing = drawing_ahead(*source, *bound) if run.ahead else nullcontext()
+    known = run.chain.bound(*batch.bound(law.largest_batch)) if run.ahead else None
+    drawing = nullcontext() if known is None else drawing_ahead(*source, *known)
     with model_randomness(run.stream, receipt.position), drawing as ahead:
         yield batch
     batch.close()

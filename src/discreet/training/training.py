@@ -151,7 +151,7 @@ class Training:
             parameters=parameters,
             optimizer=self.optimizer,
             data=self.data,
-            draws=Draws(self.data, stream, self.plan.rows_per_unit, chunk),
+            draws=Draws(self.plan, self.data, stream, chunk),
             engine=self.engine,
             clipping=self.clipping,
             noise=noise,

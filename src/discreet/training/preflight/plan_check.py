@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import torch
@@ -40,8 +41,10 @@ def check_plan(
         elif metric.kind == "loss":
             check_losses(model, criterion, data)
     if plan.policy is None:
+        strategy = plan.sampling.strategy
+        units = math.ceil(plan.largest_batch * sum(strategy) / math.hypot(*strategy))  # what may lie in one release
         for release in plan.releases():
-            check_grid(release, plan.largest_batch)
+            check_grid(release, units)
         return
     if plan.policy.metric == "accuracy" and not validated:
         raise InputError("the policy looks at the accuracy on public data; give PublicData(validation=...)")

@@ -115,7 +115,7 @@ clipping.groups.each: norm number >0; parameters list of text
 Constant: kind =constant
 Counts: noise number >0; rate number >0 <=1 | null
 Custom: kind =custom; name text; metric =accuracy,count,training_accuracy,holdout_accuracy | null
-CyclicPoissonSampling: kind =cyclic_poisson; rate number >0 <=1; coefficients some list of whole >=1
+CyclicPoissonSampling: kind =cyclic_poisson; rate number >0 <=1; coefficients some list of whole >=1 <=65536
 EllipsoidClipping: scales text; kind =ellipsoid; norm number >=1e-30 <=1e+30
 Event = Event.gaussian | Event.laplace | Event.bounded_range | Event.noisy_max | Event.sparse_histogram |
   Event.selection | Event.poisson | Event.truncated_poisson | Event.fixed_size | Event.epoch | Event.allocation |
@@ -464,7 +464,9 @@ def planned(plan: Facts) -> list[Events]:
     need(kind in ("poisson", "cyclic_poisson", "individual", "none") or people == int(people), "no whole population")
     known = sampling | {"population": int(people), "steps": length, "parts": length}
     fixed = len(set(noise)) == 1 and all(metric["rows"] == "holdout" for metric in plan["metrics"])
-    fixed = fixed and plan["clipping"]["kind"] in ("flat", "automatic")
+    fixed = fixed and plan["clipping"]["kind"] in ("flat", "automatic") and plan["odometer"] is None
+    weights = sampling.get("coefficients", [2, 1])
+    need(len(weights) > 1 and weights[0] <= 2**16 and weights == sorted(weights, reverse=True), "no such coefficients")
     need(kind != "cyclic_poisson" or fixed, "correlated noise, or its clipping, changes, or rows are read again")
     periods = Counter((*noise[at : at + length], rates[at] if rates else 0) for at in range(0, len(noise), length))
     for (*inside, rate), times in periods.items():
