@@ -40,6 +40,7 @@ import torch
 import yaml
 from every_kind import KINDS, Tied, published
 from forgery_grammar import Facts, canonical, changed, resealed
+from forging import facts_of
 from problems import WithPublicTensors, linear
 from torch import nn
 
@@ -340,7 +341,7 @@ def run(
 ) -> Iterator[Facts]:
     """What became of each forgery."""
     originals = honest(folder, kinds)
-    facts = {name: json.loads((path / "certificate.json").read_text()) for name, path in originals.items()}
+    facts = {name: facts_of(path) for name, path in originals.items()}
     for number in numbers:
         kind, what, beside, made = forgery(number, originals, facts, folder / "forged")
         same = json.dumps(made) == json.dumps(facts[kind]) and not beside

@@ -68,7 +68,7 @@ def measured(folder: Path, steps: int, *, in_memory: bool) -> dict[str, float]:
         if in_memory:
             held = [rows.gather(np.arange(i, min(i + 65536, len(rows)))) for i in range(0, len(rows), 65536)]
             whole = torch.cat([torch.cat([x, y.unsqueeze(1)], dim=1) for x, y in held])
-            rows = StoredRows(whole, Kinds(whole.shape[1] - 1, classes=True), None)
+            rows = StoredRows(whole, Kinds(whole.shape[1] - 1, classes=True))
         model = recipe.build_model()
         optimizer = recipe.build_optimizer(model)
         training = Training(

@@ -1,18 +1,21 @@
 """How long a whole job takes: `discreet train RECIPE`, beside a script with the same model and an ordinary loop.
 
-    python benchmarks/whole_jobs.py mnist --data FOLDER [--pairs 5] [--threads 1]
+    python benchmarks/whole_jobs.py mnist --data FOLDER [--pairs 5] [--threads 1] [--before CHECKOUT]
     python benchmarks/whole_jobs.py digits
 
 Each is a process of its own, from its start to its end, in turns (A B C A B C ...). The script reads the data, takes as
 many steps of SGD on as many random rows, evaluates 20 times and saves the weights: `loop` runs the front end in every
 step and evaluation, `once` computes its features before, 1,024 rows at a time. The job does all that `discreet train`
-does: checks, accounting, ledger, noise, certificate, report. Shown are median seconds and the median of the ratios.
+does: checks, accounting, ledger, noise, certificate, report. Shown are median seconds, by the clock and of processors,
+and the median of the ratios of the latter, which other programs disturb less. `before` is the same command with the
+source of another checkout.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -67,14 +70,14 @@ def script(name: str, folder: str, *, once: bool) -> None:
     torch.save(model.state_dict(), "model.pt")
 
 
-def seconds(command: list[str], threads: int) -> float:
-    """How long a command takes in an empty folder."""
+def seconds(command: list[str], threads: int, source: Path) -> tuple[float, float]:
+    """How long a command takes in an empty folder: seconds by the clock, and of processors."""
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": str(source)}
     with tempfile.TemporaryDirectory() as folder:
-        start = time.perf_counter()
-        subprocess.run(
-            command, cwd=folder, check=True, capture_output=True, env=os.environ | {"OMP_NUM_THREADS": str(threads)}
-        )
-        return time.perf_counter() - start
+        start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, env=environment)
+        taken, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return taken, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main() -> None:
@@ -83,6 +86,7 @@ def main() -> None:
     parser.add_argument("--data", default="")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--before", type=Path)
     parser.add_argument("--plain", choices=["loop", "once"], help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.plain:
@@ -94,14 +98,21 @@ def main() -> None:
     contestants = {"loop": [*here, "loop"], "once": [*here, "once"], "discreet": discreet}
     if given.name == "digits":
         contestants["discreet, auto and fast"] = [*discreet, "--set", "engine=auto", "--set", "noise=fast"]
-    taken: dict[str, list[float]] = {name: [] for name in contestants}
+    source = Path(__file__).parents[1] / "src"
+    runs = {name: (command, source) for name, command in contestants.items()}
+    if given.before:
+        old = given.before.resolve() / "src"
+        runs |= {f"{name}, before": (command, old) for name, command in contestants.items() if "discreet" in name}
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
     for _ in range(given.pairs):
-        for name, command in contestants.items():
-            taken[name].append(seconds(command, given.threads))
-    print(f"{given.name}, {given.threads} threads, {given.pairs} rounds\n\n| | seconds | of the loop |\n|---|---|---|")
+        for name, (command, where) in runs.items():
+            taken[name].append(seconds(command, given.threads, where))
+    print(f"{given.name}, {given.threads} threads, {given.pairs} rounds\n")
+    print("| | seconds | of processors | of the loop |\n|---|---|---|---|")
     for name, times in taken.items():
-        ratio = statistics.median(one / loop for one, loop in zip(times, taken["loop"], strict=True))
-        print(f"| {name} | {statistics.median(times):.1f} | {ratio:.2f} |")
+        wall, processor = (statistics.median(one) for one in zip(*times, strict=True))
+        ratio = statistics.median(one[1] / loop[1] for one, loop in zip(times, taken["loop"], strict=True))
+        print(f"| {name} | {wall:.1f} | {processor:.1f} | {ratio:.2f} |")
 
 
 if __name__ == "__main__":

@@ -71,9 +71,19 @@ def test_the_list_of_all_says_what_each_says_of_itself(capsys: pytest.CaptureFix
 
 def test_a_command_loads_no_other() -> None:
     look = "import sys; assert not [name for name in sys.modules if name in ('scipy', 'numpy', 'torch')]"
-    for arguments in (["--version"], ["--help"], ["verify", "--help"]):
+    helps = [[name, "--help"] for name in ("verify", "epsilon", "compare", "calibrate", "ledger")]
+    for arguments in (["--version"], ["--help"], *helps):
         code = f"from discreet.cli.app import run; assert run({arguments}) == 0; {look}"
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(("own", "used"), [({}, "1"), ({"OPENBLAS_NUM_THREADS": "2"}, "2")])
+def test_a_command_that_prices_starts_no_threads_unless_told_to(own: dict[str, str], used: str) -> None:
+    code = "import os, atexit; atexit.register(lambda: print(os.environ.get('OPENBLAS_NUM_THREADS')))"
+    code += "\nfrom discreet.cli import main; main(['epsilon', '--noise', '1', '--steps', '1', '--delta', '.1'])"
+    bare = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=bare | own, check=False)
+    assert done.stdout.splitlines()[-1] == used
 
 
 def test_defaults_in_brackets_are_shown(capsys: pytest.CaptureFixture[str]) -> None:

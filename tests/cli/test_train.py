@@ -50,7 +50,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     assert err == ""
     facts = json.loads(out)
-    assert set(facts) == {"folder", "epsilon", "delta", "steps", "public_test", "bought"}
+    assert set(facts) == {"folder", "epsilon", "delta", "steps", "public_test", "bought", "seconds"}
     assert facts["folder"] == "deep/model"
     assert 1.9 < facts["epsilon"] <= 2.0
     assert facts["delta"] == 1e-3
@@ -142,6 +142,10 @@ def test_exact_engine_and_noise_end_to_end(name: str, capsys: pytest.CaptureFixt
     assert run([*arguments, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["steps"] == 2
+    assert list(facts["seconds"]) == ["read", "prepare", "train", "publish"]
+    assert min(facts["seconds"].values()) > 0
+    for path in Path(facts["folder"]).iterdir():
+        assert b'"seconds"' not in path.read_bytes()  # times depend on private rows
     certificate = json.loads(Path(facts["folder"], "certificate.json").read_text())
     assert certificate["mechanism"]["engine"] == certificate["mechanism"]["noise"] == "exact"
     assert certificate["plan"]["noise"][0]["steps"] == 2

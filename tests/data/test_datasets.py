@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,11 +14,13 @@ import official_files
 import pytest
 import torch
 from official_files import CELLS, CIFAR, FILES, GAP, PERSON, RATED, STRANGER
+from sklearn.datasets import load_digits
 
 from discreet import InputError
 from discreet.data import DATASETS, Split
 from discreet.data.hashing import hashed
 from discreet.data.sets.adult_columns import COLUMNS
+from discreet.data.sets.digits import shipped
 from discreet.data.sets.plain_pickle import plain_pickle
 from discreet.data.text import stem, taken, tokens, words
 
@@ -220,6 +224,19 @@ def test_public_images_are_not_trained_on(name: str, tmp_path: Path) -> None:
     assert torch.equal(chosen.train[0], whole.train[0][:-2])
     with pytest.raises(InputError, match="must leave some of the"):
         DATASETS[name](path, held_out=len(whole.train[1]))
+
+
+def test_digits_are_those_of_scikit_learn() -> None:
+    images, labels = shipped()
+    theirs, their_labels = load_digits(return_X_y=True)
+    assert np.array_equal(images, theirs)
+    assert np.array_equal(labels, their_labels)
+    assert labels.dtype == their_labels.dtype == np.int64
+
+
+def test_digits_are_read_without_scikit_learn() -> None:
+    code = "import sys; from discreet.data.sets.digits import digits; digits(); sys.exit('sklearn' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_digits_that_are_held_out_are_not_trained_on() -> None:

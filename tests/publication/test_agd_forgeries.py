@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agd_runs import agd_training
-from forging import Facts, claim, edit, edit_consistently, finds, put, resealed, times
+from forging import Facts, claim, edit, edit_consistently, facts_of, finds, put, resealed, times
 
 from discreet import publish, verify
 from discreet.core.errors import InputError
@@ -91,7 +90,7 @@ FORGERIES: dict[str, tuple[Any, str]] = {
 def test_the_original_is_accepted(original: Path) -> None:
     verified = verify(original)
     assert verified.accepted, [check for check in verified.checks if not check.passed]
-    assert len(choice_events(json.loads((original / "certificate.json").read_text()))) >= 8
+    assert len(choice_events(facts_of(original))) >= 8
 
 
 @pytest.mark.parametrize("name", FORGERIES)

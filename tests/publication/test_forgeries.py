@@ -250,7 +250,7 @@ FORGERIES: dict[str, tuple[str, Forge]] = {
     "steps charged NaN": ("ledger", edit(put("charged_steps", value=math.nan))),
     "edited plan.yaml": ("plan", edit_plan_yaml),
     "broken plan.yaml": ("plan", break_plan_yaml),
-    "another format": ("certificate", edit(put("format", value="discreet-certificate/2"))),
+    "another format": ("certificate", edit(put("format", value="discreet-certificate/3"))),
     "no claim": ("claim", edit(lambda facts: facts.pop("claim"))),
 }
 

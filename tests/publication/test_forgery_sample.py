@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import importlib.util
-import json
 import sys
 from collections import Counter
 from pathlib import Path
@@ -12,7 +11,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from forging import put
+from forging import facts_of, put
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 KINDS = ("poisson", "filter, queries", "groups clipping")
@@ -45,7 +44,7 @@ def test_no_forgery_is_accepted_with_a_claim_below_the_truth(forgeries: ModuleTy
 def test_the_judge_of_forgeries(forgeries: ModuleType) -> None:
     """It finds nothing in honest certificates, and what is false in each of these."""
     for kind, folder in forgeries.originals.items():
-        facts = json.loads((folder / "certificate.json").read_text())
+        facts = facts_of(folder)
         assert forgeries.judged(facts, kind) == ""
         for change, reason in (
             (put("claim", "epsilon", value=lambda old: 0.98 * old), "the truth is"),
@@ -62,7 +61,7 @@ def test_the_judge_of_forgeries(forgeries: ModuleType) -> None:
 
 def test_believing_lasts_no_longer_than_it_should(forgeries: ModuleType) -> None:
     """The check of an epsilon that is too low fails, but for the first look."""
-    facts = json.loads((forgeries.originals["poisson"] / "certificate.json").read_text())
+    facts = facts_of(forgeries.originals["poisson"])
     facts["claim"] |= {"epsilon": 0.5 * facts["claim"]["epsilon"], "lower": None}
     draw = forgeries.random.Random(1)
     made = forgeries.resealed(facts, draw)

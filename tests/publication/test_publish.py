@@ -24,6 +24,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from discreet import InputError, PrivacyViolation, publish, verify
+from discreet.certificate.equal_blocks import written_out
 from discreet.clipping import ENGINES
 from discreet.core.errors import UnsupportedModel
 from discreet.ledger import public_record, record_digest
@@ -216,15 +217,18 @@ def test_the_certificate_names_the_mechanism_and_its_assumptions(tmp_path: Path,
     page = (tmp_path / "out" / "report.html").read_text()
     assert ("2^-20 of the clip norm" in page) == (engine != "exact")
     assert ("ziggurat" in page) == (noise == "fast")
+    assert ("one at a time, which is slower" in page) == (engine == "exact")  # what was chosen, and what it costs
+    assert ("about 30 times as long" in page) == (noise == "exact")
 
 
 def test_the_certificate_repeats_the_ledger_of_the_run(tmp_path: Path) -> None:
     trained = certified_run(tmp_path)
     publish(trained, tmp_path / "out")
     record = json.loads((tmp_path / "out" / "certificate.json").read_text())["ledger"]
-    assert record["entries"] == json.loads(json.dumps(public_record(trained.entries)))
-    assert record["digest"] == record_digest(record["entries"])
-    assert [(entry["position"], entry["steps"]) for entry in record["entries"] if entry["kind"] == "reservation"] == [
+    entries = written_out(record["entries"])
+    assert entries == json.loads(json.dumps(public_record(trained.entries)))
+    assert record["digest"] == record_digest(entries)
+    assert [(entry["position"], entry["steps"]) for entry in entries if entry["kind"] == "reservation"] == [
         (0, 3),
         (3, 3),
         (6, 1),

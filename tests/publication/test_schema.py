@@ -101,7 +101,7 @@ def test_an_unknown_or_missing_field_is_refused_anywhere(honest: dict[str, Path]
         (lambda f: f["model"].update(sha256="00"), "model.sha256 must match"),
         (lambda f: f["events"]["of"][0]["of"].update(event="poison"), "no known kind"),
         (lambda f: f["events"]["of"][0]["of"].update(rate=1.5), "maximum"),
-        (lambda f: f.update(format="discreet-certificate/2"), "format"),
+        (lambda f: f.update(format="discreet-certificate/3"), "format"),
     ],
 )
 def test_a_field_of_another_type_is_named(honest: dict[str, Path], tmp_path: Path, change: Any, message: str) -> None:

@@ -18,9 +18,8 @@ from scipy import stats
 from discreet.core.errors import InputError, RandomnessReuse
 from discreet.core.events import Gaussian, Poisson
 from discreet.randomness import Purpose, Stream, TestStream
-from discreet.sampling import PoissonSampler, Sampler
-from discreet.sampling import poisson as poisson_module
-from discreet.sampling.poisson import _threshold, below_threshold
+from discreet.sampling import PoissonSampler, Sampler, bernoulli
+from discreet.sampling.bernoulli import _threshold, below_threshold
 
 Draw = Callable[[int, int, Stream], npt.NDArray[np.int64]]
 
@@ -137,7 +136,7 @@ def bits_of(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
 @pytest.mark.parametrize("threshold", [2**63 + 5, 2**62 + 12345, 2**57 - 1, 3 * 2**53])
 def test_a_unit_is_drawn_exactly_when_its_bits_are_below_the_threshold(threshold: int, monkeypatch: Any) -> None:
     """The bits of every unit, put together from the words in the order in which they are read."""
-    monkeypatch.setattr(poisson_module, "_BLOCK_UNITS", 1024)
+    monkeypatch.setattr(bernoulli, "_BLOCK_UNITS", 1024)
     live: Iterable[int]
     size, zeros = 2500, 64 - threshold.bit_length()
     substream = TestStream(3).substream(Purpose.SAMPLING, 6)

@@ -13,7 +13,7 @@ from scipy import stats
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.randomness import Purpose, Substream, TestStream
-from discreet.sampling import places_within
+from discreet.sampling.within import places_within
 
 Draw = Callable[[IntArray, int, Substream], list[IntArray]]
 

@@ -114,6 +114,7 @@ KINDS: Mapping[str, Callable[[Path], Trained]] = {
     "poisson": _planned(),
     "rates": _changing_rates,
     "noise phases": _planned(noise_multiplier=[(2.0, 3), (1.2, 4)]),
+    "equal blocks": _planned(block=1),
     "truncated": _sampled(TruncatedPoissonSampling(rate=0.5, capacity=29)),
     "fixed size": _sampled(FixedSizeSampling(batch=6), adjacency="replace_one", noise_multiplier=4.0),
     "shuffle": _sampled(ShuffleSampling(batch=6), adjacency="zero_out", noise_multiplier=[(2.0, 6), (3.0, 2)]),
@@ -142,6 +143,7 @@ KINDS: Mapping[str, Callable[[Path], Trained]] = {
 REVIEWED = (
     *("poisson", "rates", "noise phases", "fixed size", "shuffle", "allocation", "none", "metrics"),
     *(
+        "equal blocks",
         "accuracy",
         "cyclic",
         "individual",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from discreet.certificate.equal_blocks import written_out
 from discreet.verification import Verification
 
 Facts = dict[str, Any]
@@ -18,8 +20,10 @@ Forge = Callable[[Path], None]
 
 
 def facts_of(folder: Path) -> Facts:
-    """The certificate."""
+    """The certificate, with every entry of its ledger by itself."""
     facts: Facts = json.loads((folder / "certificate.json").read_text())
+    if isinstance(facts.get("ledger"), dict):
+        facts["ledger"]["entries"] = [copy.deepcopy(row) for row in written_out(facts["ledger"]["entries"])]
     return facts
 
 
@@ -27,7 +31,7 @@ def edit(*changes: Change) -> Forge:
     """Change certificate.json only."""
 
     def forge(folder: Path) -> None:
-        facts = json.loads((folder / "certificate.json").read_text())
+        facts = facts_of(folder)
         for change in changes:
             change(facts)
         (folder / "certificate.json").write_text(json.dumps(facts))

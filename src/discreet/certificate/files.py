@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.certificate.canonical import strict_json, texts
+from discreet.certificate.equal_blocks import written_out
 from discreet.certificate.json_schema import fault
 from discreet.certificate.model_spec import ModelSpec
 from discreet.certificate.tensorfile import tensor_digests
@@ -25,7 +26,9 @@ from discreet.core.errors import InputError
 MODEL = "model.safetensors"
 CERTIFICATE = "certificate.json"
 
-FORMAT = "discreet-certificate/1"
+FORMATS = ("discreet-certificate/1", "discreet-certificate/2")
+"""The versions that are read; the last is written. In 2, equal blocks may be one entry (`equal_blocks`)."""
+FORMAT = FORMATS[-1]
 SCHEMA = "certificate.schema.json"
 
 HASHED = ("model.json", "plan.yaml", "report.html", "README.md", "verify.py")
@@ -90,11 +93,11 @@ def software() -> dict[str, str]:
 
 def check_certificate(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:
     """Check that the certificate has a known version, reads the same for everybody, and keeps to its schema."""
-    if facts.get("format") != FORMAT:
-        return False, f"format {str(facts.get('format'))[:80]!r} is not {FORMAT!r}"
+    if facts.get("format") not in FORMATS:
+        return False, f"format {str(facts.get('format'))[:80]!r} is none of {', '.join(FORMATS)}"
     strict_json(read(folder / CERTIFICATE), CERTIFICATE)
     found = certificate_fault(facts)
-    return found is None, f"format {FORMAT!r}, every field of its schema" if found is None else found
+    return found is None, f"format {facts['format']!r}, every field of its schema" if found is None else found
 
 
 def certificate_fault(facts: dict[str, Any]) -> str | None:
@@ -103,7 +106,17 @@ def certificate_fault(facts: dict[str, Any]) -> str | None:
         if not text.isprintable():
             return f"the text {text[:80]!a} has characters that would change how other text is shown"
     schema = json.loads(resources.files("discreet.certificate").joinpath(SCHEMA).read_text("utf-8"))
-    return fault(facts, schema)
+    found = fault(facts, schema)
+    if found is not None:
+        return found
+    record = facts["ledger"]["entries"]
+    if facts["format"] == FORMATS[0] and any("times" in row for row in record):
+        return f"the ledger has blocks that repeat, which {FORMATS[0]} has not"
+    try:
+        written_out(record)
+    except InputError as error:
+        return str(error)
+    return None
 
 
 def check_model(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:

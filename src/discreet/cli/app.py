@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -78,6 +79,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 """Where each command is, and its help in one line: a command is imported only when it is called."""
 
+QUICK = frozenset({"epsilon", "compare", "calibrate", "suggest", "ledger", "verify", "sign"})
+"""Commands whose time is that of their imports: they compute on one core, and leave little behind to collect."""
+
 
 def application(names: Collection[str]) -> typer.Typer:
     """The application with the commands of these names. Without any name, it lists all commands and runs none."""
@@ -125,7 +129,11 @@ def _root(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the code of the table above."""
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    given = sys.argv[1:] if arguments is None else arguments
+    if QUICK.intersection(given[:1]):
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's and SciPy's each start as many as there are cores
+        gc.set_threshold(100_000)
+    sys.exit(run(given))
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from discreet.core.processes import refuse_several_processes
 from discreet.data.tables import columns_bought
 from discreet.jobs.baseline import with_baseline
 from discreet.jobs.defaults_in_words import defaults_in_words
+from discreet.jobs.phases import Phases
 from discreet.jobs.source import Work
 from discreet.jobs.table_facts import NO_TABLE, TableFacts
 from discreet.jobs.table_source import TableSource, recalled, unbought
@@ -80,18 +82,30 @@ class Job:
         )
 
     def run(
-        self, *, ledger: str | None, dataset_id: str, finish: bool, device: str = "cpu"
+        self,
+        *,
+        ledger: str | None,
+        dataset_id: str,
+        finish: bool,
+        device: str = "cpu",
+        phases: Phases | None = None,
     ) -> tuple[Guarantee, Trained]:
-        """Train (unless `finish`), publish, and return the guarantee with the run."""
+        """Train (unless `finish`), publish, and return the guarantee with the run. `phases`: where times are noted."""
+        phases = phases or Phases()
         refuse_several_processes()  # this and the next before the data is read
         if not self.resume:
             RunFolder(self.folder).check_new()
         run = Run(self.folder, self.resume, ledger, dataset_id, self._remember, device=device)
         if self.table is not None:
-            return self._run_on_table(self.table, run, finish=finish)
-        split = self.recipe.load_data(self.data)
-        trained = with_baseline(self._carried_out(assemble(self.recipe, split, run), finish=finish), split.test)
-        return publish(trained, self.target, spec_of(self.recipe, split, self._today())), trained
+            return self._run_on_table(self.table, run, phases, finish=finish)
+        with phases.phase("read"):
+            split = self.recipe.load_data(self.data)
+        with phases.phase("prepare"):
+            training = assemble(self.recipe, split, run)
+        with phases.phase("train"):
+            trained = with_baseline(self._carried_out(training, finish=finish), split.test)
+        with phases.phase("publish"):
+            return publish(trained, self.target, spec_of(self.recipe, split, self._today())), trained
 
     def beside(self, ledger: str | None) -> list[str]:
         """A line if the same table was trained on before and no ledger adds the runs up; found by the run folders
@@ -113,16 +127,20 @@ class Job:
             "--dataset-id NAME keeps account of all runs on it"
         ]
 
-    def _run_on_table(self, table: TableSource, run: Run, *, finish: bool) -> tuple[Guarantee, Trained]:
+    def _run_on_table(self, table: TableSource, run: Run, phases: Phases, *, finish: bool) -> tuple[Guarantee, Trained]:
         schema, model = self.recipe.table, self.recipe.build_model()
         assert schema is not None
-        run = replace(run, resume=self._buy(table, model, run) or run.resume)
-        with table.opened(self.recipe, recalled(schema, self.folder), self.folder) as ready:
-            training = training_on(self.recipe, ready, model, run)
-            trained, seen = ready.judged(self._carried_out(training, finish=finish))
-            return publish(
-                trained, self.target, spec_of_table(self.recipe, ready.encoder, self._today(), seen)
-            ), trained
+        with ExitStack() as kept:
+            with phases.phase("read"):
+                run = replace(run, resume=self._buy(table, model, run) or run.resume)
+                ready = kept.enter_context(table.opened(self.recipe, recalled(schema, self.folder), self.folder))
+            with phases.phase("prepare"):
+                training = training_on(self.recipe, ready, model, run)
+            with phases.phase("train"):
+                trained, seen = ready.judged(self._carried_out(training, finish=finish))
+            with phases.phase("publish"):
+                spec = spec_of_table(self.recipe, ready.encoder, self._today(), seen)
+                return publish(trained, self.target, spec), trained
 
     def _buy(self, table: TableSource, model: nn.Module, run: Run) -> bool:
         """Buy the ranges and categories that a schema does not declare, once the table was checked without them."""

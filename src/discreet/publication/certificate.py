@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
+from discreet.certificate.equal_blocks import shortened
 from discreet.certificate.files import FORMAT, software
 from discreet.clipping.admission.admission import private_names
 from discreet.core import assumptions
@@ -124,7 +125,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
         "charged_steps": trained.charged_steps,
         "ex_post": _ex_post(plan, trained),
         "search": _search(run, trained),
-        "ledger": {"entries": record, "digest": record_digest(record), "head": _head(trained.entries)},
+        "ledger": {"entries": shortened(record), "digest": record_digest(record), "head": _head(trained.entries)},
         "mechanism": {
             "sampler": plan.sampling.kind,
             "engine": mechanism.engine,

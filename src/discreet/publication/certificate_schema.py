@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.accounting.adaptive import filters, odometers
-from discreet.certificate.files import FORMAT, SCHEMA
+from discreet.certificate.files import FORMATS, SCHEMA
 from discreet.core import events, trials
 from discreet.core.adjacency import Adjacency, Query, Unit
 from discreet.core.assumptions import ENGINES, LEAST_BITS, MOST_BITS, NOISE
@@ -169,9 +169,9 @@ _RUN = {
 }
 
 
-def _ledger_entry(kind: str, body: dict[str, Any]) -> dict[str, Any]:
+def _ledger_entry(kind: str, body: dict[str, Any], **more: dict[str, Any]) -> dict[str, Any]:
     counts = dict.fromkeys(("attempt", "position", "steps"), _COUNT)
-    return _object({"kind": {"const": kind}, "run": _TEXT, **counts, "body": body})
+    return _object({"kind": {"const": kind}, "run": _TEXT, **counts, "body": body, **more})
 
 
 _LEDGER = {
@@ -182,6 +182,7 @@ _LEDGER = {
                 _ledger_entry("attempt", _object(_ATTEMPT, optional=("float_bits",))),
                 _ledger_entry("reservation", _EVENT),
                 _ledger_entry("release", _object({})),
+                _ledger_entry("blocks", _EVENT, steps=_ENTRY, times={"type": "integer", "minimum": 2}),
             ]
         }
     ),
@@ -216,7 +217,7 @@ def _said(schema: dict[str, Any], description: str) -> dict[str, Any]:
 
 
 _SECTIONS: dict[str, Any] = {
-    "format": _said({"const": FORMAT}, "The version of this schema."),
+    "format": _said({"enum": list(FORMATS)}, "The version of this schema."),
     "claim": _said(_object(_CLAIM), "What is promised: (epsilon, delta) for one unit, and the theorem."),
     "plan": _said({"oneOf": [{"$ref": "#/$defs/Plan"}, {"$ref": "#/$defs/AdaptivePlan"}]}, "Public facts of the run."),
     "plan_fingerprint": _said(_PREFIXED, "SHA-256 of the canonical form of the plan."),

@@ -1,6 +1,7 @@
 """Samplers: which units take part in a step, with exactly the law that the sampler's event names.
 
 A sampler is a file: the law, the record of it in a plan, its words, and what the command line takes for it.
+NumPy is loaded by the first draw, so that help and `--version` need not wait for it.
 """
 
 from discreet.sampling.allocation import AllocationSampler, AllocationSampling
@@ -15,7 +16,6 @@ from discreet.sampling.record import SAMPLERS, SamplingRecord, register
 from discreet.sampling.sampler import DealingSampler, Sampler, address
 from discreet.sampling.shuffle import ShuffleSampler, ShuffleSampling
 from discreet.sampling.truncated_poisson import TruncatedPoissonSampler, TruncatedPoissonSampling
-from discreet.sampling.within import places_within
 
 __all__ = [
     "OVERFLOW",
@@ -44,7 +44,6 @@ __all__ = [
     "TruncatedPoissonSampling",
     "address",
     "largest_batch",
-    "places_within",
     "register",
 ]
 

@@ -6,20 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
-from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.core.events import Allocation, Epoch, Event
 from discreet.core.events import batches as batches_in
 from discreet.sampling.options import Draws, Options
 from discreet.sampling.record import Count, SamplingRecord
 from discreet.sampling.sampler import Sampler, address
-from discreet.sampling.uniform import subsets
 
 if TYPE_CHECKING:
+    from discreet.core.array_types import IntArray
     from discreet.randomness import Stream
 
 
@@ -57,6 +54,10 @@ class AllocationSampler:
 
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
         """The batches of the period that begins at step `first`; see `Sampler.batches`."""
+        import numpy as np
+
+        from discreet.sampling.uniform import subsets
+
         population = checks.count("size", size, least=0)
         picked = subsets(population, self.steps, self.chosen, address(stream, first))
         by_step = np.argsort(picked.ravel(), kind="stable")

@@ -14,21 +14,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field, field_validator
 
-from discreet.accounting.answers.bands import best_coefficients
 from discreet.core import checks
-from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.core.events import CyclicPoisson, Epoch, Event
 from discreet.core.events import batches as batches_in
 from discreet.sampling.options import Draws, Options
-from discreet.sampling.poisson import PoissonSampler, drawn_at
+from discreet.sampling.poisson import PoissonSampler
 from discreet.sampling.record import Rate, SamplingRecord
 from discreet.sampling.sampler import Sampler, address
 
 if TYPE_CHECKING:
+    from discreet.core.array_types import IntArray
     from discreet.randomness import Stream, Substream
 
 _WORD_VALUES = 1 << 64
@@ -82,6 +80,8 @@ class Dealt:
 
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
         """The batches of the round that begins at step `first`; see `Sampler.batches`."""
+        from discreet.sampling.bernoulli import drawn_at
+
         if size != len(self._parts_of):
             raise InputError(f"{len(self._parts_of)} units were dealt to parts, not {size!r}")
         drawn = drawn_at(self._law.rate, size, address(stream, first))
@@ -94,6 +94,8 @@ def dealt(units: int, parts: int, substream: Substream) -> IntArray:
 
     Words beyond the last multiple of `parts` are drawn again, so that no part is likelier than another.
     """
+    import numpy as np
+
     found = substream.words(units)
     limit = np.uint64(_WORD_VALUES - _WORD_VALUES % parts - 1)
     while (again := np.flatnonzero(found > limit)).size:
@@ -137,6 +139,8 @@ class CyclicPoissonSampling(SamplingRecord):
     def of_bands(cls, share: float, bands: int, steps: int) -> CyclicPoissonSampling:
         """Batches in which a unit is in a `share` of all steps on average, with the coefficients of `bands` bands that
         suit so many steps (`accounting.answers.bands`)."""
+        from discreet.accounting.answers.bands import best_coefficients
+
         bands = checks.count("bands", bands, least=2)
         return cls(rate=turn(share, bands), coefficients=best_coefficients(bands, steps))
 

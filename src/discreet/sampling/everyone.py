@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
-from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.core.events import Event
 from discreet.sampling.options import Draws, Options
@@ -17,6 +14,7 @@ from discreet.sampling.record import SamplingRecord
 from discreet.sampling.sampler import Sampler, address
 
 if TYPE_CHECKING:
+    from discreet.core.array_types import IntArray
     from discreet.randomness import Stream
 
 
@@ -32,6 +30,8 @@ class EveryoneSampler:
 
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
         """All units; see `Sampler.batches`. The address is taken although no random bits are needed."""
+        import numpy as np
+
         address(stream, first)
         return (np.arange(checks.count("size", size, least=0), dtype=np.int64),)
 

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
-from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.core.events import Event, FixedSize
 from discreet.sampling.options import Draws, Options, whole_option
 from discreet.sampling.record import PublicSize, whole
 from discreet.sampling.sampler import Sampler, address
-from discreet.sampling.uniform import subset
 
 if TYPE_CHECKING:
+    from discreet.core.array_types import IntArray
     from discreet.randomness import Stream
 
 
@@ -37,6 +36,8 @@ class FixedSizeSampler:
 
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
         """The units that take part in step `first`; see `Sampler.batches`."""
+        from discreet.sampling.uniform import subset
+
         check_population("sampling without replacement", self.population, size)
         return (subset(size, self.batch, address(stream, first)),)
 

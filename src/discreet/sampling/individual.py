@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
-from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.core.events import Epoch, Event, Individual
 from discreet.core.events import batches as batches_in
@@ -19,6 +16,7 @@ from discreet.sampling.record import Count, SamplingRecord
 from discreet.sampling.sampler import Sampler, address
 
 if TYPE_CHECKING:
+    from discreet.core.array_types import IntArray
     from discreet.randomness import Stream
 
 
@@ -53,6 +51,8 @@ class IndividualSampler:
 
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
         """All units, for every step of a period; see `Sampler.batches`."""
+        import numpy as np
+
         address(stream, first)
         return (np.arange(checks.count("size", size, least=0), dtype=np.int64),) * self.steps
 

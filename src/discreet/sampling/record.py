@@ -40,6 +40,7 @@ class SamplingRecord(Frozen):
     Besides its fields in plan.yaml a kind has words for pages, and its options on the command line.
     """
 
+    model_config = ConfigDict(defer_build=True)  # most of them are never read from a file: help shows their words
     ADJACENCIES: ClassVar[tuple[Adjacency, ...]] = (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT)
     """The adjacencies under which a theorem covers the kind; the first is the default of the command line."""
     OVERFLOWS: ClassVar[bool] = True

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from discreet.core.array_types import IntArray
 from discreet.core.events import Event
 
-if TYPE_CHECKING:  # streams load a cipher, which pricing does not need
+if TYPE_CHECKING:  # streams load a cipher and arrays NumPy, which pricing and help do not need
+    from discreet.core.array_types import IntArray
     from discreet.randomness import Stream, Substream
 
 

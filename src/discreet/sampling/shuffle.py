@@ -7,18 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-
 from discreet.core.adjacency import Adjacency
-from discreet.core.array_types import IntArray
 from discreet.core.events import Epoch, Event
 from discreet.sampling.fixed_size import check_population, check_sizes
 from discreet.sampling.options import Draws, Options
 from discreet.sampling.record import PublicSize, whole
 from discreet.sampling.sampler import Sampler, address
-from discreet.sampling.uniform import order
 
 if TYPE_CHECKING:
+    from discreet.core.array_types import IntArray
     from discreet.randomness import Stream
 
 
@@ -46,6 +43,10 @@ class ShuffleSampler:
 
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
         """The batches of the epoch that begins at step `first`; see `Sampler.batches`."""
+        import numpy as np
+
+        from discreet.sampling.uniform import order
+
         check_population("a shuffled epoch", self.population, size)
         shuffled = order(size, address(stream, first))
         return tuple(np.sort(shuffled[i : i + self.batch]) for i in range(0, size, self.batch))

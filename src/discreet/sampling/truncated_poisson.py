@@ -7,19 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-
 from discreet.core import checks
-from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.core.events import Event, TruncatedPoisson
 from discreet.sampling.options import Draws, Options, whole_option
-from discreet.sampling.poisson import PoissonSampler, drawn_at
+from discreet.sampling.poisson import PoissonSampler
 from discreet.sampling.record import Count, Rate, SamplingRecord
 from discreet.sampling.sampler import Sampler, address
-from discreet.sampling.uniform import order
 
 if TYPE_CHECKING:
+    from discreet.core.array_types import IntArray
     from discreet.randomness import Stream
 
 
@@ -47,6 +44,11 @@ class TruncatedPoissonSampler:
 
     def batches(self, first: int, size: int, stream: Stream) -> tuple[IntArray, ...]:
         """The units that take part in step `first`; see `Sampler.batches`."""
+        import numpy as np
+
+        from discreet.sampling.bernoulli import drawn_at
+        from discreet.sampling.uniform import order
+
         if not checks.count("size", size, least=0) <= self.population:
             raise InputError(f"truncated Poisson sampling is made for at most {self.population} units, got {size}")
         substream = address(stream, first)

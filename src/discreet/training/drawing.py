@@ -13,8 +13,9 @@ from discreet.core.release import Receipt
 from discreet.data import PrivateData
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Purpose, Stream
-from discreet.sampling import DealingSampler, Sampler, places_within
+from discreet.sampling import DealingSampler, Sampler
 from discreet.sampling.record import Draw
+from discreet.sampling.within import places_within
 from discreet.training.batch import Piece
 
 

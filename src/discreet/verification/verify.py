@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from discreet.certificate.equal_blocks import written_out
 from discreet.certificate.files import (
     FILES,
     check_certificate,
@@ -75,6 +76,7 @@ def verify(
     facts = read_certificate(folder)
     checks = [_answered("certificate", check_certificate, facts, folder)]
     if checks[0].passed:  # else its fields may be anything
+        facts = facts | {"ledger": facts["ledger"] | {"entries": written_out(facts["ledger"]["entries"])}}
         checks += [_answered(name, question, facts, folder) for name, question in _QUESTIONS]
         if signed:
             checks.append(_answered("signature", lambda _, where: check_signature(where, wanted), facts, folder))

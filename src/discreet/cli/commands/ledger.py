@@ -204,12 +204,13 @@ def _open(where: str | None, *, create: bool = False) -> Ledger:
 
 def _find_run(opened: Ledger, folder: Path) -> str:
     """Compare the record in a certificate with what the ledger holds of the same run."""
+    from discreet.certificate.equal_blocks import written_out
     from discreet.certificate.files import read_certificate
     from discreet.ledger import public_record
 
     try:
         ledger = read_certificate(folder)["ledger"]
-        record, head = ledger["entries"], ledger["head"]
+        record, head = written_out(ledger["entries"]), ledger["head"]
     except (KeyError, TypeError):
         raise InputError(f"{folder} has a certificate without a record of its run; ask for the folder again") from None
     if not record:

@@ -6,10 +6,12 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from discreet.cli.loading import loading
 from discreet.cli.options.json_output import echo_json
 from discreet.cli.options.run import (
     DataOption,
@@ -49,6 +51,7 @@ from discreet.core.metric_names import (
 
 if TYPE_CHECKING:
     from discreet.core.guarantee import Guarantee
+    from discreet.jobs.phases import Phases
     from discreet.jobs.train import Job
     from discreet.training import Trained
 
@@ -80,10 +83,13 @@ def train(
     as_json: JsonOption = False,
 ) -> None:
     """Train on private data, publish the model, and hand over a proof of what it gives away."""
-    from discreet.jobs.image_or_text_schema import declared
-    from discreet.jobs.train import Job
-    from discreet.recipes.recipe_files import settings_of
+    with loading():
+        from discreet.jobs.image_or_text_schema import declared
+        from discreet.jobs.phases import Phases
+        from discreet.jobs.train import Job
+        from discreet.recipes.recipe_files import settings_of
 
+    phases = Phases()
     overrides = overrides_of(epsilon, delta, population, holdout)
     if resume is None:
         if finish:
@@ -104,9 +110,11 @@ def train(
         return
     ledger = ledger_of(ledger, dataset_id)
     _announce([] if as_json else [*declared(job.recipe), *prices.of_recipe(job.recipe), *job.beside(ledger)])
+    with loading():
+        import_module("torch._dynamo")  # an optimizer of torch loads it with its first step
     with spoken(verbose=verbose):
-        guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish, device=device)
-    _tell(job, guarantee, trained, as_json=as_json)
+        guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish, device=device, phases=phases)
+    _tell(job, guarantee, trained, phases if as_json else None)
 
 
 def _announce(lines: Sequence[str]) -> None:
@@ -114,13 +122,14 @@ def _announce(lines: Sequence[str]) -> None:
         typer.echo(line, err=True)
 
 
-def _tell(job: Job, guarantee: Guarantee, trained: Trained, *, as_json: bool) -> None:
-    """Print the result, in one line or as JSON."""
+def _tell(job: Job, guarantee: Guarantee, trained: Trained, phases: Phases | None) -> None:
+    """Print the result, in one line or, with the times of its phases, as JSON."""
     metrics = trained.evaluations[-1].metrics if trained.evaluations else {}
-    if as_json:
+    if phases is not None:
         facts = {"folder": str(job.target), "epsilon": guarantee.epsilon, "delta": guarantee.delta}
         bought = [asdict(one) for one in trained.bought]
         facts |= {"steps": trained.charged_steps, "public_test": dict(metrics), "bought": bought}
+        facts["seconds"] = {name: round(taken, 3) for name, taken in phases.seconds.items()}
         typer.echo(json.dumps(facts))
         return
     if trained.ended is not None:

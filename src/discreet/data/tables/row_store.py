@@ -3,11 +3,12 @@ ends."""
 
 from __future__ import annotations
 
-import mmap
+import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -20,27 +21,44 @@ from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.data.tables.encoder import Encoded, Encoder
 
-_RESIDENT = 384 << 20
-"""Bytes of the file that may stay mapped at a time."""
-
-_FAULT = 64 << 10
-"""The most bytes that reading one row maps: a page and those around it."""
+_NUMBER = 4
+"""Bytes of a stored number."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Mapped:
-    """The mapped file: pages that were read are released now and then, so that they do not pile up."""
+class OnDisk:
+    """Rows of float32 numbers in an open file.
 
-    pages: mmap.mmap
-    size: int
+    They are read, not mapped: a mapped page stays in memory with up to two megabytes around it, and a batch of random
+    rows would bring the whole file.
+    """
 
-    def looked_at(self, rows: int, since: int) -> int:
-        """How many bytes may be mapped after `rows` more rows; 0 after they were released."""
-        mapped = min(self.size, since + rows * _FAULT)
-        if self.size <= _RESIDENT or mapped <= _RESIDENT or not hasattr(mmap, "MADV_DONTNEED"):
-            return mapped
-        self.pages.madvise(mmap.MADV_DONTNEED)
-        return 0
+    def __init__(self, file: IO[bytes], rows: int, width: int) -> None:
+        self._file, self._rows, self._width = file, rows, width
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __getitem__(self, places: Tensor) -> Tensor:
+        """The rows at these places, shape (rows, numbers); neighbours that are asked for in order are read together."""
+        wanted, size = places.numpy(), self._width * _NUMBER
+        starts = np.flatnonzero(np.diff(wanted, prepend=wanted[:1] - 2) != 1)
+        lengths, offsets = np.diff(starts, append=len(wanted)) * size, wanted[starts] * size
+        read = self._read()
+        content = b"".join([read(*part) for part in zip(lengths.tolist(), offsets.tolist(), strict=True)])
+        if len(content) != len(wanted) * size:
+            raise LookupError(f"the private file holds {self._rows} rows, and was asked for others")
+        return torch.from_numpy(np.frombuffer(content, dtype=np.float32).reshape(-1, self._width).copy())
+
+    def _read(self) -> Callable[[int, int], bytes]:
+        """How many bytes from where on, as one call."""
+        if hasattr(os, "pread"):
+            return partial(os.pread, self._file.fileno())
+
+        def read(length: int, at: int) -> bytes:
+            self._file.seek(at)
+            return self._file.read(length)
+
+        return read
 
 
 class Store:
@@ -73,10 +91,8 @@ class Store:
         encoder, width = self.encoder, self._features + len(self.encoder.schema.target)
         if self._rows == 0:
             raise InputError("the table has no rows; give one with at least one")
-        pages = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_COPY)
-        table = torch.frombuffer(pages, dtype=torch.float32).view(self._rows, width)
         kinds = Kinds(self._features, encoder.task == "classes", encoder.whole)
-        return StoredRows(table, kinds, Mapped(pages, len(pages)))
+        return StoredRows(OnDisk(self._file, self._rows, width), kinds)
 
     def close(self) -> None:
         """Remove the file."""
@@ -106,9 +122,8 @@ class Kinds:
 class StoredRows(Dataset[tuple[Tensor, Tensor]]):
     """Pairs of inputs (features,), float32 or int64, and targets: a class, int64, or numbers (targets,), float32."""
 
-    def __init__(self, table: Tensor, kinds: Kinds, mapped: Mapped | None, chosen: IntArray | None = None) -> None:
-        self._table, self._kinds, self._mapped = table, kinds, mapped
-        self._chosen, self._since = chosen, 0
+    def __init__(self, table: Tensor | OnDisk, kinds: Kinds, chosen: IntArray | None = None) -> None:
+        self._table, self._kinds, self._chosen = table, kinds, chosen
 
     def __len__(self) -> int:
         return len(self._table) if self._chosen is None else len(self._chosen)
@@ -121,8 +136,6 @@ class StoredRows(Dataset[tuple[Tensor, Tensor]]):
         """Inputs and targets of many rows, stacked along axis 0."""
         places = indices if self._chosen is None else self._chosen[indices]
         found = self._table[torch.from_numpy(places)]
-        if self._mapped is not None:
-            self._since = self._mapped.looked_at(len(places), self._since)
         inputs, targets = found[:, : self._kinds.features], found[:, self._kinds.features :]
         inputs = inputs.long() if self._kinds.whole else inputs.contiguous()
         return inputs, targets[:, 0].long() if self._kinds.classes else targets.contiguous()
@@ -130,4 +143,4 @@ class StoredRows(Dataset[tuple[Tensor, Tensor]]):
     def taken(self, chosen: IntArray) -> StoredRows:
         """The rows at these places."""
         places = chosen if self._chosen is None else self._chosen[chosen]
-        return StoredRows(self._table, self._kinds, self._mapped, places)
+        return StoredRows(self._table, self._kinds, places)

@@ -11,7 +11,6 @@ from discreet.accounting.adaptive.filter_decision import propose, start
 from discreet.core.adjacency import Query
 from discreet.core.events import BoundedRange, Event, Gaussian, Poisson, Repeat, flatten, steps_of
 from discreet.core.events.event_json import from_json
-from discreet.ledger.meter import share
 from discreet.plan import Counts
 
 POLICIES: Mapping[str, str] = {
@@ -60,6 +59,8 @@ class Course:
 
 def course(facts: Mapping[str, Any]) -> Course:
     """The course, from the events and the filter of a certificate."""
+    from discreet.ledger.meter import share  # loads SQLAlchemy, which pages of fixed plans do without
+
     plan = facts["plan"]
     budget = filters.from_dict(plan["filter"])
     bought = None if plan["counts"] is None else Counts.model_validate(plan["counts"])

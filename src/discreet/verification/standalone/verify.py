@@ -24,6 +24,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more threads would only wait for each other
 import numpy as np
 
 Facts = dict[str, Any]
@@ -42,6 +43,7 @@ def need(holds: bool, why: str, verdict: str = "REJECTED") -> None:
 
 # 1. READING: plain files, with one meaning for every reader, and exactly the fields of the format.
 SEALED = ("model.json", "plan.yaml", "report.html", "README.md", "verify.py")  # their hashes are in the certificate
+FORMATS = ("discreet-certificate/1", "discreet-certificate/2")
 RATIO = {"clipped_sum": 2.0, "centred_bit": 2.0, "loss": 2.0, "covariance": 2**0.5, "histogram": 2**0.5, "count": 1.0}
 
 def read(folder: Path, name: str) -> bytes:
@@ -88,11 +90,11 @@ def whole(value: Any) -> int:
 # A "?" says that a field may be missing, "*" stands for all other names, "=a,b" for one of these words.
 # The table below is written by scripts/reviewer_table.py, from the schema of certificates.
 TABLE = """
-certificate: format =discreet-certificate/1; claim claim; plan Plan | AdaptivePlan; plan_fingerprint
-  /sha256:[0-9a-f]{64}/; events Event; clipping clipping; charged_steps whole >=1; ex_post ex_post.ex_post | null;
-  search search | null; ledger ledger; mechanism mechanism; assumptions list of text; model model; public_evaluations
-  list of public_evaluations.each; bought_metrics list of bought_metrics.each; software names to text; released?
-  released; public_batches? public_batches; files names to /[0-9a-f]{64}/
+certificate: format =discreet-certificate/1,discreet-certificate/2; claim claim; plan Plan | AdaptivePlan;
+  plan_fingerprint /sha256:[0-9a-f]{64}/; events Event; clipping clipping; charged_steps whole >=1; ex_post
+  ex_post.ex_post | null; search search | null; ledger ledger; mechanism mechanism; assumptions list of text; model
+  model; public_evaluations list of public_evaluations.each; bought_metrics list of bought_metrics.each; software
+  names to text; released? released; public_batches? public_batches; files names to /[0-9a-f]{64}/
 AdaptiveClipping: kind =adaptive; initial number >=1e-30 <=1e+30; bit_multiplier number >0; quantile number >0 <1;
   rate number >0 <=10; floor number >=1e-30 <=1e+30; cap number >=1e-30 <=1e+30
 AdaptivePlan: kind =adaptive; adjacency Adjacency; unit Unit; sampling PoissonSampling | ShuffleSampling | NoSampling;
@@ -159,11 +161,13 @@ Holdout: share number >0 <1; salt text
 IndividualSampling: kind =individual; period whole >=1; full whole >=1
 ledger: entries list of ledger.entries.each; digest /[0-9a-f]{64}/; head ledger.head
 ledger.entries.each = ledger.entries.each.run | ledger.entries.each.attempt | ledger.entries.each.reservation |
-  ledger.entries.each.release
+  ledger.entries.each.release | ledger.entries.each.blocks
 ledger.entries.each.attempt: kind =attempt; run text; attempt whole >=0; position whole >=0; steps whole >=0; body
   ledger.entries.each.attempt.body
 ledger.entries.each.attempt.body: engine =bookkeeping,ghost,vmap,reference,exact,queries; float_bits? whole >=6 <=20 |
   null; noise =fast,exact; randomness text
+ledger.entries.each.blocks: kind =blocks; run text; attempt whole >=0; position whole >=0; steps whole >=1; body
+  Event; times whole >=2
 ledger.entries.each.release: kind =release; run text; attempt whole >=0; position whole >=0; steps whole >=0; body
   ledger.entries.each.release.body
 ledger.entries.each.release.body:
@@ -279,7 +283,7 @@ def is_plain(value: Any, way: str) -> bool:
     return known.get(word, False) and all(map(within, limits))
 
 def check_fields(facts: Facts) -> None:
-    need(type(facts) is dict and facts.get("format") == "discreet-certificate/1", "another format", "NOT COVERED")
+    need(type(facts) is dict and facts.get("format") in FORMATS, "another format", "NOT COVERED")
     check_kind(facts, "certificate", "certificate")
     claim, plan, mechanism = facts["claim"], facts["plan"], facts["mechanism"]
     need(plan.get("kind") != "adaptive", "a run that was chosen on the way, under a filter", "NOT COVERED")
@@ -347,9 +351,23 @@ def check_files(facts: Facts, folder: Path) -> None:
         asked = [event.get("query") for event in facts["plan"]["before"] if event["event"] == "gaussian"]
         need(count <= columns and "covariance" in asked, "no covariance was paid for that has these components")
 
+def record_of(facts: Facts) -> list[Facts]:
+    """The ledger's entries. "blocks" stands for a charge and its release, `times` times, each after the one before."""
+    record = list[Facts]()
+    for entry in facts["ledger"]["entries"]:
+        one, first, steps = {**entry}, entry["position"], entry["steps"]
+        times = one.pop("times", 0)
+        need(times == 0 or facts["format"] == FORMATS[1], "blocks that repeat are of format 2")
+        need(len(record) + 2 * times <= 2**20, "more entries than can be written out")
+        for at in range(first, first + times * steps, steps or 1):
+            record.append({**one, "kind": "reservation", "position": at})
+            record.append({**one, "kind": "release", "position": at + steps, "steps": 0, "body": {}})
+        record += [one] if times == 0 else []
+    return record
+
 def check_ledger(facts: Facts) -> Events:
     """The record is whole, of one run, with this claim. Returns what was charged."""
-    record, claim, mechanism = facts["ledger"]["entries"], facts["claim"], facts["mechanism"]
+    record, claim, mechanism = record_of(facts), facts["claim"], facts["mechanism"]
     need(facts["ledger"]["digest"] == sha(canonical(record)), "the ledger's entries are not those that were sealed")
     need([entry["kind"] == "run" for entry in record] == [True] + [False] * (len(record) - 1), "not one run")
     need(len({entry["run"] for entry in record}) == 1, "entries of several runs")
