@@ -147,7 +147,7 @@ def test_no_tiny_mechanism_exceeds_its_bounds_and_one_attains_the_lower(noise: f
         found = guarantee(event, delta, Adjacency.REPLACE_ONE)
         worst = Tiny(noise, (1.0, -1.0, -1.0), (-1.0, -1.0, -1.0), steps)
         assert found.lower is not None
-        assert worst.delta(found.lower) >= delta * (1 - 1e-9)
+        assert worst.delta(found.lower) >= delta * (1 - 1e-4)  # the sum over outcomes is right to about 6e-5
         assert worst.delta(found.epsilon) <= delta
         for one, two, three, other in draws:
             tiny = Tiny(noise, (one, two, three), (other, two, three), steps)

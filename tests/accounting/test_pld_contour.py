@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from discreet.accounting.pld import characteristic, inversion
-from discreet.accounting.pld.characteristic import Decay, Parts, node_count, rule, rules, spectrum
+from discreet.accounting.pld.contour import characteristic, inversion
+from discreet.accounting.pld.contour.characteristic import Decay, spectrum
+from discreet.accounting.pld.contour.chosen_rules import rules
+from discreet.accounting.pld.contour.nodes import node_count, rule
+from discreet.accounting.pld.contour.sampled_parts import Parts
 from discreet.accounting.pld.epsilon_interval import Release, _by_contour, _by_grid, default_tolerance
 from discreet.accounting.pld.poisson_pair import Direction
 from discreet.accounting.theories import gdp
@@ -195,8 +198,9 @@ def test_no_inversion_where_errors_are_large_or_chernoff_takes_too_long(
     assert (inversion._invert(some, by_hand(alias_order)) is not None) == found
 
 
-def test_a_frequency_at_which_nothing_is_left_counts_as_next_to_nothing() -> None:
+def test_a_frequency_at_which_nothing_is_left_counts_as_next_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose logarithm is replaced must not come out as large: the product would be infinite instead of zero."""
+    monkeypatch.setattr(characteristic, "_LITTLE", 0.0)
     some = parts(0.01, 1.0, 3.0, Direction.REMOVAL)
     [(_, nodes)] = rules(some, 5.0, 0.0, 20.0)
     logs, _, _ = spectrum(some, replace(nodes, weight=np.zeros_like(nodes.weight)), 1.0, 2)
@@ -241,6 +245,6 @@ def test_the_mass_set_aside_is_rounded_up() -> None:
 
 
 def test_without_an_upper_bound_there_is_no_lower_one() -> None:
-    hopeless = inversion._Inversion(1.0, 2.0, 9.0, 0.0, np.ones(1, complex), error=math.inf, alias=0.0, start=1.0)
+    hopeless = inversion._Inversion(1.0, 2.0, 9.0, 0.0, 0.0, np.ones(1, complex), error=math.inf, alias=0.0, start=1.0)
     with np.errstate(all="ignore"):
         assert hopeless.crossings(1e-5, 0.0) == (0.0, math.inf)

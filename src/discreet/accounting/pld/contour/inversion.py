@@ -17,24 +17,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from discreet.accounting.pld.characteristic import Decay, Parts, estimate, node_count, rules, spectrum
+from discreet.accounting.pld.contour.characteristic import Decay, estimate, spectrum
+from discreet.accounting.pld.contour.chosen_rules import nodes_needed, rules
+from discreet.accounting.pld.contour.sampled_parts import Parts
 from discreet.accounting.pld.poisson_pair import UNIT_ROUNDOFF, Direction
 from discreet.accounting.pld.window import alike, minimise
 from discreet.core.array_types import Array, ComplexArray
 
-MAX_WORK = 2.0**27
-"""The most work, nodes x frequencies summed over the parts: a few hundred milliseconds."""
+MAX_WORK = 2.0**29
+"""The most work, nodes x frequencies summed over the parts: about a second."""
 
 _LIGHT_WORK, _LIGHT_WORK_EACH = 2.0**22, 2.0**13
 """Work too small to save at the cost of accuracy: some milliseconds, and an amount for each part."""
 
 _MAX_NODES, _MAX_NODES_EACH = 2.0**14, 2.0**9
 _FEW = 24
-_SET_ASIDE = 1e-4
-"""The share of delta that is given up to set rare, large losses aside."""
+_BELOW, _FAR_BELOW = 0.8, 0.5
+"""The order, relative to Chernoff's: where losses add up to about epsilon, and where a few rare ones make epsilon."""
+
+_SET_ASIDE = (1e-4, 1e-3, 1e-2)
+"""Shares of delta that are given up to set rare, large losses aside, tried in turn."""
 
 _FINEST, _COARSEST = 1e-8, 1e-2
 """The least and the largest error to aim at, relative to delta."""
@@ -46,7 +52,7 @@ def epsilon_bounds(parts: Parts, delta: float, tolerance: Callable[[float], floa
     `tolerance` only says which errors are small enough. (0, infinity) if this method does not work.
     """
     lower, upper = 0.0, math.inf
-    for share in (0.0, _SET_ASIDE) if parts.direction is Direction.REMOVAL else (0.0,):
+    for share in (0.0, *_SET_ASIDE) if parts.direction is Direction.REMOVAL else (0.0,):
         try:
             with np.errstate(all="ignore"):  # a NaN fails every comparison that admits a bound
                 found = _bounds(parts.without(share * delta) if share else parts, delta, tolerance)
@@ -79,39 +85,73 @@ class _Plan:
     cut: float
     """A proved bound on the sum over frequencies from `size` on, relative to M(order)."""
 
+    def work(self, parts: Parts) -> float:
+        """Nodes x frequencies, summed over the parts."""
+        return self.size * nodes_needed(parts, self.order, self.top, self.need)
+
 
 def _plan(parts: Parts, delta: float, tolerance: Callable[[float], float]) -> _Plan | None:
     typical, worst = _representatives(parts)
     steepest, _ = minimise(lambda t: _chernoff_epsilon(estimate(typical, t), t, delta), 1e-3, 1e9, 0.05)
-    # Chernoff's order may lie where rare, large losses begin to outweigh all others, which would widen the window.
-    order = 0.8 * steepest
     count = float(parts.count.sum())
-    coarse = _Sums.of(parts, order, math.log(count) + 12)
-    if coarse is None:
+    aim = _aim(parts, worst, _BELOW * steepest, delta)
+    if aim is not None and aim.far:
+        aim = _aim(parts, worst, _FAR_BELOW * steepest, delta)
+    if aim is None:
         return None
-    epsilon = _chernoff_epsilon(coarse.log_moment, order, delta)
+    coarsest = max(_FINEST, min(_COARSEST, 0.1 * tolerance(aim.epsilon) * aim.order))
+    last = aim.plan(coarsest, count)
+    if last is None or not last.work(parts) <= MAX_WORK:
+        return None
+    error = _FINEST
+    while error < coarsest:
+        plan = aim.plan(error, count)
+        if plan is not None and plan.work(parts) <= _LIGHT_WORK + _LIGHT_WORK_EACH * len(parts):
+            return plan
+        error *= 10
+    return last
+
+
+@dataclass(frozen=True, slots=True)
+class _Aim:
+    """What a plan is made from: `far` says that `epsilon`, Chernoff's, lies far above where the tilted losses are."""
+
+    worst: Parts
+    sums: _Sums
+    order: float
+    epsilon: float
+    delta: float
+    far: bool
+
+    def plan(self, error: float, count: float) -> _Plan | None:
+        """The plan for an error relative to delta; None if no bound on |f| allows it."""
+        order, sums = self.order, self.sums
+        # The size of the integral, by the saddle point; far from it, f(eps) / M(order) is at least delta / M(order).
+        size = 1 / ((order + 1) * order * (1 + 2.5 * sums.deviation))
+        if self.far:
+            size = min(size, self.delta * math.exp(-sums.log_moment))
+        tops, cuts = sums.truncation
+        if not cuts[-1] <= error * size:
+            return None
+        start = 0.0 if self.far else self.epsilon
+        step, period = _alias_period(self.worst, sums, order, start, math.log(error * size))
+        period = max(period, (-math.log(self.delta) - math.log(error)) / order)
+        fit = int(np.flatnonzero(cuts <= error * size)[0])
+        # The integral from the last frequency that is kept bounds the sum over all later ones.
+        terms = math.ceil(tops[fit] * period / (2 * math.pi)) + 1
+        top = 2 * math.pi * (terms - 1) / period
+        need = 3 + math.log(count) - math.log(order) - math.log(error * size)
+        return _Plan(order, order + step, self.epsilon, period, terms, top, need, float(cuts[fit]))
+
+
+def _aim(parts: Parts, worst: Parts, order: float, delta: float) -> _Aim | None:
+    sums = _Sums.of(parts, order, math.log(float(parts.count.sum())) + 12)
+    if sums is None:
+        return None
+    epsilon = _chernoff_epsilon(sums.log_moment, order, delta)
     if not 0 < epsilon < math.inf:
         return None
-    # The size of the integral, by the saddle point.
-    size = 1 / ((order + 1) * order * (1 + 2.5 * coarse.deviation))
-    tops, cuts = coarse.truncation()
-    coarsest = max(_FINEST, min(_COARSEST, 0.1 * tolerance(epsilon) * order))
-    error = _FINEST
-    while error <= coarsest and cuts[-1] <= coarsest * size:
-        step, period = _alias_period(worst, coarse, order, epsilon, math.log(error * size))
-        period = max(period, (-math.log(delta) - math.log(error)) / order)
-        if cuts[-1] <= error * size:
-            fit = int(np.flatnonzero(cuts <= error * size)[0])
-            # The integral from the last frequency that is kept bounds the sum over all later ones.
-            terms = math.ceil(tops[fit] * period / (2 * math.pi)) + 1
-            top = 2 * math.pi * (terms - 1) / period
-            need = 3 + math.log(count) - math.log(order) - math.log(error * size)
-            work = terms * float(node_count(parts, order, top, need).sum())
-            most = MAX_WORK if error >= coarsest else _LIGHT_WORK + _LIGHT_WORK_EACH * len(parts)
-            if work <= most:
-                return _Plan(order, order + step, epsilon, period, terms, top, need, float(cuts[fit]))
-        error = coarsest if error < coarsest < 10 * error else 10 * error
-    return None
+    return _Aim(worst, sums, order, epsilon, delta, far=sums.mean + 3 * sums.deviation < epsilon)
 
 
 def _alias_period(parts: Parts, sums: _Sums, order: float, epsilon: float, log_aim: float) -> tuple[float, float]:
@@ -139,21 +179,22 @@ def _representatives(parts: Parts) -> tuple[Parts, Parts]:
     return replace(middle, count=count), replace(worst, count=count)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Sums:
-    """Sums over the tilted losses: log M with its error, the standard deviation, and the decay of |f|."""
+    """Sums over the tilted losses: log M with its error, mean and standard deviation, and the decay of |f|."""
 
     log_moment: float
     error: float
+    mean: float
     deviation: float
     decays: list[Decay]
 
     @classmethod
     def of(cls, parts: Parts, order: float, need: float) -> _Sums | None:
         """The sums at one order, at frequency 0; None if that takes too many nodes."""
-        if float(node_count(parts, order, 0.0, need).sum()) > _MAX_NODES + _MAX_NODES_EACH * len(parts):
+        if nodes_needed(parts, order, 0.0, need) > _MAX_NODES + _MAX_NODES_EACH * len(parts):
             return None
-        log_moment = error = variance = 0.0
+        log_moment = error = total = variance = 0.0
         decays = []
         finer = 10.0 if len(parts) <= 16 else 3.0
         for batch, nodes in rules(parts, order, 0.0, need, width=10, finer=finer):
@@ -161,10 +202,12 @@ class _Sums:
             mean = np.sum(nodes.weight * nodes.loss, axis=1, keepdims=True)
             log_moment += float(np.sum(count * nodes.log_moment))
             error += float(np.sum(count * (nodes.error + 4 * len(parts) * UNIT_ROUNDOFF * np.abs(nodes.log_moment))))
+            total += float(np.sum(count * mean))
             variance += float(np.sum(count * nodes.weight * (nodes.loss - mean) ** 2))
             decays.append(Decay.of(batch, order, nodes))
-        return cls(log_moment, error, math.sqrt(variance), decays)
+        return cls(log_moment, error, total, math.sqrt(variance), decays)
 
+    @cached_property
     def truncation(self) -> tuple[Array, Array]:
         """Frequencies, and bounds on the sum over all frequencies from each on, relative to M(order).
 
@@ -188,6 +231,7 @@ class _Inversion:
     alias_order: float
     period: float
     log_moment: float
+    moment_error: float
     terms: ComplexArray
     error: float
     alias: float
@@ -201,7 +245,7 @@ class _Inversion:
         size = float(np.abs(self.terms).sum())
         error = self.error + 8 * UNIT_ROUNDOFF * size * len(self.terms) * (1 + 8 * abs(epsilon) / self.period)
         shift = self.log_moment - self.order * epsilon
-        rounding = 16 * UNIT_ROUNDOFF * (abs(self.log_moment) + self.order * abs(epsilon) + 1)
+        rounding = self.moment_error + 16 * UNIT_ROUNDOFF * (abs(self.log_moment) + self.order * abs(epsilon) + 1)
         step = self.alias_order - self.order
         left = math.exp(min(-shift - self.order * self.period, 700.0)) / -math.expm1(-self.order * self.period)
         right = math.exp(min(self.alias - step * (epsilon + self.period), 700.0)) / -math.expm1(-step * self.period)
@@ -251,15 +295,16 @@ def _crossing(function: Callable[[float], float], start: float, slope: float) ->
 def _invert(parts: Parts, plan: _Plan) -> _Inversion | None:
     spacing = 2 * math.pi / plan.period
     logs, rounding, errors = np.zeros(plan.size, complex), np.zeros(plan.size), 0.0
-    log_moment = 0.0
+    log_moment = moment_error = 0.0
     width = max(1, math.isqrt(plan.size))
     for batch, nodes in rules(parts, plan.order, plan.top, plan.need, width):
         more = spectrum(batch, nodes, spacing, plan.size)
         logs, rounding, errors = logs + more[0], rounding + more[1], errors + more[2]
         log_moment += float(np.sum(batch.count * nodes.log_moment))
-        errors += 4 * len(parts) * UNIT_ROUNDOFF * float(np.sum(batch.count * np.abs(nodes.log_moment)))
+        relative = nodes.error + 4 * len(parts) * UNIT_ROUNDOFF * np.abs(nodes.log_moment)
+        moment_error += 1.01 * float(np.sum(batch.count * relative))
     alias = _Sums.of(parts, plan.alias_order, math.log(float(parts.count.sum())) + 6)
-    if alias is None or not (errors < 0.1 and alias.error < 0.5):
+    if alias is None or not (errors < 0.1 and moment_error < 0.1 and alias.error < 0.5):
         return None
     z = plan.order + 1j * spacing * np.arange(plan.size)
     kernel = np.where(np.arange(plan.size) > 0, 2.0, 1.0) / (plan.period * z * (z + 1))
@@ -268,5 +313,6 @@ def _invert(parts: Parts, plan: _Plan) -> _Inversion | None:
     error = math.expm1(1.2 * errors) * float(np.abs(kernel).sum())
     error += float(np.abs(terms) @ np.expm1(1.01 * rounding))
     error += plan.cut * math.exp(errors) * 1.001 + 16 * UNIT_ROUNDOFF * float(np.abs(kernel).sum())
-    rise = alias.log_moment + 2 * alias.error - log_moment
-    return _Inversion(plan.order, plan.alias_order, plan.period, log_moment, terms, error, rise, plan.epsilon)
+    rise = alias.log_moment + 2 * alias.error - log_moment + moment_error
+    moments = (log_moment, moment_error)
+    return _Inversion(plan.order, plan.alias_order, plan.period, *moments, terms, error, rise, plan.epsilon)
