@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tilting
 
-from discreet.accounting.pld.contour.characteristic import Decay, estimate, spectrum
+from discreet.accounting.pld.contour.characteristic import Decay, estimates, spectrum
 from discreet.accounting.pld.contour.chosen_rules import nodes_needed, rules
 from discreet.accounting.pld.contour.nodes import node_count
 from discreet.accounting.pld.contour.panels import NODES, panel_rule, panels
@@ -19,10 +19,10 @@ from discreet.accounting.pld.epsilon_interval import (
     _interval,
     default_tolerance,
     epsilon_interval,
-    symmetrised_interval,
 )
 from discreet.accounting.pld.fixed_size_pair import SymmetricPair
 from discreet.accounting.pld.poisson_pair import Direction
+from discreet.accounting.pld.replacement_interval import symmetrised_interval
 
 HEAVY = [(1e-6, 0.5, 12.0, 2e4), (1e-6, 0.8, 300.0, 6e4), (1e-4, 0.4, 4.0, 3e3), (1e-3, 2.0, 60.0, 2e4)]
 SYMMETRIC = [(1e-5, 0.5, 3.0, 500.0), (0.01, 1.0, 5.0, 8.0), (0.3, 0.6, 2.0, 3.0), (1.0, 2.0, 4.0, 2.0)]
@@ -104,7 +104,7 @@ def test_the_symmetric_curve_against_fine_quadrature(
         assert abs(np.expm1(logs[j]) - exact) <= error + float(rounding[j]) + 1e-10 * abs(exact)
     whole = moments(some, order, 0.0)[0].real
     assert abs(math.exp(float(nodes.log_moment[0, 0])) / whole - 1) <= float(nodes.error[0, 0]) + 1e-11
-    assert abs(estimate(some, order) - math.log(whole)) < 1e-6
+    assert abs(estimates(some, np.array([order]))[0] - math.log(whole)) < 1e-6
     assert error < 1e-10
     lost = 1 - moments(some, 0.0, 0.0)[0].real
     assert lost <= some.aside + 1e-11
@@ -147,7 +147,7 @@ def test_decay_of_the_symmetric_curve(rate: float, noise: float, order: float, t
     last = 0.0
     for t in top * np.geomspace(0.01, 10, 20):
         exact = abs(1 + moments(some, order, float(t))[1])
-        bound = decay.log_bound(float(t))
+        bound = float(decay.log_bounds(np.array([t]))[0])
         assert exact <= math.exp(bound) + 1e-11
         assert bound <= last + 1e-12
         last = bound

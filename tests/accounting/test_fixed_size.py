@@ -11,9 +11,10 @@ from dp_accounting.rdp import rdp_privacy_accountant
 
 from discreet.accounting.account import Method, account, guarantee
 from discreet.accounting.pld.discretise import LossPmf, optimistic, pessimistic
-from discreet.accounting.pld.epsilon_interval import Release, epsilon_interval, symmetrised_interval
+from discreet.accounting.pld.epsilon_interval import Release, epsilon_interval
 from discreet.accounting.pld.fixed_size_pair import SymmetricPair
 from discreet.accounting.pld.poisson_pair import Direction
+from discreet.accounting.pld.replacement_interval import symmetrised_interval
 from discreet.accounting.theories import gdp, rdp, without_replacement
 from discreet.core.adjacency import Adjacency
 from discreet.core.array_types import Array

@@ -25,7 +25,6 @@ from discreet.accounting.pld.compose import Composition, compose
 from discreet.accounting.pld.contour import inversion
 from discreet.accounting.pld.contour.sampled_parts import Parts
 from discreet.accounting.pld.discretise import LossPmf, loss_range, optimistic, pessimistic
-from discreet.accounting.pld.fixed_size_pair import SymmetricPair
 from discreet.accounting.pld.poisson_pair import LEAST_NOISE, Direction, Pair
 from discreet.accounting.pld.query import epsilon_lower, epsilon_upper
 from discreet.accounting.pld.window import Window, plan_window
@@ -37,9 +36,6 @@ MAX_POINTS = 2**22
 _BATCH_POINTS = 2**18
 """The most points of releases computed together, so that their arrays stay in the cache."""
 
-_SYMMETRIC_PARTS, _MANY_STEPS = 64, 10_000
-"""Under replace-one the grid is as fast if there are few steps, and does many distinct parts together."""
-
 _REFINEMENTS = 5
 
 _LIGHT_POINTS = 2**20
@@ -50,7 +46,7 @@ _TAILS = 1e-4
 OnGrid = BoundedLoss | AllocationLoss
 """Parts that put their losses on a grid themselves."""
 
-_SMALLEST_DELTA = 1e-200
+SMALLEST_DELTA = 1e-200
 """Below this delta, masses that matter would come near the underflow of floating point."""
 
 
@@ -101,7 +97,7 @@ def epsilon_interval(
     `tolerance` maps an epsilon to the desired interval width. Both directions are composed separately and the
     larger epsilon counts (Zhu, Dong, Wang 2022). Numerical failure gives an infinite upper and a zero lower bound.
     """
-    if not delta >= _SMALLEST_DELTA:
+    if not delta >= SMALLEST_DELTA:
         return EpsilonInterval(0.0, math.inf)
     if not bounded and not periods and _total_variation(releases) <= delta:
         return EpsilonInterval(0.0, 0.0)
@@ -122,37 +118,6 @@ def epsilon_interval(
             one = _both(one, _by_grid(releases, direction, delta, tolerance, enough, bounded, periods))
         interval = EpsilonInterval(max(interval.lower, one.lower), max(interval.upper, one.upper))
     return interval
-
-
-def symmetrised_interval(
-    releases: Sequence[Release],
-    delta: float,
-    tolerance: Callable[[float], float] = default_tolerance,
-    bounded: Sequence[BoundedLoss] = (),
-) -> EpsilonInterval:
-    """`epsilon_interval` for batches of fixed size under replace-one (`fixed_size_pair`), `rate` = batch / population.
-
-    Lower bound: all other units contribute the opposite of the unit's contribution, and a unit like them replaces it.
-    Then every step is the removal pair, or the addition pair seen from the other side, so both one-sided bounds are
-    attained. Between them and the symmetrised bound nothing is known, so the interval is wide at any precision; the
-    symmetrised bound is computed to a quarter of `tolerance`.
-    """
-    if not delta >= _SMALLEST_DELTA:
-        return EpsilonInterval(0.0, math.inf)
-
-    def closely(epsilon: float) -> float:
-        return 0.25 * tolerance(epsilon)
-
-    known = EpsilonInterval(0.0, math.inf)
-    many = sum(release.count for release in releases) >= _MANY_STEPS
-    if many and not bounded and len(releases) <= _SYMMETRIC_PARTS:
-        known = _by_contour(releases, Direction.REMOVAL, delta, closely, symmetric=True)
-    if not known.upper <= known.lower + closely(known.lower):
-        parts: list[tuple[Pair, int]] = [
-            (SymmetricPair(release.rate, release.noise, Direction.REMOVAL), release.count) for release in releases
-        ]
-        known = _both(known, _interval(parts, delta, closely, 0.0, bounded))
-    return EpsilonInterval(min(known.upper, epsilon_interval(releases, delta, tolerance).lower), known.upper)
 
 
 def _total_variation(releases: Sequence[Release]) -> float:
@@ -283,9 +248,9 @@ def _batches(
 
 
 def _gathered(parts: Sequence[tuple[Pair, int]]) -> tuple[Pair, Array]:
-    rates = np.array([[pair.rate] for pair, _ in parts], dtype=np.float64)
-    noises = np.array([[pair.noise] for pair, _ in parts], dtype=np.float64)
-    return replace(parts[0][0], rate=rates, noise=noises), np.array([times for _, times in parts], dtype=np.float64)
+    names = parts[0][0].NUMBERS
+    columns = {name: np.array([[getattr(pair, name)] for pair, _ in parts], dtype=np.float64) for name in names}
+    return replace(parts[0][0], **columns), np.array([times for _, times in parts], dtype=np.float64)
 
 
 def _affordable(

@@ -25,7 +25,7 @@ _SUMMED = 256
 _LITTLE = 0.25
 """Losses turn little if |f - 1| is less at all frequencies."""
 
-_MOST_PLANNED, _PLANNED_TOGETHER = 1500, 24
+_MOST_PLANNED, _PLANNED_TOGETHER, _PLANNING_NEED = 1500, 24, 9.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,14 @@ class Decay:
             variation = sum(one[1] for one in cuts) / mass
         return cls(mass, np.where(np.isfinite(variation), variation, np.inf), parts.count)
 
-    def log_bound(self, t: float) -> float:
-        """The logarithm of a bound on |product of all f^count| at every frequency of at least `t`."""
-        direct = self.variation / t
-        doubled = np.sqrt(1 - 0.5 * (t / (math.sqrt(2) * self.variation + t)) ** 2)
-        kept = self.mass * (1 - np.minimum(direct, doubled))
-        return float(np.sum(self.count[:, 0] * np.log1p(-np.minimum(kept.max(axis=1), 1 - 1e-16))))
+    def log_bounds(self, t: Array) -> Array:
+        """Logarithms of bounds on |product of all f^count| at every frequency of at least each of `t`, shape (m,)."""
+        mass, variation = self.mass[:, :, np.newaxis], self.variation[:, :, np.newaxis]
+        direct = variation / t
+        doubled = np.sqrt(1 - 0.5 * (t / (math.sqrt(2) * variation + t)) ** 2)
+        kept = mass * (1 - np.minimum(direct, doubled))
+        result: Array = self.count[:, 0] @ np.log1p(-np.minimum(kept.max(axis=1), 1 - 1e-16))
+        return result
 
 
 def _density(parts: Parts, nodes: Rule) -> Array:
@@ -145,7 +147,8 @@ def _log_one_plus(values: ComplexArray) -> ComplexArray:
 
 def _powers(base: ComplexArray, count: int) -> ComplexArray:
     """base^0, ..., base^(count - 1) along axis 1, by doubling."""
-    result = np.ones((base.shape[0], count, base.shape[2]), complex)
+    result = np.empty((base.shape[0], count, base.shape[2]), complex)
+    result[:, 0] = 1
     done, factor = 1, base
     while done < count:
         more = min(done, count - done)
@@ -160,7 +163,8 @@ def _less_one(angle: Array, count: int) -> ComplexArray:
 
     Errors are relative to j angle, since |1 + e_a| = 1 does not magnify them.
     """
-    result = np.zeros((angle.shape[0], count, angle.shape[2]), complex)
+    result = np.empty((angle.shape[0], count, angle.shape[2]), complex)
+    result[:, 0] = 0
     done, factor = 1, np.asarray(-2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle))
     while done < count:
         more = min(done, count - done)
@@ -171,28 +175,35 @@ def _less_one(angle: Array, count: int) -> ComplexArray:
     return result
 
 
-def estimate(parts: Parts, order: float) -> float:
-    """The sum of count x log M(order), each to about 1e-4; infinite if that takes too many nodes."""
-    need = 9.0
+def estimates(parts: Parts, orders: Array) -> Array:
+    """The sum of count x log M(order), each to about 1e-4, at each order; infinite where it takes too many nodes."""
     if parts.symmetric:
-        return plain_moment(parts, order)
-    nodes = node_count(parts, order, 0.0, need)
-    if not float(nodes.max()) < _MOST_PLANNED:
-        return math.inf
-    if len(parts) <= _PLANNED_TOGETHER:
-        return _estimate(parts, order, need, int(nodes.max()))
-    by_size = np.array_split(np.argsort(nodes, kind="stable"), -(-len(parts) // _PLANNED_TOGETHER))
-    return math.fsum(_estimate(parts[rows], order, need, int(nodes[rows].max())) for rows in by_size)
+        return np.array([plain_moment(parts, float(order)) for order in orders])
+    nodes = node_count(parts, orders[:, np.newaxis, np.newaxis], 0.0, _PLANNING_NEED)
+    result = np.where(nodes.max(axis=1) < _MOST_PLANNED, 0.0, np.inf)
+    for rows in np.array_split(np.argsort(nodes.max(axis=0), kind="stable"), -(-len(parts) // _PLANNED_TOGETHER)):
+        group, most = parts[rows], nodes[:, rows].max(axis=1)
+        waiting = np.flatnonzero(np.isfinite(result))
+        waiting = waiting[np.argsort(most[waiting])[::-1]]
+        while len(waiting):
+            size = int(most[waiting[0]])
+            here = waiting[: max(1, BLOCK // (size * len(rows)))]
+            here = here[most[here] > 0.5 * size - 8]
+            result[here] += _estimates(group, orders[here, np.newaxis, np.newaxis], size)
+            waiting = waiting[len(here) :]
+    return result
 
 
-def _estimate(parts: Parts, order: float, need: float, nodes: int) -> float:
-    s, a = parts.noise, parts.power(order)
-    low, high = outcome_range(parts, order, need)
+def _estimates(parts: Parts, order: Array, nodes: int) -> Array:
+    s = parts.noise
+    low, high = outcome_range(parts, order, _PLANNING_NEED)
     step = (high - low) / (nodes - 1)
     x = low + step * np.arange(nodes)
     with np.errstate(divide="ignore"):
         log_w = np.logaddexp(np.log1p(-parts.rate), np.log(parts.rate) + (2 * x - 1) / (2 * s**2))
-    exponent = a * log_w - 0.5 * (x / s) ** 2 + log_kept(parts, x)[0]
-    peak = exponent.max(axis=1)
-    total = np.exp(exponent - peak[:, np.newaxis]).sum(axis=1)
-    return float(parts.count[:, 0] @ (peak + np.log(total * step[:, 0] / (s[:, 0] * math.sqrt(2 * math.pi)))))
+    exponent = parts.power(order) * log_w - 0.5 * (x / s) ** 2 + log_kept(parts, x)[0]
+    peak = exponent.max(axis=-1, keepdims=True)
+    total = np.exp(exponent - peak).sum(axis=-1)
+    logs = peak[..., 0] + np.log(total * (step / (s * math.sqrt(2 * math.pi)))[..., 0])
+    result: Array = logs @ parts.count[:, 0]
+    return result

@@ -18,14 +18,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from discreet.accounting.pld.contour.characteristic import Decay, estimate, spectrum
+from discreet.accounting.pld.contour.characteristic import Decay, estimates, spectrum
 from discreet.accounting.pld.contour.chosen_rules import nodes_needed, rules
+from discreet.accounting.pld.contour.nodes import node_count
 from discreet.accounting.pld.contour.sampled_parts import Parts
 from discreet.accounting.pld.poisson_pair import UNIT_ROUNDOFF, Direction
-from discreet.accounting.pld.window import alike, minimise
+from discreet.accounting.pld.window import alike
 from discreet.core.array_types import Array, ComplexArray
 
 MAX_WORK = 2.0**29
@@ -42,7 +44,7 @@ _BELOW, _FAR_BELOW = 0.8, 0.5
 _SET_ASIDE = (1e-4, 1e-3, 1e-2)
 """Shares of delta that are given up to set rare, large losses aside, tried in turn."""
 
-_FINEST, _COARSEST = 1e-8, 1e-2
+_FINEST, _COARSEST = 1e-6, 1e-2
 """The least and the largest error to aim at, relative to delta."""
 
 
@@ -85,34 +87,32 @@ class _Plan:
     cut: float
     """A proved bound on the sum over frequencies from `size` on, relative to M(order)."""
 
-    def work(self, parts: Parts) -> float:
-        """Nodes x frequencies, summed over the parts."""
-        return self.size * nodes_needed(parts, self.order, self.top, self.need)
-
 
 def _plan(parts: Parts, delta: float, tolerance: Callable[[float], float]) -> _Plan | None:
-    typical, worst = _representatives(parts)
-    steepest, _ = minimise(lambda t: _chernoff_epsilon(estimate(typical, t), t, delta), 1e-3, 1e9, 0.05)
-    count = float(parts.count.sum())
-    aim = _aim(parts, worst, _BELOW * steepest, delta)
+    groups = _Groups.of(parts)
+    steepest = _least(lambda t: _chernoff_epsilon(estimates(groups.typical, t), t, delta), 1e-3, 1e9)
+    aim = _aim(parts, groups, _BELOW * steepest, delta)
     if aim is not None and aim.far:
-        aim = _aim(parts, worst, _FAR_BELOW * steepest, delta)
+        aim = _aim(parts, groups, _FAR_BELOW * steepest, delta)
     if aim is None:
         return None
+    count = float(parts.count.sum())
     coarsest = max(_FINEST, min(_COARSEST, 0.1 * tolerance(aim.epsilon) * aim.order))
-    last = aim.plan(coarsest, count)
-    if last is None or not last.work(parts) <= MAX_WORK:
-        return None
-    error = _FINEST
+    last, error = None, _FINEST
     while error < coarsest:
         plan = aim.plan(error, count)
-        if plan is not None and plan.work(parts) <= _LIGHT_WORK + _LIGHT_WORK_EACH * len(parts):
+        if plan is not None and groups.work(plan) <= _LIGHT_WORK + _LIGHT_WORK_EACH * len(parts):
             return plan
+        if last is None:
+            last = aim.plan(coarsest, count)
+            if last is None or not groups.work(last) <= MAX_WORK:
+                return None
         error *= 10
-    return last
+    last = last or aim.plan(coarsest, count)
+    return last if last is not None and groups.work(last) <= MAX_WORK else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Aim:
     """What a plan is made from: `far` says that `epsilon`, Chernoff's, lies far above where the tilted losses are."""
 
@@ -133,8 +133,7 @@ class _Aim:
         tops, cuts = sums.truncation
         if not cuts[-1] <= error * size:
             return None
-        start = 0.0 if self.far else self.epsilon
-        step, period = _alias_period(self.worst, sums, order, start, math.log(error * size))
+        step, period = self._alias(math.log(error * size))
         period = max(period, (-math.log(self.delta) - math.log(error)) / order)
         fit = int(np.flatnonzero(cuts <= error * size)[0])
         # The integral from the last frequency that is kept bounds the sum over all later ones.
@@ -143,40 +142,72 @@ class _Aim:
         need = 3 + math.log(count) - math.log(order) - math.log(error * size)
         return _Plan(order, order + step, self.epsilon, period, terms, top, need, float(cuts[fit]))
 
+    def _alias(self, log_aim: float) -> tuple[float, float]:
+        """How much to raise the order, and the period at which Chernoff's bound on f(eps + period) / M is e^log_aim."""
+        steps, rises = self._rises
+        periods = (rises - steps * (0.0 if self.far else self.epsilon) - log_aim) / steps
+        best = int(np.argmin(periods))
+        return float(steps[best]), float(periods[best])
 
-def _aim(parts: Parts, worst: Parts, order: float, delta: float) -> _Aim | None:
+    @cached_property
+    def _rises(self) -> tuple[Array, Array]:
+        """Steps, and about log M(order + step) - log M(order)."""
+        steps = self.order * np.geomspace(0.05, 50.0, 20)
+        return steps, estimates(self.worst, self.order + steps) - self.sums.log_moment
+
+
+def _aim(parts: Parts, groups: _Groups, order: float, delta: float) -> _Aim | None:
     sums = _Sums.of(parts, order, math.log(float(parts.count.sum())) + 12)
     if sums is None:
         return None
     epsilon = _chernoff_epsilon(sums.log_moment, order, delta)
     if not 0 < epsilon < math.inf:
         return None
-    return _Aim(worst, sums, order, epsilon, delta, far=sums.mean + 3 * sums.deviation < epsilon)
+    return _Aim(groups.worst, sums, order, epsilon, delta, far=sums.mean + 3 * sums.deviation < epsilon)
 
 
-def _alias_period(parts: Parts, sums: _Sums, order: float, epsilon: float, log_aim: float) -> tuple[float, float]:
-    """How much to raise the order, and the period at which Chernoff's bound on f(eps + period) / M is e^log_aim."""
+def _least(function: Callable[[Array], Array], low: float, high: float) -> float:
+    """About where a unimodal function of a positive number is least: the best of points that draw closer."""
+    for points in (12, 12, 9):
+        at = np.geomspace(low, high, points)
+        best = int(np.argmin(function(at)))
+        low, high = float(at[max(best - 1, 0)]), float(at[min(best + 1, points - 1)])
+    return float(at[best])
 
-    def period(step: float) -> float:
-        return (estimate(parts, order + step) - sums.log_moment - step * epsilon - log_aim) / step
 
-    return minimise(period, 1e-3, 1e9, 0.2)
-
-
-def _chernoff_epsilon(cumulant: float, order: float, delta: float) -> float:
+def _chernoff_epsilon(cumulant: Any, order: Any, delta: float) -> Any:
     """Solves delta = e^(K - order eps) (order / (order + 1))^order / (order + 1): Canonne, Kamath, Steinke 2020."""
-    return (cumulant - math.log(delta) - math.log1p(order) - order * math.log1p(1 / order)) / order
+    return (cumulant - math.log(delta) - np.log1p(order) - order * np.log1p(1 / order)) / order
 
 
-def _representatives(parts: Parts) -> tuple[Parts, Parts]:
-    """For each group of similar parts, its middle part and its part with the least noise, standing for all of them."""
-    if len(parts) <= _FEW:
-        return parts, parts
-    groups = alike(parts.rate[:, 0], parts.noise[:, 0])
-    count = np.array([[parts.count[group].sum()] for group in groups])
-    middle = parts[np.array([group[len(group) // 2] for group in groups])]
-    worst = parts[np.array([group[np.argmin(parts.noise[group, 0])] for group in groups])]
-    return replace(middle, count=count), replace(worst, count=count)
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """For each group of similar parts its middle part, and its part with the least noise, standing for all of them."""
+
+    typical: Parts
+    worst: Parts
+    sizes: Array
+
+    @classmethod
+    def of(cls, parts: Parts) -> _Groups:
+        if len(parts) <= _FEW:
+            return cls(parts, parts, np.ones(len(parts)))
+        for scale in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0):
+            groups = alike(parts.rate[:, 0], parts.noise[:, 0], scale)
+            if len(groups) <= _FEW:
+                break
+        count = np.array([[parts.count[group].sum()] for group in groups])
+        middle = parts[np.array([group[len(group) // 2] for group in groups])]
+        worst = parts[np.array([group[np.argmin(parts.noise[group, 0])] for group in groups])]
+        sizes = np.array([float(len(group)) for group in groups])
+        return cls(replace(middle, count=count), replace(worst, count=count), sizes)
+
+    def work(self, plan: _Plan) -> float:
+        """About nodes x frequencies, summed over the parts."""
+        where = (plan.order, plan.top, plan.need)
+        if len(self.typical) <= _FEW:
+            return plan.size * nodes_needed(self.typical, *where)
+        return plan.size * float(self.sizes @ node_count(self.typical, *where))
 
 
 @dataclass(frozen=True)
@@ -190,21 +221,21 @@ class _Sums:
     decays: list[Decay]
 
     @classmethod
-    def of(cls, parts: Parts, order: float, need: float) -> _Sums | None:
-        """The sums at one order, at frequency 0; None if that takes too many nodes."""
+    def of(cls, parts: Parts, order: float, need: float, *, moment_only: bool = False) -> _Sums | None:
+        """The sums at one order, at frequency 0, perhaps log M alone; None if that takes too many nodes."""
         if nodes_needed(parts, order, 0.0, need) > _MAX_NODES + _MAX_NODES_EACH * len(parts):
             return None
         log_moment = error = total = variance = 0.0
         decays = []
-        finer = 10.0 if len(parts) <= 16 else 3.0
+        finer = 1.0 if moment_only else 10.0 if len(parts) <= 4 else 5.0 if len(parts) <= 16 else 3.0
         for batch, nodes in rules(parts, order, 0.0, need, width=10, finer=finer):
-            count = batch.count
-            mean = np.sum(nodes.weight * nodes.loss, axis=1, keepdims=True)
+            count, mean = batch.count, np.sum(nodes.weight * nodes.loss, axis=1, keepdims=True)
             log_moment += float(np.sum(count * nodes.log_moment))
             error += float(np.sum(count * (nodes.error + 4 * len(parts) * UNIT_ROUNDOFF * np.abs(nodes.log_moment))))
-            total += float(np.sum(count * mean))
-            variance += float(np.sum(count * nodes.weight * (nodes.loss - mean) ** 2))
-            decays.append(Decay.of(batch, order, nodes))
+            if not moment_only:
+                total += float(np.sum(count * mean))
+                variance += float(np.sum(count * nodes.weight * (nodes.loss - mean) ** 2))
+                decays.append(Decay.of(batch, order, nodes))
         return cls(log_moment, error, total, math.sqrt(variance), decays)
 
     @cached_property
@@ -215,7 +246,7 @@ class _Sums:
         the sum over all |t_j| > t is at most the integral, which is bounded on each interval of the ladder.
         """
         ladder = 2 / self.deviation * 1.5 ** np.arange(40)
-        modulus = np.exp([sum(decay.log_bound(t) for decay in self.decays) for t in ladder])
+        modulus = np.exp(np.sum([decay.log_bounds(ladder) for decay in self.decays], axis=0))
         each = modulus * (1 / ladder - np.append(1 / ladder[1:], 0.0))
         return ladder, np.cumsum(each[::-1])[::-1] * (1 + 1e-9) / math.pi
 
@@ -303,7 +334,7 @@ def _invert(parts: Parts, plan: _Plan) -> _Inversion | None:
         log_moment += float(np.sum(batch.count * nodes.log_moment))
         relative = nodes.error + 4 * len(parts) * UNIT_ROUNDOFF * np.abs(nodes.log_moment)
         moment_error += 1.01 * float(np.sum(batch.count * relative))
-    alias = _Sums.of(parts, plan.alias_order, math.log(float(parts.count.sum())) + 6)
+    alias = _Sums.of(parts, plan.alias_order, math.log(float(parts.count.sum())) + 6, moment_only=True)
     if alias is None or not (errors < 0.1 and moment_error < 0.1 and alias.error < 0.5):
         return None
     z = plan.order + 1j * spacing * np.arange(plan.size)

@@ -103,21 +103,22 @@ def turned(weight: Array, loss: Array, rounding: Array, top: float) -> Array:
     return result
 
 
-def node_count(parts: Parts, order: float, top: float, need: float) -> Array:
+def node_count(parts: Parts, order: float | Array, top: float, need: float) -> Array:
     """The number of nodes each part needs for an error of 2 e^-need relative to M(order), for frequencies up to `top`.
 
     With step h the error of the rule is at most 2 N / (e^(2 pi b / h) - 1) for any b < pi s^2, where N bounds the
     integral of the modulus on each line |Im x| <= b (Trefethen and Weideman 2014, Theorem 5.1). There, with
     y = s^2 theta, |phi| grows by e^(y^2 / 2 s^2), g by e^(y^2 / 2 width^2), W^(i t) by e^(t theta), and W^a by
-    cos(theta / 2)^a if a < 0, since W cos(theta / 2) <= |W(x + iy)| <= W(x).
+    cos(theta / 2)^a if a < 0, since W cos(theta / 2) <= |W(x + iy)| <= W(x). For orders of shape (m, 1, 1) the result
+    has shape (m, k), else (k,).
     """
     s2, a = parts.noise**2, parts.power(order)
     bend = s2 * (1 + s2 / parts.width**2)
     angles = np.minimum(np.minimum(3.0, math.sqrt(2 * need) / np.sqrt(bend)) * _ANGLES, 3.0)
-    growth = bend * angles**2 / 2 + top * angles + max(0.0, -a) * -np.log(np.cos(angles / 2))
-    step = 2 * math.pi * s2 * np.max(angles / (need + growth), axis=1, keepdims=True)
+    growth = bend * angles**2 / 2 + top * angles + np.maximum(0.0, -a) * -np.log(np.cos(angles / 2))
+    step = 2 * math.pi * s2 * np.max(angles / (need + growth), axis=-1, keepdims=True)
     low, high = outcome_range(parts, order, need)
-    result: Array = np.ceil((high - low) / step)[:, 0] + 2
+    result: Array = np.ceil((high - low) / step)[..., 0] + 2
     return result
 
 
@@ -126,15 +127,15 @@ def decay_rate(need: float) -> float:
     return math.sqrt(2 * need) + 0.5
 
 
-def outcome_range(parts: Parts, order: float, need: float) -> tuple[Array, Array]:
+def outcome_range(parts: Parts, order: float | Array, need: float) -> tuple[Array, Array]:
     """Outcomes outside which the integrand falls at least like e^(-reach |x| / s).
 
     Its logarithm has the derivative (-x + a sigma) / s^2 + (log g)' with sigma in (0, 1). On the left (log g)' is
     negligible, since the cut is more than sixteen widths away; on the right it is below -(x - cut) / width^2.
     """
     a, reach = parts.power(order), decay_rate(need)
-    high = max(0.0, a) + reach * parts.noise
+    high = np.maximum(0.0, a) + reach * parts.noise
     with np.errstate(invalid="ignore"):
         ratio = np.where(np.isfinite(parts.cut), (parts.width / parts.noise) ** 2, 0.0)
         cut_off = parts.cut + parts.width * reach + np.maximum(a - parts.cut, 0.0) * ratio
-    return min(-1.0, a) - reach * parts.noise, np.where(np.isfinite(parts.cut), np.minimum(high, cut_off), high)
+    return np.minimum(-1.0, a) - reach * parts.noise, np.where(np.isfinite(parts.cut), np.minimum(high, cut_off), high)

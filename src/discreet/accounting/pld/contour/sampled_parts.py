@@ -7,6 +7,7 @@ All measures then carry the factor g, and M(0) falls short of 1 by `Parts.aside`
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import overload
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
@@ -67,7 +68,13 @@ class Parts:
     def __len__(self) -> int:
         return len(self.rate)
 
-    def power(self, order: float) -> float:
+    @overload
+    def power(self, order: float) -> float: ...
+
+    @overload
+    def power(self, order: float | Array) -> float | Array: ...
+
+    def power(self, order: float | Array) -> float | Array:
         """The real part a of the exponent of W."""
         return order + 1 if self.direction is Direction.REMOVAL else -order
 
