@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import erf
@@ -249,7 +250,9 @@ def _batches(
 
 def _gathered(parts: Sequence[tuple[Pair, int]]) -> tuple[Pair, Array]:
     names = parts[0][0].NUMBERS
-    columns = {name: np.array([[getattr(pair, name)] for pair, _ in parts], dtype=np.float64) for name in names}
+    columns: dict[str, Any] = {
+        name: np.array([[getattr(pair, name)] for pair, _ in parts], dtype=np.float64) for name in names
+    }
     return replace(parts[0][0], **columns), np.array([times for _, times in parts], dtype=np.float64)
 
 

@@ -166,7 +166,7 @@ def _representatives(parts: Sequence[tuple[Pair, int]]) -> Sequence[tuple[Pair, 
     """One part for each group of similar parts, standing for all of them."""
     if len(parts) <= _FEW:
         return parts
-    groups = alike(*(np.array([getattr(pair, name) for pair, _ in parts]) for name in ("rate", "noise")))
+    groups = alike(np.array([pair.rate for pair, _ in parts]), np.array([pair.noise for pair, _ in parts]))
     return [(parts[group[len(group) // 2]][0], sum(parts[i][1] for i in group)) for group in groups]
 
 

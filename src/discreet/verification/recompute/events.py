@@ -121,7 +121,11 @@ def _merged(draws: list[Draw]) -> list[Part]:
         room = (draw.filled, draw.replaced) if draw.rate < 1 else (0.0, 0.0)
         key = (draw.rate, mu, draw.steps, *room)
         counts[key] = counts.get(key, 0) + draw.count
-    sampled = [Part(*key[:2], count, *key[2:]) for key, count in sorted(counts.items()) if key[0] < 1]
+    sampled = [
+        Part(rate, mu, count, steps, filled, replaced)
+        for (rate, mu, steps, filled, replaced), count in sorted(counts.items())
+        if rate < 1
+    ]
     whole = sorted(math.sqrt(count) * key[1] for key, count in counts.items() if key[0] == 1)
     return sampled + ([Part(1.0, math.hypot(*whole), 1)] if whole else [])
 
