@@ -250,3 +250,14 @@ def test_without_an_upper_bound_there_is_no_lower_one() -> None:
     hopeless = inversion._Inversion(1.0, 2.0, 9.0, 0.0, 0.0, np.ones(1, complex), error=math.inf, alias=0.0, start=1.0)
     with np.errstate(all="ignore"):
         assert hopeless.crossings(1e-5, 0.0) == (0.0, math.inf)
+
+
+def test_a_direction_that_chernoff_settles_is_not_inverted() -> None:
+    """Ten multipliers, where adding costs less: the ceiling holds, and what is reported does not change."""
+    releases = [Release(0.01, float(noise), 10) for noise in np.geomspace(10, 2.35, 10)]
+    whole = _by_contour(releases, Direction.ADDITION, 1e-5, default_tolerance)
+    other = _by_contour(releases, Direction.REMOVAL, 1e-5, default_tolerance)
+    quick = _by_contour(releases, Direction.ADDITION, 1e-5, default_tolerance, other.lower)
+    assert quick.lower == 0
+    assert whole.upper <= quick.upper <= other.lower
+    assert _by_contour(releases, Direction.ADDITION, 1e-5, default_tolerance, whole.lower) == whole

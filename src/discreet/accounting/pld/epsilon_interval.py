@@ -111,7 +111,8 @@ def epsilon_interval(
     if bounded or periods:
         quick = [EpsilonInterval(0.0, math.inf)] * len(directions)
     else:
-        quick = [_by_contour(releases, direction, delta, tolerance) for direction in directions]
+        quick = [_by_contour(releases, directions[0], delta, tolerance)]
+        quick += [_by_contour(releases, other, delta, tolerance, quick[0].lower) for other in directions[1:]]
     interval = EpsilonInterval(max(one.lower for one in quick), 0.0)
     for direction, one in zip(directions, quick, strict=True):
         if one.upper > max(interval.upper, one.lower + tolerance(one.lower)) and one.upper > interval.lower:
@@ -143,13 +144,17 @@ def _by_contour(
     direction: Direction,
     delta: float,
     tolerance: Callable[[float], float],
+    enough: float = 0.0,
     *,
     symmetric: bool = False,
 ) -> EpsilonInterval:
-    """The interval of one direction by the characteristic function; (0, infinity) if that does not work."""
+    """The interval of one direction by the characteristic function; (0, infinity) if that does not work.
+
+    An upper end of at most `enough` will do.
+    """
     columns = np.array([[part.rate, part.noise, float(part.count)] for part in releases])
     parts = Parts.whole(columns[:, :1], columns[:, 1:2], columns[:, 2:], direction, symmetric=symmetric)
-    return EpsilonInterval(*inversion.epsilon_bounds(parts, delta, tolerance))
+    return EpsilonInterval(*inversion.epsilon_bounds(parts, delta, tolerance, enough))
 
 
 def _by_grid(

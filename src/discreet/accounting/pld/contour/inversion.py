@@ -22,7 +22,7 @@ import numpy as np
 
 from discreet.accounting.pld.contour.characteristic import spectrum
 from discreet.accounting.pld.contour.chosen_rules import rules
-from discreet.accounting.pld.contour.inversion_plan import Plan, Sums, planned
+from discreet.accounting.pld.contour.inversion_plan import Look, Plan, Sums, planned
 from discreet.accounting.pld.contour.sampled_parts import Parts
 from discreet.accounting.pld.poisson_pair import UNIT_ROUNDOFF, Direction
 from discreet.core.array_types import ComplexArray
@@ -31,27 +31,37 @@ _SET_ASIDE = (1e-4, 1e-3, 1e-2)
 """Shares of delta that are given up to set rare, large losses aside, tried in turn."""
 
 
-def epsilon_bounds(parts: Parts, delta: float, tolerance: Callable[[float], float]) -> tuple[float, float]:
+def epsilon_bounds(
+    parts: Parts, delta: float, tolerance: Callable[[float], float], enough: float = 0.0
+) -> tuple[float, float]:
     """Lower and upper bound on the smallest epsilon >= 0 whose delta is at most `delta`, in one direction.
 
-    `tolerance` only says which errors are small enough. (0, infinity) if this method does not work.
+    `tolerance` only says which errors are small enough. An upper bound of at most `enough` will do, without a lower
+    one: Chernoff's is tried first. (0, infinity) if this method does not work.
     """
     lower, upper = 0.0, math.inf
-    for share in (0.0, *_SET_ASIDE) if parts.direction is Direction.REMOVAL else (0.0,):
+    shares = (0.0, *_SET_ASIDE) if parts.direction is Direction.REMOVAL else (0.0,)
+    for share in shares:
         try:
             with np.errstate(all="ignore"):  # a NaN fails every comparison that admits a bound
-                found = _bounds(parts.without(share * delta) if share else parts, delta, tolerance)
+                some = parts.without(share * delta) if share else parts
+                look = Look.at(some, delta)
+                if not share and (ceiling := look.ceiling(parts, delta, enough)) <= enough:
+                    return 0.0, ceiling
+                found = _bounds(some, look, delta, tolerance, far=share > 0 or len(shares) == 1)
         except (ArithmeticError, ValueError):
             continue
-        lower, upper = max(lower, found[0]), min(upper, found[1])
+        lower, upper = max(lower, float(found[0])), min(upper, float(found[1]))
         if upper <= lower + tolerance(lower):
             break
     return lower, upper
 
 
-def _bounds(parts: Parts, delta: float, tolerance: Callable[[float], float]) -> tuple[float, float]:
+def _bounds(
+    parts: Parts, look: Look, delta: float, tolerance: Callable[[float], float], *, far: bool = True
+) -> tuple[float, float]:
     """The bounds for `parts` with outcomes set aside: these count as no loss below, as an infinite loss above."""
-    plan = planned(parts, delta, tolerance)
+    plan = planned(parts, look, delta, tolerance, far=far)
     inversion = _invert(parts, plan) if plan is not None else None
     return inversion.crossings(delta, parts.aside) if inversion is not None else (0.0, math.inf)
 

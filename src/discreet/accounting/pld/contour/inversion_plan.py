@@ -30,10 +30,11 @@ _LIGHT_WORK, _LIGHT_WORK_EACH = 2.0**22, 2.0**13
 
 _MAX_NODES, _MAX_NODES_EACH = 2.0**14, 2.0**9
 _FEW = 24
+_LOWEST, _HIGHEST = 1e-3, 1e9
 _BELOW, _FAR_BELOW = 0.8, 0.5
 """The order, relative to Chernoff's: where losses add up to about epsilon, and where a few rare ones make epsilon."""
 
-_FINEST, _COARSEST = 1e-6, 1e-2
+_FINEST, _COARSEST = 1e-8, 1e-2
 """The least and the largest error to aim at, relative to delta."""
 
 
@@ -52,10 +53,43 @@ class Plan:
     """A proved bound on the sum over frequencies from `size` on, relative to M(order)."""
 
 
-def planned(parts: Parts, delta: float, tolerance: Callable[[float], float]) -> Plan | None:
-    groups = _Groups.of(parts)
-    steepest = _least(lambda t: _chernoff_epsilon(estimates(groups.typical, t), t, delta), 1e-3, 1e9)
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The order at which Chernoff's bound on epsilon is least, and about that bound; similar parts are gathered."""
+
+    groups: Groups
+    steepest: float
+    epsilon: float
+
+    @classmethod
+    def at(cls, parts: Parts, delta: float) -> Look:
+        """From estimates of log M at many orders."""
+        groups = Groups.of(parts)
+        return cls(
+            groups, *_least(lambda t: _chernoff_epsilon(estimates(groups.typical, t), t, delta), _LOWEST, _HIGHEST)
+        )
+
+    def ceiling(self, parts: Parts, delta: float, enough: float) -> float:
+        """Chernoff's bound on epsilon, proved; infinite if it is not expected to be at most `enough`."""
+        sums = None
+        if self.epsilon <= enough:
+            sums = Sums.of(parts, self.steepest, math.log(float(parts.count.sum())) + 6, moment_only=True)
+        if sums is None:
+            return math.inf
+        # delta <= M e^(-order eps) (order / (order + 1))^order / (order + 1) at every order.
+        found = float(_chernoff_epsilon(sums.log_moment + 2 * sums.error, self.steepest, delta))
+        return max(0.0, found) * (1 + 1e-12) + 1e-12
+
+
+def planned(parts: Parts, look: Look, delta: float, tolerance: Callable[[float], float], *, far: bool) -> Plan | None:
+    """The plan for an error that `tolerance` allows; None if it would take too much work.
+
+    `far`: allow for epsilons that rare, large losses make. Otherwise the saddle point is relied on.
+    """
+    groups, steepest = look.groups, look.steepest
     aim = _aim(parts, groups, _BELOW * steepest, delta)
+    if aim is not None and not far:
+        aim = replace(aim, far=False)
     if aim is not None and aim.far:
         aim = _aim(parts, groups, _FAR_BELOW * steepest, delta)
     if aim is None:
@@ -120,23 +154,24 @@ class _Aim:
         return steps, estimates(self.worst, self.order + steps) - self.sums.log_moment
 
 
-def _aim(parts: Parts, groups: _Groups, order: float, delta: float) -> _Aim | None:
+def _aim(parts: Parts, groups: Groups, order: float, delta: float) -> _Aim | None:
     sums = Sums.of(parts, order, math.log(float(parts.count.sum())) + 12)
     if sums is None:
         return None
-    epsilon = _chernoff_epsilon(sums.log_moment, order, delta)
+    epsilon = float(_chernoff_epsilon(sums.log_moment, order, delta))
     if not 0 < epsilon < math.inf:
         return None
     return _Aim(groups.worst, sums, order, epsilon, delta, far=sums.mean + 3 * sums.deviation < epsilon)
 
 
-def _least(function: Callable[[Array], Array], low: float, high: float) -> float:
-    """About where a unimodal function of a positive number is least: the best of points that draw closer."""
+def _least(function: Callable[[Array], Array], low: float, high: float) -> tuple[float, float]:
+    """About where a unimodal function of a positive number is least, and its value."""
     for points in (12, 12, 9):
         at = np.geomspace(low, high, points)
-        best = int(np.argmin(function(at)))
+        values = function(at)
+        best = int(np.argmin(values))
         low, high = float(at[max(best - 1, 0)]), float(at[min(best + 1, points - 1)])
-    return float(at[best])
+    return float(at[best]), float(values[best])
 
 
 def _chernoff_epsilon(cumulant: Any, order: Any, delta: float) -> Any:
@@ -145,7 +180,7 @@ def _chernoff_epsilon(cumulant: Any, order: Any, delta: float) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Groups:
+class Groups:
     """For each group of similar parts its middle part, and its part with the least noise, standing for all of them."""
 
     typical: Parts
@@ -153,7 +188,7 @@ class _Groups:
     sizes: Array
 
     @classmethod
-    def of(cls, parts: Parts) -> _Groups:
+    def of(cls, parts: Parts) -> Groups:
         if len(parts) <= _FEW:
             return cls(parts, parts, np.ones(len(parts)))
         for scale in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0):
