@@ -6,7 +6,8 @@ those on how sampled releases compose:
 | event            | becomes                                                             | adjacency             |
 |------------------|---------------------------------------------------------------------|-----------------------|
 | Poisson          | a sampled release                                                   | add_remove, zero_out  |
-| TruncatedPoisson | the same, and an overflow that delta pays for (`truncation`)        | add_remove, zero_out  |
+| TruncatedPoisson | the same, and an overflow that delta pays for (`truncation`), or    | add_remove, zero_out  |
+|                  | a unit that may replace another (`truncated_pair`)                  |                       |
 | FixedSize        | a sampled release, composed by its symmetrised curve                | replace_one           |
 | Epoch            | at most its dearest batch, unsampled; a lower bound (`shuffled`)    | zero_out, replace_one |
 | Allocation       | the loss of a random step (`allocation_loss`), `chosen` times       | add_remove, zero_out  |
@@ -24,6 +25,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from discreet.accounting.pld.epsilon_interval import Periods, Release
+from discreet.accounting.pld.replacement_interval import Filled
 from discreet.accounting.releases import Dominated, Pure, PureRelease, Releases, SelectionRelease
 from discreet.accounting.theories import shuffled, sparse, truncation
 from discreet.core.adjacency import Adjacency, Norm, Query, sensitivity_ratio
@@ -61,9 +63,9 @@ def releases(event: Event, adjacency: Adjacency) -> Releases:
                 _add_poisson(found, part, rate, inner, count)
             case CyclicPoisson():
                 _add_rounds(found, part, count)
-            case TruncatedPoisson(rate, capacity, population, inner):
+            case TruncatedPoisson(rate, _, _, inner):
                 _add_poisson(found, part, rate, inner, count)
-                found.overflow += count * truncation.overflow(rate, capacity, population) * _UP
+                _add_truncation(found, part, count)
             case FixedSize():
                 _add_fixed_size(found, part, count)
             case Epoch():
@@ -133,6 +135,15 @@ def _add_rounds(found: Releases, draw: CyclicPoisson, count: int) -> None:
         return
     release = Release(draw.rate, _joint_noise(draw, queries, found.adjacency), count)
     found.dominated.append(Dominated(release, _constant(0.0)))
+
+
+def _add_truncation(found: Releases, draw: TruncatedPoisson, count: int) -> None:
+    """What is known of the units left out: how likely any is, and what a batch that others fill costs."""
+    found.overflow += count * truncation.overflow(draw.rate, draw.capacity, draw.population) * _UP
+    share = truncation.filled(draw.rate, draw.capacity, draw.population)
+    queries = _queries(draw, draw.event)
+    if share > 0 and not _all_pure(queries):
+        found.filled.append(Filled(found.attained[-1], _joint_noise(draw, queries, Adjacency.REPLACE_ONE), share))
 
 
 def _add_fixed_size(found: Releases, draw: FixedSize, count: int) -> None:
