@@ -231,8 +231,8 @@ class _Addresses:
     __slots__ = ("_begun", "_lock", "_process", "_taken")
 
     def __init__(self, secret: bytes) -> None:
-        self._begun = hmac.new(secret, digestmod="sha256")  # a copy takes half the time of a new one
-        self._taken: set[bytes] = set()
+        self._begun = hmac.new(secret, digestmod="sha256")  # to copy it takes less time than to begin again
+        self._taken: set[tuple[Purpose, int]] = set()
         self._lock = threading.Lock()  # two threads that ask at once must not both be served
         self._process = os.getpid()
 
@@ -240,13 +240,14 @@ class _Addresses:
         require_owner(self._process)
         if not isinstance(purpose, Purpose):
             raise InputError(f"purpose must be a Purpose, got {purpose!r}")
-        address = _encode_address(purpose, step)  # different for different addresses
+        message = _encode_address(purpose, step)
+        address = purpose, int(step)
         with self._lock:
             if address in self._taken:
                 raise RandomnessReuse(f"the sub-stream ({purpose}, step {step}) was already handed out")
             self._taken.add(address)
         keyed = self._begun.copy()
-        keyed.update(address)
+        keyed.update(message)
         return Substream(keyed.digest())
 
     def __reduce__(self) -> NoReturn:
