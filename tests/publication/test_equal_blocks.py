@@ -109,13 +109,11 @@ def test_another_count_is_rejected(
 
 
 @pytest.mark.parametrize("field", ["position", "steps"])
-@pytest.mark.parametrize("value", [0, 1, 4, -3, True, 3.0, "3", 10**30])
+@pytest.mark.parametrize("value", [1, 4, -3, True, 3.0, "3", 10**30])
 def test_another_place_or_length_is_rejected(
     field: str, value: Any, original: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     facts = repeated(original)
-    if facts["ledger"]["entries"][2][field] == value and type(value) is int:
-        value += 1
     facts["ledger"]["entries"][2][field] = value
     assert both(folder, facts, capsys) == (False, False)
 

@@ -46,12 +46,12 @@ def parts_of(sums: Mapping[str, Tensor], clip: Clip) -> int:
     rounded up.
 
     `sums`: multiples of the grid, at most the sensitivity of the clip long. A sum of n squares in float64 is off by at
-    most n roundings.
+    most n roundings, and is taken in one order, wherever in memory the numbers are.
     """
     square, size = 0.0, 0
     for part in sums.values():
         multiples = part.detach().cpu().double().numpy().reshape(-1) / clip.grid
-        square += float(multiples @ multiples)
+        square += float(np.square(multiples).sum())
         size += multiples.size
     share = square * (clip.grid / clip.sensitivity) ** 2 * (1 + (size + 16) * 2.0**-52)
     if square == 0:

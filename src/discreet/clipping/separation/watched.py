@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
+from torch.compiler import set_stance
 
 from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.clip import BIT, Clip
@@ -66,7 +67,8 @@ class Apart:
     """`ClippedSums` of an engine that runs rows apart, one unit at a time.
 
     A unit adds nothing if model or loss fails on it, or if a gradient is missing, since a row may freeze a parameter of
-    its twin.
+    its twin. Nothing runs that `torch.compile` made: which code that is, and so the last digits, would depend on the
+    rows that came before.
     """
 
     def __init__(self, sums: Sums, twins: Twins) -> None:
@@ -82,11 +84,12 @@ class Apart:
         units: Units | None = None,
     ) -> dict[str, Tensor]:
         start, host, parts = Generators([inputs]), HostGenerators(), (inputs, targets)
-        total = self._total(model, criterion, parts, clip, units, lambda: None)
-        if not host.rewind():
-            return total
-        start.rewind()
-        return self._total(model, criterion, parts, clip, units, host.rewind)
+        with set_stance("force_eager"):
+            total = self._total(model, criterion, parts, clip, units, lambda: None)
+            if not host.rewind():
+                return total
+            start.rewind()
+            return self._total(model, criterion, parts, clip, units, host.rewind)
 
     def _total(
         self,
