@@ -23,9 +23,11 @@ import torch
 from torch import Tensor, nn
 
 from discreet.accounting.answers.bands import best_bands
-from discreet.plan import CyclicPoissonSampling, Plan, PoissonSampling, Sampling
+from discreet.core.adjacency import Adjacency
+from discreet.plan import Plan, Sampling
 from discreet.randomness import TestStream
 from discreet.recipes import load_recipe
+from discreet.recipes.sections.bands import in_turns
 from discreet.training import PublicData, RunOptions, Training
 
 EPSILONS = (1.0, 3.0, 8.0)
@@ -77,10 +79,8 @@ def task(name: str, data: Path) -> Task:
 
 def drawn(arm: str, case: Case, epsilon: float, delta: float) -> Sampling:
     """How the batches of an arm are drawn."""
-    if arm == "correlated noise":
-        bands = len(best_bands(case.rate, case.steps, epsilon, delta).coefficients)
-        return CyclicPoissonSampling.of_bands(case.rate, bands, case.steps)
-    return PoissonSampling(rate=case.rate)
+    bands = "auto" if arm == "correlated noise" else 1
+    return in_turns(bands, case.rate, case.steps, epsilon, delta, Adjacency.ADD_REMOVE)
 
 
 def accuracy(one: Task, case: Case, arm: str, epsilon: float, lr: float, seed: int) -> float:

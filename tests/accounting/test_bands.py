@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import toeplitz
 
-from discreet.accounting import guarantee
+from discreet.accounting import guarantee, trade_off
 from discreet.accounting.answers.bands import best_bands, best_coefficients, choices, error
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import NotProved
-from discreet.core.events import CyclicPoisson, Event, Gaussian, Poisson, Repeat
+from discreet.core.events import Allocation, Compose, CyclicPoisson, Event, Gaussian, Poisson, Repeat
 from discreet.verification.recompute import decide
 from discreet.verification.standalone import verify
 
@@ -91,9 +91,24 @@ def test_more_budget_takes_more_bands_and_gains_more() -> None:
 def test_a_round_costs_what_a_poisson_step_of_a_turn_does() -> None:
     for adjacency in (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT):
         round_of = guarantee(Repeat(CyclicPoisson(8, 0.08, Gaussian(1.0)), 50), 1e-5, adjacency)
-        assert round_of == guarantee(Repeat(Poisson(0.08, Gaussian(1.0)), 50), 1e-5, adjacency)
+        assert round_of.epsilon == guarantee(Repeat(Poisson(0.08, Gaussian(1.0)), 50), 1e-5, adjacency).epsilon
     with pytest.raises(NotProved, match="replace_one"):
         guarantee(CyclicPoisson(8, 0.08, Gaussian(1.0)), 1e-5, Adjacency.REPLACE_ONE)
+
+
+def test_no_lower_bound_is_claimed_as_parts_are_secret() -> None:
+    """With coefficients (1, 0, 0, ...), in the limit, a round is random allocation, which costs far less: its own upper
+    bound is below that of the Poisson step by which a round is bounded."""
+    found = guarantee(CyclicPoisson(64, 1.0, Gaussian(1.0)), 1e-5)
+    allocated = guarantee(Allocation(64, 1, Gaussian(1.0)), 1e-5)
+    assert found.lower is not None
+    assert found.lower <= allocated.epsilon < found.epsilon / 4
+    beside = guarantee(Compose((CyclicPoisson(64, 0.5, Gaussian(1.0)), Poisson(0.1, Gaussian(1.0)))), 1e-5)
+    alone = guarantee(Poisson(0.1, Gaussian(1.0)), 1e-5)
+    assert alone.lower is not None
+    assert beside.lower == pytest.approx(alone.lower, rel=1e-3)
+    curve = trade_off(CyclicPoisson(64, 0.5, Gaussian(1.0)))
+    assert curve.upper(0.1) == pytest.approx(0.9)  # no test is known but to guess
 
 
 def simulated(rate: float, mu: float, rounds: int, seed: int) -> float:
@@ -145,13 +160,13 @@ def agree(parts: int, rate: float, noise: float, rounds: int, delta: float) -> N
     inner = {"event": "gaussian", "noise_multiplier": noise, "query": "clipped_sum"}
     one = {"event": "cyclic_poisson", "parts": parts, "rate": rate, "of": inner}
     fields = {"event": "repeat", "count": rounds, "of": one}
-    claim = guarantee(event, delta)
-    assert claim.lower is not None
+    claim, turns = guarantee(event, delta), guarantee(Repeat(Poisson(rate, Gaussian(noise)), rounds), delta)
+    assert turns.lower is not None
     claimed = claim.epsilon * (1 + 5e-4)
     assert decide(fields, delta, "add_remove", claimed).accepted
     found = verify.epsilon_of(verify.multiset(fields), delta, "add_remove", max(claimed, 1e-4) / 20000)
-    assert claim.lower <= found <= claimed
-    assert not decide(fields, delta, "add_remove", 0.98 * claim.lower, finest=0).accepted
+    assert turns.lower <= found <= claimed
+    assert not decide(fields, delta, "add_remove", 0.98 * turns.lower, finest=0).accepted
 
 
 @pytest.mark.parametrize("plan", random_plans(6, 1), ids=str)

@@ -3,14 +3,19 @@
 import math
 import random
 from dataclasses import replace
+from types import ModuleType
 
 import mpmath as mp
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from discreet.accounting.pld import characteristic, inversion
-from discreet.accounting.pld.characteristic import Decay, Parts, node_count, rule, rules, spectrum
+from discreet.accounting.pld.contour import characteristic, inversion, inversion_plan
+from discreet.accounting.pld.contour.characteristic import Decay, spectrum
+from discreet.accounting.pld.contour.chosen_rules import rules
+from discreet.accounting.pld.contour.inversion_plan import Plan
+from discreet.accounting.pld.contour.nodes import node_count, rule
+from discreet.accounting.pld.contour.sampled_parts import Parts
 from discreet.accounting.pld.epsilon_interval import Release, _by_contour, _by_grid, default_tolerance
 from discreet.accounting.pld.poisson_pair import Direction
 from discreet.accounting.theories import gdp
@@ -90,7 +95,7 @@ def test_decay_bounds_the_characteristic_function(
         need = 12.0
         fine = rule(some, order, float(t), need, int(node_count(some, order, float(t), need)[0]))
         exact = abs(np.sum(fine.weight * np.exp(1j * t * fine.loss)))
-        bound = decay.log_bound(float(t))
+        bound = float(decay.log_bounds(np.array([t]))[0])
         assert exact <= math.exp(bound) + float(fine.error[0, 0])
         assert bound <= last + 1e-12
         last = bound
@@ -153,23 +158,23 @@ def test_many_distinct_parts_are_the_product_of_each() -> None:
 
 
 def test_few_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan of many equal steps costs a few dozen cheap estimates and one exact spectrum a direction."""
-    calls = {"estimate": 0, "spectrum": 0}
+    """A plan of many equal steps costs a few cheap estimates of many orders and one exact spectrum a direction."""
+    calls = {"estimates": 0, "spectrum": 0}
 
-    def counted(name: str) -> None:
+    def counted(name: str, where: ModuleType) -> None:
         function = getattr(characteristic, name)
 
         def wrapper(*args: object) -> object:
             calls[name] += 1
             return function(*args)
 
-        monkeypatch.setattr(inversion, name, wrapper)
+        monkeypatch.setattr(where, name, wrapper)
 
-    counted("estimate")
-    counted("spectrum")
+    counted("estimates", inversion_plan)
+    counted("spectrum", inversion)
     found = _by_contour([Release(256 / 60000, 1.1, 14062)], Direction.REMOVAL, 1e-5, default_tolerance)
     assert found.upper - found.lower < 1e-6
-    assert calls["estimate"] <= 48
+    assert calls["estimates"] <= 12
     assert calls["spectrum"] == 1
 
 
@@ -181,8 +186,8 @@ def test_beyond_reach_is_no_bound() -> None:
         assert found.upper == math.inf
 
 
-def by_hand(alias_order: float) -> inversion._Plan:
-    return inversion._Plan(1.0, alias_order, epsilon=1.0, period=9.0, size=4, top=2.1, need=20.0, cut=0.0)
+def by_hand(alias_order: float) -> Plan:
+    return Plan(1.0, alias_order, epsilon=1.0, period=9.0, size=4, top=2.1, need=20.0, cut=0.0)
 
 
 @pytest.mark.parametrize(
@@ -195,8 +200,9 @@ def test_no_inversion_where_errors_are_large_or_chernoff_takes_too_long(
     assert (inversion._invert(some, by_hand(alias_order)) is not None) == found
 
 
-def test_a_frequency_at_which_nothing_is_left_counts_as_next_to_nothing() -> None:
+def test_a_frequency_at_which_nothing_is_left_counts_as_next_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose logarithm is replaced must not come out as large: the product would be infinite instead of zero."""
+    monkeypatch.setattr(characteristic, "_LITTLE", 0.0)
     some = parts(0.01, 1.0, 3.0, Direction.REMOVAL)
     [(_, nodes)] = rules(some, 5.0, 0.0, 20.0)
     logs, _, _ = spectrum(some, replace(nodes, weight=np.zeros_like(nodes.weight)), 1.0, 2)
@@ -241,6 +247,17 @@ def test_the_mass_set_aside_is_rounded_up() -> None:
 
 
 def test_without_an_upper_bound_there_is_no_lower_one() -> None:
-    hopeless = inversion._Inversion(1.0, 2.0, 9.0, 0.0, np.ones(1, complex), error=math.inf, alias=0.0, start=1.0)
+    hopeless = inversion._Inversion(1.0, 2.0, 9.0, 0.0, 0.0, np.ones(1, complex), error=math.inf, alias=0.0, start=1.0)
     with np.errstate(all="ignore"):
         assert hopeless.crossings(1e-5, 0.0) == (0.0, math.inf)
+
+
+def test_a_direction_that_chernoff_settles_is_not_inverted() -> None:
+    """Ten multipliers, where adding costs less: the ceiling holds, and what is reported does not change."""
+    releases = [Release(0.01, float(noise), 10) for noise in np.geomspace(10, 2.35, 10)]
+    whole = _by_contour(releases, Direction.ADDITION, 1e-5, default_tolerance)
+    other = _by_contour(releases, Direction.REMOVAL, 1e-5, default_tolerance)
+    quick = _by_contour(releases, Direction.ADDITION, 1e-5, default_tolerance, other.lower)
+    assert quick.lower == 0
+    assert whole.upper <= quick.upper <= other.lower
+    assert _by_contour(releases, Direction.ADDITION, 1e-5, default_tolerance, whole.lower) == whole

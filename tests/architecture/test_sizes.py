@@ -7,7 +7,7 @@ import discreet
 
 ROOT = Path(discreet.__file__).parent
 FILE_LINES, FUNCTION_LINES = 320, 60
-WHOLE = {"verification/standalone/verify.py": 785}
+WHOLE = {"verification/standalone/verify.py": 800}
 """Files that are handed out alone."""
 
 

@@ -16,6 +16,7 @@ from discreet.core.events import (
     Event,
     FixedSize,
     Gaussian,
+    Individual,
     Poisson,
     Repeat,
     TruncatedPoisson,
@@ -70,6 +71,11 @@ def number(value: object) -> float:
             Compose((Repeat(Allocation(10, 3, ONE), 2), Repeat(Allocation(10, 3, TWO), 1))),
         ),
         (draws(Sampling.ALLOCATION, 0.3, None, None, None, None, 3), [(1.0, 9)], Repeat(Allocation(10, 3, ONE), 1)),
+        (
+            draws(Sampling.INDIVIDUAL, None, None, None, per_epoch=10, full=3),
+            [(1.0, 20), (2.0, 4)],
+            Compose((Repeat(Individual(10, 3, ONE), 2), Repeat(Individual(10, 3, TWO), 1))),
+        ),
     ],
 )
 def test_events_behind_the_options(given: Draws, phases: list[tuple[float, int]], event: Event) -> None:
@@ -128,6 +134,7 @@ def test_compare_says_why_an_adjacency_has_nothing(capsys: Capture) -> None:
         ("--sampling fixed --batch 600 --population 60000", Adjacency.REPLACE_ONE),
         ("--sampling shuffle --batch 600 --population 60000", Adjacency.ZERO_OUT),
         ("--sampling allocation --per-epoch 100 --chosen 2", Adjacency.ADD_REMOVE),
+        ("--sampling individual --per-epoch 100 --full 25", Adjacency.ADD_REMOVE),
     ],
 )
 def test_calibrated_noise_meets_its_budget(capsys: Capture, options: str, adjacency: Adjacency) -> None:
@@ -152,6 +159,10 @@ def test_calibrated_noise_meets_its_budget(capsys: Capture, options: str, adjace
         ("--sampling shuffle", "needs --per-epoch"),
         ("--sampling shuffle --per-epoch 5 --rate 0.1", "not two of them"),
         ("--sampling allocation --per-epoch 5 --chosen 6", "must not exceed"),
+        ("--sampling individual --per-epoch 9 --full 10", "must not exceed the 9 steps"),
+        ("--sampling individual --per-epoch 9", "needs --per-epoch, the steps of a period, and --full"),
+        ("--sampling individual --full 2 --rate 0.1", "takes neither --rate nor --batch"),
+        ("--full 2 --rate 0.1", "--full is for --sampling individual"),
         ("--sampling fixed --rate 0.1 --adjacency add_remove", "use adjacency replace_one"),
         ("--sampling shuffle --per-epoch 5 --adjacency add_remove", "use adjacency zero_out or replace_one"),
         ("--sampling truncated --rate 0.1 --capacity 8 --population 9 --adjacency replace_one", "fixed size"),

@@ -29,13 +29,14 @@ import numpy as np
 import pytest
 import torch
 from layers import Around, Problem, Tied, Twice, criterion
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from discreet.clipping import ENGINES, Accumulator, Clip, private_parameters
 from discreet.clipping.capture import capture
 from discreet.clipping.engines import bookkeeping, ghost
 from discreet.clipping.engines import engine as engines
-from discreet.clipping.rules import base, linear
+from discreet.clipping.rules import base, linear, numbers
 
 NORM = 0.05
 CLIP = Clip(NORM, 2.0**-40)
@@ -142,6 +143,11 @@ def clip_norm_stored_twice(patch: pytest.MonkeyPatch) -> None:
 def half_precision_norms(patch: pytest.MonkeyPatch) -> None:
     real = torch.linalg.vector_norm
     patch.setattr(torch.linalg, "vector_norm", lambda rows, dim, **_: real(rows.bfloat16(), dim=dim).to(rows.dtype))
+
+    def squared(rows: NDArray[np.float32], squares: NDArray[np.float64]) -> None:
+        squares[:] = real(torch.from_numpy(rows).bfloat16(), dim=1).double().square().numpy()
+
+    patch.setattr(numbers, "_compiled", lambda: squared)
 
 
 def loss_divided_before_clipping(patch: pytest.MonkeyPatch) -> None:

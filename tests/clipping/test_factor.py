@@ -115,6 +115,18 @@ def test_norms_at_the_end_of_the_range_are_brought_inside(clip_norm: float) -> N
     assert bool((clip_factor(norms, clip_norm) * norms <= clip_norm).all())
 
 
+@pytest.mark.parametrize("gamma", [0.0, 1e-9, 0.01, 5.0])
+@pytest.mark.parametrize("clip_norm", [1e-8, 0.75, 1.0, 1e100])
+def test_the_factors_of_all_devices_are_the_same(clip_norm: float, gamma: float) -> None:
+    """Machine code on the CPU, operators of torch elsewhere; bit by bit."""
+    drawn = 3 * torch.rand(10_000, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    edges = [0.0, -0.0, 5e-324, 1.7e308, math.inf, math.nan]
+    norms = torch.cat([drawn, torch.logspace(-320, 308, 10_000, dtype=torch.float64), torch.tensor(edges).double()])
+    limit = clip_norm * (1 - 17 * 2.0**-52)
+    expected = home._factors_elsewhere(norms, limit, limit * (1 - 2.0**-51), gamma)
+    assert torch.equal(clip_factor(norms, clip_norm, 1, gamma), expected)
+
+
 def norm_of(sums: Gradients) -> float:
     return math.hypot(*(float(value) for tensor in sums.values() for value in tensor.flatten()))
 

@@ -10,7 +10,7 @@ from discreet.publication import verify
 
 PERIOD = 5
 UNEQUAL = ((2.0, 5), (1.0, 5))
-"""Allocation needs equal noise inside a period."""
+"""Allocation and budgets of single units need equal noise inside a period."""
 EQUAL = ((2.0, 10),)
 """Correlated noise needs equal noise in all of them."""
 
@@ -30,7 +30,7 @@ def test_every_sampler_trains_and_its_certificate_verifies(server: Server, tmp_p
     assert checked.accepted, checked.checks
 
 
-@pytest.mark.parametrize("sampling", ["shuffle", "allocation", "cyclic"])
+@pytest.mark.parametrize("sampling", ["shuffle", "allocation", "cyclic", "individual"])
 @pytest.mark.parametrize(
     ("place", "visit", "lost"),
     [

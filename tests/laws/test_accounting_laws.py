@@ -29,6 +29,7 @@ from discreet.core.events import (
     Compose,
     Event,
     Gaussian,
+    Individual,
     Laplace,
     NoisyMax,
     Poisson,
@@ -62,7 +63,7 @@ def same(one: Guarantee, other: Guarantee) -> None:
 
 
 def test_everything_registered_is_here() -> None:
-    unsampled = {Gaussian, Laplace, BoundedRange, NoisyMax, SparseHistogram, Selection}
+    unsampled = {Gaussian, Individual, Laplace, BoundedRange, NoisyMax, SparseHistogram, Selection}
     assert set(get_args(Event)) == {*unsampled, Repeat, Compose, *SAMPLERS}
     assert set(get_args(Sampled)) == set(SAMPLERS)
     assert set(PROVING) == {Method(name) for name in theory_table.PROVERS} == set(THEORIES)

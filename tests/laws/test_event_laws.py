@@ -19,6 +19,7 @@ from discreet.core.events import (
     Event,
     FixedSize,
     Gaussian,
+    Individual,
     Laplace,
     NoisyMax,
     Poisson,
@@ -95,6 +96,11 @@ FROZEN = [
         CyclicPoisson(8, 0.08, Gaussian(1.0)),
         '{"event": "cyclic_poisson", "parts": 8, "rate": 0.08, '
         '"of": {"event": "gaussian", "noise_multiplier": 1.0, "query": "clipped_sum"}}',
+    ),
+    (
+        Individual(200, 50, Gaussian(9.0)),
+        '{"event": "individual", "steps": 200, "full": 50, '
+        '"of": {"event": "gaussian", "noise_multiplier": 9.0, "query": "clipped_sum"}}',
     ),
     (
         Allocation(100, 2, Gaussian(1.0)),

@@ -285,8 +285,8 @@ def noise_left_out_for_nobody(patch: pytest.MonkeyPatch) -> None:
 def a_unit_counted_twice(patch: pytest.MonkeyPatch) -> None:
     real = Draws.next
 
-    def twice(self: Any, receipt: Receipt, sampler: Any) -> Any:
-        first, *rest = real(self, receipt, sampler) or [(np.zeros(0, np.int64), None)]
+    def twice(self: Any, receipt: Receipt) -> Any:
+        first, *rest = real(self, receipt) or [(np.zeros(0, np.int64), None)]
         return [(np.sort(np.append(first[0], first[0][:1])), None), *rest]
 
     patch.setattr(Draws, "next", twice)

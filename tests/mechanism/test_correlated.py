@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -115,6 +117,14 @@ def test_sums_in_single_precision_are_rounded_to_the_grid_first() -> None:
     values = np.random.default_rng(1).normal(0, 1, 50).astype(np.float32)
     found = Chain(COEFFICIENTS).mixed(total(values)).tensors["w"]
     np.testing.assert_array_equal(found, 64 * np.rint(values.astype(np.float64) / GRID) * GRID)
+
+
+def test_kept_sums_are_neither_copied_nor_written() -> None:
+    chain = Chain(COEFFICIENTS)
+    chain.mixed(total(np.ones(3)))
+    for leak in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(PrivacyViolation, match="private"):
+            leak(chain)
 
 
 def test_one_coefficient_passes_everything_as_it_is() -> None:

@@ -28,6 +28,7 @@ from discreet.core.events import (
     Event,
     FixedSize,
     Gaussian,
+    Individual,
     Poisson,
     Repeat,
     TruncatedPoisson,
@@ -39,6 +40,7 @@ from discreet.sampling import (
     CyclicPoissonSampler,
     EveryoneSampler,
     FixedSizeSampler,
+    IndividualSampler,
     PoissonSampler,
     Sampler,
     ShuffleSampler,
@@ -153,6 +155,9 @@ CASES = {
     ),
     "cyclic": Case(
         CyclicPoissonSampler(3, 0.5), 3, cyclic_law(3, 3, Fraction(1, 2)), Repeat(ONE, 3), CyclicPoisson(3, 0.5, ONE)
+    ),
+    "individual": Case(
+        IndividualSampler(3, 2), 3, {((0, 1, 2),) * 3: Fraction(1)}, Repeat(ONE, 3), Individual(3, 2, ONE)
     ),
     "everyone": Case(EveryoneSampler(), 3, {((0, 1, 2),): Fraction(1)}, ONE, ONE),
 }
@@ -299,6 +304,8 @@ def test_more_units_than_the_bound_are_refused() -> None:
         lambda: TruncatedPoissonSampler(1.5, 2, 5),
         lambda: AllocationSampler(3).event(Compose((Repeat(ONE, 2), Gaussian(2.0)))),
         lambda: AllocationSampler(3).event(Repeat(ONE, 2)),
+        lambda: IndividualSampler(3, 4),
+        lambda: IndividualSampler(3, 2).event(Compose((Repeat(ONE, 2), Gaussian(2.0)))),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(wrong: Callable[[], object]) -> None:

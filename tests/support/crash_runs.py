@@ -21,6 +21,7 @@ from discreet.plan import (
     CyclicPoissonSampling,
     FixedSizeSampling,
     History,
+    IndividualSampling,
     NoSampling,
     Plan,
     PoissonSampling,
@@ -44,6 +45,7 @@ SAMPLINGS: dict[str, tuple[Sampling, Adjacency]] = {
     "shuffle": (ShuffleSampling(batch=5), Adjacency.ZERO_OUT),
     "allocation": (AllocationSampling(period=5), Adjacency.ADD_REMOVE),
     "cyclic": (CyclicPoissonSampling(rate=0.9, coefficients=(64, 40, 33, 27, 20)), Adjacency.ADD_REMOVE),
+    "individual": (IndividualSampling(period=5, full=2), Adjacency.ADD_REMOVE),
     "none": (NoSampling(), Adjacency.REPLACE_ONE),
 }
 """By name; epochs and periods have five steps."""

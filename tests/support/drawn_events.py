@@ -17,6 +17,7 @@ from discreet.core.events import (
     Event,
     FixedSize,
     Gaussian,
+    Individual,
     Laplace,
     NoisyMax,
     Poisson,
@@ -35,6 +36,9 @@ FAST = settings(max_examples=100, deadline=None, derandomize=True)
 noises = st.floats(math.log(0.5), math.log(20)).map(math.exp)
 rates = st.floats(math.log(1e-3), 0).map(math.exp)
 gaussians = st.builds(Gaussian, noises, st.sampled_from(Query))
+individuals = st.integers(1, 30).flatmap(
+    lambda full: st.builds(Individual, st.integers(full, 40), st.just(full), st.builds(Gaussian, noises))
+)
 sparse = st.builds(lambda noise, far: SparseHistogram(noise, 1 + noise * far), noises, st.floats(6.5, 9))
 inner = st.one_of(gaussians, st.lists(gaussians, min_size=1, max_size=3).map(lambda e: Compose(tuple(e))))
 laplaces = st.builds(Laplace, noises, st.sampled_from(Query))
@@ -114,7 +118,7 @@ def leaves(method: Method, adjacency: Adjacency) -> st.SearchStrategy[Event]:
     found: list[st.SearchStrategy[Event]] = []
     for kind, around in THEORIES[method]._asdict().items():
         if around is not None:
-            found.extend([gaussians, sparse] if kind == "gaussian" else [kinds[kind]])
+            found.extend([gaussians, individuals, sparse] if kind == "gaussian" else [kinds[kind]])
             for sampler in SAMPLERS:  # in a fixed order, unlike the set
                 if sampler in around and adjacency in SAMPLERS[sampler][0]:
                     found.append(st.builds(draw, st.just(sampler), rates, kinds[kind]))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from discreet.core.events import Event as Event
     from discreet.core.events import FixedSize as FixedSize
     from discreet.core.events import Gaussian as Gaussian
+    from discreet.core.events import Individual as Individual
     from discreet.core.events import Laplace as Laplace
     from discreet.core.events import Poisson as Poisson
     from discreet.core.events import Repeat as Repeat
@@ -34,7 +35,7 @@ _HOMES = {
     **dict.fromkeys(
         ("Allocation", "Compose", "CyclicPoisson", "Epoch", "Event", "FixedSize", "Gaussian"), "core.events"
     ),
-    **dict.fromkeys(("Laplace", "Poisson", "Repeat", "TruncatedPoisson"), "core.events"),
+    **dict.fromkeys(("Individual", "Laplace", "Poisson", "Repeat", "TruncatedPoisson"), "core.events"),
     **dict.fromkeys(("Estimate", "ExPost", "Guarantee", "Published"), "core.guarantee"),
 }
 

@@ -49,7 +49,8 @@ def guarantee(
     | FixedSize(Gaussians)                   | `NotProved`          | `NotProved`          | S, symmetrised       |
     | Epoch(Gaussians)                       | `NotProved`          | G as an upper bound  | G as an upper bound  |
     | Allocation(steps, chosen, Gaussians)   | G as an upper bound  | G as an upper bound  | G as an upper bound  |
-    | CyclicPoisson(parts, rate, Gaussians)  | S, both directions   | S, both directions   | `NotProved`          |
+    | CyclicPoisson(parts, rate, Gaussians)  | S as an upper bound  | S as an upper bound  | `NotProved`          |
+    | Individual(steps, full, Gaussian)      | G                    | G                    | G                    |
     | Laplace, no sampling                   | L                    | L                    | L                    |
     | NoisyMax, BoundedRange, no sampling    | L, pld               | L, pld               | L, pld               |
     | Poisson(rate, Laplace)                 | C                    | C                    | `NotProved`          |

@@ -6,12 +6,14 @@ those on how sampled releases compose:
 | event            | becomes                                                             | adjacency             |
 |------------------|---------------------------------------------------------------------|-----------------------|
 | Poisson          | a sampled release                                                   | add_remove, zero_out  |
-| TruncatedPoisson | the same, and an overflow that delta pays for (`truncation`)        | add_remove, zero_out  |
+| TruncatedPoisson | the same, and an overflow that delta pays for (`truncation`), or    | add_remove, zero_out  |
+|                  | a unit that may replace another (`truncated_pair`)                  |                       |
 | FixedSize        | a sampled release, composed by its symmetrised curve                | replace_one           |
 | Epoch            | at most its dearest batch, unsampled; a lower bound (`shuffled`)    | zero_out, replace_one |
 | Allocation       | the loss of a random step (`allocation_loss`), `chosen` times       | add_remove, zero_out  |
 |                  | at most `chosen` unsampled releases; a lower bound (`shuffled`)     | replace_one           |
-| CyclicPoisson    | a sampled release for a round: a unit has one turn in it            | add_remove, zero_out  |
+| CyclicPoisson    | at most a sampled release for a round, in which a unit has one turn | add_remove, zero_out  |
+| Individual       | `full` unsampled releases, which a unit at full length attains      | all                   |
 
 Inner events are Gaussian, or pure (Laplace, NoisyMax, BoundedRange), not both; inside Poisson also one Selection.
 """
@@ -23,6 +25,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from discreet.accounting.pld.epsilon_interval import Periods, Release
+from discreet.accounting.pld.replacement_interval import Filled
 from discreet.accounting.releases import Dominated, Pure, PureRelease, Releases, SelectionRelease
 from discreet.accounting.theories import shuffled, sparse, truncation
 from discreet.core.adjacency import Adjacency, Norm, Query, sensitivity_ratio
@@ -34,6 +37,7 @@ from discreet.core.events import (
     Event,
     FixedSize,
     Gaussian,
+    Individual,
     Laplace,
     NoisyMax,
     Poisson,
@@ -55,17 +59,21 @@ def releases(event: Event, adjacency: Adjacency) -> Releases:
     for part, count in tally(event).items():
         found.samplers.add(type(part).__name__)
         match part:
-            case Poisson(rate, inner) | CyclicPoisson(_, rate, inner):
+            case Poisson(rate, inner):
                 _add_poisson(found, part, rate, inner, count)
-            case TruncatedPoisson(rate, capacity, population, inner):
+            case CyclicPoisson():
+                _add_rounds(found, part, count)
+            case TruncatedPoisson(rate, _, _, inner):
                 _add_poisson(found, part, rate, inner, count)
-                found.overflow += count * truncation.overflow(rate, capacity, population) * _UP
+                _add_truncation(found, part, count)
             case FixedSize():
                 _add_fixed_size(found, part, count)
             case Epoch():
                 _add_epoch(found, part, count)
             case Allocation():
                 _add_allocation(found, part, count)
+            case Individual(_, full, inner):
+                _add(found, part, 1.0, inner, count * full)
             case SparseHistogram(noise):
                 _add(found, part, 1.0, Gaussian(noise, Query.HISTOGRAM), count)
                 found.escapes += count * sparse.escape(part) * _UP
@@ -111,6 +119,31 @@ def _add_poisson(found: Releases, draw: Event, rate: float, inner: Event, count:
         _add_search(found, rate, inner, count)
     else:
         _add(found, draw, rate, inner, count)
+
+
+def _add_rounds(found: Releases, draw: CyclicPoisson, count: int) -> None:
+    """Given its part, a unit costs one sampled release a round (`mechanism.correlated`); a mixture over parts, which
+    are secret, costs no more. How much less is not known, so there is no lower bound."""
+    if found.adjacency is Adjacency.REPLACE_ONE:
+        raise NotProved(
+            "cyclic Poisson batches under adjacency replace_one have no proved bound here; "
+            "use adjacency add_remove or zero_out, or batches of fixed size"
+        )
+    queries = _queries(draw, draw.event)
+    if _all_pure(queries) or draw.parts == 1:
+        _add(found, draw, draw.rate, draw.event, count)
+        return
+    release = Release(draw.rate, _joint_noise(draw, queries, found.adjacency), count)
+    found.dominated.append(Dominated(release, _constant(0.0)))
+
+
+def _add_truncation(found: Releases, draw: TruncatedPoisson, count: int) -> None:
+    """What is known of the units left out: how likely any is, and what a batch that others fill costs."""
+    found.overflow += count * truncation.overflow(draw.rate, draw.capacity, draw.population) * _UP
+    share = truncation.filled(draw.rate, draw.capacity, draw.population)
+    queries = _queries(draw, draw.event)
+    if share > 0 and not _all_pure(queries):
+        found.filled.append(Filled(found.attained[-1], _joint_noise(draw, queries, Adjacency.REPLACE_ONE), share))
 
 
 def _add_fixed_size(found: Releases, draw: FixedSize, count: int) -> None:

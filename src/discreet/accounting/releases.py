@@ -14,6 +14,7 @@ import numpy as np
 
 from discreet.accounting.pld.bounded import BoundedLoss
 from discreet.accounting.pld.epsilon_interval import Periods, Release
+from discreet.accounting.pld.replacement_interval import Filled
 from discreet.accounting.theories import basic_and_advanced, gdp, pure, rdp, selection, without_replacement, zcdp
 from discreet.core.adjacency import Adjacency
 from discreet.core.array_types import Array
@@ -66,7 +67,7 @@ class SelectionRelease:
 
 @dataclass(frozen=True, slots=True)
 class Dominated:
-    """Epochs or periods that reveal no more than `release`; `lower` maps a delta to a lower bound on epsilon.
+    """Epochs, periods or rounds that reveal no more than `release`; `lower` maps a delta to a lower bound on epsilon.
 
     `periods`, if known, reveal no less either, and cost less; `attained`: they reveal exactly that.
     """
@@ -82,6 +83,7 @@ class Releases:
     """Everything that was released, by kind; noise multipliers and epsilons are relative to the adjacency.
 
     A `rate` below 1 means batches of fixed size under replace_one, Poisson batches under the other adjacencies.
+    `filled` says what releases on truncated batches cost, which are in `attained` as if nobody were left out.
     `overflow` bounds the probability that any batch was truncated, `escapes` the probability that a value which only
     one neighbour has was released (`theories.sparse`). Sparse histograms count among the Gaussians. `samplers` holds
     the class names of the outermost events.
@@ -92,6 +94,7 @@ class Releases:
     dominated: list[Dominated] = field(default_factory=list)
     pures: list[PureRelease] = field(default_factory=list)
     selections: list[SelectionRelease] = field(default_factory=list)
+    filled: list[Filled] = field(default_factory=list)
     overflow: float = 0.0
     escapes: float = 0.0
     samplers: set[str] = field(default_factory=set)
@@ -107,6 +110,14 @@ class Releases:
         return [*self.attained, *(part.release for part in self.dominated if part.periods is None)]
 
     @property
+    def never_truncated(self) -> list[Release]:
+        """All Gaussian releases but those of `filled`."""
+        rest = self.gaussians
+        for one in self.filled:
+            rest.remove(one.release)
+        return rest
+
+    @property
     def periods(self) -> list[Periods]:
         """Periods of random allocation whose privacy loss is known."""
         return [part.periods for part in self.dominated if part.periods is not None]
@@ -119,7 +130,7 @@ class Releases:
     @property
     def sampled(self) -> bool:
         """Whether any release has a rate below 1, so that sampling amplifies its privacy."""
-        rates = [part.rate for part in self.attained] + [part.rate for part in self.pures]
+        rates = [part.rate for part in self.gaussians] + [part.rate for part in self.pures]
         return any(rate < 1 for rate in rates + [part.rate for part in self.selections])
 
     @property

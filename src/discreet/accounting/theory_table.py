@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from discreet.accounting.pld.bounded import BoundedLoss
-from discreet.accounting.pld.epsilon_interval import epsilon_interval, symmetrised_interval
+from discreet.accounting.pld.epsilon_interval import epsilon_interval
+from discreet.accounting.pld.replacement_interval import symmetrised_interval, truncated_upper
 from discreet.accounting.releases import Releases
 from discreet.accounting.theories import (
     basic_and_advanced,
@@ -23,6 +24,7 @@ from discreet.accounting.theories import (
     truncation,
     zcdp,
 )
+from discreet.core.adjacency import Adjacency
 from discreet.core.errors import NotProved
 
 Tolerance = Callable[[float], float]
@@ -62,7 +64,8 @@ def _pld(parts: Releases, delta: float, tolerance: Tolerance) -> Proved:
         upper, theorem = (other, "rdp") if other < upper else (upper, "")
     lower = found.lower
     if parts.dominated:
-        lower = max(interval(parts.attained, delta, tolerance).lower, _known(parts, delta))
+        attained = interval(parts.attained, delta, tolerance).lower if parts.attained else 0.0
+        lower = max(attained, _known(parts, delta))
     return Proved(upper, min(upper, lower), theorem)
 
 
@@ -111,6 +114,14 @@ def _gaussian(parts: Releases, delta: float, theorem: str = "") -> Proved:
             mu = gdp.compose_mu((part.noise, part.count) for part in parts.attained)
             lower = max(lower, gdp.epsilon_bounds(mu, delta)[0])
     return Proved(upper, min(lower, upper), theorem)
+
+
+def _truncated(parts: Releases, delta: float, tolerance: Tolerance) -> float:
+    """Truncated batches, perhaps beside Gaussian releases: no delta is set aside for units that are left out."""
+    if parts.pures or parts.selections or parts.periods:
+        return math.inf
+    either = parts.adjacency is Adjacency.ZERO_OUT
+    return truncated_upper(parts.filled, parts.never_truncated, delta, tolerance, either=either)
 
 
 def _known(parts: Releases, delta: float) -> float:
@@ -247,6 +258,8 @@ def prove(theory: str, parts: Releases, delta: float, tolerance: Tolerance) -> P
         return Proved(math.inf, found.lower, found.theorem)
     if parts.overflow > 0:
         upper = truncation.reserved(lambda at: prover(parts, at, tolerance).upper, left, parts.overflow)
+        if theory == "pld" and found.lower is not None and not upper <= _CLOSE * found.lower:
+            upper = min(upper, _truncated(parts, left, tolerance))
         return Proved(upper, found.lower, found.theorem)
     proved = prover(parts, left, tolerance)
     return Proved(proved.upper, found.lower, proved.theorem)

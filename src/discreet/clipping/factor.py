@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from discreet.clipping.clip import BIT, RAMP, Clip
+from discreet.core.array_types import Array
+from discreet.randomness.machine_code import machine_code
 
 SMALL = 1e-30
 """Single precision holds scales between this and its inverse, and weights above this."""
+
+_TINY = 2.0**-1022
+"""The smallest number of double precision with all its digits."""
 
 
 def clip_factor(norms: Tensor, clip_norm: float, terms: int = 1, gamma: float = 0.0) -> Tensor:
@@ -30,11 +39,54 @@ def clip_factor(norms: Tensor, clip_norm: float, terms: int = 1, gamma: float = 
     With `gamma` > 0 every finite norm has the factor limit / (norm + gamma), rounded down (Bu et al. 2023, "Automatic
     clipping", AUTO-S): a gradient is scaled up as well, and is always shorter than `clip_norm`.
     """
-    norms = norms.double()
+    norms = norms.detach().double()
     limit = clip_norm * (1 - (terms + 16) * 2.0**-52)
-    tiny = torch.finfo(torch.float64).tiny
-    scaled = limit * (1 - 2.0**-51) / (norms + gamma).clamp(min=tiny)
-    scaled = torch.where(scaled < tiny, 0.0, scaled)  # a subnormal factor has too few digits to be rounded down
+    if norms.device.type == "cpu":
+        factors = np.empty(norms.shape)
+        _compiled().factors(norms.contiguous().numpy(), limit, limit * (1 - 2.0**-51), gamma, factors)
+        return torch.from_numpy(factors)
+    return _factors_elsewhere(norms, limit, limit * (1 - 2.0**-51), gamma)
+
+
+def _factors(norms: Array, limit: float, numerator: float, gamma: float, factors: Array) -> None:
+    """`clip_factor` in one pass, which takes a tenth of the time of torch's ten for a small batch."""
+    for place in range(len(norms)):
+        norm = norms[place]
+        factor = 1.0
+        if gamma > 0 or not norm <= limit:
+            factor = numerator * (1.0 / max(norm + gamma, _TINY))  # in the order of torch
+            if factor < _TINY:
+                factor = 0.0  # a subnormal factor has too few digits to be rounded down
+        factors[place] = factor if norm < np.inf else 0.0  # not so for NaN
+
+
+def _norms(squares: Array, norms: Array, unusable: npt.NDArray[np.bool_]) -> None:
+    """`_joint`, of squares in the rows of an array."""
+    for place in range(len(norms)):
+        total = 0.0
+        for row in range(len(squares)):
+            total += squares[row, place]
+        norms[place] = np.sqrt(total)
+        unusable[place] = not norms[place] < np.inf
+
+
+class _Compiled(NamedTuple):
+    factors: Callable[[Array, float, float, float, Array], None]
+    norms: Callable[[Array, Array, npt.NDArray[np.bool_]], None]
+
+
+@cache
+def _compiled() -> _Compiled:
+    return _Compiled(
+        machine_code(_factors, "void(float64[::1], float64, float64, float64, float64[::1])", exact=False),
+        machine_code(_norms, "void(float64[:, ::1], float64[::1], boolean[::1])", exact=False),
+    )
+
+
+def _factors_elsewhere(norms: Tensor, limit: float, numerator: float, gamma: float) -> Tensor:
+    """`_factors` on another device than the CPU."""
+    scaled = numerator / (norms + gamma).clamp(min=_TINY)
+    scaled = torch.where(scaled < _TINY, 0.0, scaled)
     factor = scaled if gamma else torch.where(norms <= limit, torch.ones_like(norms), scaled)
     return torch.where(torch.isfinite(norms), factor, torch.zeros_like(norms))
 
@@ -60,16 +112,16 @@ def decide(clip: Clip, squares: Mapping[str, Tensor], sizes: Mapping[str, int]) 
     for a box, where squares only show which examples are finite). `sizes`: the number of elements of each parameter.
     """
     if not clip.groups:
-        norms = _joint(squares.values())
+        norms, unusable = _joint(squares.values())
         factor = torch.ones_like(norms) if clip.box else clip_factor(norms, clip.norm, sum(sizes.values()), clip.gamma)
-        return Decision(dict.fromkeys(squares, factor), ~torch.isfinite(norms), _bits(norms, clip))
+        return Decision(dict.fromkeys(squares, factor), unusable, _bits(norms, clip))
     factors: dict[tuple[str, ...], Tensor] = {}
     finite = torch.ones_like(next(iter(squares.values())), dtype=torch.bool)
     for group in clip.groups:
         names = tuple(name for name in squares if name in group.names)
-        norms = _joint(squares[name] for name in names)
+        norms, unusable = _joint(squares[name] for name in names)
         factors[names] = clip_factor(norms, group.norm, sum(sizes[name] for name in names), clip.gamma)
-        finite &= torch.isfinite(norms)
+        finite &= ~unusable
     weights: dict[str, Tensor] = {}
     for names, factor in factors.items():
         weights |= dict.fromkeys(names, factor * finite)
@@ -131,9 +183,16 @@ def in_single(scale: Tensor) -> bool:
     return bool(((scale > SMALL) & (scale < 1 / SMALL)).all())
 
 
-def _joint(squares: Iterable[Tensor]) -> Tensor:
-    """The joint norms of all parameters: float64, shape (batch,)."""
-    return torch.stack(list(squares)).sum(0).sqrt()
+def _joint(squares: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+    """The joint norms of all parameters: float64, shape (batch,); and which of them are not finite."""
+    parts = list(squares)
+    if parts[0].device.type != "cpu":
+        norms = torch.stack(parts).sum(0).sqrt()
+        return norms, ~torch.isfinite(norms)
+    held = np.array([part.detach().numpy() for part in parts])
+    joint, unusable = np.empty(held.shape[1]), np.empty(held.shape[1], np.bool_)
+    _compiled().norms(held, joint, unusable)
+    return torch.from_numpy(joint), torch.from_numpy(unusable)
 
 
 def _bits(norms: Tensor, clip: Clip) -> Tensor | None:

@@ -38,15 +38,17 @@ after_each: ContextVar[Callable[[], None] | None] = ContextVar("after_each", def
 
 def is_of_torch(criterion: object) -> bool:
     """Whether a loss is one of torch.nn, which keep no state, without hooks or a `forward` of its own."""
-    if type(criterion).__module__ != "torch.nn.modules.loss" or "forward" in vars(criterion):
+    if type(criterion).__module__ != "torch.nn.modules.loss":
         return False
-    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return not any(vars(criterion).get(name) for name in hooks)
+    held = vars(criterion).get
+    hooked = held("_forward_hooks") or held("_forward_pre_hooks")
+    return not (hooked or held("_backward_hooks") or held("_backward_pre_hooks") or "forward" in vars(criterion))
 
 
 def summed_loss(criterion: Criterion, output: Any, targets: Tensor) -> Tensor:
     """The sum over examples of `criterion(output of one example, target of one example).sum()`; shape ()."""
-    return _losses(criterion, output, targets, each=False).sum()
+    losses = _losses(criterion, output, targets, each=False)
+    return losses.sum() if losses.dim() else losses
 
 
 def each_loss(criterion: Criterion, output: Any, targets: Tensor) -> Tensor:
@@ -57,7 +59,7 @@ def each_loss(criterion: Criterion, output: Any, targets: Tensor) -> Tensor:
 def _losses(criterion: Criterion, output: Any, targets: Tensor, *, each: bool) -> Tensor:
     """The loss of each example; without `each`, possibly their sum, if torch can form it at once."""
     if isinstance(output, Tensor):
-        if output.dim() == 0 or len(output) != len(targets):
+        if output.dim() == 0 or output.shape[0] != len(targets):
             raise UnsupportedModel(
                 f"the model returned shape {tuple(output.shape)} for a batch of {len(targets)}; "
                 "examples must lie along axis 0"

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
 
-@contextmanager
-def full_precision(device: str) -> Iterator[None]:
+def full_precision(device: str) -> AbstractContextManager[None]:
     """Inside, matrix products and convolutions use no reduced precision: neither autocast nor TF32."""
     before = torch.get_float32_matmul_precision()
     if device == "cpu" and before == "highest" and not torch.is_autocast_enabled("cpu"):
-        yield  # nothing to change; this check is faster than a change
-        return
+        return _NOTHING  # nothing to change; this check is faster than a change
+    return _changed(device, before)
+
+
+_NOTHING = nullcontext()
+
+
+@contextmanager
+def _changed(device: str, before: str) -> Iterator[None]:
     with torch.autocast(device, enabled=False), torch.backends.cudnn.flags(allow_tf32=False):
         if before != "highest":
             torch.set_float32_matmul_precision("highest")

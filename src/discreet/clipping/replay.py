@@ -12,7 +12,9 @@ class Generators:
     """The states of torch's generators: that of the CPU, and those of the GPUs on which the tensors are."""
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
-        self._devices = sorted({tensor.device.index for tensor in tensors if tensor.is_cuda})
+        # Before torch uses a GPU, no tensor is on one, so that there is nothing to walk through.
+        used: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        self._devices = sorted({tensor.device.index for tensor in tensors if tensor.is_cuda}) if used else []
         self._states = self._now()
 
     def rewind(self) -> None:

@@ -22,14 +22,14 @@ def seed_torch(number: int) -> None:
         torch.default_generator.manual_seed(number)
 
 
-@contextmanager
-def seeded_afterwards() -> Iterator[None]:
-    """Afterwards torch's generator starts from a secret number drawn before, whatever seed was set inside."""
-    after = int(torch.randint(_SEEDS, ()))
-    try:
-        yield
-    finally:
-        seed_torch(after)
+class SeededAfterwards:
+    """After this context torch's generator starts from a secret number drawn before, whatever seed was set inside."""
+
+    def __enter__(self) -> None:
+        self._after = int(torch.randint(_SEEDS, ()))
+
+    def __exit__(self, *error: object) -> None:
+        seed_torch(self._after)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -28,12 +29,20 @@ def for_chunk(
     """The decision for all of a chunk: padding has weight 0 and is marked unusable. With `cut_off` (where sums are
     formed in the type of the parameters), weights too small for that type become 0."""
     least = _smallest(parameters) if cut_off else 0.0
-    weights = {id(weight): weight.masked_fill(weight < least, 0.0) for weight in decision.weights.values()}
+    given = {id(weight): weight for weight in decision.weights.values()}
+    weights = {key: _cut_off(weight, least) for key, weight in given.items()}
     unusable = decision.unusable
     if units is not None:
         weights = {key: units.with_padding(weight, 0.0) for key, weight in weights.items()}
         unusable = units.with_padding(unusable, True)
     return Decision({name: weights[id(weight)] for name, weight in decision.weights.items()}, unusable, decision.bits)
+
+
+def _cut_off(weights: Tensor, least: float) -> Tensor:
+    if weights.device.type == "cpu":
+        numbers = weights.detach().numpy()
+        return torch.from_numpy(np.where(numbers < least, 0.0, numbers))
+    return weights.masked_fill(weights < least, 0.0)
 
 
 def _smallest(parameters: Mapping[str, nn.Parameter]) -> float:

@@ -125,6 +125,16 @@ PARTS = (
 SEARCHES = {"": (), "random_stopping": SEARCH, "parts": PARTS}
 """Assumptions by kind of search; "" stands for no search."""
 
+INDIVIDUAL = (
+    "Each unit's own loss was filtered: in each period (plan.sampling.period) a unit took part in a step only if the "
+    "squares of the lengths of what it had added to the sums so far, this step included and each relative to the "
+    "sensitivity of its step, were at most plan.sampling.full in all. Each length is that of what the unit alone adds, "
+    "rounded up. Then a period reveals no more of a unit than plan.sampling.full steps at full length (Feldman and "
+    "Zrnic 2021; Koskela, Tobaben and Honkela 2022).",
+    "Which units took part in a step, how many did, and what each has spent are not released.",
+)
+"""For a run in which each unit has a budget of its own."""
+
 BEFORE = (
     "What was answered before the first step (plan.before) was about the rows of the run, each of which alone was "
     "bounded as its query says, with noise from the same generator as that of the steps.",
@@ -133,7 +143,14 @@ BEFORE = (
 
 
 def of_run(
-    *, adaptive: bool, metrics: bool, holdout: bool, odometer: bool, before: bool, search: str = ""
+    *,
+    adaptive: bool,
+    metrics: bool,
+    holdout: bool,
+    odometer: bool,
+    before: bool,
+    search: str = "",
+    individual: bool = False,
 ) -> tuple[str, ...]:
     """Assumptions that follow from what a run did; `search` is its kind of search, a key of `SEARCHES`."""
     said = (
@@ -143,6 +160,7 @@ def of_run(
         (ODOMETER, odometer),
         (BEFORE, before),
         (SEARCHES[search], True),
+        (INDIVIDUAL, individual),
     )
     return tuple(sentence for sentences, holds in said if holds for sentence in sentences)
 

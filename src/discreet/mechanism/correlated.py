@@ -19,6 +19,11 @@ noise multiplier std(z) / (|m| sensitivity). Each later turn is the same given t
 like the steps of an adaptive mechanism. A unit has at most one turn in a round. (Choquette-Choo et al. 2023,
 arXiv:2306.08153, theorems 4 and 5, prove it for any banded matrix.) If a chain begins anew, later terms of some y are
 missing, which moves them less.
+
+Other releases may come between (of rounds that overlap, of other runs, of metrics), chosen by what was released so far.
+All that a turn adds to the releases of a round is post-processing of one number, drawn at the turn: X from N(0, 1), or
+from N(mu, 1) if the coin says so, with mu = |m| D / std(z); the noise across the axis does not depend on the coin. So a
+turn is one release of a sampled Gaussian, made when its step is charged, whatever is asked later.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -61,9 +66,15 @@ class Chain:
         self._power = 0.0
         self._public: tuple[float, float] | None = None
 
-    @contextmanager
-    def unbroken(self) -> Iterator[None]:
+    def __reduce__(self) -> tuple[object, ...]:
+        raise PrivacyViolation("the kept sums are private: a chain is neither copied nor written")
+
+    def unbroken(self) -> AbstractContextManager[None]:
         """Begin a new chain if the step inside is broken off."""
+        return self._restarting() if self._others else nullcontext()
+
+    @contextmanager
+    def _restarting(self) -> Iterator[None]:
         try:
             yield
         except BaseException:

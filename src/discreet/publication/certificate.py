@@ -180,6 +180,7 @@ def _of_run(plan: Plan | AdaptivePlan) -> tuple[str, ...]:
         odometer=plan.odometer is not None,
         search="" if plan.search is None else plan.search.kind,
         before=bool(plan.before),
+        individual=plan.sampling.kind == "individual",
     )
 
 

@@ -47,6 +47,9 @@ def fill_in_blocks(
     Each thread calls `make_filler(size)` once and gets a filler for blocks of at most `size` values. A block of b
     values gets the next `words(b)` words of `substream` as a part of its own. Errors of a filler are raised.
     """
+    if 0 < len(out) <= BLOCK:
+        make_filler(len(out)).fill(substream.part(words(len(out))), out)
+        return
     jobs: SimpleQueue[tuple[Substream, npt.NDArray[_Number]]] = SimpleQueue()
     for start in range(0, len(out), BLOCK):
         block = out[start : start + BLOCK]

@@ -17,7 +17,7 @@ from typing import NoReturn, final
 
 import numpy as np
 import numpy.typing as npt
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
 from discreet.core.errors import RandomnessReuse
 from discreet.randomness.owner import refuse_copy, require_owner
@@ -33,13 +33,14 @@ Words = npt.NDArray[np.uint64]
 class Spares:
     """The spares of a run of words that starts at word `first` of the sub-stream. Made by `Substream.fill_first`."""
 
-    __slots__ = ("_encrypt", "_first", "_process", "_round", "_run")
+    __slots__ = ("_aes", "_encrypt", "_first", "_process", "_round", "_run")
+
+    _encrypt: CipherContext | None
 
     def __init__(self, aes: algorithms.AES, first: int, count: int) -> None:
         if not first + count <= _ALL_OWNERS:
             raise RandomnessReuse(f"words from 2^63 on have no spares, words up to {first + count} were asked for")
-        # ECB encrypts each counter by itself, as counter mode does with consecutive counters.
-        self._encrypt = Cipher(aes, modes.ECB()).encryptor()
+        self._aes, self._encrypt = aes, None  # few words of a short run need spares, so most runs need no cipher
         self._first, self._run, self._round = np.uint64(_FIRST_SPARE + first), count, 0
         self._process = os.getpid()
 
@@ -57,7 +58,9 @@ class Spares:
         counters = np.empty((len(places), 2), ">u8")
         counters[:, 0], counters[:, 1] = self._first + places.view(np.uint64), self._round
         self._round += 1
-        words = np.frombuffer(self._encrypt.update(counters.tobytes()), "<u8")
+        # ECB encrypts each counter by itself, as counter mode does with consecutive counters.
+        encrypt = self._encrypt = self._encrypt or Cipher(self._aes, modes.ECB()).encryptor()
+        words = np.frombuffer(encrypt.update(counters.tobytes()), "<u8")
         return words.astype(np.uint64).reshape(counters.shape)
 
     def __reduce__(self) -> NoReturn:

@@ -90,14 +90,16 @@ class Substream:
         2 i + 1 are the encryption of the counter i. `InputError` if `count` is not a whole number of at least
         0, `RandomnessReuse` in a forked child or beyond the end of a part.
         """
-        number = self._checked_count(count)
-        return self.fill(np.empty(number, np.uint64))
+        return self._filled(np.empty(self._checked_count(count), np.uint64))
 
     def fill(self, out: Words) -> Words:
         """Overwrite `out`, a contiguous array, with the next `len(out)` words and return it; errors as `words`."""
-        number = self._checked_count(len(out))
+        self._checked_count(len(out))
+        return self._filled(out)
+
+    def _filled(self, out: Words) -> Words:
         cipher = self._cipher = self._cipher or self._cipher_here()
-        self._position += number
+        self._position += len(out)
         cipher.update_into(_zeros(_WORD_BYTES * len(out)), out.view(np.uint8).data)
         return out if sys.byteorder == "little" else out.byteswap(inplace=True)
 
@@ -107,7 +109,7 @@ class Substream:
         Errors as `words`; `RandomnessReuse` too for words beyond the first 2^63, which have no spares.
         """
         spares = Spares(self._aes, self._position, self._checked_count(len(out)))
-        self.fill(out)
+        self._filled(out)
         return spares
 
     def part(self, count: int) -> Substream:
@@ -139,7 +141,8 @@ class Substream:
     def _cipher_here(self) -> CipherContext:
         counter, odd = divmod(self._position, _WORDS_PER_BLOCK)
         cipher = _ctr(self._aes, counter.to_bytes(16, "big"))
-        cipher.update(bytes(_WORD_BYTES * odd))
+        if odd:
+            cipher.update(bytes(_WORD_BYTES))
         return cipher
 
     def __reduce__(self) -> NoReturn:
@@ -225,10 +228,10 @@ class TestStream:
 class _Addresses:
     """Turns addresses into sub-streams under one secret, each address once."""
 
-    __slots__ = ("_lock", "_process", "_secret", "_taken")
+    __slots__ = ("_begun", "_lock", "_process", "_taken")
 
     def __init__(self, secret: bytes) -> None:
-        self._secret = secret
+        self._begun = hmac.new(secret, digestmod="sha256")  # to copy it takes less time than to begin again
         self._taken: set[tuple[Purpose, int]] = set()
         self._lock = threading.Lock()  # two threads that ask at once must not both be served
         self._process = os.getpid()
@@ -237,13 +240,15 @@ class _Addresses:
         require_owner(self._process)
         if not isinstance(purpose, Purpose):
             raise InputError(f"purpose must be a Purpose, got {purpose!r}")
-        message = _encode_address(purpose.value, step)
+        message = _encode_address(purpose, step)
         address = purpose, int(step)
         with self._lock:
             if address in self._taken:
                 raise RandomnessReuse(f"the sub-stream ({purpose}, step {step}) was already handed out")
             self._taken.add(address)
-        return Substream(hmac.digest(self._secret, message, "sha256"))
+        keyed = self._begun.copy()
+        keyed.update(message)
+        return Substream(keyed.digest())
 
     def __reduce__(self) -> NoReturn:
         refuse_copy("_Addresses")

@@ -90,7 +90,7 @@ def training_on(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Tra
         units=ready.units,
         ids=ready.ids,
         public=PublicData(ready.test, ready.validation, public_of(recipe, ready, plan, model)),
-        run=run,
+        run=replace(run, keep_spent=recipe.keep_spent),
         geometry=recipe.build_geometry(model),
         engine=engine_of(recipe),
         scheduler=recipe.build_scheduler(optimizer),

@@ -77,7 +77,8 @@ class Recipe(Frozen):
     components of these, bought before the first step and covered by the plan; the model gets rows projected on them.
     `averaging` (`start`, `decay`) publishes the average of iterates. `public` (`{share: 20%, weight: 0.3}`) joins the
     exact gradient of rows declared public to every step. `engine`, `autocast` and `fixed_rows` are those of
-    `discreet.EngineOptions`.
+    `discreet.EngineOptions`. `keep_spent`: where units have budgets of their own (`sampling: {kind: individual, period:
+    200, full: 50}`), keep what each has spent in a private file.
     """
 
     data: Source
@@ -120,6 +121,7 @@ class Recipe(Frozen):
     evaluate_every: Annotated[int | None, Field(ge=1)] = None
     averaging: Averaging | None = None
     public: RecipePublic | None = None
+    keep_spent: bool = False
 
     @field_validator("features", mode="before")
     @classmethod

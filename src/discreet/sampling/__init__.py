@@ -8,6 +8,7 @@ from discreet.sampling.allocation import AllocationSampler, AllocationSampling
 from discreet.sampling.cyclic_poisson import CyclicPoissonSampler, CyclicPoissonSampling
 from discreet.sampling.everyone import EveryoneSampler, NoSampling
 from discreet.sampling.fixed_size import FixedSizeSampler, FixedSizeSampling
+from discreet.sampling.individual import IndividualSampler, IndividualSampling
 from discreet.sampling.largest import OVERFLOW, ROOM, largest_batch
 from discreet.sampling.options import Draws, Options
 from discreet.sampling.poisson import PoissonSampler, PoissonSampling
@@ -29,6 +30,8 @@ __all__ = [
     "EveryoneSampler",
     "FixedSizeSampler",
     "FixedSizeSampling",
+    "IndividualSampler",
+    "IndividualSampling",
     "NoSampling",
     "Options",
     "PoissonSampler",
@@ -52,5 +55,6 @@ for _record in (
     AllocationSampling,
     CyclicPoissonSampling,
     NoSampling,
+    IndividualSampling,
 ):
     register(_record)

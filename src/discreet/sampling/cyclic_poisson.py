@@ -22,7 +22,7 @@ from discreet.core.events import CyclicPoisson, Epoch, Event
 from discreet.core.events import batches as batches_in
 from discreet.sampling.options import Draws, Options
 from discreet.sampling.poisson import PoissonSampler
-from discreet.sampling.record import Count, Rate, SamplingRecord
+from discreet.sampling.record import Rate, SamplingRecord
 from discreet.sampling.sampler import Sampler, address
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from discreet.randomness import Stream, Substream
 
 _WORD_VALUES = 1 << 64
+
+Coefficient = Annotated[int, Field(ge=1, le=2**16)]
+"""Up to this, products of coefficients and sums leave room for whole numbers in float64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,8 @@ def dealt(units: int, parts: int, substream: Substream) -> IntArray:
 class CyclicPoissonSampling(SamplingRecord):
     """Parts of the data take turns, and noise is correlated over as many steps as there are parts.
 
-    `coefficients`: the first column of the strategy matrix, in whole numbers of any common unit; as many as parts.
+    `coefficients`: the first column of the strategy matrix, in whole numbers of any common unit; as many as parts; they
+    do not rise.
     `rate`: the probability that a unit takes part when its part has its turn.
     """
 
@@ -120,13 +124,15 @@ class CyclicPoissonSampling(SamplingRecord):
     }
     kind: Literal["cyclic_poisson"] = "cyclic_poisson"
     rate: Rate
-    coefficients: Annotated[tuple[Count, ...], Field(min_length=1)]
+    coefficients: Annotated[tuple[Coefficient, ...], Field(min_length=1)]
 
     @field_validator("coefficients")
     @classmethod
     def _bands(cls, coefficients: tuple[int, ...]) -> tuple[int, ...]:
         if len(coefficients) < 2:
             raise InputError("noise is correlated over two bands or more; for independent noise take PoissonSampling")
+        if list(coefficients) != sorted(coefficients, reverse=True):
+            raise InputError("coefficients must not rise, or else noise is not taken back but grows without end")
         return coefficients
 
     @classmethod

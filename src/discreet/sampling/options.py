@@ -53,6 +53,7 @@ class Options:
     per_epoch: int | None = None
     chosen: int | None = None
     bands: int | None = None
+    full: int | None = None
 
     def share(self) -> float:
         """The probability that a unit is in a step: --rate, or --batch / --population; `InputError` without either."""

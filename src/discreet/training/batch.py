@@ -16,6 +16,7 @@ from discreet.core.errors import InputError
 from discreet.core.release import ClippedSum
 from discreet.data import PrivateData
 from discreet.training.augmented_views import views_of
+from discreet.training.individual_filter import IndividualFilter
 from discreet.training.unit_failures import FailureProbe
 
 Chunk = tuple[Tensor, Tensor]
@@ -27,7 +28,8 @@ _LEFT_OUT = "a chunk of the step was not added; call step.add for every chunk of
 
 
 class Context(NamedTuple):
-    """The parts of a run that a batch needs. `check_values` refuses weights that no release made."""
+    """The parts of a run that a batch needs. `check_values` refuses weights that no release made. `filter`: decides
+    who takes part where units have budgets of their own; then a chunk is one unit."""
 
     model: nn.Module
     parameters: Mapping[str, nn.Parameter]
@@ -35,6 +37,7 @@ class Context(NamedTuple):
     engine: Engine
     probe: FailureProbe
     check_values: Callable[[], None]
+    filter: IndividualFilter | None = None
 
 
 class Batch:
@@ -129,7 +132,8 @@ class Batch:
 
     def _add(self, criterion: Criterion, chunk: Chunk) -> None:
         sums = self._run.engine.clipped_sum(self._run.model, criterion, *chunk, self._clip, self._units)
-        self._sum.add(sums)
+        if self._run.filter is None or self._run.filter.admits(sums, self._clip):
+            self._sum.add(sums)
 
     def _refuse_open_chunk(self) -> None:
         if self._open is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -24,7 +25,7 @@ from discreet.training.preflight.engine_check import Preflight, try_engines
 from discreet.training.preflight.engine_options import EngineOptions
 from discreet.training.preflight.model_check import admit
 from discreet.training.preflight.noise_check import noise_named, with_noise
-from discreet.training.preflight.plan_check import check_optimizer, check_plan, parted
+from discreet.training.preflight.plan_check import check_optimizer, check_plan, engine_for, parted
 from discreet.training.preflight.random_rows import Examples
 from discreet.training.preflight.watching import with_rows_apart
 from discreet.training.public.extra_rows import PublicSource, check_beside
@@ -79,7 +80,7 @@ def checked(
     parts.training.check_size(*plan.sampling.sizes(plan.population))
     admit(model, optimizer, parts.training)
     data = with_rows_apart(parts.training, model)
-    clipping = Clipping(plan.clipping, private_parameters(model), geometry)
+    clipping = Clipping(plan.clipping, private_parameters(model), geometry, reach=math.hypot(*plan.sampling.strategy))
 
     declared = state_digests(model), hidden_digests(model)
     copy = PublicCopy.made(model, criterion, declared)
@@ -88,6 +89,7 @@ def checked(
     seen, loss = copied(model, criterion)  # state that a model derives from its first rows is dropped
     classes = try_every_row(seen, loss, data)
     refuse_changed(seen, declared, "changed when it was called; initialise it on public input first")
+    engine = engine_for(plan, engine)
     front = front_end(engine, copy, data, plan)
     inputs, behind = data, front.behind(copy.model)
     data = front.of_private(copy, inputs)

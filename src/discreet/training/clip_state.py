@@ -26,11 +26,16 @@ class Clipping:
     public.
 
     `InputError` if the plan's clip rule does not fit the parameters, or if `geometry` is missing, superfluous or not
-    the plan's.
+    the plan's. `reach`: how much further one unit moves all releases that hold its gradient together than it moves its
+    own sum (`mechanism.correlated`); 1 where noise is independent. Noise and grid grow with it.
     """
 
     def __init__(
-        self, spec: ClipRule, parameters: Mapping[str, nn.Parameter], geometry: Geometry | None = None
+        self,
+        spec: ClipRule,
+        parameters: Mapping[str, nn.Parameter],
+        geometry: Geometry | None = None,
+        reach: float = 1.0,
     ) -> None:
         wanted = spec.geometry
         if (None if geometry is None else geometry.name) != wanted:
@@ -38,15 +43,19 @@ class Clipping:
             need = "needs no geometry" if wanted is None else f"needs a geometry called {wanted!r}"
             raise InputError(f"the plan's {spec.kind} clipping {need}, and {have}; see Training(geometry=...)")
         self._spec, self._parameters, self._geometry = spec, parameters, geometry
-        self._norm = spec.first_norm
+        self._norm, self._reach = spec.first_norm, reach
         groups = spec.groups(list(parameters)).values()
         self._groups = tuple(Group(norm, frozenset(names)) for norm, names in groups)
         self._scales = None if geometry is None else checked_scales(geometry.scales(), parameters)
+        self._known: tuple[Event, Clip, Clip] | None = None  # the last release, its clip on some grid, and on its own
 
     def at(self, position: int, release: Event) -> Clip:
         """The clip of the step at `position` with this release, and its rounding grid."""
-        clip = self._at(position, noise_multiplier(release))
-        return replace(clip, grid=grid_for(release, clip.sensitivity))
+        clip, known = self._at(position, noise_multiplier(release)), self._known
+        if known is None or release != known[0] or clip != known[1] or clip.scales is not known[1].scales:
+            grid = grid_for(release, clip.sensitivity * self._reach)
+            known = self._known = release, clip, replace(clip, grid=grid)
+        return known[2]
 
     def unscaled(self, release: Release, clip: Clip) -> Release:
         """The release with its scales multiplied back; unchanged if the step divided by no scales."""

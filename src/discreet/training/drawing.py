@@ -2,39 +2,57 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
 
 from discreet.clipping import Units
 from discreet.core.array_types import IntArray
+from discreet.core.events import Event
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
+from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Purpose, Stream
 from discreet.sampling import DealingSampler, Sampler
+from discreet.sampling.record import Draw
 from discreet.sampling.within import places_within
 from discreet.training.batch import Piece
 
 
 class Draws:
-    """Draws the batches of a run. `rows_per_unit`: rows of a unit in a step, at most; `chunk`: examples, for memory."""
+    """Draws the batches of a run of `plan`. `chunk`: examples in a chunk, for memory."""
 
-    def __init__(self, data: PrivateData, stream: Stream, rows_per_unit: int, chunk: int) -> None:
-        self._data, self._stream, self._most = data, stream, rows_per_unit
-        self._units = max(1, chunk // (rows_per_unit * data.views))
-        self._epoch: deque[IntArray] = deque()
+    def __init__(self, plan: Plan | AdaptivePlan, data: PrivateData, stream: Stream, chunk: int) -> None:
+        self._plan, self._data, self._stream, self._most = plan, data, stream, plan.rows_per_unit
+        self._units = max(1, chunk // (plan.rows_per_unit * data.views))
+        self._first, self._epoch = -1, tuple[IntArray, ...]()
         self._dealt: Sampler | None = None
+        self._known: tuple[Event, Draw, DealingSampler | None] | None = None
 
-    def next(self, receipt: Receipt, sampler: Sampler) -> list[Piece]:
-        """The batch of the step that `receipt` paid for. An epoch's batches are drawn together, at its first step."""
-        if receipt.index == 0:
-            here = receipt.position, len(self._data), self._stream
-            if isinstance(sampler, DealingSampler):
-                self._dealt = self._dealt or sampler.begin(*here)
-                sampler = self._dealt
-            self._epoch = deque(sampler.batches(*here))
-        return list(self._pieces(self._epoch.popleft(), receipt.position))
+    def law(self, event: Event) -> Draw:
+        """How the batches of a charged event are drawn."""
+        return self._law(event)[1]
+
+    def _law(self, event: Event) -> tuple[Event, Draw, DealingSampler | None]:
+        """The event, how its batches are drawn, and the sampler if it deals; most events are the one before again."""
+        known = self._known
+        if known is None or (event is not known[0] and event != known[0]):
+            law = self._plan.draw_of(event)
+            known = self._known = event, law, law.sampler if isinstance(law.sampler, DealingSampler) else None
+        return known
+
+    def next(self, receipt: Receipt) -> list[Piece]:
+        """The batch of the step that `receipt` paid for. An epoch's batches are drawn together, at the first of its
+        steps that is taken; a step that was broken off before it drew leaves its batch unused."""
+        first = receipt.position - receipt.index
+        if first != self._first:
+            here = first, len(self._data), self._stream
+            _, law, dealing = self._law(receipt.event)
+            sampler = law.sampler
+            if dealing is not None:
+                sampler = self._dealt = self._dealt or dealing.begin(*here)
+            self._first, self._epoch = first, tuple(sampler.batches(*here))
+        return list(self._pieces(self._epoch[receipt.index], receipt.position))
 
     def _pieces(self, drawn: IntArray, position: int) -> Iterator[Piece]:
         """The batch in chunks of whole units; the number of units in a chunk is public."""

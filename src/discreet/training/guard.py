@@ -32,58 +32,61 @@ class Guard:
 
     def __init__(self, model: nn.Module, initial: Mapping[str, str], hidden: Mapping[str, str]) -> None:
         self._model, self._initial, self._hidden = model, initial, hidden
-        self._private, self._other = self._writes()
         self._frozen = frozen_norms(model)
-        self._values = {name: one.detach().clone() for name, one in private_parameters(model).items()}
+        private, self._private, self._other = self._look()
+        self._values = {name: one.detach().clone() for name, one in private.items()}
 
     def note(self) -> None:
         """Remember the private parameters as the result of the last release.
 
         A change of anything else stays visible to `check`, because an optimizer may have been given further parameters.
         """
-        self._private, _ = self._writes()
-        for name, parameter in private_parameters(self._model).items():
+        private, self._private, _ = self._look()
+        for name, parameter in private.items():
             self._values[name] = _kept(parameter.detach(), self._values.get(name))
 
     def check(self) -> None:
         """Refuse a model that anything but a release has changed since `note`."""
-        for name, parameter in private_parameters(self._model).items():
+        private, writes, other = self._look()
+        for name, parameter in private.items():
             if parameter.grad is not None:
                 raise PrivacyViolation(
                     f"parameter {name!r} got a gradient that was not released; "
                     "remove .backward() from the loop, step.add does it"
                 )
-        if switched_on := [name for name in self._frozen if self._model.get_submodule(name).training]:
+        if self._frozen and (switched_on := [one for one in self._frozen if self._model.get_submodule(one).training]):
             raise UnsupportedModel(
                 f"norm {switched_on[0]!r} was switched to training mode, in which it has statistics of a batch; call "
                 "discreet.clipping.training_mode(model) in the place of model.train()"
             )
-        private, other = self._writes()
-        if private != self._private:
+        if writes != self._private:
             raise PrivacyViolation(_CHANGED)
-        self.check_values()
+        self._compare(private)
         if other != self._other:
             check_unchanged(self._model, self._initial, self._hidden)
-            _, self._other = self._writes()
+            _, _, self._other = self._look()
 
     def check_values(self) -> None:
         """Refuse private parameters that differ in any bit from the result of the last release."""
-        for name, parameter in private_parameters(self._model).items():
+        self._compare(private_parameters(self._model))
+
+    def _compare(self, private: Mapping[str, nn.Parameter]) -> None:
+        for name, parameter in private.items():
             if not same_values(parameter.detach(), self._values[name]):
                 raise PrivacyViolation(_CHANGED)
 
-    def _writes(self) -> tuple[Writes, Writes]:
-        """Writes to private parameters, and to everything else."""
-        private: Writes = {}
+    def _look(self) -> tuple[dict[str, nn.Parameter], Writes, Writes]:
+        """The private parameters, writes to them, and writes to everything else, from one walk over the model."""
+        private: dict[str, nn.Parameter] = {}
         other: Writes = {}
         for name, parameter in self._model.named_parameters():
             if parameter.requires_grad:
-                private[name] = id(parameter), parameter._version
+                private[name] = parameter
             else:
                 other[name] = id(parameter), parameter._version
         for name, buffer in self._model.named_buffers():
             other[name] = id(buffer), buffer._version
-        return private, other
+        return private, {name: (id(one), one._version) for name, one in private.items()}, other
 
 
 def _kept(value: Tensor, kept: Tensor | None) -> Tensor:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from threading import Lock
 
 from torch import nn
 
+from discreet.core.errors import InputError
 from discreet.core.guarantee import ExPost
 from discreet.core.processes import keep_freed_memory
 from discreet.core.release import Receipt
@@ -52,6 +54,7 @@ class Session:
         self.control = control_of(run.plan, where, spent=lambda: ledger.amounts(name), metrics=metrics, buy=self._buy)
         rule = run.plan.odometer
         odometer = None if rule is None else OdometerMonitor(rule, ledger.spent(name))
+        self._free = Lock()
         self._charged = Charged(ledger, name, attempt, self.control, odometer)
 
     @property
@@ -104,16 +107,21 @@ class Session:
         Raises `BudgetExhausted` before any data is read when the plan has no step left. An exception inside ends the
         step without a release; its charge stays.
         """
-        self.check()
-        if self.between_blocks:
-            self._reserve()
-        receipt = self._charged.next()
+        if not self._free.acquire(blocking=False):
+            raise InputError("a step is open; leave it before the next one begins, as steps are released in order")
         try:
-            with self._run.chain.unbroken(), private_step(self._run, receipt) as batch:
-                yield batch
-            self._follow(receipt)
+            self.check()
+            if self.between_blocks:
+                self._reserve()
+            receipt = self._charged.next()
+            try:
+                with self._run.chain.unbroken(), private_step(self._run, receipt) as batch:
+                    yield batch
+                self._follow(receipt)
+            finally:
+                self._charged.leave_what_followed()
         finally:
-            self._charged.leave_what_followed()
+            self._free.release()
 
     def _follow(self, receipt: Receipt) -> None:
         """Tell the followers of the step, and make the releases that were charged with it."""

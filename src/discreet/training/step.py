@@ -21,6 +21,7 @@ from discreet.training.batch import Batch, Context
 from discreet.training.clip_state import Clipping
 from discreet.training.drawing import Draws
 from discreet.training.guard import Guard, model_randomness
+from discreet.training.individual_filter import IndividualFilter
 from discreet.training.public.extra_rows import PublicSource
 from discreet.training.unit_failures import FailureProbe
 
@@ -28,7 +29,8 @@ from discreet.training.unit_failures import FailureProbe
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """The parts that the steps of a run work with. `public`: rows declared public that join every step. `ahead`: if
-    a thread draws the noise of a step while another device computes it. `chain`: how noise is correlated over steps."""
+    a thread draws the noise of a step while another device computes it. `chain`: how noise is correlated over steps.
+    `filter`: decides who takes part, where units have budgets of their own."""
 
     plan: Plan | AdaptivePlan
     model: nn.Module
@@ -45,11 +47,13 @@ class Run:
     public: PublicSource | None = None
     ahead: bool = False
     chain: Chain = field(default_factory=Chain)
+    filter: IndividualFilter | None = None
 
     @property
     def context(self) -> Context:
         """The parts that a batch needs."""
-        return Context(self.model, self.parameters, self.data, self.engine, self.probe, self.guard.check_values)
+        checks = self.probe, self.guard.check_values, self.filter
+        return Context(self.model, self.parameters, self.data, self.engine, *checks)
 
 
 @contextmanager
@@ -58,17 +62,21 @@ def private_step(run: Run, receipt: Receipt) -> Iterator[Batch]:
 
     An exception inside ends the step without a release.
     """
-    law = run.plan.draw_of(receipt.event)  # the one that the charged event names
-    units = run.draws.next(receipt, law.sampler)
+    law = run.draws.law(receipt.event)  # the one that the charged event names
+    units = run.draws.next(receipt)
     clip = run.clipping.at(run.plan.step_at(receipt.position), receipt.release)  # from earlier releases
     batch = Batch(run.context, units, clip)
+    if run.filter is not None:
+        run.filter.begin(first=receipt.index == 0)
     source = receipt, run.stream, run.noise
-    bound = run.chain.bound(*batch.bound(law.largest_batch))
-    drawing = drawing_ahead(*source, *bound) if run.ahead else nullcontext()
+    known = run.chain.bound(*batch.bound(law.largest_batch)) if run.ahead else None
+    drawing = nullcontext() if known is None else drawing_ahead(*source, *known)
     with model_randomness(run.stream, receipt.position), drawing as ahead:
         yield batch
     batch.close()
     run.guard.check()
+    if run.filter is not None:
+        run.filter.settle()
 
     total = run.chain.mixed(batch.total(law.largest_batch))  # the clipped sum, and how far one unit may move it
     release = run.chain.unmixed(gaussian_release(total, *source, ahead))

@@ -30,6 +30,7 @@ from discreet.training.control.step_size_search import search_of
 from discreet.training.drawing import Draws
 from discreet.training.former import with_former
 from discreet.training.guard import Guard
+from discreet.training.individual_filter import filter_of
 from discreet.training.preflight.engine_check import Preflight
 from discreet.training.preflight.engine_options import AUTO, EngineOptions, as_started
 from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
@@ -101,6 +102,8 @@ class Training:
         self.preflight, self.engine, self.noise = found.preflight, found.preflight.engine, found.noise
         self._checked, self._where = found, where
         self.folder = RunFolder(Path(where.folder or f"discreet-runs/{secrets.token_hex(4)}"))
+        self._kept = self.folder.individual if where.keep_spent else None
+        filter_of(self.plan, len(self.data), self._kept)  # an error now, not after a charge
         self.watch = Watch(found.copy, declared, averaging, found.front)
         self._progress = Progress([])
 
@@ -148,7 +151,7 @@ class Training:
             parameters=parameters,
             optimizer=self.optimizer,
             data=self.data,
-            draws=Draws(self.data, stream, self.plan.rows_per_unit, chunk),
+            draws=Draws(self.plan, self.data, stream, chunk),
             engine=self.engine,
             clipping=self.clipping,
             noise=noise,
@@ -157,6 +160,7 @@ class Training:
             probe=FailureProbe(self.preflight.plain or self.engine, model, self.criterion, self._checked.unit),
             public=self._checked.beside,
             chain=Chain(self.plan.sampling.strategy),
+            filter=filter_of(self.plan, len(self.data), self._kept),
             ahead=any(parameter.device.type != "cpu" for parameter in parameters.values()),
         )
         return Session(

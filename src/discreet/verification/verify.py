@@ -119,7 +119,7 @@ def _kind(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
 
 
 def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
-    mechanism = facts["mechanism"]
+    mechanism, individual = facts["mechanism"], facts["plan"]["sampling"]["kind"] == "individual"
     known = mechanism["noise"] in ("fast", "exact")
     known = known and assumptions.known_engine(mechanism["engine"], mechanism["float_bits"])
     known = known and mechanism["grid_bits"] in _GRID_BITS
@@ -132,6 +132,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
             odometer=facts["plan"].get("odometer") is not None,
             before=bool(pre_queries.queries_of(facts["plan"])),
             search=tuning.kind(facts),
+            individual=individual,
         ),
         *assumptions.public_rows(facts.get("public_batches")),
         *assumptions.clipping(facts["plan"]["clipping"], mechanism["float_bits"]),
@@ -139,6 +140,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
         assumptions.NOISE[mechanism["noise"]],
         assumptions.engine(mechanism["engine"], mechanism["float_bits"]),
     ]
+    known = known and (mechanism["engine"] == "exact" or not individual)  # else a filter may depend on other rows
     return known and mechanism["randomness"] == "system", (
         f"{mechanism['randomness']!r} randomness, {mechanism['noise']!r} noise, {mechanism['engine']!r} engine"
     )

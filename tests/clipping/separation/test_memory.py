@@ -89,6 +89,7 @@ def test_a_change_is_seen_and_no_change_is_none(name: str) -> None:
         warnings.simplefilter("error")
         memory = Memory(model)
         assert memory.is_kept(model)
+        assert memory.is_kept(model)  # perhaps at a glance
     change(model.kept)
     assert not memory.is_kept(model)
 

@@ -211,6 +211,7 @@ def test_twins_are_used_again_while_they_are_as_they_were() -> None:
     assert first.model is not model
     assert twins.look(model)
     assert twins.of(model, loss) is first
+    assert twins.look(model)
     with torch.no_grad():
         model.first.weight += 1  # a release
     again = twins.of(model, loss)
@@ -220,6 +221,17 @@ def test_twins_are_used_again_while_they_are_as_they_were() -> None:
     assert not twins.look(model)
     assert twins.of(model, loss) is not first
     assert private_parameters(model).keys() == private_parameters(twins.of(model, loss).model).keys()
+
+
+def test_a_twin_at_which_nobody_looked_is_not_used_again() -> None:
+    """An error that ends a run, such as too little memory, ends the use of a twin before it is looked at."""
+    model, loss = Two(), nn.CrossEntropyLoss()
+    twins = Twins(lambda *_: None, followed=True)
+    first = twins.of(model, loss)
+    first.model.get_parameter("first.weight").data.mul_(2)  # a row, before the error
+    again = twins.of(model, loss)
+    assert again is not first
+    assert torch.equal(again.model.get_parameter("first.weight"), model.first.weight)
 
 
 class Reseeding(Two):

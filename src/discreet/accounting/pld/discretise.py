@@ -54,7 +54,7 @@ def loss_range(pair: Pair, grid: float, tail: float, floor: float = -math.inf) -
     Losses below `floor` are left out too. If the loss is bounded, the enclosing point costs nothing. Both are whole
     numbers, one per release, of the shape of `pair.rate` without its last axis.
     """
-    ends = pair.loss(pair.support(tail))
+    ends = pair.ends(tail)
     top = ends.max(axis=-1)
     low = np.maximum(ends.min(axis=-1), np.minimum(floor, top))
     return np.floor(low / grid) - 1, np.ceil(top / grid) + 1

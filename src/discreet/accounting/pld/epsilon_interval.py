@@ -14,17 +14,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import erf
 
-from discreet.accounting.pld import closed_form, inversion
+from discreet.accounting.pld import closed_form
 from discreet.accounting.pld.allocation_loss import AllocationLoss
 from discreet.accounting.pld.bounded import BoundedLoss
-from discreet.accounting.pld.characteristic import Parts
 from discreet.accounting.pld.compose import Composition, compose
+from discreet.accounting.pld.contour import inversion
+from discreet.accounting.pld.contour.sampled_parts import Parts
 from discreet.accounting.pld.discretise import LossPmf, loss_range, optimistic, pessimistic
-from discreet.accounting.pld.fixed_size_pair import SymmetricPair
 from discreet.accounting.pld.poisson_pair import LEAST_NOISE, Direction, Pair
 from discreet.accounting.pld.query import epsilon_lower, epsilon_upper
 from discreet.accounting.pld.window import Window, plan_window
@@ -46,7 +47,7 @@ _TAILS = 1e-4
 OnGrid = BoundedLoss | AllocationLoss
 """Parts that put their losses on a grid themselves."""
 
-_SMALLEST_DELTA = 1e-200
+SMALLEST_DELTA = 1e-200
 """Below this delta, masses that matter would come near the underflow of floating point."""
 
 
@@ -97,7 +98,7 @@ def epsilon_interval(
     `tolerance` maps an epsilon to the desired interval width. Both directions are composed separately and the
     larger epsilon counts (Zhu, Dong, Wang 2022). Numerical failure gives an infinite upper and a zero lower bound.
     """
-    if not delta >= _SMALLEST_DELTA:
+    if not delta >= SMALLEST_DELTA:
         return EpsilonInterval(0.0, math.inf)
     if not bounded and not periods and _total_variation(releases) <= delta:
         return EpsilonInterval(0.0, 0.0)
@@ -110,7 +111,8 @@ def epsilon_interval(
     if bounded or periods:
         quick = [EpsilonInterval(0.0, math.inf)] * len(directions)
     else:
-        quick = [_by_contour(releases, direction, delta, tolerance) for direction in directions]
+        quick = [_by_contour(releases, directions[0], delta, tolerance)]
+        quick += [_by_contour(releases, other, delta, tolerance, quick[0].lower) for other in directions[1:]]
     interval = EpsilonInterval(max(one.lower for one in quick), 0.0)
     for direction, one in zip(directions, quick, strict=True):
         if one.upper > max(interval.upper, one.lower + tolerance(one.lower)) and one.upper > interval.lower:
@@ -118,28 +120,6 @@ def epsilon_interval(
             one = _both(one, _by_grid(releases, direction, delta, tolerance, enough, bounded, periods))
         interval = EpsilonInterval(max(interval.lower, one.lower), max(interval.upper, one.upper))
     return interval
-
-
-def symmetrised_interval(
-    releases: Sequence[Release],
-    delta: float,
-    tolerance: Callable[[float], float] = default_tolerance,
-    bounded: Sequence[BoundedLoss] = (),
-) -> EpsilonInterval:
-    """`epsilon_interval` for batches of fixed size under replace-one (`fixed_size_pair`), `rate` = batch / population.
-
-    Lower bound: all other units contribute the opposite of the unit's contribution, and a unit like them replaces it.
-    Then every step is the removal pair, or the addition pair seen from the other side, so both one-sided bounds are
-    attained. Between them and the symmetrised bound nothing is known, so the interval is wide at any precision; the
-    symmetrised bound is computed to a quarter of `tolerance`.
-    """
-    if not delta >= _SMALLEST_DELTA:
-        return EpsilonInterval(0.0, math.inf)
-    parts: list[tuple[Pair, int]] = [
-        (SymmetricPair(release.rate, release.noise, Direction.REMOVAL), release.count) for release in releases
-    ]
-    upper = _interval(parts, delta, lambda epsilon: 0.25 * tolerance(epsilon), 0.0, bounded).upper
-    return EpsilonInterval(min(upper, epsilon_interval(releases, delta, tolerance).lower), upper)
 
 
 def _total_variation(releases: Sequence[Release]) -> float:
@@ -160,12 +140,21 @@ def _by_closed_form(releases: Sequence[Release], direction: Direction, delta: fl
 
 
 def _by_contour(
-    releases: Sequence[Release], direction: Direction, delta: float, tolerance: Callable[[float], float]
+    releases: Sequence[Release],
+    direction: Direction,
+    delta: float,
+    tolerance: Callable[[float], float],
+    enough: float = 0.0,
+    *,
+    symmetric: bool = False,
 ) -> EpsilonInterval:
-    """The interval of one direction by the characteristic function; (0, infinity) if that does not work."""
+    """The interval of one direction by the characteristic function; (0, infinity) if that does not work.
+
+    An upper end of at most `enough` will do.
+    """
     columns = np.array([[part.rate, part.noise, float(part.count)] for part in releases])
-    parts = Parts.whole(columns[:, :1], columns[:, 1:2], columns[:, 2:], direction)
-    return EpsilonInterval(*inversion.epsilon_bounds(parts, delta, tolerance))
+    parts = Parts.whole(columns[:, :1], columns[:, 1:2], columns[:, 2:], direction, symmetric=symmetric)
+    return EpsilonInterval(*inversion.epsilon_bounds(parts, delta, tolerance, enough))
 
 
 def _by_grid(
@@ -265,9 +254,11 @@ def _batches(
 
 
 def _gathered(parts: Sequence[tuple[Pair, int]]) -> tuple[Pair, Array]:
-    rates = np.array([[pair.rate] for pair, _ in parts], dtype=np.float64)
-    noises = np.array([[pair.noise] for pair, _ in parts], dtype=np.float64)
-    return replace(parts[0][0], rate=rates, noise=noises), np.array([times for _, times in parts], dtype=np.float64)
+    names = parts[0][0].NUMBERS
+    columns: dict[str, Any] = {
+        name: np.array([[getattr(pair, name)] for pair, _ in parts], dtype=np.float64) for name in names
+    }
+    return replace(parts[0][0], **columns), np.array([times for _, times in parts], dtype=np.float64)
 
 
 def _affordable(

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri_exp
@@ -49,6 +50,12 @@ class Pair:
     rate: float | Array
     noise: float | Array
     direction: Direction
+    NUMBERS: ClassVar[tuple[str, ...]] = ("rate", "noise")
+    """The fields that are arrays for several releases at once."""
+
+    def ends(self, tail: float) -> Array:
+        """The losses at the ends of `support`."""
+        return self.loss(self.support(tail))
 
     def loss(self, x: Array) -> Array:
         """Privacy loss of the outcomes `x` in this direction."""

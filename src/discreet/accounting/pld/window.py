@@ -149,13 +149,14 @@ def minimise(
     return math.exp(inner[best]), values[best]
 
 
-def alike(rates: Array, noises: Array) -> list[IndexArray]:
-    """Indices of parts, grouped by rates and noises (each of shape (k,)) that differ by a few percent at most.
+def alike(rates: Array, noises: Array, scale: float = 1.0) -> list[IndexArray]:
+    """Indices of parts, grouped by rates and noises (each of shape (k,)) that differ by a few percent x `scale`.
 
     Schedules have many parts and few groups. Parts drawn at random have as many groups as parts; each part then counts
     in the plan, since a part far from all others may outweigh them.
     """
-    cells = np.stack([np.floor(np.log(noises) / _ALIKE_NOISE), np.floor(np.log(rates) / _ALIKE_RATE)])
+    widths = scale * _ALIKE_NOISE, scale * _ALIKE_RATE
+    cells = np.stack([np.floor(np.log(noises) / widths[0]), np.floor(np.log(rates) / widths[1])])
     order = np.lexsort((noises, cells[0], cells[1]))
     changes = np.flatnonzero(np.any(np.diff(cells[:, order], axis=1) != 0, axis=0)) + 1
     return np.split(order, changes)
@@ -165,7 +166,7 @@ def _representatives(parts: Sequence[tuple[Pair, int]]) -> Sequence[tuple[Pair, 
     """One part for each group of similar parts, standing for all of them."""
     if len(parts) <= _FEW:
         return parts
-    groups = alike(*(np.array([getattr(pair, name) for pair, _ in parts]) for name in ("rate", "noise")))
+    groups = alike(np.array([pair.rate for pair, _ in parts]), np.array([pair.noise for pair, _ in parts]))
     return [(parts[group[len(group) // 2]][0], sum(parts[i][1] for i in group)) for group in groups]
 
 

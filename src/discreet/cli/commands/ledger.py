@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -61,6 +62,27 @@ def verify(
     typer.echo(f"{head.entries} entries, each sealed by the next; the last has hash {head.hash}")
     if folder is not None:
         typer.echo(_find_run(opened, folder))
+
+
+@app.command()
+def individual(
+    run: Annotated[Path, typer.Argument(help="The folder of a run with keep_spent: OUT.run.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Show the holder of the data how much of their own budgets units have used. Private: show it to nobody else."""
+    from discreet.ledger.units_spent import FILE, PARTS, UnitsSpent
+
+    found = UnitsSpent.load(run / FILE)
+    shares = found.shares.tolist()
+    typer.echo("discreet: private, like the data: computed without noise. Publish none of it", err=True)
+    if as_json:
+        typer.echo(json.dumps({"private": True, "full": found.allowed / PARTS, "used": shares}))
+        return
+    typer.echo(f"{len(shares)} units, each with a budget of {found.allowed / PARTS:g} steps at full length so far")
+    counts = Counter(min(9, int(10 * share)) for share in shares)
+    for tenth in range(10):
+        bar = "#" * round(40 * counts[tenth] / max(1, len(shares)))
+        typer.echo(f"{10 * tenth:3d} to {10 * tenth + 10:3d} % used  {counts[tenth]:7d}  {bar}".rstrip())
 
 
 class FilterKind(StrEnum):

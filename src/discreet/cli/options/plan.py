@@ -23,6 +23,7 @@ class PlanOptions:
     per_epoch: sampler.PerEpochOption = None
     chosen: sampler.ChosenOption = None
     bands: sampler.BandsOption = None
+    full: sampler.FullOption = None
     noise: options.NoiseOption = None
     schedule: options.ScheduleOption = None
     noise_list: options.NoiseListOption = None
@@ -34,7 +35,7 @@ class PlanOptions:
     def draws(self) -> Draws:
         """How batches are drawn."""
         drawn = self.sampling, self.rate, self.batch, self.population
-        return sampler.draws(*drawn, self.capacity, self.per_epoch, self.chosen, self.bands)
+        return sampler.draws(*drawn, self.capacity, self.per_epoch, self.chosen, self.bands, self.full)
 
     @property
     def neighbours(self) -> Adjacency:

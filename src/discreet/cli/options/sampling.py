@@ -44,6 +44,7 @@ CapacityOption = Annotated[int | None, typer.Option("--capacity", help=_help("ca
 PerEpochOption = Annotated[int | None, typer.Option("--per-epoch", help=_help("per_epoch"))]
 ChosenOption = Annotated[int | None, typer.Option("--chosen", help=_help("chosen"))]
 BandsOption = Annotated[int | None, typer.Option("--bands", help=_help("bands"))]
+FullOption = Annotated[int | None, typer.Option("--full", help=_help("full"))]
 
 
 def adjacency_for(sampling: str, adjacency: Adjacency | None) -> Adjacency:
@@ -60,6 +61,7 @@ def draws(
     per_epoch: int | None = None,
     chosen: int | None = None,
     bands: int | None = None,
+    full: int | None = None,
 ) -> Draws:
     """The options as `Draws`. `InputError` for a missing option, or one that does not belong to the sampler.
 
@@ -67,7 +69,8 @@ def draws(
     """
     if sampling == PoissonSampling.OPTION and bands is not None:
         sampling, bands = (sampling, None) if bands == 1 else (CyclicPoissonSampling.OPTION, bands)
-    for option, value in (("capacity", capacity), ("chosen", chosen), ("per_epoch", per_epoch), ("bands", bands)):
+    special = {"capacity": capacity, "chosen": chosen, "per_epoch": per_epoch, "bands": bands, "full": full}
+    for option, value in special.items():
         owners = _owners(option)
         if value is not None and sampling not in owners:
             name = option.replace("_", "-")
@@ -76,5 +79,5 @@ def draws(
         raise InputError("give --per-epoch, or --rate, or --batch with --population, not two of them")
     if rate is not None and batch is not None:
         raise InputError("give either --rate or --batch with --population, not both")
-    given = Options(str(sampling), rate, batch, population, capacity, per_epoch, chosen, bands)
+    given = Options(str(sampling), rate, batch, population, capacity, per_epoch, chosen, bands, full)
     return _BY_OPTION[sampling].from_options(given)

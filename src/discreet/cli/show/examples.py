@@ -30,6 +30,7 @@ EXAMPLES: Mapping[str, str] = {
     "debug": "discreet debug digits --all-public",
     "ledger show": "discreet ledger show --ledger team.sqlite",
     "ledger verify": "discreet ledger verify --ledger team.sqlite digits-private",
+    "ledger individual": "discreet ledger individual digits-private.run",
     "ledger budget": "discreet ledger budget --ledger team.sqlite --dataset-id patients --epsilon 3 --delta 1e-3",
 }
 

@@ -49,8 +49,9 @@ def visit(loss: Tensor, calls: list[Call], ready: Callable[[list[Call]], None]) 
         for node in waiting:
             if node not in lowest:
                 handles.append(node.register_prehook(partial(arrived, node)))
-        start = torch.ones_like(loss)
-        with recorder.backward():
+        watch = recorder.backward()
+        start = None if watch is recorder.NOTHING else torch.ones_like(loss)  # which must not be recorded
+        with watch:
             found = torch.autograd.grad(loss, edges, start, allow_unused=True) if edges else ()
     finally:
         for handle in handles:
@@ -94,6 +95,9 @@ class _Group:
 
 def _groups(calls: list[Call]) -> list[list[Call]]:
     """The calls in groups: calls that share a parameter, directly or through other calls, are in one group."""
+    every = [key for call in calls for key in call.owner.keys]
+    if len({*every}) == len(every):
+        return [[call] for call in calls]
     group_of: dict[int, list[Call]] = {}
     for call in calls:
         keys = call.owner.keys

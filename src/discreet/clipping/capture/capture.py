@@ -83,6 +83,8 @@ def record(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tens
 def _run_again(calls: list[Call]) -> None:
     """Check that modules without a rule do the same when they run again, in the order in which they ran."""
     for call in calls:
+        if call.span is None:
+            continue
         with torch.enable_grad(), _without_cache():
             recorder.run_again(call.span, call.owner.name, call.owner.module, call.args, call.kwargs)
         call.span = None

@@ -46,10 +46,11 @@ def clipped_sums(
     With `units`, the sum of the mean gradients of units, each clipped as a whole. Errors are those of `capture.record`.
     """
     parameters = private_parameters(model)
-    if len(inputs) == 0:
+    rows = inputs.shape[0]
+    if rows == 0:
         sums = {name: torch.zeros_like(parameter, dtype=torch.float64) for name, parameter in parameters.items()}
         return sums | ({BIT: torch.zeros(1, dtype=torch.float64)} if clip.bit else {})
-    count = len(inputs) if units is None else len(units)
+    count = rows if units is None else len(units)
     device = inputs.device.type
     shares: dict[str, list[Share]] = {}
     squares: dict[str, Tensor] = {}
@@ -211,9 +212,11 @@ def total_of(held: list[Share], parameter: nn.Parameter, weights: Tensor, clip: 
 
 
 def _plain_total(held: list[Share], parameter: nn.Parameter, weights: Tensor) -> Tensor:
+    if len(held) == 1:
+        one, name = held[0]
+        total = one.total(name, weights)
+        return total if total.shape == parameter.shape else total.view(parameter.shape)
     first, *others = (one.total(name, weights).view(parameter.shape) for one, name in held)
-    if not others:
-        return first
     total = first.double()
     for part in others:
         total += part

@@ -263,7 +263,7 @@ def _tensors(rule: Rule) -> list[Tensor]:
             todo += one
         elif isinstance(one, Tensor):
             found.append(one)
-        elif isinstance(one, Rule):
+        elif Rule in kind.__mro__:  # `isinstance` asks the abstract type, which takes longer
             todo += vars(one).values()
     return found
 

@@ -52,10 +52,16 @@ class LinearRule(Rule):
     _biases: Tensor | None = None
     _squares_of_bias: Tensor | None = None
 
+    _placed: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
+
     def _positions(self) -> tuple[Tensor, Tensor]:
         """Activation and gradient as (batch, positions, features)."""
-        count, a, g = self.examples, self.activation, self.gradient
-        return a.reshape(count, -1, a.shape[-1]), g.reshape(count, -1, g.shape[-1])
+        known, a, g = self._placed, self.activation, self.gradient
+        if known is None or known[0] is not a or known[1] is not g:
+            count = self.examples
+            shaped = a.reshape(count, -1, a.shape[-1]), g.reshape(count, -1, g.shape[-1])
+            known = self._placed = a, g, *shaped
+        return known[2], known[3]
 
     def join(self, others: list[Rule]) -> Rule | None:
         if not all(type(other) is LinearRule for other in others):
@@ -153,7 +159,7 @@ class LinearRule(Rule):
         return g.sum(1) if name == "bias" else torch.bmm(g.transpose(1, 2), a)
 
     def forget(self) -> None:
-        self._squares_of_bias = None
+        self._squares_of_bias = self._placed = None
         if self._products is not None and ("bias" not in self.trained or self._biases is not None):
             self.activation = self.gradient = base.NOTHING
 

@@ -8,6 +8,7 @@ registry    the table of rules for operators, by name; the rules are in `rules/`
 propagate   the proof: labels from operator to operator
 examine     programs and proofs from batches of random rows
 copies      copies of the model, through which private rows run
+glance      a quick answer whether plain modules changed
 memory      all that a model holds beside its parameters
 function    functions of rows, such as transforms, checked in the same way
 watched     engines that are checked while they run

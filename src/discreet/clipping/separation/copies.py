@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from operator import is_
 
 from torch import nn
 
@@ -43,33 +44,47 @@ class Twin:
         alone = is_of_torch(criterion)
         self.criterion = criterion if alone else copy.deepcopy(criterion) if followed else joint
         self._followed = followed
-        self._memory = Memory(*self._held())
+        self._modes, self._memory = self._modes_now(), Memory(*self._held())
 
     def _held(self) -> tuple[object, ...]:
         if not self._followed:
             return self.model, self.criterion
-        modes = [one.training for one in self.model.modules()]
-        trained = [(name, id(one), one.requires_grad) for name, one in self.model.named_parameters()]
-        return None, dict(self.model.named_buffers()), modes, trained, self.criterion
+        buffers = dict(self.model.named_buffers())
+        return (None, buffers, self.criterion) if buffers else (None, self.criterion)
 
-    def follow(self, model: nn.Module) -> None:
-        """Take over the values of the parameters of `model`, and their devices."""
+    def _modes_now(self) -> tuple[list[str], list[object]]:
+        """What else a followed model may not change: names of parameters, and objects to be compared by identity."""
+        if not self._followed:
+            return [], []
+        names: list[str] = []
+        found: list[object] = [one.training for one in self.model.modules()]
+        for name, one in self.model.named_parameters():
+            names.append(name)
+            found += (one, one.requires_grad)
+        return names, found
+
+    def beside(self, model: nn.Module) -> list[tuple[nn.Parameter, nn.Parameter]]:
+        """The parameters of the twin, each with that of `model` of the same name."""
         theirs = dict(model.named_parameters())
-        for name, mine in self.model.named_parameters():
-            other = theirs[name].data
-            if (mine.shape, mine.dtype, mine.device) == (other.shape, other.dtype, other.device):
-                mine.data.copy_(other)
+        return [(mine, theirs[name]) for name, mine in self.model.named_parameters()]
+
+    def follow(self, pairs: list[tuple[nn.Parameter, nn.Parameter]]) -> None:
+        """Take over the values of the other parameters of `pairs` (see `beside`), and their device."""
+        for mine, other in pairs:
+            if mine.shape == other.shape and mine.dtype == other.dtype and mine.device == other.device:
+                mine.data.copy_(other.data)
             else:
-                mine.data = other.clone()
-        device = next(iter(theirs.values())).device
+                mine.data = other.data.clone()
         for buffer in self.model.buffers():
-            buffer.data = buffer.data.to(device)
+            buffer.data = buffer.data.to(pairs[0][1].device)
 
     def is_as_it_was(self, model: nn.Module) -> bool:
         """Whether the twin holds what it held, and has the parameters of `model` bit by bit. (If `followed`, the
         recorder sees writes to parameters.)"""
         if self._followed:
-            return self._memory.is_kept(*self._held())
+            (names, now), (known, before) = self._modes_now(), self._modes
+            same = names == known and len(now) == len(before) and all(map(is_, now, before))
+            return same and self._memory.is_kept(*self._held())
         theirs, mine = dict(model.named_parameters()), dict(self.model.named_parameters())
         if mine.keys() != theirs.keys() or not all(same_values(one, theirs[name]) for name, one in mine.items()):
             return False
@@ -90,17 +105,24 @@ class Twins:
         self._source: Memory | None = None
         self._given: Criterion | None = None
         self._twin: Twin | None = None
+        self._pairs: list[tuple[nn.Parameter, nn.Parameter]] = []
+        self._in_use = False
 
     def of(self, model: nn.Module, criterion: Criterion) -> Twin:
-        """A twin of model and loss as they are now, which no private row has changed."""
+        """A twin of model and loss as they are now, which no private row has changed. (If an error ended the use of the
+        last one before a `look`, it is not used again.)"""
+        if self._in_use:
+            self.drop()
         if self._template is None or self._given is not criterion or not self._unchanged(model, criterion):
             self._source, self._given, self._twin = Memory(model, criterion), criterion, None
             self._template = Twin(model, criterion, followed=self._followed)
             self._warm(self._template.model, self._template.criterion)
         if self._twin is None:
-            self._template.follow(model)
+            self._template.follow(self._template.beside(model))
             self._twin = self._made(model, criterion, self._template)
-        self._twin.follow(model)
+            self._pairs = self._twin.beside(model)
+        self._twin.follow(self._pairs)  # both models hold the parameters that they held, or else both were made anew
+        self._in_use = True
         return self._twin
 
     def _made(self, model: nn.Module, criterion: Criterion, warm: Twin) -> Twin:
@@ -112,6 +134,7 @@ class Twins:
 
     def look(self, model: nn.Module) -> bool:
         """Whether the last twin is unchanged; if not, it is dropped."""
+        self._in_use = False
         kept = self._twin is not None and self._twin.is_as_it_was(model)
         if not kept:
             self.drop()
@@ -119,7 +142,7 @@ class Twins:
 
     def drop(self) -> None:
         """Use another twin from now on."""
-        self._twin = None
+        self._twin, self._in_use = None, False
 
     def _unchanged(self, model: nn.Module, criterion: Criterion) -> bool:
         return self._source is not None and self._source.is_kept(model, criterion)

@@ -89,7 +89,7 @@ class Pass:
         named = tuple([(name, self.argument(value)) for name, value in kwargs.items()]) if kwargs else ()
         program, number = self.program, len(self.program.ops)
         program.ops.append(Op(func, given, named, back))
-        draws = torch.Tag.nondeterministic_seeded in func.tags
+        written, draws = _FACTS.get(func) or _facts(func)
         if not back and draws:
             self.look_at_generator()
         if (hooks := torch._C._autograd._top_saved_tensors_default_hooks(True)) is not None:
@@ -103,7 +103,7 @@ class Pass:
         tensors = [one for one in made if isinstance(one, Tensor)]
         for part, tensor in enumerate(tensors):
             self._note(tensor, fresh or Ref("made", number, part))
-        for part, place in enumerate(_written(func)):
+        for part, place in enumerate(written):
             value = args[place] if isinstance(place, int) and place < len(args) else kwargs.get(_name(func, place))
             for tensor in tree_leaves(value):
                 if isinstance(tensor, Tensor) and not any(tensor is one for one in tensors):
@@ -188,7 +188,8 @@ class Pass:
         self.modules.pop()
 
 
-_WRITTEN: dict[Any, tuple[int, ...]] = {}
+_FACTS: dict[Any, tuple[tuple[int, ...], bool]] = {}
+"""For each operator the places of the arguments that it writes to, and whether it draws from torch's generator."""
 
 
 def _place(tensor: Tensor) -> int:
@@ -198,13 +199,10 @@ def _place(tensor: Tensor) -> int:
         return -1
 
 
-def _written(func: Any) -> tuple[int, ...]:
-    """The places of the arguments that an operator writes to."""
-    found = _WRITTEN.get(func)
-    if found is None:
-        arguments = enumerate(func._schema.arguments)
-        found = tuple(i for i, one in arguments if one.alias_info is not None and one.alias_info.is_write)
-        _WRITTEN[func] = found
+def _facts(func: Any) -> tuple[tuple[int, ...], bool]:
+    arguments = enumerate(func._schema.arguments)
+    written = tuple(i for i, one in arguments if one.alias_info is not None and one.alias_info.is_write)
+    found = _FACTS[func] = written, torch.Tag.nondeterministic_seeded in func.tags
     return found
 
 

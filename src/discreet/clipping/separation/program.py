@@ -117,6 +117,10 @@ def same(one: Tensor, other: Tensor) -> bool:
     return bool(torch.equal(bits, others))
 
 
+_REMEMBERED = 2**14
+"""The operators that a template remembers evaluated, over all batch sizes: sizes of Poisson batches come again."""
+
+
 class Grows(NamedTuple):
     """The whole number `first` + `each` x batch."""
 
@@ -146,7 +150,7 @@ class Template:
         self._ends = self._merged(_ends(one), _ends(other), "the model returns")
         if not one.same_kept(other.kept):
             raise Differs("a constant is made of the number of examples")
-        self.at = lru_cache(maxsize=8)(self._at)
+        self.at = lru_cache(maxsize=max(8, _REMEMBERED // max(1, len(self._ops))))(self._at)
 
     def matches(self, ran: Program) -> bool:
         """Whether `ran` is this program for its batch size, on the same constants."""

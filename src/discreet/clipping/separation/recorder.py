@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
@@ -52,13 +52,55 @@ class Recorder:
         finally:
             _active.reset(token)
 
-    @contextmanager
-    def _forward(self, state: State, inputs: Tensor, model: nn.Module | None) -> Iterator[None]:
+    def _forward(self, state: State, inputs: Tensor, model: nn.Module | None) -> AbstractContextManager[None]:
         self._pass = one = Pass(state, inputs, self._forced, self.closely)
         self.programs.append(one.program)
-        look = one.named(model) if self.closely and model is not None else nullcontext()
-        with look, Operators(one), Functions(one):
-            yield
+        return _Intercepted(one, model if self.closely else None)
+
+
+class _Intercepted:
+    """Inside, all operators and functions of torch are handed to a pass, and with `model` the names of its modules."""
+
+    __slots__ = ("_functions", "_named", "_operators")
+
+    def __init__(self, one: Pass, model: nn.Module | None = None) -> None:
+        self._operators: Any = Operators(one)
+        self._functions: Any = Functions(one)
+        self._named = None if model is None else one.named(model)
+
+    def __enter__(self) -> None:
+        if self._named is not None:
+            self._named.__enter__()
+        self._operators.__enter__()
+        self._functions.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._functions.__exit__(*error)
+        self._operators.__exit__(*error)
+        if self._named is not None:
+            self._named.__exit__(*error)
+
+
+class _Aside:
+    """Inside, operators and functions are not intercepted."""
+
+    __slots__ = ("_functions", "_operators")
+    _functions: Any
+    _operators: Any
+
+    def __enter__(self) -> None:
+        self._operators = torch._C._DisableTorchDispatch()
+        self._functions = torch._C.DisableTorchFunction()
+        self._operators.__enter__()
+        self._functions.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._functions.__exit__(*error)
+        self._operators.__exit__(*error)
+
+
+NOTHING = nullcontext()
+"""The context of what is not recorded."""
 
 
 def has_own_derivatives(tensors: Sequence[Tensor]) -> bool:
@@ -76,20 +118,17 @@ def has_own_derivatives(tensors: Sequence[Tensor]) -> bool:
     return False
 
 
-@contextmanager
-def forward(model: nn.Module | None, inputs: Tensor, state: State | None = None) -> Iterator[None]:
+def forward(model: nn.Module | None, inputs: Tensor, state: State | None = None) -> AbstractContextManager[None]:
     """Inside, a model runs on a batch, and its operators are recorded if a recorder is active.
 
     `state`: the parameters and buffers in use, if they are not the model's own.
     """
     recorder = _active.get()
     if recorder is None:
-        yield
-        return
+        return NOTHING
     if state is None:
         state = () if model is None else (*model.named_parameters(), *model.named_buffers())
-    with recorder._forward(state, inputs, model):
-        yield
+    return recorder._forward(state, inputs, model)
 
 
 def returns(output: Any) -> None:
@@ -174,8 +213,7 @@ def _pass() -> Pass | None:
     return None if recorder is None else recorder._pass
 
 
-@contextmanager
-def backward() -> Iterator[None]:
+def backward() -> AbstractContextManager[None]:
     """Inside, the backward pass of the last recorded forward pass runs.
 
     A backward pass without Python code consists of torch's own derivatives and is not recorded. For all Python code in
@@ -183,18 +221,11 @@ def backward() -> Iterator[None]:
     """
     recorder, one = _active.get(), _pass()
     if one is None or recorder is None or (recorder.plain_loss and not one.hooked and not recorder.closely):
-        yield
-        return
+        return NOTHING
     one.back = True
-    with Operators(one), Functions(one):
-        yield
+    return _Intercepted(one)
 
 
-@contextmanager
-def aside() -> Iterator[None]:
+def aside() -> AbstractContextManager[None]:
     """Inside, operators are an engine's own and are not recorded, even in the middle of a backward pass."""
-    if _active.get() is None:
-        yield
-        return
-    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
-        yield
+    return NOTHING if _active.get() is None else _Aside()

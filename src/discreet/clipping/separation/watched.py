@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
+from torch.compiler import set_stance
 
 from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.clip import BIT, Clip
 from discreet.clipping.losses import Criterion, after_each, is_of_torch
 from discreet.clipping.replay import Generators
-from discreet.clipping.seeding import seeded_afterwards, unit_seeds
+from discreet.clipping.seeding import SeededAfterwards, unit_seeds
 from discreet.clipping.separation.copies import Twin, Twins
 from discreet.clipping.separation.examine import FEWEST, Mixes, Run, examined, recorded
 from discreet.clipping.separation.memory import Memory
@@ -66,7 +67,8 @@ class Apart:
     """`ClippedSums` of an engine that runs rows apart, one unit at a time.
 
     A unit adds nothing if model or loss fails on it, or if a gradient is missing, since a row may freeze a parameter of
-    its twin.
+    its twin. Nothing runs that `torch.compile` made: which code that is, and so the last digits, would depend on the
+    rows that came before.
     """
 
     def __init__(self, sums: Sums, twins: Twins) -> None:
@@ -82,11 +84,12 @@ class Apart:
         units: Units | None = None,
     ) -> dict[str, Tensor]:
         start, host, parts = Generators([inputs]), HostGenerators(), (inputs, targets)
-        total = self._total(model, criterion, parts, clip, units, lambda: None)
-        if not host.rewind():
-            return total
-        start.rewind()
-        return self._total(model, criterion, parts, clip, units, host.rewind)
+        with set_stance("force_eager"):
+            total = self._total(model, criterion, parts, clip, units, lambda: None)
+            if not host.rewind():
+                return total
+            start.rewind()
+            return self._total(model, criterion, parts, clip, units, host.rewind)
 
     def _total(
         self,
@@ -136,13 +139,13 @@ class Together:
         clip: Clip,
         units: Units | None = None,
     ) -> dict[str, Tensor]:
-        with seeded_afterwards():
+        with SeededAfterwards():
             return self._sum(model, criterion, inputs, targets, clip, units)
 
     def _sum(
         self, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, units: Units | None
     ) -> dict[str, Tensor]:
-        start = Generators([inputs, *model.parameters()])
+        start = Generators(itertools.chain((inputs,), model.parameters()))
         found = self._as_proved(model, criterion, inputs, targets, clip, units)
         if found is not None:
             return found
@@ -158,7 +161,7 @@ class Together:
         self, model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Tensor, clip: Clip, unit: Units | None
     ) -> dict[str, Tensor]:
         """What a unit adds: by a proved program, alone or among copies that add nothing; or else by `apart`."""
-        start = Generators([inputs, *model.parameters()])
+        start = Generators(itertools.chain((inputs,), model.parameters()))
         for times in (1, FEWEST) if self._proofs is not None else ():
             rows = [part.repeat(times, *[1] * (part.dim() - 1)) for part in (inputs, targets)]
             filled = unit if times == 1 else Units((len(inputs),) * times, padding=times - 1)
@@ -200,12 +203,13 @@ def attempted(
         torch.set_default_dtype(dtype)
 
 
-@contextmanager
-def _each_loss_looked_at(criterion: Criterion) -> Iterator[None]:
+def _each_loss_looked_at(criterion: Criterion) -> AbstractContextManager[None]:
     """Inside, a custom loss that is called row by row must not remember a row, not even until the next one."""
-    if is_of_torch(criterion):
-        yield
-        return
+    return nullcontext() if is_of_torch(criterion) else _looked_at(criterion)
+
+
+@contextmanager
+def _looked_at(criterion: Criterion) -> Iterator[None]:
     before = Memory(None, criterion)
 
     def look() -> None:

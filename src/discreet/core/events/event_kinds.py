@@ -225,6 +225,27 @@ class CyclicPoisson:
 
 
 @dataclass(frozen=True, slots=True)
+class Individual:
+    """`event` ran `steps` times on all units, but each took part only as long as its own budget lasted: the squares of
+    the lengths of what it added, relative to the sensitivity of each step, stayed at most `full` in all.
+
+    So a unit adds no more than if it took part in `full` steps at full length. Whether it takes part in a step follows
+    from its own data and earlier releases alone; how many did is secret. An interrupted period is stated whole.
+    """
+
+    steps: int
+    full: int
+    event: Event
+
+    def __post_init__(self) -> None:
+        _check(self, checks.count, "steps", "full")
+        if self.full > self.steps:
+            raise InputError(f"full ({self.full}) must not exceed steps ({self.steps})")
+        if type(self.event) is not Gaussian or self.event.query is not Query.CLIPPED_SUM:
+            raise InputError(f"Individual.event must be a Gaussian of a clipped sum, got {self.event!r}")
+
+
+@dataclass(frozen=True, slots=True)
 class Repeat:
     """`event` ran `count` times, each with its own randomness."""
 
@@ -251,7 +272,8 @@ class Compose:
 
 
 Sampled = Poisson | TruncatedPoisson | FixedSize | Epoch | Allocation | CyclicPoisson
-Event = Gaussian | Laplace | BoundedRange | NoisyMax | SparseHistogram | Selection | Sampled | Repeat | Compose
+Released = Gaussian | Individual | Laplace | BoundedRange | NoisyMax | SparseHistogram
+Event = Released | Selection | Sampled | Repeat | Compose
 
 KINDS: dict[str, type] = {
     "gaussian": Gaussian,
@@ -266,6 +288,7 @@ KINDS: dict[str, type] = {
     "epoch": Epoch,
     "allocation": Allocation,
     "cyclic_poisson": CyclicPoisson,
+    "individual": Individual,
     "repeat": Repeat,
     "compose": Compose,
 }

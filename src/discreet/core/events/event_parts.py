@@ -13,6 +13,7 @@ from discreet.core.events.event_kinds import (
     Epoch,
     Event,
     FixedSize,
+    Individual,
     Poisson,
     Repeat,
     TruncatedPoisson,
@@ -60,7 +61,7 @@ def steps_of(event: Event) -> tuple[Event, ...]:
             return (event.event,)
         case Epoch():
             return tuple(itertools.chain.from_iterable([inner] * count for inner, count in batches(event)))
-        case Allocation(steps, _, inner) | CyclicPoisson(steps, _, inner):
+        case Allocation(steps, _, inner) | CyclicPoisson(steps, _, inner) | Individual(steps, _, inner):
             return (inner,) * steps
         case _:
             return (event,)

@@ -5,6 +5,7 @@ No data is read: the run's mechanism and noise sampler add noise to zeros, and t
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import nn
 from discreet.clipping import Accumulator, Clip, Engine, private_parameters
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.release import ClippedSum, Receipt
-from discreet.mechanism import gaussian_release, noise_multiplier
+from discreet.mechanism import Chain, gaussian_release, noise_multiplier
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import NOISE_SAMPLERS, RoundedSampler, SystemStream, new_run_key
 from discreet.training.clip_state import Clipping
@@ -36,12 +37,14 @@ def with_noise(
     preflight: Preflight, plan: Plan | AdaptivePlan, model: nn.Module, clipping: Clipping, noise: RoundedSampler
 ) -> Preflight:
     """The preflight with a note on the noise check of the plan's first step. `PrivacyViolation` if the noise scale is
-    not multiplier x sensitivity, with at least the sensitivity of the first step's clipping."""
+    not multiplier x sensitivity, with at least the sensitivity of the first step's clipping, and of all releases that
+    hold it where noise is correlated."""
     event = plan.first_event
     release = Receipt("preflight", 0, 0, event).release
     clip = clipping.at(0, release)
-    total = _zeros(model, preflight.engine, clip, plan.draw_of(event).largest_batch)
-    paid = noise_multiplier(release) * max(total.sensitivity, clip.sensitivity)
+    zeros, strategy = _zeros(model, preflight.engine, clip, plan.draw_of(event).largest_batch), plan.sampling.strategy
+    paid = noise_multiplier(release) * max(zeros.sensitivity, clip.sensitivity) * math.hypot(*strategy)
+    total = Chain(strategy).mixed(zeros)
     receipt = Receipt("preflight", 0, 0, release)
     stream = SystemStream.start(new_run_key(), 0)  # of its own, so that no noise of the run is seen beforehand
     found = gaussian_release(total, receipt, stream, noise).tensors["noise"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import torch
@@ -15,9 +16,10 @@ from discreet.core.events import Event, steps_of
 from discreet.data import Parts, PrivateData, group, hold_out
 from discreet.mechanism import GRID_BITS, LARGEST_MULTIPLE, grid_for, noise_multiplier
 from discreet.methods import check_noise
-from discreet.plan import AdaptivePlan, Plan, mean_noises
+from discreet.plan import AdaptivePlan, IndividualSampling, Plan, mean_noises
 from discreet.sampling import ROOM
 from discreet.training.preflight.data_check import try_every_row
+from discreet.training.preflight.engine_options import AUTO, EngineOptions
 from discreet.training.private_metrics.counts import check_countable
 from discreet.training.private_metrics.noisy_metrics import check_losses
 
@@ -39,8 +41,10 @@ def check_plan(
         elif metric.kind == "loss":
             check_losses(model, criterion, data)
     if plan.policy is None:
+        strategy = plan.sampling.strategy
+        units = math.ceil(plan.largest_batch * sum(strategy) / math.hypot(*strategy))  # what may lie in one release
         for release in plan.releases():
-            check_grid(release, plan.largest_batch)
+            check_grid(release, units)
         return
     if plan.policy.metric == "accuracy" and not validated:
         raise InputError("the policy looks at the accuracy on public data; give PublicData(validation=...)")
@@ -48,6 +52,17 @@ def check_plan(
         check_bought(plan.counts.event, plan.population, data)
         check_whole(steps_of(plan.counts.event)[0])
         check_countable(model, data)
+
+
+def engine_for(plan: Plan | AdaptivePlan, engine: EngineOptions) -> EngineOptions:
+    """The options; where units have budgets of their own, the engine that computes each unit alone, one in a chunk."""
+    if not isinstance(plan.sampling, IndividualSampling):
+        return engine
+    if engine.name not in (AUTO, "exact"):
+        raise InputError(
+            f"where units have budgets of their own, each is computed alone: use engine='exact', not {engine.name!r}"
+        )
+    return replace(engine, name="exact", physical_batch=1)
 
 
 def check_optimizer(

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from discreet.core.errors import InputError
 from discreet.core.processes import refuse_several_processes
+from discreet.ledger.units_spent import FILE
 from discreet.randomness import load_key, new_run_key, save_key
 
 _README = """\
@@ -23,6 +24,8 @@ _README = """\
 of what was charged, if no ledger is shared. Who has the key can undo the noise.
 
 - A run that was interrupted: `discreet train --resume FOLDER` goes on with it.
+- `individual.npz`, if the run was to keep it, says what each person has spent. It is as private as the data: show it to
+  nobody, and delete it when you have seen it.
 - Once the model is published, key and checkpoint are gone. Keep the ledger as long as the data is in use: it says what
   was given away. Then the folder can be deleted.
 """
@@ -77,6 +80,11 @@ class RunFolder:
     def answers(self) -> Path:
         """Answers of queries before the first step, if they are published with the model."""
         return self.path / "released.safetensors"
+
+    @property
+    def individual(self) -> Path:
+        """What each unit has spent of its own budget, mode 0600, if the run keeps it. As private as the data."""
+        return self.path / FILE
 
     def check_new(self) -> None:
         """Refuse a folder that exists already."""

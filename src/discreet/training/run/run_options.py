@@ -24,6 +24,8 @@ class RunOptions:
     - `ledger`, `dataset_id`: a ledger (path or postgresql://...) shared by all runs on a data set, and the data set's
       name in it. If the data set has a budget there, the run must fit. By default the run has its own ledger.
     - `on_open`: called when the folder of a new run exists, to put something beside the run.
+    - `keep_spent`: where units have budgets of their own, keep what each has spent in a file of the folder, for the
+    holder of the data alone (`discreet ledger individual`). It is as private as the data.
     - `stream`: for tests; a run with other randomness than the system's cannot be published.
     """
 
@@ -33,6 +35,7 @@ class RunOptions:
     dataset_id: str = ""
     on_open: Callable[[], None] | None = None
     stream: Stream | None = None
+    keep_spent: bool = False
 
     @classmethod
     def of(cls, run: Self | str | Path | None) -> Self:

@@ -18,6 +18,9 @@ Runs = list[tuple[dict[str, Any], int]]
 MOST_STEPS = 10**7
 """Plans and ledgers with more steps are refused, so that a stranger's certificate cannot keep its reader busy."""
 
+_COARSEST = 2**16
+"""Coefficients up to this leave room for whole numbers in float64."""
+
 _UNCHANGING = ("flat", "automatic", "per_layer", "groups")
 """Clip rules whose sensitivity is the same in every step."""
 
@@ -49,6 +52,9 @@ def planned(plan: dict[str, Any]) -> Runs:
         draw = {"event": kind, "steps": sampling["period"], "chosen": sampling["chosen"]}
         periods = _periods(noise, sampling["period"])
         return merged((draw | {"of": _gaussian(_only(period))}, 1) for period in periods)
+    elif kind == "individual":
+        draw = {"event": kind, "steps": sampling["period"], "full": sampling["full"]}
+        return merged((draw | {"of": _gaussian(_only(one))}, 1) for one in _periods(noise, sampling["period"]))
     elif kind == "cyclic_poisson":
         _check_correlated(plan)
         parts = len(sampling["coefficients"])
@@ -130,7 +136,7 @@ def places(event: dict[str, Any]) -> int:
     """How many steps one event covers."""
     if event["event"] == "epoch":
         return sum(part["count"] for part in event["of"]["of"])
-    return int(event.get("steps") or event.get("parts") or 1)  # of an allocation, of cyclic Poisson batches
+    return int(event.get("steps") or event.get("parts") or 1)  # of a period, of cyclic Poisson batches
 
 
 def _gaussian(multiplier: float) -> dict[str, Any]:
@@ -160,6 +166,9 @@ def _periods(noise: list[tuple[float, int]], length: int) -> Iterator[list[tuple
 
 def _check_correlated(plan: dict[str, Any]) -> None:
     """Refuse what no theorem covers where a step's contribution reaches into later steps, and into the next round."""
+    coefficients = plan["sampling"]["coefficients"]
+    if len(coefficients) < 2 or sorted(coefficients, reverse=True) != coefficients or coefficients[0] > _COARSEST:
+        raise InputError(f"coefficients are two or more whole numbers that do not rise, up to {_COARSEST}")
     if plan["clipping"]["kind"] not in _UNCHANGING:
         raise InputError("clipping changes between steps whose noise is correlated")
     if plan.get("odometer") is not None:

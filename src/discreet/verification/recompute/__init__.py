@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from discreet.core.errors import InputError
-from discreet.verification.recompute import allocation, gaussian, poisson_loss
+from discreet.verification.recompute import allocation, gaussian, poisson_loss, truncated
 from discreet.verification.recompute.compose import Orders, choose_orders, compose, first_below, last_above
 from discreet.verification.recompute.events import Part, Steps, parts, positive
 
@@ -92,8 +92,9 @@ def _bounds(steps: Steps, delta: float, tolerance: float, max_points: int) -> Bo
     """Upper and lower bounds by what each rests on; the upper one pays for truncation out of delta.
 
     Truncated and untruncated runs differ with probability at most `overflow` on either side, so (epsilon, delta') of
-    the one is (epsilon, delta' + (1 + e^epsilon) overflow) of the other. A unit alone in the data is never left out:
-    there both are equal, which is the case that bounds epsilon from below. The probability that sparse histograms
+    the one is (epsilon, delta' + (1 + e^epsilon) overflow) of the other. Where that costs much, the losses of truncated
+    steps are composed instead (`truncated`). A unit alone in the data is never left out: there truncation changes
+    nothing, which is the case that bounds epsilon from below. The probability that sparse histograms
     release a value of one row alone is taken off delta (`parts`).
     """
 
@@ -116,16 +117,20 @@ def _bounds(steps: Steps, delta: float, tolerance: float, max_points: int) -> Bo
         return Bounds(found.lower, math.inf, 0.0)
     if not steps.overflow > 0:
         return replace(at(delta), lower=found.lower)
-    low, reserve = found.lower, 0.0
+    low, reserve, paid = found.lower, 0.0, Bounds(found.lower, math.inf, 0.0)
     for _ in range(12):
         cost = (1 + math.exp(min(found.upper, 700.0))) * steps.overflow * (1 + 2.0**-40)
         if cost <= reserve:
-            return Bounds(low, found.upper, found.grid)
+            paid = Bounds(low, found.upper, found.grid)
+            break
         reserve = 1.0005 * cost
         if not reserve < delta:
             break
         found = at((delta - reserve) * (1 - 2.0**-50))
-    return Bounds(low, math.inf, 0.0)
+    if paid.upper <= 1.02 * low:
+        return paid
+    other = by_fourier(list(steps.truncated), delta, tolerance, max_points, zero_out=steps.zero_out)
+    return Bounds(low, other.upper, other.grid) if other.upper < paid.upper else paid
 
 
 def _directed(steps: list[Part], delta: float, tolerance: float, max_points: int) -> Bounds:
@@ -134,8 +139,11 @@ def _directed(steps: list[Part], delta: float, tolerance: float, max_points: int
     return by_fourier(steps, delta, tolerance, max_points)
 
 
-def by_fourier(steps: list[Part], delta: float, tolerance: float, max_points: int) -> Bounds:
-    """The interval by discretisation: the larger of removal and addition, whose curves are composed separately."""
+def by_fourier(steps: list[Part], delta: float, tolerance: float, max_points: int, *, zero_out: bool = False) -> Bounds:
+    """The interval by discretisation: the larger of removal and addition, whose curves are composed separately.
+
+    Of truncated steps it has the upper end only. `zero_out`: see `truncated`.
+    """
     reach = _reach(steps, delta)
     goal = max(choose_orders(steps, delta, reach, removal).epsilon for removal in (True, False))
     both = [(removal, choose_orders(steps, delta, reach, removal, goal)) for removal in (True, False)]
@@ -143,7 +151,7 @@ def by_fourier(steps: list[Part], delta: float, tolerance: float, max_points: in
     fine = max(h / 4, min(h, 1.05 * longest / min(LOWER_POINTS, max_points)))
 
     def upper(grid: float, removal: bool, orders: Orders) -> float:
-        all_losses = [(_above(part, grid, reach, removal), part.count) for part in steps]
+        all_losses = [(_above(part, grid, reach, removal, zero_out), part.count) for part in steps]
         return _smallest(all_losses, grid, orders, delta, tolerance, max_points)
 
     def lower(grid: float, removal: bool, orders: Orders) -> float:
@@ -153,13 +161,17 @@ def by_fourier(steps: list[Part], delta: float, tolerance: float, max_points: in
         return -math.inf if math.isnan(value) else value
 
     high, grid = _on_some_grid(lambda grid: max(upper(grid, *direction) for direction in both), h)
+    if any(part.filled > 0 for part in steps):
+        return Bounds(0.0, high, grid)
     low, _ = _on_some_grid(lambda grid: max(0.0, *(lower(grid, *direction) for direction in both)), fine)
     if not low <= high:
         raise ArithmeticError("the bounds crossed: a numerical failure")
     return Bounds(low, high, grid)
 
 
-def _above(part: Part, grid: float, reach: float, removal: bool) -> poisson_loss.Loss:
+def _above(part: Part, grid: float, reach: float, removal: bool, zero_out: bool) -> poisson_loss.Loss:
+    if part.filled > 0:
+        return truncated.above(part, grid, reach, removal, zero_out)
     if part.steps > 1:
         return allocation.above(part, grid, float(ndtr(-reach)), removal)
     return poisson_loss.above(part, grid, reach, removal)
@@ -182,7 +194,10 @@ def symmetrised(steps: list[Part], delta: float, tolerance: float, max_points: i
 def _reach(steps: list[Part], delta: float) -> float:
     total = sum(part.count for part in steps)
     reach = -float(ndtri(max(delta * 1e-7 / total, 1e-250)))
-    if not reach + max(part.mu for part in steps) * (1 + poisson_loss.MU_ERROR) <= poisson_loss.FARTHEST:
+    if (
+        not reach + max(max(part.mu, part.replaced) for part in steps) * (1 + poisson_loss.MU_ERROR)
+        <= poisson_loss.FARTHEST
+    ):
         raise ArithmeticError("noise too small for double precision")
     return reach
 
@@ -194,7 +209,9 @@ def _spacing(
     total = sum(part.count for part in steps)
     spans = [
         high - low
-        for low, high in ((allocation if part.steps > 1 else poisson_loss).loss_range(part, reach) for part in steps)
+        for part in steps
+        for case in (truncated.cases(part) if part.filled > 0 else (part,))
+        for low, high in [(allocation if part.steps > 1 else poisson_loss).loss_range(case, reach)]
     ]
     longest = max(*spans, *(orders.width for orders in all_orders))
     return max(min(_grid(orders, total, tolerance) for orders in all_orders), 1.05 * longest / max_points), longest

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.fft import irfft, rfft
 from scipy.special import logsumexp, ndtr
 
-from discreet.verification.recompute import allocation
+from discreet.verification.recompute import allocation, truncated
 from discreet.verification.recompute.events import Part
 from discreet.verification.recompute.poisson_loss import EPS, Array, Loss, loss_at
 
@@ -97,6 +97,11 @@ def choose_orders(parts: list[Part], delta: float, reach: float, removal: bool |
 
 def _log_moment(part: Part, orders: Array, reach: float, removal: bool | None) -> Array:
     """ln E exp(order L) by the trapezoid rule: a guide for choices, not part of any bound."""
+    if part.filled > 0:
+        found = [_log_moment(case, orders, reach, removal) for case in truncated.cases(part)]
+        return np.asarray(
+            np.logaddexp(found[0] + math.log1p(-min(part.filled, 0.999)), found[1] + math.log(part.filled))
+        )
     if part.steps > 1 and removal is not None:
         return allocation.log_moment(part, orders, float(ndtr(-reach)), removal)
     low = -reach if removal is not None else part.mu / 2

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from scipy.special import betainc
+
 from discreet.core.errors import InputError
 
 MAX_DEPTH = 64
@@ -34,6 +36,7 @@ _FIELDS = {
     "epoch": {"event", "of"},
     "allocation": {"event", "steps", "chosen", "of"},
     "cyclic_poisson": {"event", "parts", "rate", "of"},
+    "individual": {"event", "steps", "full", "of"},
     "repeat": {"event", "count", "of"},
     "compose": {"event", "of"},
 }
@@ -44,13 +47,16 @@ class Part:
     """`count` steps, in each of which a unit takes part with probability `rate` and then moves the output by `mu`.
 
     If `steps` is above 1: `count` periods of so many steps, in one of which, chosen at random, a unit takes part.
-    `mu` carries a relative rounding error below 2^-49; whoever states a bound moves it outward by that.
+    `mu` carries a relative rounding error below 2^-49; whoever states a bound moves it outward by that. With a chance
+    of `filled` others fill a batch of bounded size: then the unit, if it takes part, replaces another (`truncated`).
     """
 
     rate: float
     mu: float
     count: int
     steps: int = 1
+    filled: float = 0.0
+    replaced: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,7 @@ class Steps:
 
     `symmetric`: sampled parts are on batches of fixed size, and their upper bound is the symmetrised pair's.
     `overflow` bounds the probability that any truncated batch left someone out, `escapes` that a value which one row
-    alone has was released.
+    alone has was released. `truncated`: parts of the upper bound that need no `overflow`. `zero_out`: the adjacency.
     """
 
     upper: list[Part]
@@ -67,6 +73,8 @@ class Steps:
     symmetric: bool
     overflow: float
     escapes: float = 0.0
+    truncated: tuple[Part, ...] = ()
+    zero_out: bool = False
 
     @property
     def needs_delta(self) -> bool:
@@ -77,7 +85,7 @@ class Steps:
 @dataclass(frozen=True, slots=True)
 class Draw:
     """`count` draws with probability `rate` and shift `mu`; `exact`: the bound is attained; and the part of delta that
-    each needs. `steps`: as in `Part`."""
+    each needs. `steps`, `filled`, `replaced`: as in `Part`."""
 
     rate: float
     mu: float
@@ -86,6 +94,8 @@ class Draw:
     overflow: float = 0.0
     escape: float = 0.0
     steps: int = 1
+    filled: float = 0.0
+    replaced: float = 0.0
 
 
 def parts(events: object, adjacency: object) -> Steps:
@@ -97,17 +107,27 @@ def parts(events: object, adjacency: object) -> Steps:
         raise InputError(f"events: more than {MAX_COUNT} steps cannot be recomputed")
     overflow = math.fsum(draw.count * draw.overflow for draw in draws) * (1 + 2.0**-50)
     escapes = math.fsum(draw.count * draw.escape for draw in draws) * (1 + 2.0**-50)
-    exact = [draw for draw in draws if draw.exact]
-    return Steps(_merged(draws), _merged(exact), adjacency == "replace_one", overflow, escapes)
+    exact = [replace(draw, filled=0.0, replaced=0.0) for draw in draws if draw.exact]
+    plain = [replace(draw, filled=0.0, replaced=0.0) for draw in draws]
+    truncated = tuple(_merged(draws)) if overflow > 0 else ()
+    pays = (overflow, escapes, truncated, adjacency == "zero_out")
+    return Steps(_merged(plain), _merged(exact), adjacency == "replace_one", *pays)
 
 
 def _merged(draws: list[Draw]) -> list[Part]:
-    counts: dict[tuple[float, float, int], int] = {}
+    counts: dict[tuple[float, float, int, float, float], int] = {}
     for draw in draws:
-        key = (draw.rate, draw.mu, draw.steps)
+        # Everybody is drawn: whether there is room for all is certain, and so is whether a unit replaces another.
+        mu = draw.replaced if draw.rate == 1 and draw.filled > 0 else draw.mu
+        room = (draw.filled, draw.replaced) if draw.rate < 1 else (0.0, 0.0)
+        key = (draw.rate, mu, draw.steps, *room)
         counts[key] = counts.get(key, 0) + draw.count
-    sampled = [Part(rate, mu, count, steps) for (rate, mu, steps), count in sorted(counts.items()) if rate < 1]
-    whole = sorted(math.sqrt(count) * mu for (rate, mu, _), count in counts.items() if rate == 1)
+    sampled = [
+        Part(rate, mu, count, steps, filled, replaced)
+        for (rate, mu, steps, filled, replaced), count in sorted(counts.items())
+        if rate < 1
+    ]
+    whole = sorted(math.sqrt(count) * key[1] for key, count in counts.items() if key[0] == 1)
     return sampled + ([Part(1.0, math.hypot(*whole), 1)] if whole else [])
 
 
@@ -124,8 +144,11 @@ def _draws(event: object, adjacency: str, depth: int) -> Iterator[Draw]:
             if replace_one:
                 raise InputError(f"event {name!r} under replace_one: no theorem of this verifier proves it")
             share, mu = _rate(rate), _joint(name, inner, False, depth)
-            if mu > 0:
-                yield Draw(share, mu, 1, True, 0.0 if name == "poisson" else _overflow(share, fields))
+            if mu > 0 and name == "poisson":
+                yield Draw(share, mu, 1)
+            elif mu > 0:
+                room = (_filled(share, fields), _joint(name, inner, True, depth))
+                yield Draw(share, mu, 1, True, _overflow(share, fields), 0.0, 1, *room)
         case {"event": "cyclic_poisson", "parts": parts, "rate": rate, "of": inner}:
             if replace_one:
                 raise InputError("event 'cyclic_poisson' under replace_one: no theorem of this verifier proves it")
@@ -156,6 +179,13 @@ def _draws(event: object, adjacency: str, depth: int) -> Iterator[Draw]:
             block = 1 if replace_one else of // taken
             if mu > 0:
                 yield Draw(1 / block, mu, taken, taken == of, steps=block)
+        case {"event": "individual", "steps": steps, "full": full, "of": inner}:
+            # A unit adds to all steps together at most what it adds in `full` of them at full length; one that replaces
+            # another moves them by at most twice that (triangle inequality, over all steps at once).
+            if _count(full) > _count(steps) or _checked(inner, depth + 1).get("query") != "clipped_sum":
+                raise InputError("event 'individual' is of clipped sums, and full must not exceed steps")
+            if (mu := _joint("individual", inner, replace_one, depth)) > 0:
+                yield Draw(1.0, mu, _count(full))
         case {"event": "repeat", "count": count, "of": inner}:
             times = _count(count)
             for draw in _draws(inner, adjacency, depth + 1):
@@ -197,6 +227,17 @@ def _overflow(rate: float, fields: Mapping[str, Any]) -> float:
         return 1.0
     peak = 1 / (12 * n) - 0.5 * math.log(2 * math.pi * m * (n - m) / n) if m < n else 0.0
     return min(1.0, math.exp(peak - exponent + rounding) / (1 - falls) + 1e-300)
+
+
+def _filled(rate: float, fields: Mapping[str, Any]) -> float:
+    """An upper bound on P(Bin(population - 1, rate) >= capacity), by the regularised incomplete beta function.
+
+    Assumed of scipy.special.betainc: an error of at most 1e-9 of its value, and 1e-15 (a test checks).
+    """
+    others, room = _count(fields["population"]) - 1, _count(fields["capacity"])
+    if room > others:
+        return 0.0
+    return min(1.0, float(betainc(room, others - room + 1, rate)) * (1 + 1e-8) + 1e-14)
 
 
 def _escape(noise: float, threshold: object) -> float:

@@ -117,11 +117,11 @@ clipping.groups.each: norm number >0; parameters list of text
 Constant: kind =constant
 Counts: noise number >0; rate number >0 <=1 | null
 Custom: kind =custom; name text; metric =accuracy,count,training_accuracy,holdout_accuracy | null
-CyclicPoissonSampling: kind =cyclic_poisson; rate number >0 <=1; coefficients some list of whole >=1
+CyclicPoissonSampling: kind =cyclic_poisson; rate number >0 <=1; coefficients some list of whole >=1 <=65536
 EllipsoidClipping: scales text; kind =ellipsoid; norm number >=1e-30 <=1e+30
 Event = Event.gaussian | Event.laplace | Event.bounded_range | Event.noisy_max | Event.sparse_histogram |
   Event.selection | Event.poisson | Event.truncated_poisson | Event.fixed_size | Event.epoch | Event.allocation |
-  Event.cyclic_poisson | Event.repeat | Event.compose
+  Event.cyclic_poisson | Event.individual | Event.repeat | Event.compose
 Event.allocation: event =allocation; steps whole >=1; chosen whole >=1; of Event
 Event.bounded_range: event =bounded_range; epsilon number >0; query
   =clipped_sum,centred_bit,covariance,count,histogram,loss
@@ -131,6 +131,7 @@ Event.epoch: event =epoch; of Event
 Event.fixed_size: event =fixed_size; population whole >=1; batch whole >=1; of Event
 Event.gaussian: event =gaussian; noise_multiplier number >0; query
   =clipped_sum,centred_bit,covariance,count,histogram,loss
+Event.individual: event =individual; steps whole >=1; full whole >=1; of Event
 Event.laplace: event =laplace; scale_multiplier number >0; query
   =clipped_sum,centred_bit,covariance,count,histogram,loss
 Event.noisy_max: event =noisy_max; epsilon number >0; query =clipped_sum,centred_bit,covariance,count,histogram,loss
@@ -157,6 +158,7 @@ FixedSizeSampling: batch whole >=1; kind =fixed_size
 FlatClipping: kind =flat; norm number >=1e-30 <=1e+30
 GroupClipping: kind =groups; norms some names to number >=1e-30 <=1e+30
 Holdout: share number >0 <1; salt text
+IndividualSampling: kind =individual; period whole >=1; full whole >=1
 ledger: entries list of ledger.entries.each; digest /[0-9a-f]{64}/; head ledger.head
 ledger.entries.each = ledger.entries.each.run | ledger.entries.each.attempt | ledger.entries.each.reservation |
   ledger.entries.each.release | ledger.entries.each.blocks
@@ -201,11 +203,11 @@ PartsSearch: grid some list of Setting; initial_states list of /sha256:[0-9a-f]{
   =accuracy,loss; bound number >0 | null; epsilon number >0 | null; salt text
 PerLayerClipping: kind =per_layer; norm number >=1e-30 <=1e+30
 Plan: adjacency Adjacency; unit Unit; rows_per_unit whole >=1; sampling PoissonSampling | TruncatedPoissonSampling |
-  FixedSizeSampling | ShuffleSampling | AllocationSampling | CyclicPoissonSampling | NoSampling; population number >0;
-  clipping FlatClipping | ScheduledClipping | AutomaticClipping | PerLayerClipping | GroupClipping | AdaptiveClipping
-  | EllipsoidClipping | BoxClipping; noise some list of NoisePhase; rates list of RatePhase; metrics list of Metric;
-  before list of Event; holdout Holdout | null; odometer Reading | null; search Search | PartsSearch | null; delta
-  number >0 <1; block whole >=1; initial_state /sha256:[0-9a-f]{64}/ | null
+  FixedSizeSampling | ShuffleSampling | AllocationSampling | CyclicPoissonSampling | NoSampling | IndividualSampling;
+  population number >0; clipping FlatClipping | ScheduledClipping | AutomaticClipping | PerLayerClipping |
+  GroupClipping | AdaptiveClipping | EllipsoidClipping | BoxClipping; noise some list of NoisePhase; rates list of
+  RatePhase; metrics list of Metric; before list of Event; holdout Holdout | null; odometer Reading | null; search
+  Search | PartsSearch | null; delta number >0 <1; block whole >=1; initial_state /sha256:[0-9a-f]{64}/ | null
 PoissonSampling: kind =poisson; rate number >0 <=1
 public_batches: weight number >0 <1; rows whole >=1; batch whole >=1; sha256 /[0-9a-f]{64}/
 public_evaluations.each: step whole >=0; * number
@@ -297,6 +299,7 @@ def check_fields(facts: Facts) -> None:
     need(mechanism["grid_bits"] in range(20, 51), "a grid that is too coarse, or too fine")
     need((mechanism["engine"] == "exact") == (mechanism["float_bits"] is None), "the float slack is not the engine's")
     need(mechanism["sampler"] == plan["sampling"]["kind"], "the sampler is not the plan's")
+    need(mechanism["engine"] == "exact" or mechanism["sampler"] != "individual", "budgets of rows not computed alone")
     rows = facts.get("public_batches")
     need(rows is None or rows["batch"] <= rows["rows"], "no such public rows")
     need(all(text.isascii() and len(text) <= 2000 for text in facts["assumptions"]), "no sentences of assumptions")
@@ -427,7 +430,8 @@ def ed25519(public: bytes, message: bytes, signature: bytes) -> bool:
 
 # 3. EVENTS: what was released, and what the plan says would be.
 DRAWN = {"poisson": ("rate", "of"), "fixed_size": ("population", "batch", "of"), "epoch": ("of",),
-         "allocation": ("steps", "chosen", "of"), "cyclic_poisson": ("parts", "rate", "of")}
+         "allocation": ("steps", "chosen", "of"), "cyclic_poisson": ("parts", "rate", "of"),
+         "individual": ("steps", "full", "of")}
 KNOWN = ("gaussian", "sparse_histogram", "compose", "repeat", *DRAWN)
 
 def leaves(event: Any, times: int = 1) -> Any:
@@ -475,16 +479,18 @@ def planned(plan: Facts) -> list[Events]:
     length = math.ceil(people / sampling["batch"]) if kind == "epoch" else length
     need(len(noise) % whole(length) == 0, "the steps are no multiple of an epoch or period")
     need(kind == "none" or kind in DRAWN, f"{str(kind)[:40]} sampling", "NOT COVERED")
-    need(kind in ("poisson", "cyclic_poisson", "none") or people == int(people), "the population is no whole number")
+    need(kind in ("poisson", "cyclic_poisson", "individual", "none") or people == int(people), "no whole population")
     known = sampling | {"population": int(people), "steps": length, "parts": length}
     fixed = len(set(noise)) == 1 and all(metric["rows"] == "holdout" for metric in plan["metrics"])
-    fixed = fixed and plan["clipping"]["kind"] in ("flat", "automatic")
+    fixed = fixed and plan["clipping"]["kind"] in ("flat", "automatic") and plan["odometer"] is None
+    weights = sampling.get("coefficients", [2, 1])
+    need(len(weights) > 1 and weights[0] <= 2**16 and weights == sorted(weights, reverse=True), "no such coefficients")
     need(kind != "cyclic_poisson" or fixed, "correlated noise, or its clipping, changes, or rows are read again")
     periods = Counter((*noise[at : at + length], rates[at] if rates else 0) for at in range(0, len(noise), length))
     for (*inside, rate), times in periods.items():
         period = [{"event": "gaussian", "noise_multiplier": one, "query": "clipped_sum"} for one in inside]
         alike = [{"event": "repeat", "count": len(list(same)), "of": one} for one, same in itertools.groupby(period)]
-        need(kind != "allocation" or len(alike) == 1, "the noise changes inside a period")
+        need(kind not in ("allocation", "individual") or len(alike) == 1, "the noise changes inside a period")
         known["of"] = {"event": "compose", "of": alike} if kind == "epoch" and length > 1 else period[0]
         known |= {"rate": rate} if rates else {}
         drawn = {"event": kind} | {name: known[name] for name in DRAWN.get(kind, ())}
@@ -552,6 +558,9 @@ def parts_of(events: Events, adjacency: str) -> tuple[Parts, float]:
             need(times <= whole(event["steps"]), "no row takes part in more steps than there are")
             block = 1 if replaced else whole(event["steps"]) // times  # known which block has which of its steps
             rate = 1 / block
+        elif name == "individual":  # a row adds, in all steps together, no more than in `full` steps at full length
+            times = whole(event["full"])
+            need(times <= whole(event["steps"]) and inner.get("query") == "clipped_sum", "no such budget of a row")
         elif name == "sparse_histogram":  # delta pays the chance that a value shows which one row alone has
             noise, above = positive(event["noise_multiplier"]), positive(event["threshold"]) - 1
             escapes += count * (math.erfc(above / noise / math.sqrt(2) * (1 - 2.0**-49)) / 2 * UP + 1e-300)

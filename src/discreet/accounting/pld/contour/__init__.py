@@ -1,0 +1,1 @@
+"""Epsilon by the characteristic function of the privacy loss, on a line in the complex plane."""
