@@ -87,7 +87,9 @@ def test_another_model_or_loss_is_not_the_same_at_a_glance() -> None:
 
 
 @pytest.mark.parametrize(
-    "held", [[torch.zeros(1)], [1], {"a": 1}, {1}, bytearray(b"a"), object(), iter([1]), (1, [2])], ids=repr
+    "held",
+    [[torch.zeros(1)], [1], {"a": 1}, {1}, bytearray(b"a"), object(), iter([1]), (1, [2])],
+    ids=lambda one: type(one).__name__,
 )
 def test_what_may_change_is_walked_through(held: object) -> None:
     one = model()
