@@ -67,11 +67,13 @@ def suggest(
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
     parameters: int | None = None,
     most_epochs: float = 100.0,
+    poisson: bool = False,
 ) -> Suggestion:
     """Suggest a plan for a declared public `population` and a budget.
 
     `parameters`: how many numbers the model trains; then the noise is compared with the gradient. `most_epochs`:
-    passes over the data that there is time for. Errors as those of `Plan.make` and `Plan.calibrate`.
+    passes over the data that there is time for. `poisson`: with Poisson batches, without a look at what others
+    would cost, which takes seconds. Errors as those of `Plan.make` and `Plan.calibrate`.
     """
     population = checks.positive("population", population)
     epsilon = checks.positive("epsilon", epsilon)
@@ -82,7 +84,10 @@ def suggest(
     least = min(spread for _, _, spread in tried)
     epochs, batch, _ = next(setting for setting in tried if setting[2] <= _WASTE * least)
     steps = _steps(population, batch, epochs)
-    sampling, steps, why = _sampling(population, batch, steps, epsilon, delta, adjacency)
+    sampling: Sampling = PoissonSampling(rate=batch / population)
+    why = "sampling poisson: as asked for"
+    if not poisson:
+        sampling, steps, why = _sampling(population, batch, steps, epsilon, delta, adjacency)
     plan = Plan.make(
         sampling, population=population, steps=steps, clip_norm=_CLIP_NORM, delta=delta, adjacency=adjacency
     ).calibrate(epsilon)

@@ -103,7 +103,7 @@ def _plan(
 ) -> Plan:
     """The suggested plan; with another batch or length, its noise is calibrated anew. With few rows, all are in each
     step."""
-    suggested = suggest(population, epsilon, delta, most_epochs=_MOST_EPOCHS).plan
+    suggested = suggest(population, epsilon, delta, most_epochs=_MOST_EPOCHS, poisson=True).plan
     delta = suggested.delta
     if batch is None and linear and population <= _WHOLE:
         steps = _WHOLE_STEPS if steps is None else steps

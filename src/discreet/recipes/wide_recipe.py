@@ -80,7 +80,7 @@ def _of_images(image: Image, outputs: int, population: float, epsilon: float, de
     front_end = build_front_end([Features.model_validate(one) for one in features], image.shape)
     with torch.no_grad():
         width = front_end(torch.zeros(1, *image.shape)).shape[1]
-    plan = suggest(population, epsilon, delta, most_epochs=_MOST_EPOCHS).plan
+    plan = suggest(population, epsilon, delta, most_epochs=_MOST_EPOCHS, poisson=True).plan
     return {
         "features": features,
         "model": {"name": "linear", "inputs": width, "outputs": outputs},
@@ -91,7 +91,7 @@ def _of_images(image: Image, outputs: int, population: float, epsilon: float, de
 
 
 def _of_texts(text: FreeText, outputs: int, population: float, epsilon: float, delta: float | None) -> dict[str, Any]:
-    delta = suggest(population, epsilon, delta).plan.delta if delta is None else delta
+    delta = suggest(population, epsilon, delta, poisson=True).plan.delta if delta is None else delta
     plan = Plan.make(
         NoSampling(), population=population, steps=_TEXT_STEPS, clip_norm=_TEXT_CLIP, delta=delta
     ).calibrate(epsilon)
