@@ -39,7 +39,8 @@ def talk(answers: list[str], folder: Path) -> tuple[str, int]:
         if time.monotonic() > deadline:
             os.kill(child, signal.SIGKILL)
         if not select.select([terminal], [], [], 1)[0]:
-            if last == CTRL_C:  # pressed again, as a person would: one between two system calls interrupts none
+            # Pressed again, as a person would: one between two system calls interrupts none.
+            if last == CTRL_C and "interrupted" not in said:
                 os.write(terminal, CTRL_C.encode())
             continue
         try:

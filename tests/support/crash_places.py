@@ -90,7 +90,7 @@ def instrument(fault: Fault) -> None:
 
     from discreet.ledger import Ledger
     from discreet.publication import publishing as publication
-    from discreet.sampling import AllocationSampler, PoissonSampler, ShuffleSampler
+    from discreet.sampling import AllocationSampler, IndividualSampler, PoissonSampler, ShuffleSampler
     from discreet.sampling.cyclic_poisson import Dealt
     from discreet.training import batch, step
     from discreet.training.run import run_folder
@@ -100,7 +100,7 @@ def instrument(fault: Fault) -> None:
     for method in ("open_run", "start_attempt", "reserve", "commit"):
         _wrap_ledger(Ledger, method, doing)
     event.listen(Engine, "commit", lambda _connection: hit(f"{doing[0]}: before commit"))
-    for sampler in (PoissonSampler, ShuffleSampler, AllocationSampler, Dealt):
+    for sampler in (PoissonSampler, ShuffleSampler, AllocationSampler, IndividualSampler, Dealt):
         _around(sampler, "batches", "draw")
     _around(batch.Batch, "_add", "chunk")
     _around(step, "apply", "optimizer")

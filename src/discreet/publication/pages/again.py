@@ -5,6 +5,7 @@ The claim does not rest on them, and the verifier does not import the code that 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -32,13 +33,23 @@ def _report(facts: dict[str, Any], spec: ModelSpec) -> bytes:
     from discreet.publication.pages.card import plan_of
     from discreet.publication.pages.report import report_page
 
-    return report_page(facts, plan_of(facts), spec).encode()
+    return _rendered(lambda: report_page(facts, plan_of(facts), spec))
 
 
 def _card(facts: dict[str, Any], spec: ModelSpec) -> bytes:
     from discreet.publication.pages.card import model_card
 
-    return model_card(facts, spec).encode()
+    return _rendered(lambda: model_card(facts, spec))
+
+
+def _rendered(page: Callable[[], str]) -> bytes:
+    """The page in UTF-8; `LookupError` if the certificate lacks what its template names."""
+    from jinja2 import TemplateError
+
+    try:
+        return page().encode()
+    except TemplateError as error:
+        raise LookupError(str(error)) from error
 
 
 def _reviewer(_facts: dict[str, Any], _spec: ModelSpec) -> bytes:

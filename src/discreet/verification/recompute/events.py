@@ -153,15 +153,14 @@ def _draws(event: object, adjacency: str, depth: int) -> Iterator[Draw]:
             if replace_one:
                 raise InputError("event 'cyclic_poisson' under replace_one: no theorem of this verifier proves it")
             # A unit has one turn in a round, and what it adds to all releases of the round is `inner` (2306.08153).
-            share, mu, _ = _rate(rate), _joint("cyclic_poisson", inner, False, depth), _count(parts)
-            if mu > 0:
+            share, _ = _rate(rate), _count(parts)
+            if (mu := _joint("cyclic_poisson", inner, False, depth)) > 0:
                 yield Draw(share, mu, 1)
         case {"event": "fixed_size", "batch": batch, "population": population, "of": inner}:
             size, total = _count(batch), _count(population)
             if size > total or not (replace_one or (size == total and adjacency == "zero_out")):
                 raise InputError(f"event 'fixed_size' of {size} in {total} under {adjacency}: no theorem proves it")
-            mu = _joint("fixed_size", inner, replace_one, depth)
-            if mu > 0:
+            if (mu := _joint("fixed_size", inner, replace_one, depth)) > 0:
                 yield Draw(1.0 if size == total else min(1.0, size / total * (1 + 2.0**-50)), mu, 1)
         case {"event": "epoch", "of": inner}:
             if adjacency == "add_remove":
@@ -180,8 +179,7 @@ def _draws(event: object, adjacency: str, depth: int) -> Iterator[Draw]:
             if mu > 0:
                 yield Draw(1 / block, mu, taken, taken == of, steps=block)
         case {"event": "individual", "steps": steps, "full": full, "of": inner}:
-            # A unit adds to all steps together at most what it adds in `full` of them at full length; one that replaces
-            # another moves them by at most twice that (triangle inequality, over all steps at once).
+            # To all steps together a unit adds at most what `full` steps at full length hold (replaced: twice that).
             if _count(full) > _count(steps) or _checked(inner, depth + 1).get("query") != "clipped_sum":
                 raise InputError("event 'individual' is of clipped sums, and full must not exceed steps")
             if (mu := _joint("individual", inner, replace_one, depth)) > 0:
