@@ -120,6 +120,8 @@ def _truncated(parts: Releases, delta: float, tolerance: Tolerance) -> float:
     """Truncated batches, perhaps beside Gaussian releases: no delta is set aside for units that are left out."""
     if parts.pures or parts.selections or parts.periods:
         return math.inf
+    if parts.fixed_size and parts.sampled:  # steps of fixed size are proved by their symmetrised curve alone
+        return math.inf
     either = parts.adjacency is Adjacency.ZERO_OUT
     return truncated_upper(parts.filled, parts.never_truncated, delta, tolerance, either=either)
 

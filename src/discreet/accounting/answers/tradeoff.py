@@ -249,7 +249,9 @@ def trade_off(event: Event, adjacency: Adjacency = Adjacency.ADD_REMOVE, focus: 
             bounded = parts.bounded_losses()
             if not (parts.sampled or bounded or parts.periods):
                 curve = from_mu(gdp.compose_mu((part.noise, part.count) for part in parts.gaussians))
-                return curve if not (parts.dominated or parts.escapes) else _one_sided(curve.loosened(0, parts.escapes))
+                if not (parts.dominated or parts.overflow or parts.escapes):
+                    return curve
+                return _one_sided(curve.loosened(parts.overflow, parts.escapes))
             symmetrised = parts.sampled and parts.fixed_size
             known = parts.unamplified, parts.periods
             found = whole_profile(known[0], focus, symmetrised=symmetrised, bounded=bounded, periods=known[1])
