@@ -138,7 +138,7 @@ def _add_rounds(found: Releases, draw: CyclicPoisson, count: int) -> None:
 
 
 def _add_truncation(found: Releases, draw: TruncatedPoisson, count: int) -> None:
-    """What is known of the units left out: how likely any is, and what a batch that others fill costs."""
+    """Add the chance that units are left out, and the price of a batch that others fill."""
     found.overflow += count * truncation.overflow(draw.rate, draw.capacity, draw.population) * _UP
     share = truncation.filled(draw.rate, draw.capacity, draw.population)
     queries = _queries(draw, draw.event)

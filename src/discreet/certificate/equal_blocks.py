@@ -56,7 +56,7 @@ def written_out(record: Sequence[Row]) -> list[Row]:
 
 
 def _times(record: Sequence[Row], place: int) -> int:
-    """How many equal blocks follow each other from `place` on."""
+    """The number of equal blocks that follow each other from `place` on."""
     first = record[place]
     if first["kind"] != "reservation" or first["steps"] < 1:
         return 0

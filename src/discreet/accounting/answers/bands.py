@@ -1,4 +1,4 @@
-"""How much correlated noise gains over independent noise, the best coefficients for it, and the best number of bands.
+"""Correlated noise beside independent noise: what it gains, the best coefficients, and the best number of bands.
 
 An optimizer with a constant learning rate moves by sums of the first t releases, t = 1 to T. With the strategy C, lower
 triangular and Toeplitz with first column c, the noise in these sums has the covariance of A C^-1 z, A the matrix of
@@ -76,7 +76,7 @@ def best_coefficients(bands: int, steps: int) -> tuple[int, ...]:
 def choices(
     rate: float, steps: int, epsilon: float, delta: float, adjacency: Adjacency = Adjacency.ADD_REMOVE
 ) -> list[Bands]:
-    """What one band, which is independent noise, and each number of bands near a power of two needs; `rate` is the
+    """The noise that one band (independent noise) and each number of bands near a power of two need; `rate` is the
     share of steps that a unit is in, on average. Numbers that do not divide `steps` are left out."""
     found: list[Bands] = []
     alone = None

@@ -53,7 +53,7 @@ class Twin:
         return (None, buffers, self.criterion) if buffers else (None, self.criterion)
 
     def _modes_now(self) -> tuple[list[str], list[object]]:
-        """What else a followed model may not change: names of parameters, and objects to be compared by identity."""
+        """All else that a followed model may not change: names of parameters, and objects compared by identity."""
         if not self._followed:
             return [], []
         names: list[str] = []

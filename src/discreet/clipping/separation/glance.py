@@ -47,7 +47,7 @@ class _MayChange(Exception):
 
 
 class _Held:
-    """What one module holds. `empty`: containers without anything in them, such as those of hooks."""
+    """All that one module holds. `empty`: containers without anything in them, such as those of hooks."""
 
     __slots__ = ("empty", "kind", "module", "names", "objects", "parameters", "tables")
 

@@ -1,4 +1,4 @@
-"""Which rule integrates each part: trapezoids for many parts together, or panels for one at a time."""
+"""The integration rule of each part: trapezoids for many parts together, or panels for one at a time."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class _Inversion:
     error: float
     alias: float
     start: float
-    """Where to start looking for epsilon."""
+    """A first guess of epsilon."""
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """Lower and upper bound on log delta(epsilon); (-inf, inf) if nothing is proved."""

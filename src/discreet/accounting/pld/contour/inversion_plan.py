@@ -40,7 +40,7 @@ _FINEST, _COARSEST = 1e-8, 1e-2
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where to put the contour and how far to go; a poor choice only makes the bounds wide."""
+    """The place of the contour and its length; a poor choice only makes the bounds wide."""
 
     order: float
     alias_order: float
@@ -112,7 +112,7 @@ def planned(parts: Parts, look: Look, delta: float, tolerance: Callable[[float],
 
 @dataclass(frozen=True)
 class _Aim:
-    """What a plan is made from: `far` says that `epsilon`, Chernoff's, lies far above where the tilted losses are."""
+    """The inputs of a plan: `far` says that `epsilon`, Chernoff's, lies far above where the tilted losses are."""
 
     worst: Parts
     sums: Sums
@@ -141,7 +141,7 @@ class _Aim:
         return Plan(order, order + step, self.epsilon, period, terms, top, need, float(cuts[fit]))
 
     def _alias(self, log_aim: float) -> tuple[float, float]:
-        """How much to raise the order, and the period at which Chernoff's bound on f(eps + period) / M is e^log_aim."""
+        """The raise of the order, and the period at which Chernoff's bound on f(eps + period) / M is e^log_aim."""
         steps, rises = self._rises
         periods = (rises - steps * (0.0 if self.far else self.epsilon) - log_aim) / steps
         best = int(np.argmin(periods))
