@@ -125,7 +125,7 @@ def test_a_shortage_of_accepted_candidates_is_made_up(monkeypatch: pytest.Monkey
 
 
 def test_running_out_of_words_fails_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BLOCK_WORDS", 1000)
+    monkeypatch.setattr(module, "BLOCK_WORDS", 1000)
     with pytest.raises(RandomnessReuse, match="left in this part"):
         exact_rounded_normals(substream(), 5000, 2**20)
 

@@ -112,7 +112,7 @@ def tiny_plan(**changes: Any) -> Plan:
 RECORDS: dict[str, Any] = {
     "run": (
         RunOptions,
-        {"run_dir": "folder"} | {one: one for one in ("resume", "ledger", "dataset_id", "on_open", "stream")},
+        {"run_dir": "folder"} | {one: one for one in ("resume", "ledger", "dataset_id", "on_open", "stream", "lanes")},
     ),
     "public": (PublicData, {"public_test": "test", "public_validation": "validation"}),
     "engine": (EngineOptions, {"noise": "noise", "physical_batch": "physical_batch"}),

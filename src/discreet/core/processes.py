@@ -1,11 +1,14 @@
-"""The process that a run is: one, as several would race for its folder and its charges; it keeps memory that was freed,
-as the first touch of a fresh page costs more than the work done in it."""
+"""The process that keeps a run's folder and its charges: one, as several would race for them; and it keeps memory that
+was freed, as the first touch of a fresh page costs more than the work done in it."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 
 from discreet.core.errors import InputError
@@ -13,15 +16,20 @@ from discreet.core.errors import InputError
 _LAUNCHED = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 """Variables in which torchrun, Open MPI and MPICH give the number of processes that they started."""
 
+_CHOSEN: ContextVar[bool] = ContextVar("one of several processes was chosen to do what is done here", default=False)
+
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _KEPT, _LARGEST = 2**31 - 1, 1 << 25
 
 
 def refuse_several_processes() -> None:
-    """Raise `InputError` if this process is one of several that a launcher started, or that torch.distributed connects.
+    """Raise `InputError` if this process is one of several that a launcher started, or that torch.distributed connects,
+    and was not chosen to do for all of them what follows.
 
     torch is not imported here: if nothing else has loaded it, there is no process group.
     """
+    if _CHOSEN.get():
+        return
     for name in _LAUNCHED:
         if (found := os.environ.get(name, "").strip()) not in ("", "1"):
             raise _refused(f"{name} is {found!r}")
@@ -32,10 +40,25 @@ def refuse_several_processes() -> None:
         raise _refused(f"torch.distributed connects {size} processes")
 
 
+@contextmanager
+def one_of_several() -> Iterator[None]:
+    """In here this process does for all what one alone may do: keep the ledger, write the folder of the run."""
+    token = _CHOSEN.set(True)
+    try:
+        yield
+    finally:
+        _CHOSEN.reset(token)
+
+
+def launched() -> bool:
+    """Whether torchrun has started this process, as one of several or alone."""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
 def _refused(found: str) -> InputError:
     return InputError(
-        f"{found}, but a run is one process; start one only (python, not torchrun), or unset what the launcher set. "
-        "Nothing was charged"
+        f"{found}, but this is done by one process; start one only (python, not torchrun), or let them take the steps "
+        'of one run together: discreet train --processes N, Training(shard="replicate"). Nothing was charged'
     )
 
 

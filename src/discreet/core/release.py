@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from discreet.core import checks
@@ -13,17 +13,34 @@ from discreet.core.events import Event, steps_of
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """The numbers of a sum that one of several processes has: those from `start` on, of all that `shapes` counts, name
+    by name in order. `gathered` puts the shares of all processes together, shape (n,): a conversation of them all."""
+
+    start: int
+    shapes: Mapping[str, tuple[int, ...]]
+    gathered: Callable[[Array], Array]
+
+    @property
+    def size(self) -> int:
+        """How many numbers the whole sum has."""
+        return sum(math.prod(shape) for shape in self.shapes.values())
+
+
+@dataclass(frozen=True, slots=True)
 class ClippedSum:
     """A sum over units, one array per name, with the bound that one unit's contribution obeys.
 
     Every value in float64 is a multiple of `grid`, a public power of two; values in float32 become such multiples when
     they are released. `sensitivity` bounds how far any one unit moves the sum, in joint L2 norm over all tensors; it
-    covers NaN input, rounding to the grid and float slack.
+    covers NaN input, rounding to the grid and float slack. With a `share`, `tensors` has one array: what this process
+    has of the sum, whose sensitivity is that of the whole.
     """
 
     tensors: Mapping[str, Array]
     sensitivity: float
     grid: float
+    share: Share | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sensitivity", checks.positive("sensitivity", self.sensitivity))

@@ -17,7 +17,7 @@ import numpy as np
 from discreet.core.array_types import Array
 from discreet.core.errors import PrivacyViolation
 from discreet.core.events import Event
-from discreet.core.release import ClippedSum, Receipt, Release
+from discreet.core.release import ClippedSum, Receipt, Release, Share
 from discreet.mechanism.grid import compiled
 from discreet.mechanism.noise import NoiseAhead, draw_noise, noise_multiplier
 from discreet.randomness import RoundedSampler, Stream
@@ -41,7 +41,12 @@ def gaussian_release(
     disagree with the accounting. Noise comes from the sub-stream (noise, receipt.position), tensor by tensor in the
     order of their names; `ahead` has drawn it already. `PrivacyViolation` if a sum is not finite, not on its grid or
     too large for it.
+
+    Of a sum that several processes share, each adds the noise of its own numbers, and all get the whole release: number
+    i has the noise that one process would have given it.
     """
+    if total.share is not None:
+        return _released_together(total, total.share, receipt, stream, sampler)
     sums = {name: _in_order(total.tensors[name]) for name in sorted(total.tensors)}
     size, bound = sum(values.size for values in sums.values()), (total.sensitivity, total.grid)
     noise = draw_noise(receipt, stream, sampler, size, *bound) if ahead is None else ahead.of(receipt, size, *bound)
@@ -55,6 +60,27 @@ def gaussian_release(
             raise PrivacyViolation(f"the clipped sum of {name} is not on its grid; nothing was released for this step")
         noisy[name] = part.view(np.float64).reshape(values.shape)
     return Release(noisy, receipt.event, receipt)
+
+
+def _released_together(
+    total: ClippedSum, share: Share, receipt: Receipt, stream: Stream, sampler: RoundedSampler
+) -> Release:
+    (values,) = (_in_order(part) for part in total.tensors.values())
+    part = share.start, share.start + values.size
+    noise = draw_noise(receipt, stream, sampler, share.size, total.sensitivity, total.grid, part)
+    wrong = compiled().add_noise(values, noise, total.grid)
+    noisy = noise.view(np.float64)
+    if wrong:
+        noisy[:] = np.nan  # so that all processes see it, and none waits for another
+    whole = share.gathered(noisy)
+    if np.isnan(whole).any():
+        raise PrivacyViolation("the clipped sum is not on its grid in one process; nothing was released for this step")
+    tensors, start = {}, 0
+    for name in sorted(share.shapes):
+        stop = start + math.prod(share.shapes[name])
+        tensors[name] = whole[start:stop].reshape(share.shapes[name])
+        start = stop
+    return Release(tensors, receipt.event, receipt)
 
 
 def _in_order(values: Array) -> Array:

@@ -68,13 +68,28 @@ def round_and_add_noise(values: npt.NDArray[np.float32], noise: IntArray, grid: 
     return wrong
 
 
+def add_multiples(values: Array, multiples: IntArray, unit: float, least: float) -> int:
+    """Add to `multiples` what `values` are in multiples of `unit`, each rounded to the nearest whole number.
+
+    Returns how many values are not finite, or `least` multiples or more; these add nothing.
+    """
+    wrong = 0
+    for place in range(len(values)):
+        units = np.rint(np.float64(values[place]) / unit)
+        fits = abs(units) < least  # not so for NaN
+        multiples[place] += np.int64(units if fits else 0.0)
+        wrong += not fits
+    return wrong
+
+
 @dataclass(frozen=True)
 class Compiled:
-    """The three functions above as machine code."""
+    """The functions above as machine code. `add_multiples` takes values in single or double precision."""
 
     round_double: Callable[[Array, float], None]
     add_noise: Callable[[Array, IntArray, float], int]
     round_and_add_noise: Callable[[npt.NDArray[np.float32], IntArray, float], int]
+    add_multiples: Callable[[npt.NDArray[np.floating], IntArray, float, float], int]
 
 
 @cache
@@ -84,4 +99,10 @@ def compiled() -> Compiled:
         machine_code(round_double, "void(float64[::1], float64)", exact=False),
         machine_code(add_noise, "int64(float64[::1], int64[::1], float64)", exact=False),
         machine_code(round_and_add_noise, "int64(float32[::1], int64[::1], float64)", exact=False),
+        machine_code(
+            add_multiples,
+            "int64(float32[::1], int64[::1], float64, float64)",
+            "int64(float64[::1], int64[::1], float64, float64)",
+            exact=False,
+        ),
     )

@@ -28,12 +28,19 @@ def noise_multiplier(release: Event) -> float:
 
 
 def draw_noise(
-    receipt: Receipt, stream: Stream, sampler: RoundedSampler, size: int, sensitivity: float, grid: float
+    receipt: Receipt,
+    stream: Stream,
+    sampler: RoundedSampler,
+    size: int,
+    sensitivity: float,
+    grid: float,
+    part: tuple[int, int] | None = None,
 ) -> IntArray:
     """`size` rounded Gaussians, in units of `grid`, of standard deviation >= `noise_multiplier x sensitivity`, from the
-    sub-stream (noise, receipt.position)."""
+    sub-stream (noise, receipt.position). With `part` = (start, stop) only these of them, with the same bits."""
     scale = math.ceil(noise_multiplier(receipt.release) * sensitivity / grid * (1 + 2.0**-50))
-    return sampler.draw(stream.substream(Purpose.NOISE, receipt.position), size, scale)
+    substream = stream.substream(Purpose.NOISE, receipt.position)
+    return sampler.draw(substream, size, scale) if part is None else sampler.draw_part(substream, size, scale, *part)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from discreet.randomness.exact import EXACT_ASSUMPTION, exact_rounded_normals
 from discreet.randomness.keyfile import destroy_key, load_key, new_run_key, save_key
 from discreet.randomness.normal import ASSUMPTION, normals
 from discreet.randomness.rounded import FAST_ASSUMPTION, NOISE_SAMPLERS, RoundedSampler, fast_rounded_normals
-from discreet.randomness.stream import Purpose, Stream, Substream, SystemStream, TestStream
+from discreet.randomness.stream import Purpose, Stream, Substream, SystemStream, TestStream, attempt_key
 
 __all__ = [
     "ASSUMPTION",
@@ -17,6 +17,7 @@ __all__ = [
     "Substream",
     "SystemStream",
     "TestStream",
+    "attempt_key",
     "destroy_key",
     "exact_rounded_normals",
     "fast_rounded_normals",

@@ -32,7 +32,8 @@ Integers = npt.NDArray[np.int64]
 _Flags = npt.NDArray[np.bool_]
 _Lanes = npt.NDArray[np.intp]
 
-_BLOCK_WORDS = 2**40  # about 9 words are used per number; a block that ran out would fail, not repeat
+BLOCK_WORDS = 2**40
+"""Words for each block: about 9 are used per number, and a block that ran out would fail, not repeat."""
 _SPARE_BITS = np.uint64(8)  # headroom for a product with 2 k + 2, where k < _MOST_K
 _MOST_K = 2**7 - 1
 _LOW_HALF, _HALF_BITS = np.uint64(2**32 - 1), np.uint64(32)
@@ -50,7 +51,7 @@ def exact_rounded_normals(substream: Substream, n: int, scale: int) -> Integers:
     """
     values = np.empty(checks.count("n", n, least=0), np.int64)
     filler = partial(ExactNormals, checked_scale(scale))
-    fill_in_blocks(substream, values, filler, words=lambda _: _BLOCK_WORDS)
+    fill_in_blocks(substream, values, filler, words=lambda _: BLOCK_WORDS)
     return values
 
 

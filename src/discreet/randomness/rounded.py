@@ -10,8 +10,9 @@ from types import MappingProxyType
 import numpy as np
 
 from discreet.core import assumptions, checks
-from discreet.randomness.blocks import fill_in_blocks
-from discreet.randomness.exact import EXACT_ASSUMPTION, Integers, checked_scale, exact_rounded_normals
+from discreet.core.errors import InputError
+from discreet.randomness.blocks import BLOCK, fill_in_blocks
+from discreet.randomness.exact import BLOCK_WORDS, EXACT_ASSUMPTION, Integers, checked_scale, exact_rounded_normals
 from discreet.randomness.normal import Ziggurat
 from discreet.randomness.stream import Substream
 from discreet.randomness.ziggurat import Compiled, compiled
@@ -30,6 +31,21 @@ class RoundedSampler:
     """`draw(substream, n, scale)` returns `n` integers K with K / scale nearly normal; shape (n,)."""
     assumption: str
     """What must be true for the law to be that of a rounded normal."""
+    block: int = 1
+    """Numbers that are drawn together: a part of a release begins and ends at multiples of it, or is cut from more."""
+    block_words: int = 1
+    """Words of the sub-stream that are set aside for so many numbers."""
+
+    def draw_part(self, substream: Substream, n: int, scale: int, start: int, stop: int) -> Integers:
+        """The numbers `start` .. `stop` - 1 of `draw(substream, n, scale)`, bit for bit, for the price of the blocks
+        that they lie in; shape (stop - start,). Nothing more can be drawn from `substream`. `InputError` unless
+        0 <= start <= stop <= n."""
+        if not 0 <= start <= stop <= n:
+            raise InputError(f"a part of {n} numbers begins and ends within them, got {start} to {stop}")
+        first, after = start // self.block, -(-stop // self.block)
+        substream.part(first * self.block_words)
+        drawn = self.draw(substream, max(0, min(n, after * self.block) - first * self.block), scale)
+        return drawn[start - first * self.block : stop - first * self.block]
 
 
 def fast_rounded_normals(substream: Substream, n: int, scale: int) -> Integers:
@@ -64,7 +80,7 @@ NOISE_SAMPLERS: Mapping[str, RoundedSampler] = MappingProxyType(
         sampler.name: sampler
         for sampler in (
             RoundedSampler("fast", fast_rounded_normals, FAST_ASSUMPTION),
-            RoundedSampler("exact", exact_rounded_normals, EXACT_ASSUMPTION),
+            RoundedSampler("exact", exact_rounded_normals, EXACT_ASSUMPTION, BLOCK, BLOCK_WORDS),
         )
     }
 )

@@ -48,6 +48,8 @@ class Purpose(StrEnum):
     """The noise that is added to the sums of a step."""
     MODEL = "model"
     """Random numbers of the model itself, such as dropout."""
+    LANES = "lanes"
+    """The same, for each lane of a batch that several processes share."""
     PARTS = "parts"
     """Which part of the data a unit is in, where parts take turns."""
     ROWS = "rows"
@@ -149,9 +151,22 @@ class Substream:
         refuse_copy("Substream")
 
 
+def attempt_key(run_key: bytes, attempt: int) -> bytes:
+    """A new key for attempt number `attempt` of the run whose 32-byte key is `run_key`; secret, and kept in memory.
+
+    Two calls never give the same key, since fresh bytes enter it. `InputError` for a key that is not 32 bytes or an
+    attempt outside 0 .. 2^64 - 1.
+    """
+    fresh = os.urandom(KEY_BYTES)
+    info = _ATTEMPT_LABEL + _eight_bytes("attempt", attempt)
+    kdf = HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=fresh, info=info)
+    return kdf.derive(_checked_key("run_key", run_key))
+
+
 @final
 class SystemStream:
-    """The stream of one attempt of a run, keyed by the operating system. Made by `SystemStream.start` only."""
+    """The stream of one attempt of a run, keyed by the operating system. Made by `start`, or by `shared` where several
+    processes are one attempt."""
 
     __slots__ = ("_addresses",)
     _addresses: _Addresses
@@ -166,14 +181,20 @@ class SystemStream:
         Two calls never give the same stream, whatever their arguments: fresh bytes enter the key.
         `InputError` for a key that is not 32 bytes or an attempt outside 0 .. 2^64 - 1.
         """
-        fresh = os.urandom(KEY_BYTES)
-        info = _ATTEMPT_LABEL + _eight_bytes("attempt", attempt)
-        kdf = HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=fresh, info=info)
-        return cls._from_attempt_key(kdf.derive(_checked_key("run_key", run_key)))
+        return cls._from_attempt_key(attempt_key(run_key, attempt))
+
+    @classmethod
+    def shared(cls, key: bytes) -> SystemStream:
+        """The stream with this `attempt_key`, in each of the processes that take the steps of an attempt together.
+
+        All draw the same batches from it, and each the noise of its own share of a release. A key is for one attempt:
+        a second stream with it in another attempt would repeat noise.
+        """
+        return cls._from_attempt_key(key)
 
     @classmethod
     def _from_attempt_key(cls, attempt_key: bytes) -> SystemStream:
-        """Rebuild a stream from its attempt key. For tests only: it would repeat the noise of the attempt."""
+        """Build a stream from its attempt key."""
         stream = cls.__new__(cls)
         stream._addresses = _Addresses(_checked_key("attempt_key", attempt_key))
         return stream

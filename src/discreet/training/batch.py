@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from torch import Tensor, nn
 
-from discreet.clipping import Accumulator, Clip, Criterion, Engine, Units
-from discreet.clipping.seeding import unit_seeds
+from discreet.clipping import Clip, Criterion, Engine, Units
+from discreet.clipping.seeding import seed_torch, unit_seeds
 from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError
 from discreet.core.release import ClippedSum
@@ -21,8 +21,30 @@ from discreet.training.unit_failures import FailureProbe
 
 Chunk = tuple[Tensor, Tensor]
 
-Piece = tuple[IntArray, Units | None]
-"""The rows of a chunk, and the unit of each where a unit may have several rows."""
+
+class Piece(NamedTuple):
+    """The rows of a chunk; the unit of each where a unit may have several rows; a seed for torch's generator where a
+    lane begins."""
+
+    rows: IntArray
+    units: Units | None = None
+    seed: int | None = None
+
+    @property
+    def size(self) -> int:
+        """How many units it has."""
+        return len(self.rows) if self.units is None else len(self.units)
+
+
+class Sums(Protocol):
+    """The clipped sum of a batch, to which chunks are added (`clipping.Accumulator`)."""
+
+    @property
+    def size(self) -> int: ...
+    def add(self, sums: Mapping[str, Tensor]) -> None: ...
+    def sensitivity(self, engine: Engine, clip: Clip, largest_batch: int) -> float: ...
+    def total(self, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum: ...
+
 
 _LEFT_OUT = "a chunk of the step was not added; call step.add for every chunk of step.chunks"
 
@@ -47,16 +69,18 @@ class Batch:
     torch counted a write to it; other writes (through `.data`, NumPy, storage) have no effect.
     """
 
-    def __init__(self, run: Context, batch: list[Piece], clip: Clip) -> None:
+    def __init__(self, run: Context, batch: list[Piece], clip: Clip, sums: Sums) -> None:
         self._run = run
         self._batch = batch
+        self.added = 0  # units
+        self._size = 0  # units of the chunk that was fetched last
         self._handed_out = 0
         self._open: Chunk | None = None
         self._kept: Chunk | None = None
         self._units: Units | None = None
         self._writes: list[int] = []
         self._clip = clip
-        self._sum = Accumulator(run.parameters, clip.bit > 0)
+        self._sum = sums
 
     @property
     def clip(self) -> Clip:
@@ -82,14 +106,17 @@ class Batch:
         if self._handed_out:
             raise InputError("step.chunks was already iterated; keep what you need from the first pass")
         device = next(iter(self._run.parameters.values())).device
-        for rows, units in self._batch:
+        for piece in self._batch:
             self._refuse_open_chunk()
+            if piece.seed is not None:
+                seed_torch(piece.seed)
             seeded = unit_seeds() if self._run.data.runs_code else nullcontext(lambda: None)
             with seeded as seed:  # rows may seed torch's generator; what the model draws is secret all the same
-                inputs, targets = (part.to(device) for part in self._run.data.fetch(rows, each=seed))
+                inputs, targets = (part.to(device) for part in self._run.data.fetch(piece.rows, each=seed))
                 seed()
-                inputs, targets, self._units = views_of(self._run.data, inputs, targets, units)
+                inputs, targets, self._units = views_of(self._run.data, inputs, targets, piece.units)
             self._handed_out += 1
+            self._size = piece.size
             yield inputs, targets
 
     def add(self, criterion: Criterion, chunk: Chunk) -> None:
@@ -134,6 +161,7 @@ class Batch:
         sums = self._run.engine.clipped_sum(self._run.model, criterion, *chunk, self._clip, self._units)
         if self._run.filter is None or self._run.filter.admits(sums, self._clip):
             self._sum.add(sums)
+        self.added += self._size
 
     def _refuse_open_chunk(self) -> None:
         if self._open is not None:

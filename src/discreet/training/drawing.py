@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from discreet.core.array_types import IntArray
 from discreet.core.events import Event
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
+from discreet.distributed.lanes import Lanes
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Purpose, Stream
 from discreet.sampling import DealingSampler, Sampler
@@ -20,11 +21,15 @@ from discreet.training.batch import Piece
 
 
 class Draws:
-    """Draws the batches of a run of `plan`. `chunk`: examples in a chunk, for memory."""
+    """Draws the batches of a run of `plan`. `chunk`: examples in a chunk, for memory; `units` of them are a chunk's
+    units. `lanes`: parts of a batch, of which this process takes its own; otherwise it takes the whole batch."""
 
-    def __init__(self, plan: Plan | AdaptivePlan, data: PrivateData, stream: Stream, chunk: int) -> None:
+    def __init__(
+        self, plan: Plan | AdaptivePlan, data: PrivateData, stream: Stream, chunk: int, lanes: Lanes | None = None
+    ) -> None:
         self._plan, self._data, self._stream, self._most = plan, data, stream, plan.rows_per_unit
-        self._units = max(1, chunk // (plan.rows_per_unit * data.views))
+        self.units = max(1, chunk // (plan.rows_per_unit * data.views))
+        self._lanes = lanes
         self._first, self._epoch = -1, tuple[IntArray, ...]()
         self._dealt: Sampler | None = None
         self._known: tuple[Event, Draw, DealingSampler | None] | None = None
@@ -41,9 +46,10 @@ class Draws:
             known = self._known = event, law, law.sampler if isinstance(law.sampler, DealingSampler) else None
         return known
 
-    def next(self, receipt: Receipt) -> list[Piece]:
-        """The batch of the step that `receipt` paid for. An epoch's batches are drawn together, at the first of its
-        steps that is taken; a step that was broken off before it drew leaves its batch unused."""
+    def next(self, receipt: Receipt) -> tuple[list[Piece], int]:
+        """What this process has of the batch of the step that `receipt` paid for, and how many units the whole batch
+        has. An epoch's batches are drawn together, at the first of its steps that is taken; a step that was broken off
+        before it drew leaves its batch unused."""
         first = receipt.position - receipt.index
         if first != self._first:
             here = first, len(self._data), self._stream
@@ -52,15 +58,22 @@ class Draws:
             if dealing is not None:
                 sampler = self._dealt = self._dealt or dealing.begin(*here)
             self._first, self._epoch = first, tuple(sampler.batches(*here))
-        return list(self._pieces(self._epoch[receipt.index], receipt.position))
+        drawn = self._epoch[receipt.index]
+        return list(self._pieces(drawn, receipt.position)), len(drawn)
 
     def _pieces(self, drawn: IntArray, position: int) -> Iterator[Piece]:
-        """The batch in chunks of whole units; the number of units in a chunk is public."""
-        size, groups = self._units, self._data.groups
-        if groups is None:
-            yield from ((drawn[i : i + size], None) for i in range(0, len(drawn), size))
-            return
-        places = places_within(groups.counts(drawn), self._most, self._stream.substream(Purpose.ROWS, position))
-        rows = [groups.rows(int(unit), chosen) for unit, chosen in zip(drawn, places, strict=True)]
-        for i in range(0, len(rows), size):
-            yield np.concatenate(rows[i : i + size]), Units(tuple(map(len, rows[i : i + size])))
+        """The batch in chunks of whole units, lane by lane; the number of units in a chunk is public."""
+        groups, lanes, begun = self._data.groups, self._lanes or Lanes(1), -1
+        seeds = None if self._lanes is None else self._stream.substream(Purpose.LANES, position).words(lanes.count)
+        chosen: Sequence[IntArray] = ()
+        if groups is not None:
+            rows_of = self._stream.substream(Purpose.ROWS, position)
+            chosen = places_within(groups.counts(drawn), self._most, rows_of)
+        for lane, places in lanes.chunks(len(drawn), self.units):
+            seed = None if seeds is None or lane == begun else int(seeds[lane]) >> 1
+            begun = lane
+            if groups is None:
+                yield Piece(drawn[places.start : places.stop : places.step], seed=seed)
+                continue
+            rows = [groups.rows(int(drawn[place]), chosen[place]) for place in places]
+            yield Piece(np.concatenate(rows), Units(tuple(map(len, rows))), seed)

@@ -110,18 +110,22 @@ class Session:
         if not self._free.acquire(blocking=False):
             raise InputError("a step is open; leave it before the next one begins, as steps are released in order")
         try:
-            self.check()
             if self.between_blocks:
                 self._reserve()
-            receipt = self._charged.next()
-            try:
-                with self._run.chain.unbroken(), private_step(self._run, receipt) as batch:
-                    yield batch
-                self._follow(receipt)
-            finally:
-                self._charged.leave_what_followed()
+            with self._run.team.step():
+                yield from self._step()
         finally:
             self._free.release()
+
+    def _step(self) -> Iterator[Batch]:
+        self.check()
+        receipt = self._charged.next()
+        try:
+            with self._run.chain.unbroken(), private_step(self._run, receipt) as batch:
+                yield batch
+            self._follow(receipt)
+        finally:
+            self._charged.leave_what_followed()
 
     def _follow(self, receipt: Receipt) -> None:
         """Tell the followers of the step, and make the releases that were charged with it."""
@@ -134,8 +138,12 @@ class Session:
 
     def _reserve(self) -> None:
         if self.ended is None:
-            self._run.probe.repeat()
+            self._run.team.together("the check before a charge", self._before_a_charge)
         self._charged.reserve()
+
+    def _before_a_charge(self) -> None:
+        self.check()
+        self._run.probe.repeat()
 
     def _choose_step_size(self) -> None:
         """With a line search: choose the step size along the released gradient; it was charged with the step."""

@@ -12,6 +12,7 @@ from torch import nn
 from discreet.clipping import Engine
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
+from discreet.distributed.team import Team
 from discreet.mechanism import Chain, drawing_ahead, gaussian_release, noise_multiplier
 from discreet.methods import tell_noise
 from discreet.plan import AdaptivePlan, Plan
@@ -30,7 +31,8 @@ from discreet.training.unit_failures import FailureProbe
 class Run:
     """The parts that the steps of a run work with. `public`: rows declared public that join every step. `ahead`: if
     a thread draws the noise of a step while another device computes it. `chain`: how noise is correlated over steps.
-    `filter`: decides who takes part, where units have budgets of their own."""
+    `filter`: decides who takes part, where units have budgets of their own. `team`: the processes that take the steps
+    together."""
 
     plan: Plan | AdaptivePlan
     model: nn.Module
@@ -48,6 +50,7 @@ class Run:
     ahead: bool = False
     chain: Chain = field(default_factory=Chain)
     filter: IndividualFilter | None = None
+    team: Team = field(default_factory=Team)
 
     @property
     def context(self) -> Context:
@@ -63,9 +66,10 @@ def private_step(run: Run, receipt: Receipt) -> Iterator[Batch]:
     An exception inside ends the step without a release.
     """
     law = run.draws.law(receipt.event)  # the one that the charged event names
-    units = run.draws.next(receipt)
+    units, drawn = run.draws.next(receipt)
     clip = run.clipping.at(run.plan.step_at(receipt.position), receipt.release)  # from earlier releases
-    batch = Batch(run.context, units, clip)
+    sums = run.team.sums(run.parameters, run.engine, clip, law.largest_batch, run.draws.units)
+    batch = Batch(run.context, units, clip, sums)
     if run.filter is not None:
         run.filter.begin(first=receipt.index == 0)
     source = receipt, run.stream, run.noise
@@ -77,6 +81,7 @@ def private_step(run: Run, receipt: Receipt) -> Iterator[Batch]:
     run.guard.check()
     if run.filter is not None:
         run.filter.settle()
+    run.team.check_step(receipt, clip, run.parameters, sums, drawn, batch.added)
 
     total = run.chain.mixed(batch.total(law.largest_batch))  # the clipped sum, and how far one unit may move it
     release = run.chain.unmixed(gaussian_release(total, *source, ahead))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 from warnings import warn
@@ -17,11 +18,12 @@ from discreet.clipping import Criterion, private_parameters, training_mode
 from discreet.clipping.digests import check_unchanged, state_digests
 from discreet.clipping.geometry import Geometry
 from discreet.core.errors import Interrupted
+from discreet.distributed.team import Team
 from discreet.ledger import Entry
 from discreet.mechanism import Chain
 from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
-from discreet.randomness import Stream, SystemStream
+from discreet.randomness import Stream
 from discreet.training.callbacks.base import Callback, telling
 from discreet.training.callbacks.progress_bar import progress_bar
 from discreet.training.checklist import checked, refuse_changed
@@ -32,7 +34,7 @@ from discreet.training.former import with_former
 from discreet.training.guard import Guard
 from discreet.training.individual_filter import filter_of
 from discreet.training.preflight.engine_check import Preflight
-from discreet.training.preflight.engine_options import AUTO, EngineOptions, as_started
+from discreet.training.preflight.engine_options import AUTO, EngineOptions, as_started, first_attempt
 from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
 from discreet.training.public.early_stopping import EarlyStopping
 from discreet.training.public.extra_rows import PublicBatches, check_declared, keep_declared
@@ -40,10 +42,11 @@ from discreet.training.public.monitor import Watch, every_so_often
 from discreet.training.public.public_data import PublicData
 from discreet.training.run.answered_queries import check_answered
 from discreet.training.run.charges import Charges
-from discreet.training.run.checkpoint import Checkpoint, save_checkpoint
+from discreet.training.run.checkpoint import Checkpoint, read_checkpoint, save_checkpoint
 from discreet.training.run.opening import Opened, record_of, resumed, started, with_slack_of
 from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.run_options import RunOptions
+from discreet.training.run.several import agreed, begun
 from discreet.training.run.signals import stop_requests, stopped
 from discreet.training.run.trained import Evaluation, Mechanism, Trained, randomness_of
 from discreet.training.session import Session
@@ -67,6 +70,8 @@ class Training:
       the noise were checked; it is logged (logger "discreet", INFO) when a session is opened.
     - `geometry`: the source of the scales of ellipsoid or box clipping (`clipping.geometry`). Public.
     - `scheduler`: stepped after every step. `averaging`: evaluate and publish the average of iterates, not the last.
+    - `shard`: "replicate" if several processes (torchrun) take the steps together, each with the whole model and all of
+      the data. All of them run the same program; the first charges, writes and publishes (docs/distributed.md).
 
     Everything is checked here (`training.checklist`), so a mistake costs no privacy: nothing is charged before the
     first step.
@@ -88,23 +93,33 @@ class Training:
         geometry: Geometry | None = None,
         scheduler: LRScheduler | None = None,
         averaging: Averaging | None = None,
+        shard: str | None = None,
         **former: Any,
     ) -> None:
         records = {"public": PublicData.of(public), "run": RunOptions.of(run), "engine": EngineOptions.of(engine)}
         declared, where, how = with_former("Training", former, **records)
         where.check()
+        self.team = Team.of(shard, where.lanes)
         if where.resume:
-            how = as_started(how, where.folder)
+            first = self.team.told("the run so far", lambda: dict(first_attempt(where.folder)))
+            self.team.keep_lanes(first, where.lanes)
+            how = as_started(how, first)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
         self.given = data
-        found = checked(plan, model, criterion, optimizer, (data, units, ids), declared, how, geometry, scheduler)
+        rows = data, units, ids
+        found = agreed(
+            self.team,
+            plan,
+            how,
+            lambda how: checked(plan, model, criterion, optimizer, rows, declared, how, geometry, scheduler),
+        )
         self.plan, self.data, self.clipping, self.copy = found.plan, found.data, found.clipping, found.copy
         self.preflight, self.engine, self.noise = found.preflight, found.preflight.engine, found.noise
         self._checked, self._where = found, where
         self.folder = RunFolder(Path(where.folder or f"discreet-runs/{secrets.token_hex(4)}"))
         self._kept = self.folder.individual if where.keep_spent else None
         filter_of(self.plan, len(self.data), self._kept)  # an error now, not after a charge
-        self.watch = Watch(found.copy, declared, averaging, found.front)
+        self.watch = Watch(found.copy, declared, averaging, found.front, self.team)
         self._progress = Progress([])
 
     @property
@@ -132,12 +147,11 @@ class Training:
         Over an `AdaptivePlan` the condition is `session.ready()`, which asks the policy and reserves the next block.
         Call `training.save(session)` when `session.between_blocks` if the run shall survive a crash.
         """
-        refuse_changed(self.model, self._checked.declared, "was changed since this Training was made; make a new one")
-        with self._opened() as opened:
-            run, ledger = opened.run, opened.ledger
-            attempt = ledger.start_attempt(run, self.plan.fingerprint(), self.mechanism.as_dict())
+        declared, changed = self._checked.declared, "was changed since this Training was made; make a new one"
+        self.team.together("the start of a session", lambda: refuse_changed(self.model, declared, changed))
+        with begun(self.team, self._opened, self._start_attempt, self._state, self._follow) as attempt:
             self.preflight.report()
-            yield self.over(ledger, run, attempt, self._where.stream or SystemStream.start(opened.key, attempt))
+            yield self.over(attempt.ledger, attempt.run, attempt.number, self._where.stream or attempt.stream)
 
     def over(self, ledger: Charges, run: str, attempt: int, stream: Stream) -> Session:
         """A session whose charges are in `ledger`; `session` opens one with its own run."""
@@ -151,7 +165,7 @@ class Training:
             parameters=parameters,
             optimizer=self.optimizer,
             data=self.data,
-            draws=Draws(self.plan, self.data, stream, chunk),
+            draws=Draws(self.plan, self.data, stream, chunk, self.team.lanes),
             engine=self.engine,
             clipping=self.clipping,
             noise=noise,
@@ -161,14 +175,23 @@ class Training:
             public=self._checked.beside,
             chain=Chain(self.plan.sampling.strategy),
             filter=filter_of(self.plan, len(self.data), self._kept),
-            ahead=any(parameter.device.type != "cpu" for parameter in parameters.values()),
+            ahead=self.team.lanes is None and any(one.device.type != "cpu" for one in parameters.values()),
+            team=self.team,
         )
         return Session(
             working,
             ledger,
             run,
             attempt,
-            private_metrics=PrivateMetrics(self.plan, *asked, self._checked.parts, noise, watch.note, watch.bought),
+            private_metrics=PrivateMetrics(
+                self.plan,
+                *asked,
+                self._checked.parts,
+                noise,
+                watch.note,
+                watch.bought,
+                told=lambda value: float(self.team.told("a bought metric", lambda: value)),
+            ),
             pristine=front.behind(self.copy.model),
             progress=self._progress,
             metrics=watch.validated,
@@ -200,14 +223,14 @@ class Training:
         with (
             self.session() as session,
             stop_requests() as stop,
-            progress_bar(self.plan.charges, epsilon, show=progress) as advance,
-            telling(callbacks, self.plan, self.watch) as tell,
+            progress_bar(self.plan.charges, epsilon, show=progress if self.team.first else False) as advance,
+            telling(callbacks if self.team.first else (), self.plan, self.watch) as tell,
         ):
 
             def after_step() -> None:
                 advance(session.position, self.evaluations[-1] if self.evaluations else None, self.clipping.shown())
                 tell(session.position)
-                signal = stop()
+                signal = self.team.asked_to_stop(stop())
                 if session.between_blocks or signal is not None:
                     self.save(session)
                 if signal is not None and not session.finished:
@@ -237,7 +260,10 @@ class Training:
     def save(self, session: Session) -> None:
         """Write a checkpoint of all releases so far. Like `result` it refuses a model that anything but releases
         changed."""
-        session.check()
+        self.team.together("a checkpoint", session.check)
+        self.team.told("a checkpoint", lambda: self._save(session))
+
+    def _save(self, session: Session) -> None:
         scheduler = None if self.scheduler is None else self.scheduler.state_dict()
         progress = None if session.control.progress is None else session.control.progress.as_dict()
         states = self.model.state_dict(), self.optimizer.state_dict(), scheduler
@@ -247,10 +273,11 @@ class Training:
     def result(self, session: Session) -> Trained:
         """The trained model of a session, for `publish`, even before its last step; refused if anything but releases
         changed it."""
-        session.check()
-        check_unchanged(self.model, *self._checked.declared)
-        entries = record_of(session.ledger.where, session.run, session.position)
-        return self.trained(entries, ended=session.ended)
+        self.team.together("the result", session.check)
+        self.team.together("the result", lambda: check_unchanged(self.model, *self._checked.declared))
+        facts = session.ledger.where, session.run, session.position
+        entries = self.team.told("the record of the run", lambda: [asdict(entry) for entry in record_of(*facts)])
+        return self.trained(tuple(Entry(**entry) for entry in entries), ended=session.ended)
 
     def trained(self, entries: tuple[Entry, ...], ended: str | None = None) -> Trained:
         """The result of a run whose ledger entries are `entries`."""
@@ -269,6 +296,7 @@ class Training:
             ended=ended,
             released=self.folder.released(),
             public=None if beside is None else beside.unchanged(),
+            publishes=self.team.first,
         )
 
     @property
@@ -276,7 +304,23 @@ class Training:
         """How the plan is carried out."""
         engine, noise = self.engine, self.noise
         assumptions = (noise.assumption, engine.assumption)
-        return Mechanism(engine.name, engine.float_bits, noise.name, randomness_of(self._where.stream), assumptions)
+        lanes = None if self.team.lanes is None else self.team.lanes.count
+        kind = randomness_of(self._where.stream)
+        return Mechanism(engine.name, engine.float_bits, noise.name, kind, assumptions, lanes)
+
+    def _start_attempt(self, opened: Opened) -> int:
+        return opened.ledger.start_attempt(opened.run, self.plan.fingerprint(), self.mechanism.as_dict())
+
+    def _state(self) -> tuple[int | None, bytes]:
+        """What the other processes of a run have to know of the one that opened it."""
+        path = self.folder.checkpoint
+        return self.engine.float_bits, path.read_bytes() if self._where.resume and path.exists() else b""
+
+    def _follow(self, float_bits: int | None, checkpoint: bytes) -> None:
+        """Go on from the state of the process that opened the run."""
+        self.engine = replace(self.engine, float_bits=float_bits)
+        if checkpoint:
+            self._restore(read_checkpoint(checkpoint, self.folder.checkpoint))
 
     @contextmanager
     def _opened(self) -> Iterator[Opened]:

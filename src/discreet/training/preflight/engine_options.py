@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -68,14 +70,18 @@ class EngineOptions:
         return replace(engine, clipped_sum=in_fixed_rows(engine.clipped_sum, chunk)) if self.fixed_rows else engine
 
 
-def as_started(engine: str | EngineOptions, folder: str | Path | None) -> EngineOptions:
-    """The options to resume the run in `folder` with: "auto" becomes the engine that the run started with.
+def as_started(options: EngineOptions, first: Mapping[str, Any]) -> EngineOptions:
+    """The options to resume a run with whose `first` attempt is recorded: "auto" becomes the engine that it had."""
+    return replace(options, name=first["engine"]) if options.name == AUTO and first else options
+
+
+def first_attempt(folder: str | Path | None) -> Mapping[str, Any]:
+    """The record of the first attempt that trained in the run folder; empty if there is none.
 
     A folder without a run is left for `resume` to refuse.
     """
-    options = EngineOptions.of(engine)
-    if options.name != AUTO or folder is None:
-        return options
+    if folder is None:
+        return {}
     try:
         _, run, where = RunFolder(Path(folder)).recall()
         ledger = Ledger(where, create=False)
@@ -84,6 +90,5 @@ def as_started(engine: str | EngineOptions, folder: str | Path | None) -> Engine
         finally:
             ledger.close()
     except DiscreetError:
-        return options
-    first = next((str(content["engine"]) for content in attempts if content.get("engine") in ENGINES), AUTO)
-    return replace(options, name=first)
+        return {}
+    return next((content for content in attempts if content.get("engine") in ENGINES), {})

@@ -28,7 +28,8 @@ _NAME = "metric"
 class PrivateMetrics:
     """Releases the private metrics of a plan, each paid for by a receipt, and passes each to `note`.
 
-    `model` and `criterion` have seen no private row, and see none here: their copies do.
+    `model` and `criterion` have seen no private row, and see none here: their copies do. `told` gives the value that
+    several processes go on with.
     """
 
     def __init__(
@@ -40,9 +41,10 @@ class PrivateMetrics:
         noise: RoundedSampler,
         note: Callable[[Bought], None],
         earlier: Sequence[Bought] = (),
+        told: Callable[[float], float] = lambda value: value,
     ) -> None:
         self._plan, self._model, self._criterion = plan, model, criterion
-        self._parts, self._noise, self._note = parts, noise, note
+        self._parts, self._noise, self._note, self._told = parts, noise, note, told
         self._sizes = {one.metric: one.value for one in earlier if one.metric.endswith("_size")}
 
     def buy(self, metric: Metric, receipt: Receipt, stream: Stream) -> float:
@@ -65,6 +67,7 @@ class PrivateMetrics:
         else:
             value = metric.value(noisy, self._sizes[size.name])
             deviation = metric.deviation(declared, share, size)
+        value = self._told(value)
         if metric.kind == "size":
             self._sizes[metric.name] = value
         bought = Bought(receipt.position + 1, metric.name, value, deviation)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from discreet.core import checks
 from discreet.core.errors import InputError
+from discreet.distributed.team import Team
 from discreet.methods import Averaging, RunningAverage
 from discreet.training.front_end import FrontEnd
 from discreet.training.public.early_stopping import EarlyStopping, check_early, is_bought
@@ -28,10 +29,17 @@ class Watch:
     models. No private row runs through it: private metrics use copies of it, `asked`.
     """
 
-    def __init__(self, copy: PublicCopy, public: PublicData, averaging: Averaging | None, front: FrontEnd) -> None:
+    def __init__(
+        self,
+        copy: PublicCopy,
+        public: PublicData,
+        averaging: Averaging | None,
+        front: FrontEnd,
+        team: Team | None = None,
+    ) -> None:
         self._average = None if averaging is None else RunningAverage(copy.model, averaging)
         self.asked = copy.model if self._average is None else self._average.model
-        self._copy, self._front = copy, front
+        self._copy, self._front, self._team = copy, front, team or Team()
         self._test, self._validation = (front.of_public(copy.model, rows) for rows in public.tensors)
         self.evaluations: list[Evaluation] = []
         self.bought: list[Bought] = []
@@ -45,8 +53,11 @@ class Watch:
         return self._copy.follow() if self._average is None else self._average.model
 
     def evaluated(self, rows: tuple[Tensor, Tensor]) -> dict[str, float]:
-        """Its metrics on rows that are declared public, after its front end."""
-        return evaluate(self._front.behind(self.published), self._copy.checked().criterion, *rows)
+        """Its metrics on rows that are declared public, after its front end. Of several processes the first computes
+        them, as all have to decide by the same figures."""
+        model, copy = self._front.behind(self.published), self._copy.checked()
+        found: dict[str, float] = self._team.told("public metrics", lambda: evaluate(model, copy.criterion, *rows))
+        return found
 
     def released(self, position: int) -> None:
         """Take note of the model after the release of step `position`."""

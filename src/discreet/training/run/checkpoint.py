@@ -6,6 +6,7 @@ old checkpoint never lowers it.
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 from dataclasses import asdict, dataclass
@@ -80,12 +81,22 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path) -> Checkpoint | None:
-    """The checkpoint at `path`, or None if none was written yet. Tensors and plain values only, never code."""
+    """The checkpoint at `path`, or None if none was written yet."""
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        return read_checkpoint(path.read_bytes(), path)
     except FileNotFoundError:
         return None
-    except (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
+    except OSError as error:
+        raise InputError(
+            f"cannot read the checkpoint {path}: {error.strerror}; delete it to start from scratch"
+        ) from None
+
+
+def read_checkpoint(written: bytes, path: Path) -> Checkpoint:
+    """The checkpoint that was written to `path`. Tensors and plain values only, never code."""
+    try:
+        content = torch.load(io.BytesIO(written), map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"cannot read the checkpoint {path}: {reason:.200}; delete it to start from scratch") from None
     if not isinstance(content, dict) or content.get("format") != _FORMAT:

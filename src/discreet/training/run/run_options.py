@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Self
 
 from discreet.core.errors import InputError
-from discreet.core.processes import refuse_several_processes
 from discreet.ledger import checked_name
 from discreet.randomness import Stream
 
@@ -26,6 +25,8 @@ class RunOptions:
     - `on_open`: called when the folder of a new run exists, to put something beside the run.
     - `keep_spent`: where units have budgets of their own, keep what each has spent in a file of the folder, for the
     holder of the data alone (`discreet ledger individual`). It is as private as the data.
+    - `lanes`: of a run that several processes take together, the number of parts of a batch that they share out; by
+    default as many as there are processes. A run keeps its lanes when it is resumed, by however many processes.
     - `stream`: for tests; a run with other randomness than the system's cannot be published.
     """
 
@@ -36,6 +37,7 @@ class RunOptions:
     on_open: Callable[[], None] | None = None
     stream: Stream | None = None
     keep_spent: bool = False
+    lanes: int | None = None
 
     @classmethod
     def of(cls, run: Self | str | Path | None) -> Self:
@@ -51,7 +53,6 @@ class RunOptions:
 
     def check(self) -> None:
         """Refuse a run that could not be opened, before any data is read for it."""
-        refuse_several_processes()
         checked_name(self.dataset_id)
         if self.resume and self.folder is None:
             raise InputError("to resume a run, name its folder: run=RunOptions(FOLDER, resume=True)")

@@ -38,22 +38,25 @@ class Bought:
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """How the plan was carried out: names of the engine, the noise sampler and the kind of randomness."""
+    """How the plan was carried out: names of the engine, the noise sampler and the kind of randomness. `lanes`: the
+    parts of a batch whose sums were added in whole numbers, if several processes may have shared them out."""
 
     engine: str
     float_bits: int | None
     noise: str
     randomness: str
     assumptions: tuple[str, ...]
+    lanes: int | None = None
 
     def as_dict(self) -> dict[str, object]:
         """The entry in the ledger."""
-        return {
+        facts: dict[str, object] = {
             "engine": self.engine,
             "float_bits": self.float_bits,
             "noise": self.noise,
             "randomness": self.randomness,
         }
+        return facts if self.lanes is None else facts | {"lanes": self.lanes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class Trained:
     `ended`: why the run ended before its last step, if it did so by itself. `secrets`: files to destroy after
     publishing. `winner`: the settings of the run, if a search chose them. `released`: tensors that queries before the
     first step released and that predictions need. `public`: the declaration of public rows whose gradient joined the
-    steps.
+    steps. `publishes`: False in all but the first of several processes, where `publish` writes nothing.
     """
 
     model: nn.Module
@@ -81,6 +84,7 @@ class Trained:
     winner: Mapping[str, Any] | None = None
     released: Mapping[str, Tensor] = field(default_factory=dict)
     public: Mapping[str, Any] | None = None
+    publishes: bool = True
 
     def _repr_html_(self) -> str:
         """A summary for notebooks; it holds public figures and bought metrics only."""

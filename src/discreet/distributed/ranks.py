@@ -1,0 +1,226 @@
+"""The processes of one run: how they talk. A process group of torch.distributed does the work.
+
+Facts travel as JSON and tensors as bytes, so what comes over the wire is never run. Every exchange carries its purpose:
+processes that are not at the same place find out, instead of waiting for each other.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch._C._distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+from discreet.core import errors
+from discreet.core.errors import DiscreetError, InputError, PrivacyViolation
+from discreet.core.processes import one_of_several
+
+T = TypeVar("T")
+
+_FRAME = 504
+"""Bytes of facts that travel in one message; longer ones need a second."""
+
+_TIMEOUT = timedelta(minutes=30)
+
+warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")  # 2.13 renames two collectives
+
+
+class ProcessLost(DiscreetError):
+    """Another process of the run has ended, cannot be reached or does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """This process among those of the run: its `rank` of `size`. `group` carries tensors, `plain` facts (gloo)."""
+
+    rank: int = 0
+    size: int = 1
+    group: Any = None
+    plain: Any = None
+
+    @classmethod
+    def joined(cls) -> Ranks:
+        """The processes that torchrun has started, or that a process group connects already; one if neither has.
+
+        `DISCREET_TIMEOUT`: seconds to wait for another process, 1800 by default.
+        """
+        if not dist.is_available():
+            raise InputError("this build of torch has no torch.distributed; install one that has, or start one process")
+        if not dist.is_initialized():
+            if int(os.environ.get("WORLD_SIZE", "1")) == 1 and "RANK" not in os.environ:
+                return cls()
+            _connect()
+        backend = dist.get_backend()
+        plain = dist.group.WORLD if backend == "gloo" else dist.new_group(backend="gloo")
+        return cls(dist.get_rank(), dist.get_world_size(), dist.group.WORLD, plain)
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that keeps the ledger, writes files and talks."""
+        return self.rank == 0
+
+    def all_facts(self, purpose: str, fact: object) -> list[Any]:
+        """What every process says, in all of them, in the order of their ranks. Plain values only.
+
+        `PrivacyViolation` in all of them if they are here for different purposes.
+        """
+        if self.size == 1:
+            return [fact]
+        content = json.dumps([purpose, fact]).encode()
+        first = self._frames(len(content).to_bytes(8, "big") + content[:_FRAME], 8 + _FRAME)
+        lengths = [int.from_bytes(one[:8], "big") for one in first]
+        said = [one[8 : 8 + length] for one, length in zip(first, lengths, strict=True)]
+        if max(lengths) > _FRAME:
+            rest = self._frames(content[_FRAME:], max(lengths) - _FRAME)
+            said = [(one + more)[:length] for one, more, length in zip(said, rest, lengths, strict=True)]
+        told = [json.loads(one) for one in said]
+        if any(one[0] != purpose for one in told):
+            raise PrivacyViolation(
+                f"the processes of the run are at different places ({', '.join(sorted({one[0] for one in told}))}); "
+                "start the same program in all of them. Nothing was released"
+            )
+        return [one[1] for one in told]
+
+    def from_first(self, purpose: str, make: Callable[[], Any]) -> Any:
+        """`make()` of the first process, as JSON, in all of them; what it raises is raised in all of them.
+
+        A charge is made so: the others wait here until it is durable.
+        """
+        if self.size == 1:
+            with one_of_several():
+                return make()
+        value, error = None, None
+        if self.first:
+            try:
+                with one_of_several():
+                    value = make()
+            except Exception as caught:
+                error = caught
+        told = self.all_facts(purpose, [_said(error), value])[0]
+        if error is not None:
+            raise error
+        if told[0] is not None:
+            raise _error_of(told[0])
+        return value if self.first else told[1]
+
+    def together(self, purpose: str, do: Callable[[], T]) -> T:
+        """`do()` in every process. If it fails in one, all raise, so that none is left waiting."""
+        if self.size == 1:
+            return do()
+        try:
+            result = do()
+        except Exception as error:
+            self.tell_failure(purpose, error)
+            raise
+        refuse_failures([one[0] for one in self.all_facts(purpose, [None])])
+        return result
+
+    def tell_failure(self, purpose: str, error: BaseException) -> None:
+        """Tell all processes, at a place where they exchange facts, that this one has failed."""
+        with contextlib.suppress(DiscreetError):  # the failure itself is what the user has to see
+            self.all_facts(purpose, [_said(error)])
+
+    def bytes_from_first(self, content: bytes | None) -> bytes:
+        """The bytes that the first process has, in all of them."""
+        if self.size == 1:
+            return content or b""
+        length = self.all_facts("bytes", len(content or b""))[0]
+        buffer = torch.frombuffer(bytearray(content), dtype=torch.uint8) if self.first and content else _empty(length)
+        if length:
+            self._call(lambda: dist.broadcast(buffer, 0, group=self.plain))
+        return buffer.numpy().tobytes()
+
+    def added_share(self, whole: Tensor, each: int) -> Tensor:
+        """The sum over processes of whole numbers, int64 of shape (size x each,): numbers rank x each to (rank + 1) x
+        each of it. Whole numbers: the same bits in any order of addition."""
+        if self.size == 1:
+            return whole
+        share = torch.empty(each, dtype=torch.int64, device=whole.device)
+        self._call(lambda: dist.reduce_scatter_tensor(share, whole, group=self.group))
+        return share
+
+    def gathered(self, share: Tensor, each: int) -> Tensor:
+        """The shares of all processes, of `each` numbers, one after the other; shape (size x each,)."""
+        if self.size == 1:
+            return share
+        whole = torch.empty(each * self.size, dtype=share.dtype, device=share.device)
+        self._call(lambda: dist.all_gather_into_tensor(whole, share.contiguous(), group=self.group))
+        return whole
+
+    def _frames(self, content: bytes, length: int) -> list[bytes]:
+        padded = torch.frombuffer(bytearray(content.ljust(length, b"\0")), dtype=torch.uint8)
+        found = [_empty(length) for _ in range(self.size)]
+        self._call(lambda: dist.all_gather(found, padded, group=self.plain))
+        return [one.numpy().tobytes() for one in found]
+
+    def _call(self, collective: Callable[[], object]) -> None:
+        try:
+            collective()
+        except (RuntimeError, ValueError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise ProcessLost(
+                f"process {self.rank} of {self.size} waits for another that has ended or does not answer "
+                f"({reason:.120}); what was charged stays charged: resume the run, with any number of processes"
+            ) from None
+
+
+def refuse_failures(told: list[Any]) -> None:
+    """Raise the failure that another process told, if one did."""
+    for rank, one in enumerate(told):
+        if one is not None:
+            raise _error_of([one[0], f"process {rank}: {one[1]}"])
+
+
+def _said(error: BaseException | None) -> list[str] | None:
+    """What the others are told of an error: its words, if they are the library's; else its kind, as a message of other
+    code may show a row."""
+    if error is None:
+        return None
+    kind = type(error).__name__
+    return [kind, str(error) if isinstance(error, DiscreetError) else f"it failed with {kind}"]
+
+
+def _error_of(said: list[str]) -> DiscreetError:
+    """An error of another process, of the same kind, so that exit codes are the same."""
+    kind, message = said
+    found = getattr(errors, kind, None)
+    if isinstance(found, type) and issubclass(found, DiscreetError) and found is not errors.Interrupted:
+        return found(message)
+    return DiscreetError(message)
+
+
+def _connect() -> None:
+    """Join the process group of torchrun. It is left when the process ends."""
+    timeout = timedelta(seconds=float(os.environ.get("DISCREET_TIMEOUT", _TIMEOUT.total_seconds())))
+    # A static rendezvous keeps its store when torchrun starts all processes again, with the addresses of those that
+    # died (torch 2.13): each start has names of its own in it.
+    again = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    try:
+        store, rank, size = next(rendezvous("env://", timeout=timeout))
+        store = PrefixStore(f"discreet/{again}", store)
+        backend = "nccl" if torch.cuda.is_available() else "gloo"
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
+    except (RuntimeError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"the processes cannot be connected: {reason:.200}; start them by torchrun") from None
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def _empty(length: int) -> Tensor:
+    return torch.empty(length, dtype=torch.uint8)

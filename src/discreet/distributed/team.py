@@ -1,0 +1,177 @@
+"""The team of a run: one process, or several that take every step together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from discreet.clipping import Accumulator, Clip, Engine
+from discreet.core import checks
+from discreet.core.errors import InputError, PrivacyViolation
+from discreet.core.events.event_json import to_json
+from discreet.core.processes import refuse_several_processes
+from discreet.core.release import Receipt
+from discreet.distributed.lanes import Lanes
+from discreet.distributed.ranks import Ranks, refuse_failures
+from discreet.distributed.whole_sums import FineGrid, WholeSums, shapes_of
+
+T = TypeVar("T")
+
+_STEP = "the end of a step"
+
+
+class Team:
+    """The processes that take the steps of a run together, and the lanes that they share out.
+
+    Without `lanes` the run is one process, which adds floating-point numbers. Otherwise every process has the model,
+    the plan and the data; each computes the lanes of its own, and all make the same release.
+    """
+
+    def __init__(self, ranks: Ranks | None = None, lanes: int | None = None) -> None:
+        self.ranks = ranks or Ranks()
+        self.lanes = None if lanes is None else Lanes(lanes, self.ranks.rank, self.ranks.size)
+        self._due = False
+
+    @classmethod
+    def of(cls, shard: str | None, lanes: int | None) -> Team:
+        """The team for `Training(shard=..., run=RunOptions(lanes=...))`. `InputError` for what there is not."""
+        if shard is None:
+            if lanes is not None:
+                raise InputError('lanes are parts of a batch that processes share; give shard="replicate" with them')
+            refuse_several_processes()
+            return cls()
+        if shard != "replicate":
+            raise InputError(f'shard must be "replicate" (every process has the whole model) or None, got {shard!r}')
+        ranks = Ranks.joined()
+        return cls(ranks, ranks.size if lanes is None else checks.count("lanes", lanes))
+
+    def keep_lanes(self, record: Mapping[str, Any], given: int | None) -> None:
+        """Take the lanes of a run that is resumed, from the `record` of its first attempt (empty if there is none).
+
+        `InputError` if it began without, as its sums are then those of one process, or with others than `given`.
+        """
+        if not record:
+            return
+        began = record.get("lanes")
+        if began is None and self.lanes is not None:
+            raise InputError("the run began as one process without lanes; resume it so, without shard or --processes")
+        if given is not None and given != began:
+            raise InputError(f"the run began with {began or 'no'} lanes and keeps them; leave lanes out")
+        self.lanes = None if began is None else Lanes(began, self.ranks.rank, self.ranks.size)
+
+    @property
+    def first(self) -> bool:
+        """Whether this process keeps the ledger, writes files and talks."""
+        return self.ranks.first
+
+    def together(self, purpose: str, do: Callable[[], T]) -> T:
+        """`do()` in every process; if it fails in one, it fails in all."""
+        return self.ranks.together(purpose, do)
+
+    def told(self, purpose: str, make: Callable[[], Any]) -> Any:
+        """What the first process makes, as plain values, in all of them."""
+        return make() if self.lanes is None else self.ranks.from_first(purpose, make)
+
+    def agree(self, what: str, *facts: object) -> None:
+        """`InputError` in all processes unless all were given the same."""
+        digest = hashlib.sha256(json.dumps([str(fact) for fact in facts]).encode()).hexdigest()
+        told = self.ranks.all_facts(what, digest)
+        if len(set(told)) > 1:
+            other = next(rank for rank, one in enumerate(told) if one != told[0])
+            raise InputError(
+                f"process {other} of {len(told)} has another {what} than process 0; give all of them the same. Nothing "
+                "was charged"
+            )
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """A step: if it fails in this process before the sums are exchanged, it ends in all of them."""
+        self._due = self.ranks.size > 1
+        try:
+            yield
+        except BaseException as error:
+            if self._due:
+                self._due = False
+                self.ranks.tell_failure(_STEP, error)
+            raise
+        self._due = False
+
+    def sums(
+        self,
+        parameters: Mapping[str, Tensor],
+        engine: Engine,
+        clip: Clip,
+        largest_batch: int,
+        units: int,
+    ) -> Accumulator | WholeSums:
+        """The sum of a step whose chunks have at most `units` units."""
+        if self.lanes is None:
+            return Accumulator(parameters, clip.bit > 0)
+        chunks = self.lanes.most_chunks(largest_batch, units)
+        return WholeSums(FineGrid.of(shapes_of(parameters, clip), engine, clip, largest_batch, chunks), self.ranks)
+
+    def check_step(
+        self,
+        receipt: Receipt,
+        clip: Clip,
+        parameters: Mapping[str, Tensor],
+        sums: Accumulator | WholeSums,
+        drawn: int,
+        added: int,
+    ) -> None:
+        """End the step in all processes unless every one of the `drawn` units was added once (`added` of them here),
+        all are at the same step with the same weights, and no sum is unusable. No message depends on a row or on the
+        size of the batch."""
+        if isinstance(sums, Accumulator):
+            return
+        weights = digest_of(parameters)
+        here = [
+            receipt.run,
+            receipt.attempt,
+            receipt.position,
+            to_json(receipt.event),
+            drawn,
+            clip.sensitivity,
+            clip.grid,
+        ]
+        digest = hashlib.sha256(json.dumps(here).encode()).hexdigest()
+        self._due = False
+        told = self.ranks.all_facts(_STEP, [None, digest, weights, added, sums.unusable])
+        refuse_failures([one[0] for one in told])
+        nothing = "nothing was released for this step"
+        if any(one[1] != digest for one in told):
+            raise PrivacyViolation(f"the processes of the run are not at the same step of one plan and draw; {nothing}")
+        if any(one[2] != weights for one in told):
+            raise PrivacyViolation(
+                f"the processes of the run have different weights; {nothing}. Build model and optimizer in the same "
+                "way in all of them, and let nothing but the release change them"
+            )
+        if sum(one[3] for one in told) != drawn:
+            raise PrivacyViolation(
+                f"the processes of the run have not added every drawn unit exactly once; {nothing}. Leave sampling and "
+                "sharing out to the run: no DistributedSampler, and add every chunk"
+            )
+        if any(one[4] for one in told):
+            raise PrivacyViolation(f"the clipped sum of a chunk is not a number that fits its grid; {nothing}")
+
+    def asked_to_stop(self, signal: int | None) -> int | None:
+        """The first signal that a process got, in all of them, so that all stop after the same step."""
+        found = [one for one in self.ranks.all_facts("a look at signals", signal) if one is not None]
+        return found[0] if found else None
+
+
+def digest_of(parameters: Mapping[str, Tensor]) -> str:
+    """A quick digest of values, the same for the same bits: sums of the bits as whole numbers, with weights that tell
+    places apart. It finds processes that went different ways; it withstands no forger."""
+    found = []
+    for value in parameters.values():
+        flat = value.detach().reshape(-1)
+        bits = flat.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[flat.element_size()])
+        found += [int(bits.sum(dtype=torch.int64)), int(bits[::2].sum(dtype=torch.int64))]
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest()

@@ -1,0 +1,159 @@
+"""Clipped sums in whole numbers: the same sum in any order, so neither the number of processes nor the way in which
+they add shows in it.
+
+Each chunk's sum is rounded to a grid that is `fold` bits finer than that of the step. From there on int64 is added; the
+total is rounded to the grid of the step, once.
+
+Sensitivity. Two neighbouring sums, as computed, differ by the sensitivity of one process's sum before rounding (clip
+and float slack; see `clipping.accumulate`), and by what is rounded: at most r chunks by half a fine grid step each, in
+both sums, and the total by half a step of the grid in both. So d coordinates add (grid + r fine) sqrt(d) to the norm of
+the difference, and r is at most the number of chunks of the largest batch, which is public. Sums of `exact` are on the
+grid: nothing is rounded, `fold` is 0, and nothing is added.
+
+Nothing overflows: a coordinate of the sum is at most the largest batch times the clip's spread, and `fold` leaves two
+bits above that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from discreet.clipping import BIT, Clip, Engine
+from discreet.core.array_types import Array, IntArray
+from discreet.core.errors import PrivacyViolation
+from discreet.core.release import ClippedSum, Share
+from discreet.distributed.ranks import Ranks
+from discreet.mechanism.grid import compiled
+
+_MORE, _MOST = 6, 10
+"""The fine grid is so many bits finer than the number of chunks asks for, and at most so many finer than the step's."""
+
+_BITS = 62
+"""Multiples of the fine grid stay below 2^62."""
+
+_SHARE = "share"
+
+
+@dataclass(frozen=True, slots=True)
+class FineGrid:
+    """The grid of chunks: `fold` bits finer than `grid`. `chunks`: at most so many has a batch, over all processes.
+    `sensitivity`: how far one unit moves the sum of `shapes`, in L2 norm."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    grid: float
+    chunks: int
+    fold: int
+    sensitivity: float
+
+    @classmethod
+    def of(
+        cls, shapes: Mapping[str, tuple[int, ...]], engine: Engine, clip: Clip, largest_batch: int, chunks: int
+    ) -> FineGrid:
+        """The fine grid of a step whose batch has at most `chunks` chunks. Public facts only.
+
+        `PrivacyViolation` if the noise is so small that whole numbers cannot hold the sum on its grid.
+        """
+        if engine.error is None:
+            _bits_left(clip, largest_batch, 0.0)
+            return cls(shapes, clip.grid, chunks, 0, clip.sensitivity)
+        fold = min(_MOST, (chunks - 1).bit_length() + _MORE, _bits_left(clip, largest_batch, engine.error))
+        root = math.sqrt(sum(math.prod(shape) for shape in shapes.values()))
+        slack = 2 * engine.error * clip.spread * largest_batch
+        rounding = (clip.grid + chunks * math.ldexp(clip.grid, -fold)) * root
+        return cls(shapes, clip.grid, chunks, fold, (clip.sensitivity + slack + rounding) * (1 + 2.0**-48))
+
+    @property
+    def fine(self) -> float:
+        """One step of the fine grid, a power of two."""
+        return math.ldexp(self.grid, -self.fold)
+
+    def folded(self, multiples: IntArray) -> IntArray:
+        """Multiples of the fine grid as the nearest multiples of the grid; halves go up."""
+        if self.fold == 0:
+            return multiples
+        return (multiples + (1 << (self.fold - 1))) >> self.fold
+
+
+def _bits_left(clip: Clip, largest_batch: int, error: float) -> int:
+    """How many bits finer than the clip's grid whole numbers can be that hold the sum of the largest batch."""
+    largest = largest_batch * max(clip.spread, clip.bit) * (1 + error) / clip.grid
+    left = _BITS - math.frexp(largest)[1]
+    if left < 0:
+        raise PrivacyViolation("the noise is too small for a sum in whole numbers; nothing was released for this step")
+    return left
+
+
+class WholeSums:
+    """The sum over the chunks of one process, and with those of the others the sum of a step: `clipping.Accumulator` of
+    several processes.
+
+    `unusable`: how many numbers of chunks were not finite or did not fit the grid. They were left out, so the sum of
+    the step must not be used.
+    """
+
+    def __init__(self, grid: FineGrid, ranks: Ranks) -> None:
+        self._grid, self._ranks = grid, ranks
+        self._each = -(-self.size // ranks.size)
+        self._multiples: IntArray = np.zeros(self._each * ranks.size, np.int64)
+        self._places: dict[str, slice] = {}
+        start = 0
+        for name, shape in grid.shapes.items():
+            self._places[name] = slice(start, start + math.prod(shape))
+            start += math.prod(shape)
+        self.unusable = 0
+        self._handed_over = False
+
+    def add(self, sums: Mapping[str, Tensor]) -> None:
+        """Add the clipped sums of one chunk, rounded to the fine grid."""
+        least, fine = 2.0**_BITS, self._grid.fine
+        for name, place in self._places.items():
+            values = np.ascontiguousarray(sums[name].detach().cpu().numpy()).reshape(-1)
+            if values.dtype != np.float32:
+                values = values.astype(np.float64, copy=False)
+            self.unusable += compiled().add_multiples(values, self._multiples[place], fine, least)
+
+    @property
+    def size(self) -> int:
+        """How many coordinates the sum has."""
+        return sum(math.prod(shape) for shape in self._grid.shapes.values())
+
+    def sensitivity(self, engine: Engine, clip: Clip, largest_batch: int) -> float:
+        """How far one unit can move the sum, in L2 norm; nothing in it depends on rows."""
+        if FineGrid.of(self._grid.shapes, engine, clip, largest_batch, self._grid.chunks) != self._grid:
+            raise PrivacyViolation(
+                "the sum of a step was formed for another clip, engine or batch than it is asked for"
+            )
+        return self._grid.sensitivity
+
+    def total(self, engine: Engine, clip: Clip, largest_batch: int) -> ClippedSum:
+        """The share of this process in the sum over all, on the grid, with the sensitivity of the whole. It can be
+        taken once. All processes exchange their sums here."""
+        if self._handed_over:
+            raise PrivacyViolation("the sum of a batch was asked for twice")
+        self._handed_over = True
+        sensitivity = self.sensitivity(engine, clip, largest_batch)
+        share = self._ranks.added_share(torch.from_numpy(self._multiples), self._each).numpy()
+        start = self._ranks.rank * self._each
+        own = self._grid.folded(share)[: max(0, min(self._each, self.size - start))]
+        values = own.astype(np.float64) * self._grid.grid  # exact below 2^53; the mechanism refuses 2^52 and more
+        return ClippedSum(
+            {_SHARE: values}, sensitivity, self._grid.grid, Share(min(start, self.size), self._grid.shapes, self._whole)
+        )
+
+    def _whole(self, share: Array) -> Array:
+        """The shares of all processes, shape (size,)."""
+        padded = np.zeros(self._each)
+        padded[: len(share)] = share
+        return self._ranks.gathered(torch.from_numpy(padded), self._each).numpy()[: self.size]
+
+
+def shapes_of(parameters: Mapping[str, Tensor], clip: Clip) -> dict[str, tuple[int, ...]]:
+    """What a step sums, in order of names: parameters, and one more coordinate, `BIT`, if the clip has a bit."""
+    shapes = {name: tuple(one.shape) for name, one in parameters.items()} | ({BIT: (1,)} if clip.bit > 0 else {})
+    return dict(sorted(shapes.items()))
