@@ -79,7 +79,7 @@ def test_every_policy_trains_and_what_is_charged_is_what_its_history_says(tmp_pa
     assert sum(len(steps_of(event)) for event in events) == trained.charged_steps <= plan.most_steps
     assert amounts == plan.filter.cost(Compose(tuple(events)))
     assert all(amount <= limit for amount, limit in zip(amounts, plan.filter.limits, strict=True))
-    phases = training._progress.phases
+    phases = training._state.progress.phases
     assert set(events) >= {plan.event(phase.controls) for phase in phases}
     if counts is not None:
         bought = [event for event in events if event == counts.event]
@@ -110,7 +110,7 @@ def test_policies_see_released_and_public_values_only(tmp_path: Path) -> None:
 
 
 def session_ended(training: Any) -> str | None:
-    ended: str | None = training._progress.ended
+    ended: str | None = training._state.progress.ended
     return ended
 
 
@@ -182,7 +182,7 @@ def test_a_resumed_run_goes_on_with_its_history_and_pays_for_what_was_lost(tmp_p
     shown = len(spy.seen)
     trained = again.run()
     assert trained.charged_steps == 24
-    phases = again._progress.phases
+    phases = again._state.progress.phases
     assert [phase.controls.noise_multiplier for phase in phases[:3]] == [3.0, 4.0, 5.0]
     assert phases[0].end == 7  # six steps and a count: from the checkpoint
     assert phases[1].end == 17  # the block that was lost is charged, and another one is in its place

@@ -64,7 +64,7 @@ def test_a_run_charges_each_gradient_with_its_choice_and_ends_within_its_budget(
     assert trained.charged_steps == len(events) == 2 * len(precisions)
     assert trained.ended is not None
     assert "do not fit" in trained.ended
-    sizes = [phase.step_size for phase in training._progress.phases]
+    sizes = [phase.step_size for phase in training._state.progress.phases]
     assert 0.0 in sizes, "no choice of 0 was drawn: another seed"
     assert any(size for size in sizes)
     # What is held at each choice is as exact as one gradient with the whole budget, whatever happened before.
@@ -153,7 +153,7 @@ def test_a_resumed_run_keeps_the_gradient_and_the_history(tmp_path: Path) -> Non
     first = agd_training(tmp_path, plan=agd(epsilon=3.0))
     with first.session() as session:
         taken = 0
-        while not taken or first._progress.step_size != 0.0:
+        while not taken or first._state.progress.step_size != 0.0:
             taken += take(first, session, 1)
         held = first.optimizer.precision  # type: ignore[attr-defined]
         weights = {name: tensor.clone() for name, tensor in first.model.state_dict().items()}
@@ -165,7 +165,7 @@ def test_a_resumed_run_keeps_the_gradient_and_the_history(tmp_path: Path) -> Non
         assert session.ready()
         (receipt, _) = session._charged._receipts
         assert receipt.event.noise_multiplier > first.plan.noise  # type: ignore[union-attr]
-        phases = again._progress.phases
+        phases = again._state.progress.phases
         assert [phase.step_size for phase in phases][-1] == 0.0
         assert len(phases) == taken
 
@@ -178,7 +178,7 @@ def test_a_step_that_breaks_off_loses_its_choice_too(tmp_path: Path) -> None:
             raise ZeroDivisionError
         take(training, session, 2)
         assert session.position == 6
-        assert [phase.step_size is None for phase in training._progress.phases] == [True, False]
+        assert [phase.step_size is None for phase in training._state.progress.phases] == [True, False]
 
 
 def test_plan_and_optimizer_belong_together(tmp_path: Path) -> None:

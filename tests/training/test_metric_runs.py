@@ -164,7 +164,7 @@ def test_a_decay_by_held_out_accuracy(tmp_path: Path) -> None:
     plan = adaptive(policy, metrics=[Metric(noise=9.0, rows="holdout")], holdout=0.4, epsilon=60.0)
     training = tiny_training(tmp_path, plan=plan, ids=range(24), data=blobs())
     training.run()
-    noises = [phase.controls.noise_multiplier for phase in training._progress.phases]
+    noises = [phase.controls.noise_multiplier for phase in training._state.progress.phases]
     assert noises[:3] == [3.0, 1.5, 0.75]
     with pytest.raises(InputError, match="not bought"):
         adaptive(policy)

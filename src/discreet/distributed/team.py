@@ -70,6 +70,11 @@ class Team:
         """Whether this process keeps the ledger, writes files and talks."""
         return self.ranks.first
 
+    @property
+    def lane_count(self) -> int | None:
+        """The number of lanes; None for a run in one process without lanes."""
+        return None if self.lanes is None else self.lanes.count
+
     def together(self, purpose: str, do: Callable[[], T]) -> T:
         """`do()` in every process; if it fails in one, it fails in all."""
         return self.ranks.together(purpose, do)

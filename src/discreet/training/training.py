@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from warnings import warn
@@ -27,7 +28,6 @@ from discreet.randomness import Stream
 from discreet.training.callbacks.base import Callback, telling
 from discreet.training.callbacks.progress_bar import progress_bar
 from discreet.training.checklist import checked, refuse_changed
-from discreet.training.control.controller import Progress
 from discreet.training.control.step_size_search import search_of
 from discreet.training.drawing import Draws
 from discreet.training.former import with_former
@@ -37,16 +37,17 @@ from discreet.training.preflight.engine_check import Preflight
 from discreet.training.preflight.engine_options import AUTO, EngineOptions, as_started, first_attempt
 from discreet.training.private_metrics.noisy_metrics import PrivateMetrics
 from discreet.training.public.early_stopping import EarlyStopping
-from discreet.training.public.extra_rows import PublicBatches, check_declared, keep_declared
+from discreet.training.public.extra_rows import PublicBatches
 from discreet.training.public.monitor import Watch, every_so_often
 from discreet.training.public.public_data import PublicData
-from discreet.training.run.answered_queries import check_answered
+from discreet.training.run.attempt import begun, opened
 from discreet.training.run.charges import Charges
-from discreet.training.run.checkpoint import Checkpoint, read_checkpoint, save_checkpoint
-from discreet.training.run.opening import Opened, record_of, resumed, started, with_slack_of
+from discreet.training.run.checkpoint import read_checkpoint, save_checkpoint
+from discreet.training.run.opening import Opened, record_of, with_slack_of
 from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.run_options import RunOptions
-from discreet.training.run.several import agreed, begun
+from discreet.training.run.saved_state import SavedState
+from discreet.training.run.several import agreed
 from discreet.training.run.signals import stop_requests, stopped
 from discreet.training.run.trained import Evaluation, Mechanism, Trained, randomness_of
 from discreet.training.session import Session
@@ -120,7 +121,7 @@ class Training:
         self._kept = self.folder.individual if where.keep_spent else None
         filter_of(self.plan, len(self.data), self._kept)  # an error now, not after a charge
         self.watch = Watch(found.copy, declared, averaging, found.front, self.team)
-        self._progress = Progress([])
+        self._state = SavedState(model, optimizer, scheduler, self.clipping, self.watch)
 
     @property
     def rehearsal(self) -> Preflight:
@@ -149,14 +150,14 @@ class Training:
         """
         declared, changed = self._checked.declared, "was changed since this Training was made; make a new one"
         self.team.together("the start of a session", lambda: refuse_changed(self.model, declared, changed))
-        with begun(self.team, self._opened, self._start_attempt, self._state, self._follow) as attempt:
+        with begun(self.team, self._opened, self._start_attempt, self._for_others, self._follow) as attempt:
             self.preflight.report()
             yield self.over(attempt.ledger, attempt.run, attempt.number, self._where.stream or attempt.stream)
 
     def over(self, ledger: Charges, run: str, attempt: int, stream: Stream) -> Session:
         """A session whose charges are in `ledger`; `session` opens one with its own run."""
         watch, asked, parameters = self.watch, (self.watch.asked, self.copy.criterion), private_parameters(self.model)
-        chunk, noise, front = self.preflight.chunk, self.noise, self._checked.front
+        chunk, noise, front, parts = self.preflight.chunk, self.noise, self._checked.front, self._checked.parts
         training_mode(self.model)
         model = front.behind(self.model)
         working = Run(
@@ -183,17 +184,9 @@ class Training:
             ledger,
             run,
             attempt,
-            private_metrics=PrivateMetrics(
-                self.plan,
-                *asked,
-                self._checked.parts,
-                noise,
-                watch.note,
-                watch.bought,
-                told=lambda value: float(self.team.told("a bought metric", lambda: value)),
-            ),
+            private_metrics=PrivateMetrics(self.plan, *asked, parts, noise, watch.note, watch.bought, watch.told),
             pristine=front.behind(self.copy.model),
-            progress=self._progress,
+            progress=self._state.progress,
             metrics=watch.validated,
             released=watch.released,
             search=search_of(
@@ -261,14 +254,9 @@ class Training:
         """Write a checkpoint of all releases so far. Like `result` it refuses a model that anything but releases
         changed."""
         self.team.together("a checkpoint", session.check)
-        self.team.told("a checkpoint", lambda: self._save(session))
-
-    def _save(self, session: Session) -> None:
-        scheduler = None if self.scheduler is None else self.scheduler.state_dict()
-        progress = None if session.control.progress is None else session.control.progress.as_dict()
-        states = self.model.state_dict(), self.optimizer.state_dict(), scheduler
-        kept = {"progress": progress, "clipping": self.clipping.state_dict(), **self.watch.kept()}
-        save_checkpoint(self.folder.checkpoint, Checkpoint(session.run, session.position, *states, **kept))
+        state = session.run, session.position, session.control.progress
+        write = partial(save_checkpoint, self.folder.checkpoint)
+        self.team.told("a checkpoint", lambda: write(self._state.checkpoint(*state)))
 
     def result(self, session: Session) -> Trained:
         """The trained model of a session, for `publish`, even before its last step; refused if anything but releases
@@ -304,14 +292,13 @@ class Training:
         """How the plan is carried out."""
         engine, noise = self.engine, self.noise
         assumptions = (noise.assumption, engine.assumption)
-        lanes = None if self.team.lanes is None else self.team.lanes.count
-        kind = randomness_of(self._where.stream)
-        return Mechanism(engine.name, engine.float_bits, noise.name, kind, assumptions, lanes)
+        how = engine.name, engine.float_bits, noise.name, randomness_of(self._where.stream)
+        return Mechanism(*how, assumptions, self.team.lane_count)
 
     def _start_attempt(self, opened: Opened) -> int:
         return opened.ledger.start_attempt(opened.run, self.plan.fingerprint(), self.mechanism.as_dict())
 
-    def _state(self) -> tuple[int | None, bytes]:
+    def _for_others(self) -> tuple[int | None, bytes]:
         """What the other processes of a run have to know of the one that opened it."""
         path = self.folder.checkpoint
         return self.engine.float_bits, path.read_bytes() if self._where.resume and path.exists() else b""
@@ -320,30 +307,14 @@ class Training:
         """Go on from the state of the process that opened the run."""
         self.engine = replace(self.engine, float_bits=float_bits)
         if checkpoint:
-            self._restore(read_checkpoint(checkpoint, self.folder.checkpoint))
+            self._state.restore(read_checkpoint(checkpoint, self.folder.checkpoint))
 
     @contextmanager
     def _opened(self) -> Iterator[Opened]:
         """The run, new or resumed from its last checkpoint."""
-        beside = self._checked.beside
-        if not self._where.resume:
-            check_answered(self.plan, (), self.noise.name)
-            with started(self.folder, self.plan, self._where) as opened:
-                keep_declared(self.folder.path, beside)
-                yield opened
-            return
-        with resumed(self.folder) as (opened, checkpoint):
-            record = opened.ledger.entries(opened.run)
-            check_answered(self.plan, record, self.noise.name)
-            check_declared(self.folder.path, beside, record)
-            self.engine = with_slack_of(self.engine, record)
+        with opened(self.folder, self.plan, self._where, self.noise.name, self._checked.beside) as (run, checkpoint):
+            if self._where.resume:
+                self.engine = with_slack_of(self.engine, run.ledger.entries(run.run))
             if checkpoint is not None:
-                self._restore(checkpoint)
-            yield opened
-
-    def _restore(self, checkpoint: Checkpoint) -> None:
-        checkpoint.restore(self.model, self.optimizer, self.scheduler)
-        self.watch.restore(checkpoint)
-        self.clipping.load_state_dict(checkpoint.clipping or {})
-        if checkpoint.progress is not None:
-            self._progress = Progress.from_dict(checkpoint.progress)
+                self._state.restore(checkpoint)
+            yield run

@@ -1,12 +1,11 @@
-"""The start of a run in several processes: they agree on plan, data and engine, and the first opens the run for all."""
+"""What several processes agree on before a run: the same program on the same data, and one engine."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
@@ -15,14 +14,10 @@ import torch
 from discreet.clipping.digests import combined_digest
 from discreet.core.errors import InputError
 from discreet.data import PrivateData
-from discreet.distributed.shared_ledger import SharedLedger
 from discreet.distributed.team import Team
 from discreet.plan import AdaptivePlan, IndividualSampling, Plan
-from discreet.randomness import Stream, SystemStream, attempt_key
 from discreet.training.checklist import Checked
 from discreet.training.preflight.engine_options import EngineOptions
-from discreet.training.run.charges import Charges
-from discreet.training.run.opening import Opened
 
 _AT_ONCE = 4096
 
@@ -88,46 +83,3 @@ def _digest(data: PrivateData) -> str:
                 found.update(f"{values.dtype} {tuple(values.shape)}".encode())
                 found.update(values.reshape(-1).view(torch.uint8).numpy().data)
     return found.hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A start of a run, in every process: its `number`, the `ledger` that it is charged to, and its randomness."""
-
-    ledger: Charges
-    run: str
-    number: int
-    stream: Stream
-
-
-@contextmanager
-def begun(
-    team: Team,
-    opened: Callable[[], AbstractContextManager[Opened]],
-    start: Callable[[Opened], int],
-    state: Callable[[], tuple[int | None, bytes]],
-    follow: Callable[[int | None, bytes], None],
-) -> Iterator[Attempt]:
-    """A new attempt of the run that `opened` opens in the first process, where `start` notes it in the ledger.
-
-    The other processes are told of it: `follow` takes what `state` is in the first, the float slack and the checkpoint.
-    They get the key of the attempt, and never that of the run.
-    """
-    with ExitStack() as stack:
-        kept: list[Opened] = []
-
-        def begin() -> list[object]:
-            kept.append(stack.enter_context(opened()))
-            return [kept[0].run, start(kept[0]), kept[0].ledger.where]
-
-        run, number, where = team.told("the start of the run", begin)
-        if team.lanes is None:
-            yield Attempt(kept[0].ledger, run, number, SystemStream.start(kept[0].key, number))
-            return
-        bits, checkpoint = state() if team.first else (None, b"")
-        bits = team.told("the float slack", lambda: bits)
-        checkpoint = team.ranks.bytes_from_first(checkpoint)
-        team.together("the state of the run", lambda: None if team.first else follow(bits, checkpoint))
-        secret = attempt_key(kept[0].key, number) if team.first else None
-        stream = SystemStream.shared(team.ranks.bytes_from_first(secret))
-        yield Attempt(SharedLedger(team.ranks, kept[0].ledger if team.first else None, where), run, number, stream)

@@ -1,0 +1,81 @@
+"""An attempt: a start of a run, new or resumed, in one process or in several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+
+from discreet.distributed.shared_ledger import SharedLedger
+from discreet.distributed.team import Team
+from discreet.plan import AdaptivePlan, Plan
+from discreet.randomness import Stream, SystemStream, attempt_key
+from discreet.training.public.extra_rows import PublicSource, check_declared, keep_declared
+from discreet.training.run.answered_queries import check_answered
+from discreet.training.run.charges import Charges
+from discreet.training.run.checkpoint import Checkpoint
+from discreet.training.run.opening import Opened, resumed, started
+from discreet.training.run.run_folder import RunFolder
+from discreet.training.run.run_options import RunOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A start of a run, in every process: its `number`, the `ledger` that it is charged to, and its randomness."""
+
+    ledger: Charges
+    run: str
+    number: int
+    stream: Stream
+
+
+@contextmanager
+def opened(
+    folder: RunFolder, plan: Plan | AdaptivePlan, options: RunOptions, noise: str, beside: PublicSource | None
+) -> Iterator[tuple[Opened, Checkpoint | None]]:
+    """The run in the folder, new or resumed, and its last checkpoint. `beside`: public rows that join every step; they
+    must be those that the run began with."""
+    if not options.resume:
+        check_answered(plan, (), noise)
+        with started(folder, plan, options) as run:
+            keep_declared(folder.path, beside)
+            yield run, None
+        return
+    with resumed(folder) as (run, checkpoint):
+        record = run.ledger.entries(run.run)
+        check_answered(plan, record, noise)
+        check_declared(folder.path, beside, record)
+        yield run, checkpoint
+
+
+@contextmanager
+def begun(
+    team: Team,
+    opened: Callable[[], AbstractContextManager[Opened]],
+    start: Callable[[Opened], int],
+    state: Callable[[], tuple[int | None, bytes]],
+    follow: Callable[[int | None, bytes], None],
+) -> Iterator[Attempt]:
+    """A new attempt of the run that `opened` opens in the first process, where `start` notes it in the ledger.
+
+    The other processes are told of it: `follow` takes what `state` is in the first, the float slack and the checkpoint.
+    They get the key of the attempt, and never that of the run.
+    """
+    with ExitStack() as stack:
+        kept: list[Opened] = []
+
+        def begin() -> list[object]:
+            kept.append(stack.enter_context(opened()))
+            return [kept[0].run, start(kept[0]), kept[0].ledger.where]
+
+        run, number, where = team.told("the start of the run", begin)
+        if team.lanes is None:
+            yield Attempt(kept[0].ledger, run, number, SystemStream.start(kept[0].key, number))
+            return
+        bits, checkpoint = state() if team.first else (None, b"")
+        bits = team.told("the float slack", lambda: bits)
+        checkpoint = team.ranks.bytes_from_first(checkpoint)
+        team.together("the state of the run", lambda: None if team.first else follow(bits, checkpoint))
+        secret = attempt_key(kept[0].key, number) if team.first else None
+        stream = SystemStream.shared(team.ranks.bytes_from_first(secret))
+        yield Attempt(SharedLedger(team.ranks, kept[0].ledger if team.first else None, where), run, number, stream)

@@ -1,0 +1,49 @@
+"""The state of a run that checkpoints keep: everything that was released so far, and what follows from it."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import LRScheduler
+
+from discreet.training.clip_state import Clipping
+from discreet.training.control.controller import Progress
+from discreet.training.public.monitor import Watch
+from discreet.training.run.checkpoint import Checkpoint
+
+
+class SavedState:
+    """The parts of a run whose state is saved. `progress`: that of an adaptive run."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        scheduler: LRScheduler | None,
+        clipping: Clipping,
+        watch: Watch,
+    ) -> None:
+        self._model, self._optimizer, self._scheduler = model, optimizer, scheduler
+        self._clipping, self._watch = clipping, watch
+        self.progress = Progress([])
+
+    def checkpoint(self, run: str, position: int, progress: Progress | None) -> Checkpoint:
+        """The state after `position` charged steps; `progress` of an adaptive run."""
+        scheduler = None if self._scheduler is None else self._scheduler.state_dict()
+        states = self._model.state_dict(), self._optimizer.state_dict(), scheduler
+        return Checkpoint(
+            run,
+            position,
+            *states,
+            progress=None if progress is None else progress.as_dict(),
+            clipping=self._clipping.state_dict(),
+            **self._watch.kept(),
+        )
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint."""
+        checkpoint.restore(self._model, self._optimizer, self._scheduler)
+        self._watch.restore(checkpoint)
+        self._clipping.load_state_dict(checkpoint.clipping or {})
+        if checkpoint.progress is not None:
+            self.progress = Progress.from_dict(checkpoint.progress)
