@@ -10,6 +10,7 @@ ROOT = Path(discreet.__file__).parent
 
 TORCH = {
     "jobs",
+    "distributed",
     "features",
     "clipping",
     "methods",
@@ -43,10 +44,12 @@ ALLOWED: dict[str, set[str]] = {
     "features": set(),  # fixed front ends, on torch alone
     "clipping": {"mechanism", "randomness"},
     "methods": {"mechanism"},
+    "distributed": {"ledger", "clipping", "mechanism", "randomness", "accounting"},
     "training": {
         "plan",
         "ledger",
         "clipping",
+        "distributed",
         "methods",
         "mechanism",
         "data",
@@ -100,7 +103,15 @@ ALLOWED: dict[str, set[str]] = {
     },  # training as scikit-learn has it, a recipe of declared facts
     "integrations": {"training", "plan"},  # other people's loops around a private one
 }
-ALLOWED["jobs"] = ALLOWED["prediction"] | {"training", "clipping", "plan", "publication", "prediction", "ledger"}
+ALLOWED["jobs"] = ALLOWED["prediction"] | {
+    "training",
+    "clipping",
+    "distributed",
+    "plan",
+    "publication",
+    "prediction",
+    "ledger",
+}
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED[""] = set(ALLOWED) - {"cli"}  # discreet/__init__.py
 

@@ -23,20 +23,13 @@ from problems import Recorded, linear, tiny_training
 from scipy import stats
 from step_promises import FALSE_ALARM, Twins, flat, releases_kept, silent, steps
 from torch import Tensor, nn
+from ways import SAMPLINGS
 
 from discreet.clipping import ENGINES
 from discreet.core.release import ClippedSum, Receipt, Release
 from discreet.mechanism import Chain, gaussian_release, grid_for, noise
 from discreet.plan import (
-    AllocationSampling,
-    CyclicPoissonSampling,
-    FixedSizeSampling,
-    NoSampling,
     Plan,
-    PoissonSampling,
-    Sampling,
-    ShuffleSampling,
-    TruncatedPoissonSampling,
 )
 from discreet.randomness import NOISE_SAMPLERS, RoundedSampler, Stream, TestStream
 from discreet.training import Training, checklist
@@ -47,16 +40,6 @@ ROWS, USERS = 24, 6
 WHOSE = np.arange(ROWS) % USERS
 LOSS = nn.CrossEntropyLoss()
 
-SAMPLINGS: dict[str, Callable[[int], Sampling]] = {
-    "poisson": lambda units: PoissonSampling(rate=0.3),
-    "poisson, nobody": lambda units: PoissonSampling(rate=1e-9),
-    "truncated": lambda units: TruncatedPoissonSampling(rate=0.5, capacity=max(1, units // 3)),
-    "fixed": lambda units: FixedSizeSampling(batch=units // 3),
-    "shuffle": lambda units: ShuffleSampling(batch=units // 2),
-    "allocation": lambda units: AllocationSampling(period=3, chosen=1),
-    "cyclic": lambda units: CyclicPoissonSampling(rate=0.7, coefficients=(5, 3, 2)),
-    "none": lambda units: NoSampling(),
-}
 REPEATED = ("poisson", "fixed", "none", "cyclic")
 
 

@@ -8,13 +8,16 @@ approximations (every cell expects more than 100 values). Seeds are fixed, so a 
 import math
 from collections.abc import Callable
 
+import hypothesis.strategies as st
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given, settings
 from scipy import special, stats
 
 from discreet.core.errors import InputError
 from discreet.randomness import ASSUMPTION, NOISE_SAMPLERS, Purpose, Substream, TestStream, blocks, normals
+from discreet.randomness.blocks import BLOCK
 from discreet.randomness.exact import Integers
 
 TESTS = 22
@@ -212,3 +215,21 @@ def test_samplers_are_named_and_say_what_they_assume() -> None:
     assert "ideal" not in NOISE_SAMPLERS["exact"].assumption
     with pytest.raises(TypeError):
         NOISE_SAMPLERS["fast"] = NOISE_SAMPLERS["exact"]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(sorted(NOISE_SAMPLERS)), st.integers(0, 3 * BLOCK), st.data())
+def test_a_part_of_a_release_has_the_noise_of_the_whole(name: str, n: int, data: st.DataObject) -> None:
+    """Any cut, bit for bit: each process draws its own share, and no two draw for the same number."""
+    start = data.draw(st.integers(0, n))
+    stop = data.draw(st.integers(start, n))
+    sampler, scale = NOISE_SAMPLERS[name], 2**40
+    whole = sampler.draw(TestStream(1).substream(Purpose.NOISE, 5), n, scale)
+    part = sampler.draw_part(TestStream(1).substream(Purpose.NOISE, 5), n, scale, start, stop)
+    assert np.array_equal(part, whole[start:stop])
+
+
+@pytest.mark.parametrize("cut", [(-1, 3), (4, 3), (0, 11)])
+def test_a_part_lies_within_the_release(cut: tuple[int, int]) -> None:
+    with pytest.raises(InputError, match="begins and ends within them"):
+        NOISE_SAMPLERS["fast"].draw_part(TestStream(1).substream(Purpose.NOISE, 5), 10, 4, *cut)

@@ -14,9 +14,10 @@ import torch
 from clips import contributions
 from problems import CLASSES, FEATURES, blobs, linear, tiny_plan, tiny_training
 from torch import Tensor, nn
+from ways import WAYS, scales
 
 from discreet import publish, verify
-from discreet.clipping import BIT, Clip, private_parameters
+from discreet.clipping import BIT, Clip
 from discreet.clipping.engines import bookkeeping
 from discreet.clipping.engines import engine as engines
 from discreet.clipping.geometry import Fixed
@@ -29,23 +30,6 @@ from discreet.training import step as step_module
 from discreet.training import training as training_module
 
 LOSS = nn.CrossEntropyLoss()
-
-WAYS: dict[str, Any] = {
-    "scheduled": {"kind": "scheduled", "phases": [{"norm": 2.0, "steps": 3}, {"norm": 0.5, "steps": 4}]},
-    "automatic": {"kind": "automatic"},
-    "per_layer": {"per_layer": 0.5},
-    "groups": {"groups": {"weight": 1.0, "bias": 0.5}},
-    "adaptive": {"kind": "adaptive", "initial": 1.0, "bit_multiplier": 6.0},
-    "ellipsoid": {"kind": "ellipsoid"},
-    "box": {"kind": "box"},
-}
-
-
-def scales(model: nn.Module, size: float = 1.0) -> dict[str, Tensor]:
-    return {
-        name: size * (1.0 + torch.arange(parameter.numel(), dtype=torch.float64).view(parameter.shape))
-        for name, parameter in private_parameters(model).items()
-    }
 
 
 def plan_with(clipping: Any, **changes: Any) -> Plan:

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -22,6 +23,7 @@ import typer
 
 from discreet.cli.show.examples import with_examples
 from discreet.core.errors import BudgetExhausted, DiscreetError, Interrupted, VerificationFailed, plain
+from discreet.core.processes import rank
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "train": ("train:train", "Train on private data, publish the model, and hand over a proof of what it gives away."),
@@ -130,6 +132,8 @@ def _root(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the code of the table above."""
     given = sys.argv[1:] if arguments is None else arguments
+    if rank() > 0:
+        sys.stdout = io.StringIO()  # the first of several processes talks
     if QUICK.intersection(given[:1]):
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's and SciPy's each start as many as there are cores
         gc.set_threshold(100_000)
@@ -155,7 +159,7 @@ def run(arguments: Sequence[str]) -> int:
     except Interrupted as error:
         return _fail(str(error), 128 + error.signal)
     except DiscreetError as error:
-        return _fail(str(error), 2)
+        return 2 if rank() > 0 and error.told else _fail(str(error), 2)
     return result if isinstance(result, int) else 0
 
 
@@ -167,5 +171,6 @@ def _called(arguments: Sequence[str]) -> Collection[str]:
 
 
 def _fail(message: str, code: int) -> int:
-    typer.echo(f"discreet: {plain(' '.join(message.split()))}", err=True)
+    who = "discreet" if rank() == 0 else f"discreet (process {rank()})"
+    typer.echo(f"{who}: {plain(' '.join(message.split()))}", err=True)
     return code

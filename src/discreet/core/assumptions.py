@@ -67,6 +67,18 @@ HOLDOUT = (
 """For a run that holds rows out of training."""
 
 
+_LANES = (
+    "Several processes may have taken the steps together, each for some of the {lanes} lanes of every batch. Each of "
+    "them is trusted with the private data and the key of the noise, and nobody else reads the messages between them. "
+    "How many they were is no part of the claim: they add sums in whole numbers, which is the same in any order."
+)
+
+
+def lanes(count: int | None) -> tuple[str, ...]:
+    """What a run rests on whose batches have lanes; nothing more for a run in one process."""
+    return () if count is None else (_LANES.format(lanes=count),)
+
+
 CHOICE = (
     "ideal continuous Gumbel, exponential and Laplace samplers: noise of choices is computed in float64 from 64-bit "
     "words of an AES-256-CTR stream, relative error below 2^-48, on a grid of 2^64 equally likely points; scores are "

@@ -21,7 +21,10 @@ def plain(text: str) -> str:
 
 
 class DiscreetError(Exception):
-    """Base class of every exception that the library raises on purpose."""
+    """Base class of every exception that the library raises on purpose. `told`: by another process of the run, which
+    raises it too."""
+
+    told = False
 
 
 class InputError(DiscreetError, ValueError):

@@ -55,10 +55,15 @@ def launched() -> bool:
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
+def rank() -> int:
+    """The number of this process among those that torchrun has started; 0 for the first, and for one alone."""
+    return int(os.environ["RANK"]) if launched() else 0
+
+
 def _refused(found: str) -> InputError:
     return InputError(
-        f"{found}, but this is done by one process; start one only (python, not torchrun), or let them take the steps "
-        'of one run together: discreet train --processes N, Training(shard="replicate"). Nothing was charged'
+        f"{found}, but a run is one process; start one only (python, not torchrun), or let several take its steps "
+        'together: discreet train --processes N, Training(shard="replicate"). Nothing was charged'
     )
 
 

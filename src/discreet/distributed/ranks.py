@@ -24,7 +24,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from discreet.core import errors
 from discreet.core.errors import DiscreetError, InputError, PrivacyViolation
-from discreet.core.processes import one_of_several
+from discreet.core.processes import launched, one_of_several
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class Ranks:
         if not dist.is_available():
             raise InputError("this build of torch has no torch.distributed; install one that has, or start one process")
         if not dist.is_initialized():
-            if int(os.environ.get("WORLD_SIZE", "1")) == 1 and "RANK" not in os.environ:
+            if not launched():
                 return cls()
             _connect()
         backend = dist.get_backend()
@@ -195,9 +195,11 @@ def _error_of(said: list[str]) -> DiscreetError:
     """An error of another process, of the same kind, so that exit codes are the same."""
     kind, message = said
     found = getattr(errors, kind, None)
-    if isinstance(found, type) and issubclass(found, DiscreetError) and found is not errors.Interrupted:
-        return found(message)
-    return DiscreetError(message)
+    if not (isinstance(found, type) and issubclass(found, DiscreetError)) or found is errors.Interrupted:
+        found = DiscreetError
+    error: DiscreetError = found(message)
+    error.told = True
+    return error
 
 
 def _connect() -> None:

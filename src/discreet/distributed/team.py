@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from discreet.clipping import Accumulator, Clip, Engine
 from discreet.core import checks
+from discreet.core.array_types import IntArray
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.events.event_json import to_json
 from discreet.core.processes import refuse_several_processes
@@ -127,25 +129,18 @@ class Team:
         clip: Clip,
         parameters: Mapping[str, Tensor],
         sums: Accumulator | WholeSums,
-        drawn: int,
+        drawn: IntArray,
         added: int,
     ) -> None:
-        """End the step in all processes unless every one of the `drawn` units was added once (`added` of them here),
+        """End the step in all processes unless every unit that was `drawn` was added once (`added` of them here),
         all are at the same step with the same weights, and no sum is unusable. No message depends on a row or on the
         size of the batch."""
         if isinstance(sums, Accumulator):
             return
         weights = digest_of(parameters)
-        here = [
-            receipt.run,
-            receipt.attempt,
-            receipt.position,
-            to_json(receipt.event),
-            drawn,
-            clip.sensitivity,
-            clip.grid,
-        ]
-        digest = hashlib.sha256(json.dumps(here).encode()).hexdigest()
+        step = [receipt.run, receipt.attempt, receipt.position, to_json(receipt.event)]
+        units = hashlib.sha256(np.ascontiguousarray(drawn).tobytes()).hexdigest()
+        digest = hashlib.sha256(json.dumps([step, units, clip.sensitivity, clip.grid]).encode()).hexdigest()
         self._due = False
         told = self.ranks.all_facts(_STEP, [None, digest, weights, added, sums.unusable])
         refuse_failures([one[0] for one in told])
@@ -157,7 +152,7 @@ class Team:
                 f"the processes of the run have different weights; {nothing}. Build model and optimizer in the same "
                 "way in all of them, and let nothing but the release change them"
             )
-        if sum(one[3] for one in told) != drawn:
+        if sum(one[3] for one in told) != len(drawn):
             raise PrivacyViolation(
                 f"the processes of the run have not added every drawn unit exactly once; {nothing}. Leave sampling and "
                 "sharing out to the run: no DistributedSampler, and add every chunk"

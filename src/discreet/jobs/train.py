@@ -14,8 +14,9 @@ from torch import nn
 from discreet.certificate.described import About
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
-from discreet.core.processes import refuse_several_processes
+from discreet.core.processes import launched, refuse_several_processes
 from discreet.data.tables import columns_bought
+from discreet.distributed.ranks import Ranks
 from discreet.jobs.baseline import with_baseline
 from discreet.jobs.defaults_in_words import defaults_in_words
 from discreet.jobs.phases import Phases
@@ -88,18 +89,25 @@ class Job:
         dataset_id: str,
         finish: bool,
         device: str = "cpu",
+        lanes: int | None = None,
         phases: Phases | None = None,
     ) -> tuple[Guarantee, Trained]:
-        """Train (unless `finish`), publish, and return the guarantee with the run. `phases`: where times are noted."""
+        """Train (unless `finish`), publish, and return the guarantee with the run. `phases`: where times are noted.
+
+        Under torchrun all processes take the steps together, in so many `lanes`.
+        """
         phases = phases or Phases()
-        refuse_several_processes()  # this and the next before the data is read
+        shard = "replicate" if launched() or lanes is not None else None
+        ranks = Ranks.joined() if shard else Ranks()
+        if shard is None:
+            refuse_several_processes()  # this and the next before the data is read
         if not self.resume:
-            RunFolder(self.folder).check_new()
-        run = Run(self.folder, self.resume, ledger, dataset_id, self._remember, device=device)
+            ranks.from_first("a new folder", RunFolder(self.folder).check_new)
+        run = Run(self.folder, self.resume, ledger, dataset_id, self._remember, lanes=lanes, device=device, shard=shard)
         if self.table is not None:
             return self._run_on_table(self.table, run, phases, finish=finish)
         with phases.phase("read"):
-            split = self.recipe.load_data(self.data)
+            split = ranks.together("reading the data", lambda: self.recipe.load_data(self.data))
         with phases.phase("prepare"):
             training = assemble(self.recipe, split, run)
         with phases.phase("train"):

@@ -62,6 +62,8 @@ class Mechanism(Protocol):
     def randomness(self) -> str: ...
     @property
     def assumptions(self) -> Sequence[str]: ...
+    @property
+    def lanes(self) -> int | None: ...
 
 
 class TrainedRun(Protocol):
@@ -93,6 +95,8 @@ class TrainedRun(Protocol):
     def released(self) -> Mapping[str, Tensor]: ...
     @property
     def public(self) -> Mapping[str, Any] | None: ...
+    @property
+    def publishes(self) -> bool: ...
 
 
 def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) -> dict[str, Any]:
@@ -133,6 +137,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
             "noise": mechanism.noise,
             "grid_bits": GRID_BITS,
             "randomness": mechanism.randomness,
+            **({} if mechanism.lanes is None else {"lanes": mechanism.lanes}),
         },
         "assumptions": [
             *assumptions.general(plan.unit),
@@ -141,6 +146,7 @@ def certificate(trained: TrainedRun, guarantee: Guarantee, model_digest: str) ->
             *assumptions.clipping(plan.clipping.model_dump(), mechanism.float_bits),
             *assumptions.choices(plan.line_search is not None, mechanism.float_bits),
             *mechanism.assumptions,
+            *assumptions.lanes(mechanism.lanes),
         ],
         "model": {
             "file": "model.safetensors",

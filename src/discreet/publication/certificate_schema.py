@@ -156,6 +156,7 @@ _STARTED: dict[str, Any] = {
     "float_bits": _or_null({"type": "integer", "minimum": LEAST_BITS, "maximum": MOST_BITS}),
     "noise": {"enum": list(NOISE)},
     "randomness": _TEXT,
+    "lanes": _ENTRY,
 }
 
 _ATTEMPT = _STARTED | {"engine": {"enum": [*ENGINES, "queries"]}}
@@ -179,7 +180,7 @@ _LEDGER = {
         {
             "oneOf": [
                 _ledger_entry("run", _object(_RUN, optional=("filter",))),
-                _ledger_entry("attempt", _object(_ATTEMPT, optional=("float_bits",))),
+                _ledger_entry("attempt", _object(_ATTEMPT, optional=("float_bits", "lanes"))),
                 _ledger_entry("reservation", _EVENT),
                 _ledger_entry("release", _object({})),
                 _ledger_entry("blocks", _EVENT, steps=_ENTRY, times={"type": "integer", "minimum": 2}),
@@ -232,7 +233,10 @@ _SECTIONS: dict[str, Any] = {
         "Of a search for settings: those of the winner, and what one run would have cost.",
     ),
     "ledger": _said(_object(_LEDGER), "All entries of the run, their digest, and where the chain stood."),
-    "mechanism": _said(_object({"sampler": _TEXT, **_STARTED, "grid_bits": _COUNT}), "What carried the plan out."),
+    "mechanism": _said(
+        _object({"sampler": _TEXT, **_STARTED, "grid_bits": _COUNT}, optional=("lanes",)),
+        "What carried the plan out. With lanes, several processes may have shared out every batch.",
+    ),
     "assumptions": _said(_list(_TEXT), "What the claim rests on beside its theorem."),
     "model": _said(
         _object(

@@ -45,8 +45,10 @@ def publish(trained: TrainedRun, folder: str | Path, spec: ModelSpec | None = No
 
     Before anything is written, every tensor that is not a private parameter is compared with its declared
     initial value. The folder appears complete or not at all; afterwards the key of the noise and the
-    checkpoint are destroyed.
+    checkpoint are destroyed. Of several processes the first writes, and the others return the guarantee.
     """
+    if not trained.publishes:
+        return trained.plan.guarantee()
     target = Path(folder)
     check_target(target)
     check_unchanged(trained.model, trained.initial)

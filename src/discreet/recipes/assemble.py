@@ -24,9 +24,10 @@ Public = tuple[Tensor, Tensor] | None
 
 @dataclass(frozen=True, slots=True)
 class Run(RunOptions):
-    """The folder and ledger of a run. `device`: where the model trains."""
+    """The folder and ledger of a run. `device`: where the model trains. `shard`: as in `Training`."""
 
     device: str = "cpu"
+    shard: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +96,7 @@ def training_on(recipe: Recipe, ready: Ready, model: nn.Module, run: Run) -> Tra
         engine=engine_of(recipe),
         scheduler=recipe.build_scheduler(optimizer),
         averaging=recipe.averaging,
+        shard=run.shard,
     )
 
 

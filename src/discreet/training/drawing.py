@@ -46,9 +46,9 @@ class Draws:
             known = self._known = event, law, law.sampler if isinstance(law.sampler, DealingSampler) else None
         return known
 
-    def next(self, receipt: Receipt) -> tuple[list[Piece], int]:
-        """What this process has of the batch of the step that `receipt` paid for, and how many units the whole batch
-        has. An epoch's batches are drawn together, at the first of its steps that is taken; a step that was broken off
+    def next(self, receipt: Receipt) -> tuple[list[Piece], IntArray]:
+        """What this process has of the batch of the step that `receipt` paid for, and the units of the whole batch. An
+        epoch's batches are drawn together, at the first of its steps that is taken; a step that was broken off
         before it drew leaves its batch unused."""
         first = receipt.position - receipt.index
         if first != self._first:
@@ -59,7 +59,7 @@ class Draws:
                 sampler = self._dealt = self._dealt or dealing.begin(*here)
             self._first, self._epoch = first, tuple(sampler.batches(*here))
         drawn = self._epoch[receipt.index]
-        return list(self._pieces(drawn, receipt.position)), len(drawn)
+        return list(self._pieces(drawn, receipt.position)), drawn
 
     def _pieces(self, drawn: IntArray, position: int) -> Iterator[Piece]:
         """The batch in chunks of whole units, lane by lane; the number of units in a chunk is public."""

@@ -139,6 +139,7 @@ def _mechanism(facts: dict[str, Any], _folder: Path) -> tuple[bool, str]:
         *assumptions.choices(adaptive_run.searches(facts["plan"]), mechanism["float_bits"]),
         assumptions.NOISE[mechanism["noise"]],
         assumptions.engine(mechanism["engine"], mechanism["float_bits"]),
+        *assumptions.lanes(mechanism.get("lanes")),
     ]
     known = known and (mechanism["engine"] == "exact" or not individual)  # else a filter may depend on other rows
     return known and mechanism["randomness"] == "system", (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
@@ -23,10 +24,12 @@ from discreet.cli.options.run import (
     FinishOption,
     HoldoutOption,
     JsonOption,
+    LanesOption,
     LedgerOption,
     NoteOption,
     OutOption,
     PopulationOption,
+    ProcessesOption,
     ResumeOption,
     SettingsOption,
     ShowSettingsOption,
@@ -48,6 +51,7 @@ from discreet.core.metric_names import (
     BASELINE_RMSE,
     no_better,
 )
+from discreet.core.processes import launched, rank
 
 if TYPE_CHECKING:
     from discreet.core.guarantee import Guarantee
@@ -75,6 +79,8 @@ def train(
     resume: ResumeOption = None,
     finish: FinishOption = False,
     device: DeviceOption = "cpu",
+    processes: ProcessesOption = None,
+    lanes: LanesOption = None,
     out: OutOption = None,
     title: TitleOption = None,
     note: NoteOption = None,
@@ -108,17 +114,29 @@ def train(
         facts = planned.facts_of(job.recipe, job.table, probe=False)
         echo_json(facts) if as_json else planned.say(job.recipe, facts)
         return
+    if processes is not None and not launched():
+        _leave_to(processes)
     ledger = ledger_of(ledger, dataset_id)
     _announce([] if as_json else [*declared(job.recipe), *prices.of_recipe(job.recipe), *job.beside(ledger)])
     with loading():
         import_module("torch._dynamo")  # an optimizer of torch loads it with its first step
     with spoken(verbose=verbose):
-        guarantee, trained = job.run(ledger=ledger, dataset_id=dataset_id, finish=finish, device=device, phases=phases)
+        guarantee, trained = job.run(
+            ledger=ledger, dataset_id=dataset_id, finish=finish, device=device, lanes=lanes, phases=phases
+        )
     _tell(job, guarantee, trained, phases if as_json else None)
 
 
+def _leave_to(processes: int) -> None:
+    """Run the same command in several processes; what is wrong with it was said before."""
+    with loading():
+        from discreet.distributed.launch import launch
+
+    raise typer.Exit(launch(processes, sys.argv[1:]))
+
+
 def _announce(lines: Sequence[str]) -> None:
-    for line in lines:
+    for line in lines if rank() == 0 else []:
         typer.echo(line, err=True)
 
 

@@ -75,6 +75,18 @@ LedgerOption = Annotated[
     ),
 ]
 DeviceOption = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda.", rich_help_panel=TRAINING)]
+ProcessesOption = Annotated[
+    int | None,
+    typer.Option("--processes", help="Take the steps in so many processes of this machine.", rich_help_panel=TRAINING),
+]
+LanesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--lanes",
+        help="Parts of a batch that processes share; as many as may ever take part [processes].",
+        rich_help_panel=TRAINING,
+    ),
+]
 ResumeOption = Annotated[
     Path | None,
     typer.Option("--resume", help="Go on with an interrupted run: OUT.run.", rich_help_panel=TRAINING),

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 import typer
 
+from discreet.core.processes import rank
+
 
 class _Echo(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
@@ -19,12 +21,12 @@ def spoken(*, verbose: bool = False) -> Iterator[None]:
     """A context in which messages of the logger "discreet" go to standard error, one line each, even those that are no
     warnings.
 
-    `verbose`: the message on the chosen engine, too.
+    `verbose`: the message on the chosen engine, too. Of several processes the first speaks.
     """
     logger, handler = logging.getLogger("discreet"), _Echo()
     level = logger.level
     logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
+    logger.setLevel(logging.CRITICAL if rank() else logging.DEBUG if verbose else logging.INFO)
     try:
         yield
     finally:

@@ -165,7 +165,7 @@ ledger.entries.each = ledger.entries.each.run | ledger.entries.each.attempt | le
 ledger.entries.each.attempt: kind =attempt; run text; attempt whole >=0; position whole >=0; steps whole >=0; body
   ledger.entries.each.attempt.body
 ledger.entries.each.attempt.body: engine =bookkeeping,ghost,vmap,reference,exact,queries; float_bits? whole >=6 <=20 |
-  null; noise =fast,exact; randomness text
+  null; noise =fast,exact; randomness text; lanes? whole >=1
 ledger.entries.each.blocks: kind =blocks; run text; attempt whole >=0; position whole >=0; steps whole >=1; body
   Event; times whole >=2
 ledger.entries.each.release: kind =release; run text; attempt whole >=0; position whole >=0; steps whole >=0; body
@@ -181,7 +181,7 @@ ledger.head: number whole >=0; seal /[0-9a-f]{64}/
 LineSearch: kind =line_search; bound number >0; epsilon number >0; growth number >0; candidates whole >=1; largest
   number >0; widen number >=0; every whole >=1
 mechanism: sampler text; engine =bookkeeping,ghost,vmap,reference,exact; float_bits whole >=6 <=20 | null; noise
-  =fast,exact; randomness text; grid_bits whole >=0
+  =fast,exact; randomness text; lanes? whole >=1; grid_bits whole >=0
 Metric: kind =accuracy,loss,size; noise number >0; every whole >=1 | null; bound number >0 | null; rows
   =training,holdout; rate number >0 <=1 | null
 model: file =model.safetensors; sha256 /[0-9a-f]{64}/; private list of text; initial names to /[0-9a-f]{64}/
@@ -374,11 +374,11 @@ def check_ledger(facts: Facts) -> Events:
     opened, charged, position = record[0]["body"], Events(), 0
     need("filter" not in opened and opened["plan"] == facts["plan_fingerprint"], "the ledger is of another plan")
     need(all(opened[name] == claim[name] for name in ("epsilon", "delta", "adjacency", "unit")), "another claim")
-    wanted = {name: mechanism[name] for name in ("engine", "float_bits", "noise", "randomness")}
+    wanted = {name: mechanism[name] for name in mechanism if name not in ("sampler", "grid_bits")}
     asked = [{"engine": "queries", "noise": wanted["noise"], "randomness": "system"}] if facts["plan"]["before"] else []
     started = [entry["body"] for entry in record if entry["kind"] == "attempt"]
     need(started[: len(asked)] == asked and len(started) > len(asked), "a run was not started as it should be")
-    need(all(one == wanted for one in started[len(asked):]), "another engine, noise or randomness")
+    need(all(one == wanted for one in started[len(asked):]), "another engine, noise, randomness or lanes")
     for entry in record:
         steps = steps_in(entry["body"]) if entry["kind"] == "reservation" else 0
         need(entry["steps"] == steps, "an entry says that it has other steps than it has")

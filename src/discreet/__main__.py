@@ -1,0 +1,5 @@
+"""`python -m discreet`: the command line, as torchrun starts it."""
+
+from discreet.cli.app import main
+
+main()

@@ -1,0 +1,1 @@
+"""Several processes that take the steps of one run together."""

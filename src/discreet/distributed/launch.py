@@ -1,0 +1,42 @@
+"""Starting several processes on one machine: torchrun's own launcher, called from here."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import sys
+from collections.abc import Sequence
+
+from torch.distributed.elastic.multiprocessing.api import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from discreet.core import checks
+from discreet.randomness.blocks import usable_cores
+
+
+def launch(processes: int, arguments: Sequence[str]) -> int:
+    """Run `python -m discreet` with these arguments in so many processes, and return the exit code of the one that
+    failed first, or 0. The cores are shared out, unless OMP_NUM_THREADS says how many each takes."""
+    count = checks.count("processes", processes)
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // count)))
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # the processes say what went wrong
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=count,
+        run_id=secrets.token_hex(8),
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=0,
+        monitor_interval=0.1,
+    )
+    try:
+        elastic_launch(config, sys.executable)("-m", "discreet", *arguments)
+    except ChildFailedError as error:
+        _, first = error.get_first_failure()
+        return first.exitcode if first.exitcode > 0 else 128 - first.exitcode
+    except SignalException as error:
+        return 128 + int(error.sigval)
+    return 0

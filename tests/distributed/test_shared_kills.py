@@ -1,0 +1,74 @@
+"""A process of a run is killed: what was charged stays charged, no noise comes twice, and any number of processes goes
+on. `benchmarks/shared_kills.py` does the same at random, sixty times."""
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+from processes import started, torchrun
+from shared_kills import LANES, STEPS
+
+from discreet import verify
+from discreet.ledger import Ledger
+
+
+def check(folder: Path, killed: tuple[str, int, int], then: int) -> None:
+    """Kill one of three processes, take the run to its end with `then` processes, and look at what is left."""
+    point, step, rank = killed
+    done = started(3, "shared_kills.py", str(folder), point, str(step), str(rank), timeout=120)
+    assert done.returncode != 0
+    assert not (folder / "published").exists()
+    before = charged(folder)
+    torchrun(then, "shared_kills.py", str(folder))
+    assert before <= charged(folder) == STEPS
+    assert verify(folder / "published").accepted
+    certificate = json.loads((folder / "published" / "certificate.json").read_text())
+    assert certificate["mechanism"]["lanes"] == LANES
+    check_noise(folder)
+
+
+def charged(folder: Path) -> int:
+    if not (folder / "run" / "run.json").exists():
+        return 0
+    ledger = Ledger(folder / "run" / "ledger.sqlite", create=False)
+    try:
+        return ledger.charged_steps(json.loads((folder / "run" / "run.json").read_text())["run"])
+    finally:
+        ledger.close()
+
+
+def check_noise(folder: Path) -> None:
+    """Every number of a release got its noise once: in an attempt the parts of a step do not overlap, and no two draws
+    of all attempts are the same."""
+    drawn = [json.loads(line) for path in folder.glob("noise.*") for line in path.read_text().splitlines()]
+    by_step: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for attempt, position, part, _ in drawn:
+        by_step.setdefault((attempt, position), []).append(tuple(part))
+    for parts in by_step.values():
+        ordered = sorted(parts)
+        assert all(one[1] <= other[0] for one, other in itertools.pairwise(ordered))
+    noise = [tuple(values) for *_, values in drawn if values]
+    assert len(noise) == len(set(noise)) > STEPS
+    taken = [position for _, position in by_step]
+    assert len(taken) == len(set(taken))  # a lost step is not taken again
+
+
+def test_a_killed_process_loses_nothing_that_was_charged(tmp_path: Path) -> None:
+    check(tmp_path, ("noise", 3, 1), then=2)
+
+
+@pytest.mark.parametrize(
+    ("killed", "then"),
+    [
+        (("draw", 2, 0), 1),
+        (("add", 4, 2), 4),
+        (("send", 3, 1), 1),
+        (("gather", 5, 0), 2),
+        (("charge", 3, 0), 1),
+        (("charged", 3, 0), 2),
+        (("commit", 4, 0), 4),
+    ],
+)
+def test_at_every_point(tmp_path: Path, killed: tuple[str, int, int], then: int) -> None:
+    check(tmp_path, killed, then)

@@ -1,0 +1,59 @@
+"""Runs that several processes take together: the same releases and weights, bit for bit, on any number of processes.
+
+One process runs here, with the same lanes; the others under torchrun.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from processes import torchrun
+from shared_runs import CASES, LANES, digest_of
+
+from discreet.clipping import ENGINES
+from discreet.plan.clip_rules import CLIP_RULES
+from discreet.sampling import SAMPLERS
+
+SHARED = {"shard": "replicate", "lanes": LANES}
+SOME = ("vmap, exact noise", "exact, fast noise", "poisson, user", "cyclic, example", "adaptive clipping", "metrics")
+"""Of every kind of case one, for the first tier."""
+
+
+def check(processes: int, names: tuple[str, ...], folder: Path) -> None:
+    alone = {name: digest_of(CASES[name], folder / f"alone {name}", SHARED)[0] for name in names}
+    (line,) = torchrun(processes, "shared_runs.py", str(folder / "shared"), *names).splitlines()
+    assert json.loads(line) == alone
+
+
+def test_two_processes_release_what_one_does(tmp_path: Path) -> None:
+    check(2, SOME, tmp_path)
+
+
+@pytest.mark.parametrize("processes", [2, 3, 4])
+def test_every_way_to_train_is_the_same_on_any_number_of_processes(tmp_path: Path, processes: int) -> None:
+    check(processes, tuple(CASES), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["exact, fast noise", "exact, exact noise"])
+def test_exact_sums_are_those_of_a_run_without_lanes(tmp_path: Path, name: str) -> None:
+    with_lanes, _ = digest_of(CASES[name], tmp_path / "lanes", SHARED)
+    without, made = digest_of(CASES[name], tmp_path / "none", {})
+    assert made.team.lanes is None
+    assert with_lanes == without
+
+
+def test_other_lanes_are_other_chunks(tmp_path: Path) -> None:
+    """The digests can differ: sums of other chunks round otherwise, and dropout has other numbers."""
+    name = "dropout, bookkeeping"
+    one, _ = digest_of(CASES[name], tmp_path / "a", SHARED)
+    other, _ = digest_of(CASES[name], tmp_path / "b", SHARED | {"lanes": 2})
+    assert one != other
+
+
+def test_every_engine_sampling_and_clip_rule_has_a_case() -> None:
+    """Budgets of single units are refused in several processes (test_refusals)."""
+    text = " ".join(CASES)
+    words = {"poisson": "poisson", "fixed_size": "fixed", "truncated_poisson": "truncated", "cyclic_poisson": "cyclic"}
+    samplings = {words.get(kind, kind) for kind in SAMPLERS} - {"individual"}
+    rules = set(CLIP_RULES) - {"flat", "grouped"} | {"groups"}
+    assert [one for one in {*ENGINES, *samplings, *rules} if one not in text] == []
