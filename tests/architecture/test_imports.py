@@ -113,7 +113,8 @@ ALLOWED["jobs"] = ALLOWED["prediction"] | {
     "ledger",
 }
 ALLOWED["cli"] = set(ALLOWED)
-ALLOWED[""] = set(ALLOWED) - {"cli"}  # discreet/__init__.py
+ALLOWED["__main__.py"] = {"cli"}
+ALLOWED[""] = set(ALLOWED) - {"cli", "__main__.py"}  # discreet/__init__.py
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -130,7 +131,7 @@ def imported(path: Path) -> Iterator[str]:
 
 def owner(path: Path) -> str:
     parts = path.relative_to(ROOT).parts
-    return parts[0] if len(parts) > 1 else ""
+    return parts[0] if len(parts) > 1 or parts[0] == "__main__.py" else ""
 
 
 FILES = sorted(ROOT.rglob("*.py"))
@@ -154,7 +155,7 @@ def test_imports_point_one_way() -> None:
 
 
 def test_the_table_has_no_cycle_and_nobody_imports_the_command_line() -> None:
-    assert all("cli" not in allowed for allowed in ALLOWED.values())
+    assert [name for name, allowed in ALLOWED.items() if "cli" in allowed] == ["__main__.py"]
     assert "training" not in ALLOWED["publication"]
     order: list[str] = []
     while len(order) < len(ALLOWED):

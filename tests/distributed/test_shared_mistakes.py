@@ -37,31 +37,36 @@ MET: dict[str, tuple[str, int]] = {
 OWN = {"a_process_that_stops": "InterruptedError", "a_process_that_is_gone": "gone", "an_error_of_the_loop": "KeyError"}
 """The error of the second process, where it is its own."""
 
-SOME = ("other_weights", "all_lanes_in_each", "a_process_that_is_gone", "another_loss")
+SOME = ("other_weights", "all_lanes_in_each", "another_loss")
+ENDED = ("a_process_that_stops", "a_process_that_is_gone")
+"""After these the processes are no team any more."""
 
 
-def check(name: str, folder: Path) -> None:
-    if name == "a_budget_that_is_spent":
-        ledger = Ledger(folder / "ledger.sqlite")
-        ledger.set_budget("d", BasicFilter(0.1, 1e-5))
-        ledger.close()
-    started(2, "shared_mistakes.py", str(folder), name, timeout=120)
-    said, released = MET[name]
-    for rank in range(2):
-        kind, words, count = json.loads((folder / f"{rank}.json").read_text())
-        if rank == 1 and name in OWN:
-            assert kind == OWN[name]
-            continue
-        assert re.search(said, words), (kind, words)
-        assert count == released
-    assert "a private row" not in (folder / "0.json").read_text()  # what a row may have put into an error
+def check(folder: Path, *mistakes: str) -> None:
+    ledger = Ledger(folder / "ledger.sqlite")
+    ledger.set_budget("d", BasicFilter(0.1, 1e-5))
+    ledger.close()
+    started(2, "shared_mistakes.py", str(folder), *mistakes, timeout=120)
+    for name in mistakes:
+        said, released = MET[name]
+        for rank in range(2):
+            kind, words, count = json.loads((folder / f"{name}.{rank}").read_text())
+            if rank == 1 and name in OWN:
+                assert kind == OWN[name]
+                continue
+            assert re.search(said, words), (name, rank, kind, words)
+            assert count == released, name
+            assert "a private row" not in words  # what a row may have put into an error
 
 
-@pytest.mark.parametrize("name", SOME)
-def test_a_mistake_ends_all_processes(tmp_path: Path, name: str) -> None:
-    check(name, tmp_path)
+def test_a_mistake_ends_all_processes(tmp_path: Path) -> None:
+    check(tmp_path, *SOME)
 
 
-@pytest.mark.parametrize("name", [name for name in MET if name not in SOME])
-def test_so_does_every_other(tmp_path: Path, name: str) -> None:
-    check(name, tmp_path)
+def test_so_does_every_other(tmp_path: Path) -> None:
+    check(tmp_path, *[name for name in MET if name not in (*SOME, *ENDED)])
+
+
+@pytest.mark.parametrize("name", ENDED)
+def test_so_does_a_process_that_goes_away(tmp_path: Path, name: str) -> None:
+    check(tmp_path, name)

@@ -4,6 +4,8 @@ One process runs here, with the same lanes; the others under torchrun.
 """
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,19 +21,26 @@ SOME = ("vmap, exact noise", "exact, fast noise", "poisson, user", "cyclic, exam
 """Of every kind of case one, for the first tier."""
 
 
-def check(processes: int, names: tuple[str, ...], folder: Path) -> None:
-    alone = {name: digest_of(CASES[name], folder / f"alone {name}", SHARED)[0] for name in names}
-    (line,) = torchrun(processes, "shared_runs.py", str(folder / "shared"), *names).splitlines()
-    assert json.loads(line) == alone
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """What one process releases in a case."""
+    return cache(lambda name: digest_of(CASES[name], tmp_path_factory.mktemp("alone") / "run", SHARED)[0])
 
 
-def test_two_processes_release_what_one_does(tmp_path: Path) -> None:
-    check(2, SOME, tmp_path)
+def check(alone: Callable[[str], str], processes: int, names: tuple[str, ...], folder: Path) -> None:
+    (line,) = torchrun(processes, "shared_runs.py", str(folder), *names).splitlines()
+    assert json.loads(line) == {name: alone(name) for name in names}
+
+
+def test_two_processes_release_what_one_does(tmp_path: Path, alone: Callable[[str], str]) -> None:
+    check(alone, 2, SOME, tmp_path)
 
 
 @pytest.mark.parametrize("processes", [2, 3, 4])
-def test_every_way_to_train_is_the_same_on_any_number_of_processes(tmp_path: Path, processes: int) -> None:
-    check(processes, tuple(CASES), tmp_path)
+def test_every_way_to_train_is_the_same_on_any_number_of_processes(
+    tmp_path: Path, alone: Callable[[str], str], processes: int
+) -> None:
+    check(alone, processes, tuple(CASES), tmp_path)
 
 
 @pytest.mark.parametrize("name", ["exact, fast noise", "exact, exact noise"])

@@ -1,8 +1,8 @@
 """Mistakes with several processes, for `test_shared_mistakes`: started by torchrun.
 
-    torchrun --nproc-per-node 2 shared_mistakes.py FOLDER MISTAKE
+    torchrun --nproc-per-node 2 shared_mistakes.py FOLDER MISTAKE...
 
-Each process writes FOLDER/RANK.json: the kind and the words of the error that it met, and how many releases it made.
+Each process writes FOLDER/MISTAKE.RANK: the kind and the words of the error that it met, and how many releases it made.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from problems import blobs, linear, tiny_plan, tiny_training
 from step_promises import releases_kept
@@ -29,7 +30,7 @@ from discreet.distributed.lanes import Lanes
 from discreet.randomness import TestStream
 from discreet.training import Training
 from discreet.training.drawing import Draws
-from discreet.training.run import several
+from discreet.training.run import agreement
 
 RANK = int(os.environ["RANK"])
 OTHER = RANK == 1
@@ -71,9 +72,10 @@ def other_weights(folder: Path) -> None:
 
 
 def another_version(folder: Path) -> None:
-    if OTHER:
-        several.version = lambda name: "0.0.1"  # type: ignore[attr-defined]
-    run(training(folder))
+    with pytest.MonkeyPatch.context() as patch:
+        if OTHER:
+            patch.setattr(agreement, "version", lambda name: "0.0.1")
+        run(training(folder))
 
 
 def other_lanes(folder: Path) -> None:
@@ -89,9 +91,9 @@ def one_more_sampler(folder: Path) -> None:
 
 def all_lanes_in_each(folder: Path) -> None:
     """Each process computes the whole batch: every unit would count twice."""
-    one = training(folder)
-    Lanes.chunks = lambda self, drawn, units: [(0, range(drawn))]  # type: ignore[method-assign]
-    run(one)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lanes, "chunks", lambda self, drawn, units: [(0, range(drawn))])
+        run(training(folder))
 
 
 def another_stream(folder: Path) -> None:
@@ -141,7 +143,7 @@ def a_process_that_is_gone(folder: Path) -> None:
 
     def leave(step: int) -> None:
         if OTHER and step == 2:
-            Path(folder.parent, "1.json").write_text(json.dumps(["gone", "", 0]))
+            folder.with_suffix(".1").write_text(json.dumps(["gone", "", 0]))
             os._exit(1)
 
     run(one, leave)
@@ -170,15 +172,15 @@ def a_sum_that_is_no_number(folder: Path) -> None:
 
 def another_draw(folder: Path) -> None:
     """A process that is one step behind in what it draws."""
-    one = training(folder)
     real = Draws.next
 
     def behind(self: Draws, receipt: Receipt) -> Any:
         return real(self, replace(receipt, position=receipt.position + 10))
 
-    if OTHER:
-        Draws.next = behind  # type: ignore[method-assign]
-    run(one)
+    with pytest.MonkeyPatch.context() as patch:
+        if OTHER:
+            patch.setattr(Draws, "next", behind)
+        run(training(folder))
 
 
 def a_budget_that_is_spent(folder: Path) -> None:
@@ -227,17 +229,23 @@ MISTAKES: dict[str, Callable[[Path], None]] = {
 }
 
 
-def main(folder: Path, mistake: str) -> None:
-    logging.disable(logging.WARNING)
-    torch.set_num_threads(1)
+def make(mistake: str, folder: Path) -> None:
+    """Make a mistake and write down what was met."""
     met = ["nothing", ""]
     with releases_kept() as kept:
         try:
-            MISTAKES[mistake](folder / "runs")
+            MISTAKES[mistake](folder)
         except Exception as error:
             met = [type(error).__name__, str(error)] if isinstance(error, DiscreetError) else [type(error).__name__, ""]
-    (folder / f"{RANK}.json").write_text(json.dumps([*met, len(kept)]))
+    folder.with_suffix(f".{RANK}").write_text(json.dumps([*met, len(kept)]))
+
+
+def main(folder: Path, mistakes: list[str]) -> None:
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(1)
+    for mistake in mistakes:
+        make(mistake, folder / mistake)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -40,6 +40,7 @@ from discreet.training.public.early_stopping import EarlyStopping
 from discreet.training.public.extra_rows import PublicBatches
 from discreet.training.public.monitor import Watch, every_so_often
 from discreet.training.public.public_data import PublicData
+from discreet.training.run.agreement import agreed
 from discreet.training.run.attempt import begun, opened
 from discreet.training.run.charges import Charges
 from discreet.training.run.checkpoint import read_checkpoint, save_checkpoint
@@ -47,7 +48,6 @@ from discreet.training.run.opening import Opened, record_of, with_slack_of
 from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.run_options import RunOptions
 from discreet.training.run.saved_state import SavedState
-from discreet.training.run.several import agreed
 from discreet.training.run.signals import stop_requests, stopped
 from discreet.training.run.trained import Evaluation, Mechanism, Trained, randomness_of
 from discreet.training.session import Session

@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
@@ -95,8 +96,7 @@ def train(
         from discreet.jobs.train import Job
         from discreet.recipes.recipe_files import settings_of
 
-    phases = Phases()
-    overrides = overrides_of(epsilon, delta, population, holdout)
+    phases, overrides = Phases(), overrides_of(epsilon, delta, population, holdout)
     if resume is None:
         if finish:
             raise InputError("--finish publishes an interrupted run; name it with --resume DIR")
@@ -111,24 +111,29 @@ def train(
         typer.echo("\n".join(settings_of(job.recipe)))
         return
     if dry_run:
-        facts = planned.facts_of(job.recipe, job.table, probe=False)
-        echo_json(facts) if as_json else planned.say(job.recipe, facts)
+        _show(job, as_json=as_json)
         return
-    if processes is not None and not launched():
-        _leave_to(processes)
+    _leave_to(processes)
     ledger = ledger_of(ledger, dataset_id)
     _announce([] if as_json else [*declared(job.recipe), *prices.of_recipe(job.recipe), *job.beside(ledger)])
     with loading():
         import_module("torch._dynamo")  # an optimizer of torch loads it with its first step
+    start = partial(job.run, ledger=ledger, dataset_id=dataset_id, finish=finish, device=device)
     with spoken(verbose=verbose):
-        guarantee, trained = job.run(
-            ledger=ledger, dataset_id=dataset_id, finish=finish, device=device, lanes=lanes, phases=phases
-        )
+        guarantee, trained = start(lanes=lanes, phases=phases)
     _tell(job, guarantee, trained, phases if as_json else None)
 
 
-def _leave_to(processes: int) -> None:
-    """Run the same command in several processes; what is wrong with it was said before."""
+def _show(job: Job, *, as_json: bool) -> None:
+    """What the run would do."""
+    facts = planned.facts_of(job.recipe, job.table, probe=False)
+    echo_json(facts) if as_json else planned.say(job.recipe, facts)
+
+
+def _leave_to(processes: int | None) -> None:
+    """Run the same command in several processes, if it is not one of them; what is wrong with it was said before."""
+    if processes is None or launched():
+        return
     with loading():
         from discreet.distributed.launch import launch
 
