@@ -69,6 +69,11 @@ class Clip:
         return cls(math.sqrt(count) * _UP, grid, scales=scales, box=True)
 
     @property
+    def plain(self) -> bool:
+        """Whether a release is of nothing but sums of gradients as they are: without scales, and without a bit."""
+        return self.scales is None and self.bit == 0
+
+    @property
     def sensitivity(self) -> float:
         """The largest L2 norm of what one unit adds to the sum, all coordinates together, in exact arithmetic."""
         return math.hypot(self.norm, self.bit) * _UP if self.bit else self.norm

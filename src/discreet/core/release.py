@@ -15,7 +15,8 @@ from discreet.core.events import Event, steps_of
 @dataclass(frozen=True, slots=True)
 class Share:
     """The numbers of a sum that one of several processes has: those from `start` on, of all that `shapes` counts, name
-    by name in order. `gathered` puts the shares of all processes together, shape (n,): a conversation of them all."""
+    by name in order. `gathered` puts the shares of all processes together, shape (n,): a conversation of them all.
+    NaN in one of them tells all that the sum cannot be used."""
 
     start: int
     shapes: Mapping[str, tuple[int, ...]]
@@ -74,9 +75,11 @@ class Release:
     """Noisy tensors with the event that describes them and the receipt that paid for them.
 
     Only functions in `discreet.mechanism` make one. Optimizers, policies, callbacks and loggers accept
-    nothing else, so nothing unpaid can reach them.
+    nothing else, so nothing unpaid can reach them. With a `share`, `tensors` has one array: what this process has of
+    the release.
     """
 
     tensors: Mapping[str, Array]
     event: Event
     receipt: Receipt
+    share: Share | None = None

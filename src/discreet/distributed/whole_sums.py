@@ -148,7 +148,7 @@ class WholeSums:
 
     def _whole(self, share: Array) -> Array:
         """The shares of all processes, shape (size,)."""
-        padded = np.zeros(self._each)
+        padded = np.zeros(self._each, share.dtype)
         padded[: len(share)] = share
         return self._ranks.gathered(torch.from_numpy(padded), self._each).numpy()[: self.size]
 

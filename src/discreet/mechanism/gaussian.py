@@ -42,11 +42,11 @@ def gaussian_release(
     order of their names; `ahead` has drawn it already. `PrivacyViolation` if a sum is not finite, not on its grid or
     too large for it.
 
-    Of a sum that several processes share, each adds the noise of its own numbers, and all get the whole release: number
-    i has the noise that one process would have given it.
+    Of a sum that several processes share, each adds the noise of its own numbers: number i gets the noise that one
+    process would give it. `gathered` puts the shares together.
     """
     if total.share is not None:
-        return _released_together(total, total.share, receipt, stream, sampler)
+        return _share_of_release(total, total.share, receipt, stream, sampler)
     sums = {name: _in_order(total.tensors[name]) for name in sorted(total.tensors)}
     size, bound = sum(values.size for values in sums.values()), (total.sensitivity, total.grid)
     noise = draw_noise(receipt, stream, sampler, size, *bound) if ahead is None else ahead.of(receipt, size, *bound)
@@ -62,7 +62,7 @@ def gaussian_release(
     return Release(noisy, receipt.event, receipt)
 
 
-def _released_together(
+def _share_of_release(
     total: ClippedSum, share: Share, receipt: Receipt, stream: Stream, sampler: RoundedSampler
 ) -> Release:
     (values,) = (_in_order(part) for part in total.tensors.values())
@@ -72,15 +72,29 @@ def _released_together(
     noisy = noise.view(np.float64)
     if wrong:
         noisy[:] = np.nan  # so that all processes see it, and none waits for another
-    whole = share.gathered(noisy)
+    return Release(dict.fromkeys(total.tensors, noisy), receipt.event, receipt, share)
+
+
+def gathered(release: Release, divisor: float, *, narrow: bool) -> tuple[Release, float]:
+    """The whole of a release that several processes share, and what is left to divide it by; as it is without a share.
+
+    `narrow`: divide before the shares are put together, and round to single precision, as an optimizer of such weights
+    gets it: half as much to send. `PrivacyViolation` in all processes if a sum was not on its grid in one of them.
+    """
+    if release.share is None:
+        return release, divisor
+    (values,) = release.tensors.values()
+    if narrow:
+        values = np.divide(values, divisor, out=np.empty(values.shape, np.float32), casting="same_kind")
+    whole = release.share.gathered(values)
     if np.isnan(whole).any():
         raise PrivacyViolation("the clipped sum is not on its grid in one process; nothing was released for this step")
     tensors, start = {}, 0
-    for name in sorted(share.shapes):
-        stop = start + math.prod(share.shapes[name])
-        tensors[name] = whole[start:stop].reshape(share.shapes[name])
+    for name, shape in sorted(release.share.shapes.items()):
+        stop = start + math.prod(shape)
+        tensors[name] = whole[start:stop].reshape(shape)
         start = stop
-    return Release(tensors, receipt.event, receipt)
+    return replace(release, tensors=tensors, share=None), 1.0 if narrow else divisor
 
 
 def _in_order(values: Array) -> Array:

@@ -13,7 +13,7 @@ from discreet.clipping import Engine
 from discreet.core.release import Receipt
 from discreet.data import PrivateData
 from discreet.distributed.team import Team
-from discreet.mechanism import Chain, drawing_ahead, gaussian_release, noise_multiplier
+from discreet.mechanism import Chain, drawing_ahead, gathered, gaussian_release, noise_multiplier
 from discreet.methods import tell_noise
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import RoundedSampler, Stream
@@ -53,6 +53,11 @@ class Run:
     team: Team = field(default_factory=Team)
 
     @property
+    def single_precision(self) -> bool:
+        """Whether every weight is in single precision."""
+        return all(parameter.dtype == torch.float32 for parameter in self.parameters.values())
+
+    @property
     def context(self) -> Context:
         """The parts that a batch needs."""
         checks = self.probe, self.guard.check_values, self.filter
@@ -88,6 +93,7 @@ def private_step(run: Run, receipt: Receipt) -> Iterator[Batch]:
     std = noise_multiplier(receipt.release) * total.sensitivity * run.chain.growth
     tell_noise(run.optimizer, std / law.divisor, run.clipping.noise_scales(clip))
     beside = () if run.public is None else (run.public.at(receipt.position),)
-    apply(run.clipping.unscaled(release, clip), run.parameters, run.optimizer, law.divisor, *beside)
+    release, divisor = gathered(release, law.divisor, narrow=clip.plain and run.single_precision)
+    apply(run.clipping.unscaled(release, clip), run.parameters, run.optimizer, divisor, *beside)
     run.clipping.learn(release, clip, std, law.divisor)
     run.guard.note()
