@@ -16,7 +16,7 @@ from discreet.core.events import Event, steps_of
 class Share:
     """The numbers of a sum that one of several processes has: those from `start` on, of all that `shapes` counts, name
     by name in order. `gathered` puts the shares of all processes together, shape (n,): a conversation of them all.
-    NaN in one of them tells all that the sum cannot be used."""
+    A share of NaN tells all that the sum cannot be used, and raises `PrivacyViolation` in all of them."""
 
     start: int
     shapes: Mapping[str, tuple[int, ...]]

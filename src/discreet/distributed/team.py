@@ -167,11 +167,11 @@ class Team:
 
 
 def digest_of(parameters: Mapping[str, Tensor]) -> str:
-    """A quick digest of values, the same for the same bits: sums of the bits as whole numbers, with weights that tell
-    places apart. It finds processes that went different ways; it withstands no forger."""
+    """A quick digest of values, the same for the same bits: eight bytes at a time, added up and combined by exclusive
+    or. It finds processes that went different ways; it withstands no forger."""
     found = []
     for value in parameters.values():
-        flat = value.detach().reshape(-1)
-        bits = flat.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[flat.element_size()])
-        found += [int(bits.sum(dtype=torch.int64)), int(bits[::2].sum(dtype=torch.int64))]
+        content = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        words = content[: len(content) // 8 * 8].view(np.uint64)
+        found += [int(words.sum()), int(np.bitwise_xor.reduce(words)), content[len(words) * 8 :].tobytes().hex()]
     return hashlib.sha256(json.dumps(found).encode()).hexdigest()

@@ -73,12 +73,6 @@ class FineGrid:
         """One step of the fine grid, a power of two."""
         return math.ldexp(self.grid, -self.fold)
 
-    def folded(self, multiples: IntArray) -> IntArray:
-        """Multiples of the fine grid as the nearest multiples of the grid; halves go up."""
-        if self.fold == 0:
-            return multiples
-        return (multiples + (1 << (self.fold - 1))) >> self.fold
-
 
 def _bits_left(clip: Clip, largest_batch: int, error: float) -> int:
     """How many bits finer than the clip's grid whole numbers can be that hold the sum of the largest batch."""
@@ -140,17 +134,23 @@ class WholeSums:
         sensitivity = self.sensitivity(engine, clip, largest_batch)
         share = self._ranks.added_share(torch.from_numpy(self._multiples), self._each).numpy()
         start = self._ranks.rank * self._each
-        own = self._grid.folded(share)[: max(0, min(self._each, self.size - start))]
-        values = own.astype(np.float64) * self._grid.grid  # exact below 2^53; the mechanism refuses 2^52 and more
+        own = share[: max(0, min(self._each, self.size - start))]
+        compiled().folded(own, self._grid.fold, self._grid.grid)
+        values = own.view(np.float64)  # exact below 2^52 steps of the grid; the mechanism refuses more
         return ClippedSum(
             {_SHARE: values}, sensitivity, self._grid.grid, Share(min(start, self.size), self._grid.shapes, self._whole)
         )
 
     def _whole(self, share: Array) -> Array:
         """The shares of all processes, shape (size,)."""
-        padded = np.zeros(self._each, share.dtype)
-        padded[: len(share)] = share
-        return self._ranks.gathered(torch.from_numpy(padded), self._each).numpy()[: self.size]
+        padded = share
+        if len(share) < self._each:
+            padded = np.zeros(self._each, share.dtype)
+            padded[: len(share)] = share
+        whole = self._ranks.gathered(torch.from_numpy(padded), self._each).numpy()
+        if np.isnan(whole[:: self._each]).any():
+            raise PrivacyViolation("the sum of one process is not on its grid; nothing was released for this step")
+        return whole[: self.size]
 
 
 def shapes_of(parameters: Mapping[str, Tensor], clip: Clip) -> dict[str, tuple[int, ...]]:

@@ -87,8 +87,6 @@ def gathered(release: Release, divisor: float, *, narrow: bool) -> tuple[Release
     if narrow:
         values = np.divide(values, divisor, out=np.empty(values.shape, np.float32), casting="same_kind")
     whole = release.share.gathered(values)
-    if np.isnan(whole).any():
-        raise PrivacyViolation("the clipped sum is not on its grid in one process; nothing was released for this step")
     tensors, start = {}, 0
     for name, shape in sorted(release.share.shapes.items()):
         stop = start + math.prod(shape)

@@ -82,6 +82,15 @@ def add_multiples(values: Array, multiples: IntArray, unit: float, least: float)
     return wrong
 
 
+def folded(multiples: IntArray, fold: int, grid: float) -> None:
+    """Overwrite multiples of a grid that is `fold` bits finer, in their own memory, with the nearest multiples of
+    `grid` as float64 values; halves go up. Values beyond `LARGEST_MULTIPLE` are not exact."""
+    values = multiples.view(np.float64)
+    half = (1 << fold) >> 1
+    for place in range(len(multiples)):
+        values[place] = float((multiples[place] + half) >> fold) * grid
+
+
 @dataclass(frozen=True)
 class Compiled:
     """The functions above as machine code. `add_multiples` takes values in single or double precision."""
@@ -90,6 +99,7 @@ class Compiled:
     add_noise: Callable[[Array, IntArray, float], int]
     round_and_add_noise: Callable[[npt.NDArray[np.float32], IntArray, float], int]
     add_multiples: Callable[[npt.NDArray[np.floating], IntArray, float, float], int]
+    folded: Callable[[IntArray, int, float], None]
 
 
 @cache
@@ -105,4 +115,5 @@ def compiled() -> Compiled:
             "int64(float64[::1], int64[::1], float64, float64)",
             exact=False,
         ),
+        machine_code(folded, "void(int64[::1], int64, float64)", exact=False),
     )
