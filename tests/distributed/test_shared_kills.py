@@ -6,21 +6,20 @@ import json
 from pathlib import Path
 
 import pytest
-from processes import started, torchrun
-from shared_kills import LANES, STEPS
+from killed_run import LANES, STEPS
+from torchrun import started, torchrun
 
 from discreet import verify
 from discreet.ledger import Ledger
 
 
-def check(folder: Path, killed: tuple[str, int, int], then: int) -> None:
-    """Kill one of three processes, take the run to its end with `then` processes, and look at what is left."""
-    point, step, rank = killed
-    done = started(3, "shared_kills.py", str(folder), point, str(step), str(rank), timeout=120)
-    assert done.returncode != 0
-    assert not (folder / "published").exists()
-    before = charged(folder)
-    torchrun(then, "shared_kills.py", str(folder))
+def finish(folder: Path, processes: int) -> None:
+    """Take the run to its end."""
+    torchrun(processes, "killed_run.py", str(folder))
+
+
+def check_left(folder: Path, before: int) -> None:
+    """What is left of a run of which `before` steps were charged when it was killed."""
     assert before <= charged(folder) == STEPS
     assert verify(folder / "published").accepted
     certificate = json.loads((folder / "published" / "certificate.json").read_text())
@@ -60,4 +59,9 @@ def check_noise(folder: Path) -> None:
 def test_a_killed_process_loses_nothing_that_was_charged(
     tmp_path: Path, killed: tuple[str, int, int], then: int
 ) -> None:
-    check(tmp_path, killed, then)
+    done = started(3, "killed_run.py", str(tmp_path), *map(str, killed), timeout=120)
+    assert done.returncode != 0
+    assert not (tmp_path / "published").exists()
+    before = charged(tmp_path)
+    finish(tmp_path, then)
+    check_left(tmp_path, before)

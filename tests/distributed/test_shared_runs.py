@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from processes import torchrun
 from shared_runs import CASES, LANES, digest_of
+from torchrun import torchrun
 
 from discreet.clipping import ENGINES
 from discreet.plan.clip_rules import CLIP_RULES

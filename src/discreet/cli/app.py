@@ -157,7 +157,7 @@ def run(arguments: Sequence[str]) -> int:
     except VerificationFailed as error:
         return _fail(str(error), 1)
     except Interrupted as error:
-        return _fail(str(error), 128 + error.signal)
+        return 128 + error.signal if rank() > 0 else _fail(str(error), 128 + error.signal)
     except DiscreetError as error:
         return 2 if rank() > 0 and error.told else _fail(str(error), 2)
     return result if isinstance(result, int) else 0

@@ -21,7 +21,7 @@ def launch(processes: int, arguments: Sequence[str]) -> int:
     failed first, or 0. The cores are shared out, unless OMP_NUM_THREADS says how many each takes."""
     count = checks.count("processes", processes)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // count)))
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # the processes say what went wrong
+    logging.disable(logging.CRITICAL)  # the processes themselves say what went wrong
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,

@@ -19,6 +19,7 @@ from torch.utils.data import Dataset
 
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
+from discreet.core.processes import launched
 from discreet.plan import AdaptivePlan, Plan
 from discreet.training import Callback, PublicData, Trained, Training, refuse_own_rows
 
@@ -131,7 +132,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
             nn.CrossEntropyLoss(),
             optimizer,
             Packed(self.train_dataset, self._columns),
-            **{"public": PublicData(test=public)} | self._options,
+            **{"public": PublicData(test=public), "shard": "replicate" if launched() else None} | self._options,
         )
         published: Any = training.watch.published  # also if the run is broken off: the other one saw private rows
         self.model = self.model_wrapped = published.inner

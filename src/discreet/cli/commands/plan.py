@@ -18,6 +18,7 @@ from discreet.cli.options.run import (
 )
 from discreet.cli.options.shared import with_options
 from discreet.cli.options.table import NO_TABLE, TableOptions
+from discreet.cli.show import cards as on_paper
 from discreet.cli.show import planned
 
 
@@ -36,6 +37,10 @@ def plan(
     probe: Annotated[
         bool, typer.Option("--probe/--no-probe", help="Time a few private steps on random data, for the wall time.")
     ] = True,
+    processes: Annotated[
+        int | None, typer.Option("--processes", help="Estimate the steps on so many graphics cards, on paper.")
+    ] = None,
+    cards: Annotated[str, typer.Option("--cards", help="Their kind: A100, H100, H200.")] = "H100",
     as_json: JsonOption = False,
 ) -> None:
     """Show steps, noise, epsilon and time of a run; charge nothing, read no private row, and train on no data."""
@@ -47,11 +52,14 @@ def plan(
     overrides = overrides_of(epsilon, delta, population, holdout)
     work = Work.of(recipe, None, options, settings or [], overrides)
     facts = planned.facts_of(work.recipe, work.table, probe=probe)
+    on_cards = None if processes is None else on_paper.facts_of(work.recipe, processes, cards)
     if plot is not None:
         from discreet.cli.show.plan_plot import draw
 
         draw(plot, facts)
     if as_json:
-        echo_json(facts)
-    else:
-        planned.say(work.recipe, facts)
+        echo_json(facts if on_cards is None else facts | {"on_cards": on_cards})
+        return
+    planned.say(work.recipe, facts)
+    for line in [] if on_cards is None else on_paper.lines(on_cards):
+        typer.echo(line)

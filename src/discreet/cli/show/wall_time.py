@@ -26,7 +26,7 @@ def expected(recipe: Recipe, plan: Plan | AdaptivePlan, joining: Mapping[str, An
     from discreet.recipes.example import PUBLIC_ROWS
     from discreet.training.preflight.wall_time import evaluation_seconds, seconds
 
-    found = _of_table(recipe) if recipe.table is not None else _of_arrays(recipe)
+    found = example_of(recipe)
     if found is None:
         return None
     example, criterion = found
@@ -44,6 +44,11 @@ def expected(recipe: Recipe, plan: Plan | AdaptivePlan, joining: Mapping[str, An
         return steps + (evaluation_seconds(make, example, rows) if rows else 0.0)
     except DiscreetError:  # the run itself will say what is wrong
         return None
+
+
+def example_of(recipe: Recipe) -> tuple[tuple[Tensor, Tensor], Criterion] | None:
+    """A random example and the loss of a recipe, if it tells the shape of its data."""
+    return _of_table(recipe) if recipe.table is not None else _of_arrays(recipe)
 
 
 def _rows(example: tuple[Tensor, Tensor], joining: Mapping[str, Any] | None) -> PublicBatches | None:

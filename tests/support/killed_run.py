@@ -1,7 +1,7 @@
 """A run that processes share, in which one of them is killed; for `test_shared_kills` and `benchmarks/shared_kills.py`.
 
-    torchrun --nproc-per-node 3 shared_kills.py FOLDER POINT STEP RANK    killed there, and resumed if it was begun
-    torchrun --nproc-per-node 2 shared_kills.py FOLDER                    resumed, and taken to its end
+    torchrun --nproc-per-node 3 killed_run.py FOLDER POINT STEP RANK    killed there, and resumed if it was begun
+    torchrun --nproc-per-node 2 killed_run.py FOLDER                    resumed, and taken to its end
 
 It publishes to FOLDER/published. Every process appends to FOLDER/noise.RANK what noise it drew, for which numbers.
 """

@@ -1,0 +1,57 @@
+"""Kill one of three processes of a run at a random point, go on with another number of them, and look at what is left.
+
+    python benchmarks/shared_kills.py --runs 60 [--seed 0]
+
+The points are those of tests/support/killed_run.py: draw, add, send, noise, gather, and for the first process charge,
+charged, commit. A run counts as sound if it ends, is charged for all its steps and not less than before, no noise comes
+twice, no step is taken twice, and the folder verifies. The time that the other processes take to notice is shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path += [str(TESTS / "support"), str(TESTS / "distributed")]
+
+from killed_run import POINTS, STEPS  # noqa: E402
+from test_shared_kills import charged, check_left, finish  # noqa: E402
+from torchrun import started  # noqa: E402
+
+ONLY_FIRST = ("charge", "charged", "commit")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    generator = random.Random(options.seed)
+    points: collections.Counter[str] = collections.Counter()
+    unsound, slowest = [], 0.0
+    for number in range(options.runs):
+        point, step = generator.choice(POINTS), generator.randrange(STEPS)
+        rank, then = 0 if point in ONLY_FIRST else generator.randrange(3), generator.choice([1, 2, 4])
+        points[point] += 1
+        with tempfile.TemporaryDirectory() as name:
+            folder, start = Path(name), time.monotonic()
+            started(3, "killed_run.py", name, point, str(step), str(rank), timeout=180)
+            slowest, before = max(slowest, time.monotonic() - start), charged(folder)
+            try:
+                finish(folder, then)
+                check_left(folder, before)
+            except AssertionError as error:
+                unsound.append((number, point, step, rank, then, str(error)[:200]))
+                print("UNSOUND", *unsound[-1], flush=True)
+    print(f"{options.runs} kills ({dict(points)}): {len(unsound)} unsound; the slowest killed run took {slowest:.0f} s")
+    sys.exit(bool(unsound))
+
+
+if __name__ == "__main__":
+    main()
