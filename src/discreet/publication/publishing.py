@@ -47,12 +47,13 @@ def publish(trained: TrainedRun, folder: str | Path, spec: ModelSpec | None = No
     initial value. The folder appears complete or not at all; afterwards the key of the noise and the
     checkpoint are destroyed. Of several processes the first writes, and the others return the guarantee.
     """
+    published = trained.model  # what has none refuses here
     if not trained.publishes:
         return trained.plan.guarantee()
     target = Path(folder)
     check_target(target)
-    check_unchanged(trained.model, trained.initial)
-    if state_digests(trained.model) != trained.final:
+    check_unchanged(published, trained.initial)
+    if state_digests(published) != trained.final:
         raise PrivacyViolation("the model was changed after training; publish what training returned, as it was")
     guarantee = trained.plan.guarantee()
     model = _tensors(trained.model.state_dict())
