@@ -81,6 +81,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 """Where each command is, and its help in one line: a command is imported only when it is called."""
 
+_CODES = ((BudgetExhausted, 3), (VerificationFailed, 1))
+"""Errors whose exit code is not 2."""
+
 QUICK = frozenset({"epsilon", "compare", "calibrate", "suggest", "ledger", "verify", "sign"})
 """Commands whose time is that of their imports: they compute on one core, and leave little behind to collect."""
 
@@ -152,15 +155,17 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(message, error.exit_code) if message else error.exit_code
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
-    except BudgetExhausted as error:
-        return _fail(str(error), 3)
-    except VerificationFailed as error:
-        return _fail(str(error), 1)
-    except Interrupted as error:
-        return 128 + error.signal if rank() > 0 else _fail(str(error), 128 + error.signal)
     except DiscreetError as error:
-        return 2 if rank() > 0 and error.told else _fail(str(error), 2)
+        code = _code(error)
+        return code if rank() > 0 and error.told else _fail(str(error), code)
     return result if isinstance(result, int) else 0
+
+
+def _code(error: DiscreetError) -> int:
+    """The exit code of an error, by the table above."""
+    if isinstance(error, Interrupted):
+        return 128 + error.signal
+    return next((code for kind, code in _CODES if isinstance(error, kind)), 2)
 
 
 def _called(arguments: Sequence[str]) -> Collection[str]:

@@ -58,6 +58,8 @@ class PrivacyViolation(DiscreetError):
 class Interrupted(DiscreetError):
     """A run was asked to stop and did so between two steps. It can be resumed, or published as it is."""
 
+    told = True  # where several processes stop, all of them do, and one says so
+
     def __init__(self, message: str, signal: int) -> None:
         super().__init__(message)
         self.signal = signal

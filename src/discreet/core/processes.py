@@ -55,6 +55,11 @@ def launched() -> bool:
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
+def restarted() -> bool:
+    """Whether torchrun has started the processes again, after one of them was lost."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
 def rank() -> int:
     """The number of this process among those that torchrun has started; 0 for the first, and for one alone."""
     return int(os.environ["RANK"]) if launched() else 0

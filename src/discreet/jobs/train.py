@@ -14,7 +14,7 @@ from torch import nn
 from discreet.certificate.described import About
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
-from discreet.core.processes import launched, refuse_several_processes
+from discreet.core.processes import launched, refuse_several_processes, restarted
 from discreet.data.tables import columns_bought
 from discreet.distributed.ranks import Ranks
 from discreet.jobs.baseline import with_baseline
@@ -63,6 +63,10 @@ class Job:
         target = work.target(name, out)
         folder = target.with_name(target.name + ".run")
         return cls(work.recipe, work.data, target, folder, resume=False, table=work.table, about=about or About())
+
+    def again(self) -> Job:
+        """This job; or, where torchrun has started all processes again after one was lost, the run that it began."""
+        return Job.resumed(self.folder) if restarted() and (self.folder / _FILE).is_file() else self
 
     @classmethod
     def resumed(cls, folder: Path) -> Job:

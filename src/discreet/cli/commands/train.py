@@ -100,7 +100,7 @@ def train(
     if resume is None:
         if finish:
             raise InputError("--finish publishes an interrupted run; name it with --resume DIR")
-        job = Job.new(recipe or "digits", data, out, settings or [], overrides, options, about_of(title, note))
+        job = Job.new(recipe or "digits", data, out, settings or [], overrides, options, about_of(title, note)).again()
     else:
         if recipe or data or out or settings or dataset_id or overrides or options.given or title or note:
             raise InputError(

@@ -57,7 +57,7 @@ def agreed(
         combined_digest(found.declared[0]),
     )
     team.agree("plan", found.plan.fingerprint())
-    team.agree("data, or order of its rows", _digest(found.data))
+    team.agree("data, or order of its rows", _digest(found.parts.training))
     named = team.told("the engine", lambda: found.preflight.engine.name)
     found = team.together(
         "the engine", lambda: found if found.preflight.engine.name == named else check(replace(options, name=named))

@@ -1,0 +1,107 @@
+"""`discreet train --processes`: one result, one error, one exit code."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from problems import tiny_training
+
+from discreet import verify
+from discreet.accounting.adaptive.filters import BasicFilter
+from discreet.core.errors import InputError
+from discreet.jobs.train import Job
+from discreet.ledger import Ledger
+from discreet.training import RunOptions
+
+FAST = ("--set", "engine=auto", "--set", "noise=fast")
+
+
+def command(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "discreet", "train", *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_two_processes_publish_one_model(tmp_path: Path) -> None:
+    running = command(tmp_path, "digits", *FAST, "--set", "steps=10", "--processes", "2", "--out", "model")
+    said, errors = running.communicate(timeout=120)
+    assert running.returncode == 0, errors
+    assert said.count("certified epsilon 1.0000") == 1
+    assert verify(tmp_path / "model").accepted
+
+
+def test_a_refused_charge_has_one_message_and_the_exit_code_of_one_process(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.set_budget("d", BasicFilter(0.1, 1e-4))
+    ledger.close()
+    budget = ("--ledger", "ledger.sqlite", "--dataset-id", "d")
+    running = command(tmp_path, "digits", *FAST, *budget, "--processes", "2", "--out", "model")
+    _, errors = running.communicate(timeout=120)
+    assert running.returncode == 3, errors
+    assert errors.count("nothing was charged") == 1
+    assert not (tmp_path / "model").exists()
+
+
+def test_sigterm_stops_all_after_the_same_step_and_one_process_goes_on(tmp_path: Path) -> None:
+    steps = ("--set", "steps=4000", "--lanes", "4")
+    running = command(tmp_path, "digits", *FAST, *steps, "--processes", "2", "--out", "model")
+    deadline = time.monotonic() + 90
+    while not (tmp_path / "model.run" / "checkpoint.pt").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    running.send_signal(signal.SIGTERM)
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 143, errors
+    assert errors.count("stopped after step") == 1
+    rest = command(tmp_path, "--resume", "model.run", "--finish")
+    said, errors = rest.communicate(timeout=120)
+    assert rest.returncode == 0, errors
+    assert "certified epsilon" in said
+    assert verify(tmp_path / "model").accepted
+
+
+def test_a_restart_by_torchrun_goes_on_with_the_run_that_was_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    job = Job.new("digits", None, Path("model"), [], {})
+    (tmp_path / "model.run").mkdir()
+    job._remember()
+    assert job.again() is job
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    assert job.again().resume
+    os.remove("model.run/job.json")
+    assert job.again() is job
+
+
+@pytest.mark.parametrize(
+    ("shared", "said"),
+    [
+        ({"shard": "replicas"}, 'shard must be "replicate"'),
+        ({"lanes": 4}, 'give shard="replicate" with them'),
+        ({"shard": "replicate", "lanes": 0}, "lanes must be at least 1, got 0"),
+    ],
+)
+def test_ways_to_share_that_there_are_not_are_refused(tmp_path: Path, shared: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        tiny_training(tmp_path, **shared)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_keeps_the_lanes_that_it_began_with(tmp_path: Path) -> None:
+    tiny_training(tmp_path, shard="replicate", lanes=3, engine="exact").run()
+    with pytest.raises(InputError, match="began with 3 lanes and keeps them"):
+        tiny_training(tmp_path, shard="replicate", lanes=2, resume=True)
+    assert tiny_training(tmp_path, resume=True).team.lane_count == 3  # also without shard, in one process
+    tiny_training(tmp_path / "other").run()
+    with pytest.raises(InputError, match="began as one process without lanes"):
+        tiny_training(tmp_path / "other", shard="replicate", resume=True)
+    assert RunOptions().lanes is None
