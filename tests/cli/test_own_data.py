@@ -119,8 +119,8 @@ def given_to_the_search(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -
     """What `Tuning` is given, before any run."""
     seen: dict[str, Any] = {}
 
-    class Stop(Exception):
-        pass
+    class Stop(BaseException):
+        """No error that the command line would report."""
 
     class Watched(Tuning):
         def run(self) -> Any:

@@ -6,6 +6,7 @@
 | 1         | a check failed (`verify`) |
 | 2         | bad usage or bad input: one line says what, where and what to do |
 | 3         | the budget is exhausted |
+| 70        | a defect of discreet itself: `--debug` shows where |
 | 130, 143  | interrupted |
 """
 
@@ -15,6 +16,8 @@ import gc
 import io
 import os
 import sys
+import traceback
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Annotated
@@ -81,6 +84,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 """Where each command is, and its help in one line: a command is imported only when it is called."""
 
+_DEBUG = "--debug"
+
 _CODES = ((BudgetExhausted, 3), (VerificationFailed, 1))
 """Errors whose exit code is not 2."""
 
@@ -128,8 +133,9 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error of discreet itself comes from.")] = False,
 ) -> None:
-    pass
+    """`debug` is taken out of the arguments before they are read, wherever it stands."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -144,7 +150,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code; errors become one line on standard error."""
+    """Run one command and return its exit code; errors become one line on standard error.
+
+    An exception that is not the library's own is a defect: one line as well, and with `--debug` where it came from.
+    """
+    debug, arguments = _DEBUG in arguments, [one for one in arguments if one != _DEBUG]
+    try:
+        with warnings.catch_warnings():
+            if not debug:
+                warnings.simplefilter("ignore")  # of torch and NumPy, to their users
+            return _run(arguments)
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        return _fail(_defect(error), 70)
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         command = with_examples(typer.main.get_command(application(_called(arguments))))
         result = command.main(args=list(arguments), prog_name="discreet", standalone_mode=False)
@@ -159,6 +181,14 @@ def run(arguments: Sequence[str]) -> int:
         code = _code(error)
         return code if rank() > 0 and error.told else _fail(str(error), code)
     return result if isinstance(result, int) else 0
+
+
+def _defect(error: Exception) -> str:
+    """What is said of an exception that no command expects. Its words are left to `--debug`: they may show a row."""
+    return (
+        f"{type(error).__name__}: this is a defect of discreet; please report it with what --debug shows. What was "
+        "charged stays charged, nothing else"
+    )
 
 
 def _code(error: DiscreetError) -> int:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar, get_args
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from discreet.core.errors import InputError
@@ -33,6 +31,8 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
     message = first["msg"].removeprefix("Value error, ")
     if not first["loc"]:
         return message
+    if first["type"] == "value_error" and ", got " in message:
+        return f"{field}: {message}"
     if first["type"] == "missing":
         return f"{field}: is needed, and is not there"
     return f"{field}: {message[0].lower()}{message[1:]}, got {first['input']!r:.80}"
@@ -61,24 +61,3 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 def _kinds(model: type[BaseModel]) -> list[object]:
     """What `kind` or `type` is in a model of one kind."""
     return [model.model_fields[name].default for name in ("kind", "type") if name in model.model_fields]
-
-
-def read_yaml(path: Path) -> Any:
-    """The content of a YAML file; unreadable or malformed files are an `InputError`."""
-    try:
-        return yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; check the path") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
-
-
-class _UniqueKeys(yaml.SafeLoader):
-    """YAML that refuses a key that is given twice; else the first value would be lost silently."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        names = [self.construct_object(key, deep=True) for key, _ in node.value]
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise yaml.constructor.ConstructorError(None, None, f"the key {twice[0]!r} is there twice", node.start_mark)
-        return super().construct_mapping(node, deep)

@@ -110,6 +110,8 @@ def public_of(recipe: Recipe, ready: Ready, plan: Plan | AdaptivePlan, model: nn
 def on_device(model: nn.Module, device: str) -> nn.Module:
     """The model on the device; `InputError` if there is no such device."""
     try:
+        if torch.device(device).type == "meta":
+            raise RuntimeError("its tensors have no values")
         return model.to(device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any
 
 import torch
-from pydantic import AfterValidator
+from pydantic import AfterValidator, model_validator
 from torch.optim import lr_scheduler
 
 from discreet.core.errors import InputError
@@ -46,8 +48,22 @@ class Named(Frozen):
     model_config = Frozen.model_config | {"extra": "allow"}
     name: str
 
+    @model_validator(mode="after")
+    def _finite(self) -> Named:
+        """Refuse arguments that are no numbers, or infinite: they would train, to nothing."""
+        for key, value in (self.model_extra or {}).items():
+            for one in value if isinstance(value, list) else [value]:
+                if isinstance(one, float) and not math.isfinite(one):
+                    raise ValueError(f"{key} must be finite, got {one}")
+        return self
+
     def build(self, table: Mapping[str, Any], *first: Any) -> Any:
         """Call the entry `name` of `table` with these arguments."""
+        for key, value in (self.model_extra or {}).items():
+            known = signature(table[self.name]).parameters.get(key)
+            number = known is not None and type(known.default) in (int, float)
+            if number and isinstance(value, str | bool):
+                raise InputError(f"recipe: {self.name} cannot take {key}={value!r:.80}: it must be a number")
         try:
             return table[self.name](*first, **(self.model_extra or {}))
         except (TypeError, ValueError, RuntimeError) as error:

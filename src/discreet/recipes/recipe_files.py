@@ -10,7 +10,8 @@ from typing import Any
 import yaml
 
 from discreet.core.errors import InputError
-from discreet.plan.pydantic_base import read_yaml, validate
+from discreet.plan.pydantic_base import validate
+from discreet.plan.yaml_files import parse_yaml, read_yaml
 from discreet.recipes.recipe import Recipe
 
 
@@ -68,10 +69,7 @@ def _set(data: dict[str, Any], setting: str) -> None:
         data = data.setdefault(part, {})
         if not isinstance(data, dict):
             raise InputError(f"--set {setting}: {part!r} has no keys below it")
-    try:
-        data[last] = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise InputError(f"--set {setting}: the value is not valid YAML; quote it") from None
+    data[last] = parse_yaml(text, f"--set {setting:.80}: the value")
 
 
 def settings_of(recipe: Recipe) -> list[str]:

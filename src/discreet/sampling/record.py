@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from functools import cache
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
@@ -23,6 +25,43 @@ class Frozen(BaseModel):
     """Base of everything that is read from files: immutable, and unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_number_in_disguise(cls, data: object) -> object:
+        """Refuse a text or a truth value where a number is meant: pydantic would read one out of it."""
+        if isinstance(data, Mapping):
+            for name in _numbers(cls) & data.keys():
+                if isinstance(data[name], str | bool):
+                    raise ValueError(f"{name}: must be a number, got {data[name]!r:.80}")
+        return data
+
+
+@cache
+def _numbers(model: type[BaseModel]) -> frozenset[str]:
+    """The fields of a model that hold a number, or nothing, and take nothing else: a share may be a text ("10%")."""
+    validators = model.__pydantic_decorators__.field_validators.values()
+    others = {name for one in validators if one.info.mode != "after" for name in one.info.fields}
+    found = {
+        name: set(_leaves(field.annotation))
+        for name, field in model.model_fields.items()
+        if name not in others and not any(isinstance(one, BeforeValidator) for one in field.metadata)
+    }
+    return frozenset(name for name, kinds in found.items() if kinds & {int, float} and kinds <= {int, float, NoneType})
+
+
+def _leaves(annotation: Any) -> Iterator[object]:
+    """The types that a type is made of, without containers."""
+    parts = get_args(annotation)
+    if get_origin(annotation) is Annotated:
+        if any(isinstance(one, BeforeValidator) for one in parts[1:]):
+            yield object  # it may read anything
+        yield from _leaves(parts[0])
+    elif get_origin(annotation) in (Union, UnionType):
+        for part in parts:
+            yield from _leaves(part)
+    else:
+        yield annotation
 
 
 @dataclass(frozen=True, slots=True)

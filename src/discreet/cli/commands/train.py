@@ -73,7 +73,7 @@ def train(
     delta: DeltaOption = None,
     population: PopulationOption = None,
     holdout: HoldoutOption = None,
-    dataset_id: DatasetOption = "",
+    dataset_id: DatasetOption = None,
     ledger: LedgerOption = None,
     settings: SettingsOption = None,
     show_settings: ShowSettingsOption = False,
@@ -118,7 +118,7 @@ def train(
     _announce([] if as_json else [*declared(job.recipe), *prices.of_recipe(job.recipe), *job.beside(ledger)])
     with loading():
         import_module("torch._dynamo")  # an optimizer of torch loads it with its first step
-    start = partial(job.run, ledger=ledger, dataset_id=dataset_id, finish=finish, device=device)
+    start = partial(job.run, ledger=ledger, dataset_id=dataset_id or "", finish=finish, device=device)
     with spoken(verbose=verbose):
         guarantee, trained = start(lanes=lanes, phases=phases)
     _tell(job, guarantee, trained, phases if as_json else None)

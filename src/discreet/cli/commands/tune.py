@@ -75,7 +75,7 @@ def tune(
     holdout: HoldoutOption = None,
     out: OutOption = None,
     settings: SettingsOption = None,
-    dataset_id: DatasetOption = "",
+    dataset_id: DatasetOption = None,
     ledger: LedgerOption = None,
     device: DeviceOption = "cpu",
     dry_run: DryRunOption = False,
@@ -99,7 +99,7 @@ def tune(
         typer.echo(job.plan.model_dump_json(indent=2))
         return
     with spoken(verbose=verbose):
-        guarantee, trained = job.run(ledger=ledger_of(ledger, dataset_id), dataset_id=dataset_id)
+        guarantee, trained = job.run(ledger=ledger_of(ledger, dataset_id), dataset_id=dataset_id or "")
     _tell(job, guarantee, trained, alone, as_json=as_json)
 
 

@@ -16,10 +16,13 @@ from discreet.cli.options.json_output import echo_json
 from discreet.cli.show.digits import rounded_down, rounded_up
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, plain
 from discreet.core.events import Event
 from discreet.core.guarantee import Guarantee, Published, Statement
 from discreet.sampling import Draws
+
+_LARGEST_LIST, _MOST_PHASES = 1 << 20, 10_000
+"""Bytes and pairs of a list of noise."""
 
 StepsOption = Annotated[int | None, typer.Option("--steps", help="Number of steps.")]
 EpochsOption = Annotated[float | None, typer.Option("--epochs", help="Passes over the population, instead of --steps.")]
@@ -105,13 +108,20 @@ def planned_noise(
 def read_noise_list(path: Path) -> list[tuple[float, int]]:
     """The [noise multiplier, steps] pairs of a JSON file."""
     try:
-        data = json.loads(path.read_text())
+        if path.exists() and not path.is_file():
+            raise InputError(f"--noise-list {path} is no plain file; give a JSON file")
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_LIST + 1)
+        data = json.loads(content) if len(content) <= _LARGEST_LIST else None
     except OSError as error:
         raise InputError(f"cannot read --noise-list {path}: {error.strerror}; give a JSON file") from None
-    except ValueError as error:
-        raise InputError(f"--noise-list {path} is not JSON: {error}") from None
-    if not isinstance(data, list) or not data:
-        raise InputError(f"--noise-list {path} must be a non-empty list of [noise multiplier, steps]")
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"--noise-list {path} is not JSON: {plain(str(error)):.200}") from None
+    if not isinstance(data, list) or not 0 < len(data) <= _MOST_PHASES:
+        raise InputError(
+            f"--noise-list {path} must be a list of 1 to {_MOST_PHASES:,} pairs [noise multiplier, steps]; join pairs "
+            "of equal noise"
+        )
     return [_pair(path, row, entry) for row, entry in enumerate(data)]
 
 

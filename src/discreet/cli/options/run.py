@@ -61,9 +61,24 @@ ShowSettingsOption = Annotated[
     bool,
     typer.Option("--show-settings", help="List what --set can change; train nothing.", rich_help_panel=TRAINING),
 ]
+
+
+def _not_empty(value: str | None) -> str | None:
+    """A name that was given; an empty one (of a variable that is not set, say) would train without a budget."""
+    if value is not None and not value.strip():
+        raise InputError("--ledger and --dataset-id name the budget that is meant; an empty name is none")
+    return value
+
+
 DatasetOption = Annotated[
-    str,
-    typer.Option("--dataset-id", help="Name of the data set in the shared ledger.", rich_help_panel=PRIVACY),
+    str | None,
+    typer.Option(
+        "--dataset-id",
+        help="Name of the data set in the shared ledger.",
+        rich_help_panel=PRIVACY,
+        callback=_not_empty,
+        show_default=False,
+    ),
 ]
 LedgerOption = Annotated[
     str | None,
@@ -72,6 +87,7 @@ LedgerOption = Annotated[
         envvar="DISCREET_LEDGER",
         help="Ledger that adds up all runs on the data: a path or postgresql://... [yours, with --dataset-id].",
         rich_help_panel=PRIVACY,
+        callback=_not_empty,
     ),
 ]
 DeviceOption = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda.", rich_help_panel=TRAINING)]

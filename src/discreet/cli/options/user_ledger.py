@@ -22,6 +22,6 @@ def user_ledger(*, make: bool = False) -> Path:
     return path
 
 
-def ledger_of(given: str | None, dataset_id: str) -> str | None:
+def ledger_of(given: str | None, dataset_id: str | None) -> str | None:
     """The given ledger; else the user's, if the data set has a name; else None: the run has its own."""
     return given if given is not None or not dataset_id else str(user_ledger(make=True))

@@ -14,7 +14,8 @@ from discreet.data.tables.columns import FILL_IN, Column, Ignore, Number
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.values import Marks
 from discreet.data.tables.wide import FreeText, Image, Wide
-from discreet.plan.pydantic_base import Frozen, read_yaml, validate
+from discreet.plan.pydantic_base import Frozen, validate
+from discreet.plan.yaml_files import read_yaml
 
 ROW = "row"
 """The unit of a table in which every person has one row at most."""

@@ -6,12 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import yaml
-
 from discreet.core.errors import InputError
 from discreet.plan import PartsSearch, Plan, Search
 from discreet.plan.pydantic_base import validate
 from discreet.plan.tuning.candidates import CLIP_NORM
+from discreet.plan.yaml_files import parse_yaml
 from discreet.recipes.recipe import Recipe
 
 _FREE = ("optimizer", "scheduler", "model", "averaging")
@@ -25,10 +24,7 @@ def parse_grid(options: Sequence[str]) -> dict[str, list[Any]]:
     grid: dict[str, list[Any]] = {}
     for option in options:
         name, separator, text = option.partition("=")
-        try:
-            values = yaml.safe_load(f"[{text}]") if separator else None
-        except yaml.YAMLError:
-            values = None
+        values = parse_yaml(f"[{text}]", f"--grid {option:.80}: the values") if separator else None
         if not name or not isinstance(values, list) or not values:
             raise InputError(f"--grid needs key=value,value,..., got {option!r}; for example optimizer.lr=0.5,1,2")
         if name in grid:
