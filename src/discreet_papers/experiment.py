@@ -29,8 +29,8 @@ import yaml
 from pydantic import Field
 
 from discreet.core.errors import InputError
+from discreet.core.yaml_files import read_yaml
 from discreet.plan.pydantic_base import Frozen, validate
-from discreet.plan.yaml_files import read_yaml
 from discreet_papers.papers import PAPERS
 from discreet_papers.part import Cell, Mode, Part, over
 from discreet_papers.parts.kinds import part_of

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.certificate.canonical import canonical, digest, strict_json
 from discreet.certificate.files import CERTIFICATE, FILES, read
+from discreet.core.disk import write_durably
 from discreet.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,10 +46,8 @@ def sign(folder: Path, key_file: Path) -> str:
     key = _private_key(key_file)
     statement = {"format": FORMAT, "algorithm": "Ed25519", "public_key": _raw(key)} | _digests(folder)
     signed = statement | {"signature": key.sign(canonical(statement)).hex()}
-    draft = folder / f".{NAME}"
     try:
-        draft.write_bytes(canonical(signed) + b"\n")
-        draft.replace(folder / NAME)
+        write_durably(folder / NAME, canonical(signed) + b"\n")
     except OSError as error:
         raise InputError(f"cannot write {folder / NAME}: {error.strerror}") from None
     return _raw(key)

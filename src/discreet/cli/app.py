@@ -8,6 +8,7 @@
 | 3         | the budget is exhausted |
 | 70        | a defect of discreet itself: `--debug` shows where |
 | 130, 143  | interrupted |
+| 141       | nobody reads the output any more |
 """
 
 from __future__ import annotations
@@ -160,6 +161,14 @@ def run(arguments: Sequence[str]) -> int:
             if not debug:
                 warnings.simplefilter("ignore")  # of torch and NumPy, to their users
             return _run(arguments)
+    except (BrokenPipeError, SystemExit) as error:  # click leaves so, too, when nobody reads any more
+        if isinstance(error, SystemExit) and error.code != 1:
+            raise
+        return 141
+    except (OSError, MemoryError) as error:
+        if debug:
+            traceback.print_exc()
+        return _fail(_of_the_machine(error), 2)
     except Exception as error:
         if debug:
             traceback.print_exc()
@@ -181,6 +190,14 @@ def _run(arguments: Sequence[str]) -> int:
         code = _code(error)
         return code if rank() > 0 and error.told else _fail(str(error), code)
     return result if isinstance(result, int) else 0
+
+
+def _of_the_machine(error: OSError | MemoryError) -> str:
+    """What is said where a disk, a path or the memory is the matter."""
+    if isinstance(error, MemoryError):
+        return "there is not enough memory; give it smaller input, or more memory. What was charged stays charged"
+    where = "" if error.filename is None else f" {str(error.filename)[:80]}"
+    return f"cannot use{where}: {error.strerror or error}; check path, disk and permissions. What was charged stays so"
 
 
 def _defect(error: Exception) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import nn
 
+from discreet.core.disk import write_durably
 from discreet.core.errors import InputError
 from discreet.data import Split
 from discreet.data.tables import (
@@ -137,7 +138,7 @@ class TableSource:
         counts = counts_bought(self.path, recipe.table)  # what is wrong with a column is said before the run is opened
         with answered_first(plan, model, run, noise=recipe.noise) as account:
             found = buy_columns(self.path, recipe.table, counts, account)
-        (run.path / _BOUGHT).write_text(json.dumps(found) + "\n")
+        write_durably(run.path / _BOUGHT, (json.dumps(found) + "\n").encode())
         return with_bought(recipe.table, found)
 
 

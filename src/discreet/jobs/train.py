@@ -12,6 +12,7 @@ from pathlib import Path
 from torch import nn
 
 from discreet.certificate.described import About
+from discreet.core.disk import refuse_special, write_durably
 from discreet.core.errors import InputError
 from discreet.core.guarantee import Guarantee
 from discreet.core.processes import launched, refuse_several_processes, restarted
@@ -71,6 +72,7 @@ class Job:
     @classmethod
     def resumed(cls, folder: Path) -> Job:
         """The job whose run is in `folder` (or in the run folder beside the target `folder`)."""
+        refuse_special(folder)
         if not (folder / _FILE).is_file() and folder.with_name(folder.name + ".run").is_dir():
             folder = folder.with_name(folder.name + ".run")
         try:
@@ -186,4 +188,4 @@ class Job:
             "table": None if self.table is None else self.table.as_dict(),
             "about": self.about.model_dump(mode="json"),
         }
-        (self.folder / _FILE).write_text(json.dumps(facts, indent=2) + "\n")
+        write_durably(self.folder / _FILE, (json.dumps(facts, indent=2) + "\n").encode())

@@ -6,14 +6,15 @@ It is as private as the data: no ledger, certificate or page holds any of it.
 from __future__ import annotations
 
 import io
-import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
 
 from discreet.core.array_types import Array, IntArray
+from discreet.core.disk import write_durably
 from discreet.core.errors import InputError
 
 FILE = "individual.npz"
@@ -38,13 +39,7 @@ class UnitsSpent:
 
     def save(self, path: Path) -> None:
         """Replace the file at `path` durably, readable by its owner alone (mode 0600)."""
-        draft = path.with_suffix(".draft")
-        draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            np.savez(file, spent=self.spent, allowed=np.int64(self.allowed))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
+        write_durably(path, partial(np.savez, spent=self.spent, allowed=np.int64(self.allowed)), mode=0o600)
 
     @classmethod
     def load(cls, path: Path) -> UnitsSpent:

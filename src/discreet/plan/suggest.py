@@ -23,6 +23,7 @@ from discreet.accounting.answers.calibrate import calibrate_noise
 from discreet.accounting.theories.gdp import clt_noise, mu_for
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
+from discreet.core.errors import InputError
 from discreet.core.events import Allocation, Gaussian, Poisson, Repeat
 from discreet.plan.plan import Plan
 from discreet.plan.sampling import Sampling
@@ -31,6 +32,7 @@ from discreet.sampling import AllocationSampling, CyclicPoissonSampling, FixedSi
 _LEAST_STEPS = 300
 """Fewer steps train hardly any network."""
 
+_FEWEST, _MOST = 2, 1e12
 _WASTE = 1.1
 """A setting that needs less computing is taken if its noise is at most this many times the least possible."""
 
@@ -76,6 +78,8 @@ def suggest(
     would cost, which takes seconds. Errors as those of `Plan.make` and `Plan.calibrate`.
     """
     population = checks.positive("population", population)
+    if not _FEWEST <= population <= _MOST:
+        raise InputError(f"population must be a number of people from {_FEWEST} to {_MOST:g}, got {population:g}")
     epsilon = checks.positive("epsilon", epsilon)
     most_epochs = checks.positive("most_epochs", most_epochs)
     delta, why_delta = _delta(population, delta)

@@ -18,6 +18,7 @@ from discreet.certificate.canonical import digest
 from discreet.certificate.files import certificate_fault
 from discreet.certificate.model_spec import ModelSpec, of_module
 from discreet.clipping.digests import check_unchanged, state_digests
+from discreet.core.disk import sync_folder, write_durably
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.guarantee import Guarantee
 from discreet.publication.certificate import TrainedRun, certificate
@@ -113,33 +114,15 @@ def _write_together(files: dict[str, bytes], target: Path) -> None:
         draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
             for name, content in files.items():
-                _write_durably(draft / name, content)
+                write_durably(draft / name, content)
             draft.chmod(0o755)
-            _sync_folder(draft)
+            sync_folder(draft)
             if target.exists():
                 target.rmdir()
             os.replace(draft, target)
-            _sync_folder(target.parent)
+            sync_folder(target.parent)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror}; choose a folder that can be written") from error
-
-
-def _write_durably(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable. (Windows cannot open folders, and needs no such call.)"""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -11,6 +11,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from discreet.core.disk import sync_folder
 from discreet.core.errors import InputError
 from discreet.randomness.stream import KEY_BYTES
 
@@ -42,7 +43,7 @@ def save_key(path: str | os.PathLike[str], key: bytes) -> None:
             file.write(key)
             file.flush()
             os.fsync(file.fileno())
-        _sync_folder(target)
+        sync_folder(target.parent)
     except BaseException:
         with suppress(OSError):  # a half-written key is of no use; report the original error
             target.unlink()
@@ -81,7 +82,7 @@ def destroy_key(path: str | os.PathLike[str]) -> None:
         file.flush()
         os.fsync(file.fileno())
         target.unlink()
-        _sync_folder(target)
+        sync_folder(target.parent)
 
 
 def _open_regular(target: Path, flags: int) -> int:
@@ -94,12 +95,3 @@ def _open_regular(target: Path, flags: int) -> int:
         os.close(descriptor)
         raise InputError(f"key file {target} is not a regular file")
     return descriptor
-
-
-def _sync_folder(target: Path) -> None:
-    """Make the creation or removal of `target` itself durable."""
-    descriptor = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from discreet.core.errors import InputError
+from discreet.core.yaml_files import parse_yaml, read_yaml
 from discreet.plan.pydantic_base import validate
-from discreet.plan.yaml_files import parse_yaml, read_yaml
 from discreet.recipes.recipe import Recipe
 
 

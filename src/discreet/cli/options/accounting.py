@@ -16,6 +16,7 @@ from discreet.cli.options.json_output import echo_json
 from discreet.cli.show.digits import rounded_down, rounded_up
 from discreet.core import checks
 from discreet.core.adjacency import Adjacency
+from discreet.core.disk import refuse_special
 from discreet.core.errors import InputError, plain
 from discreet.core.events import Event
 from discreet.core.guarantee import Guarantee, Published, Statement
@@ -107,9 +108,8 @@ def planned_noise(
 
 def read_noise_list(path: Path) -> list[tuple[float, int]]:
     """The [noise multiplier, steps] pairs of a JSON file."""
+    refuse_special(path)
     try:
-        if path.exists() and not path.is_file():
-            raise InputError(f"--noise-list {path} is no plain file; give a JSON file")
         with path.open("rb") as file:
             content = file.read(_LARGEST_LIST + 1)
         data = json.loads(content) if len(content) <= _LARGEST_LIST else None

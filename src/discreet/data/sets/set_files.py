@@ -7,6 +7,7 @@ import zlib
 from pathlib import Path
 from typing import NoReturn
 
+from discreet.core.disk import refuse_special
 from discreet.core.errors import InputError
 
 
@@ -32,6 +33,7 @@ def find(folder: Path, name: str, needs: str) -> Path:
 
 def read(path: Path) -> bytes:
     """The content of a file, unpacked if its name ends in .gz."""
+    refuse_special(path)
     try:
         content = path.read_bytes()
         return gzip.decompress(content) if path.suffix == ".gz" else content

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, model_validator
 
 from discreet.core.errors import InputError
+from discreet.core.yaml_files import read_yaml
 from discreet.data.tables.categories import Boolean, Category, Text, formula_like
 from discreet.data.tables.columns import FILL_IN, Column, Ignore, Number
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.values import Marks
 from discreet.data.tables.wide import FreeText, Image, Wide
 from discreet.plan.pydantic_base import Frozen, validate
-from discreet.plan.yaml_files import read_yaml
 
 ROW = "row"
 """The unit of a table in which every person has one row at most."""

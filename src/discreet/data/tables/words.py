@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from discreet.core.disk import refuse_special
 from discreet.core.errors import InputError
 from discreet.data.tables.wide import FreeText
 from discreet.data.text import taken, tokens
@@ -31,6 +32,7 @@ def numbered(texts: Sequence[str], column: FreeText) -> np.ndarray:
 
 def words_in(path: Path) -> list[str]:
     """The words of a vocabulary, one on each line of a file. `InputError` if it cannot be read, or has none."""
+    refuse_special(path)
     try:
         lines = path.read_text("utf-8-sig").splitlines()
     except OSError as error:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from discreet.core.errors import InputError
+from discreet.core.yaml_files import parse_yaml
 from discreet.plan import PartsSearch, Plan, Search
 from discreet.plan.pydantic_base import validate
 from discreet.plan.tuning.candidates import CLIP_NORM
-from discreet.plan.yaml_files import parse_yaml
 from discreet.recipes.recipe import Recipe
 
 _FREE = ("optimizer", "scheduler", "model", "averaging")

@@ -23,6 +23,7 @@ from discreet.clipping import private_parameters, training_mode
 from discreet.clipping.digests import tensor_digest
 from discreet.clipping.losses import summed_loss
 from discreet.core import checks
+from discreet.core.disk import write_durably
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.ledger import QUERIES, Entry
 from discreet.methods import NoiseAware
@@ -140,7 +141,7 @@ def check_beside(source: PublicSource | None, plan: Plan | AdaptivePlan, optimiz
 def keep_declared(folder: Path, public: PublicSource | None) -> None:
     """Write the declaration into the folder of a new run."""
     if public is not None:
-        (folder / _FILE).write_text(json.dumps(public.declared) + "\n")
+        write_durably(folder / _FILE, (json.dumps(public.declared) + "\n").encode())
         report(public)
 
 

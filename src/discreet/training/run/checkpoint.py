@@ -7,9 +7,9 @@ old checkpoint never lowers it.
 from __future__ import annotations
 
 import io
-import os
 import pickle
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
+from discreet.core.disk import write_durably
 from discreet.core.errors import InputError
 from discreet.training.run.trained import Bought, Evaluation
 
@@ -58,7 +59,6 @@ class Checkpoint:
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Replace the file at `path` atomically and durably: a crash leaves the old one or the new one, never a half."""
-    draft = path.with_suffix(".draft")
     content = {
         "format": _FORMAT,
         "run": checkpoint.run,
@@ -73,11 +73,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "bought": [asdict(bought) for bought in checkpoint.bought],
         "average": checkpoint.average,
     }
-    with draft.open("wb") as file:
-        torch.save(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
+    write_durably(path, partial(torch.save, content))
 
 
 def load_checkpoint(path: Path) -> Checkpoint | None:

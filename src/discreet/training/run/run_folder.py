@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from discreet.core.disk import sync_folder, write_durably
 from discreet.core.errors import InputError
 from discreet.core.processes import refuse_several_processes
 from discreet.ledger.units_spent import FILE
@@ -44,6 +44,7 @@ def make_private_folder(path: Path) -> None:
         path.mkdir(mode=0o700)
         (path / ".gitignore").write_text(_IGNORED)
         (path / "README.md").write_text(_README)
+        sync_folder(path.parent)
     except FileExistsError:
         raise
     except OSError as error:
@@ -108,21 +109,11 @@ class RunFolder:
 
     def remember(self, run: str, ledger: str) -> None:
         """Write the run's name and ledger, durably: a charged run whose name is lost cannot be resumed."""
-        draft = self.identity.with_suffix(".draft")
-        with draft.open("w") as file:
-            file.write(json.dumps({"run": run, "ledger": ledger}) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, self.identity)
+        write_durably(self.identity, (json.dumps({"run": run, "ledger": ledger}) + "\n").encode())
 
     def keep_released(self, tensors: Mapping[str, Tensor]) -> None:
         """Write the answers of queries, durably: they are charged, and not given again."""
-        draft = self.answers.with_suffix(".draft")
-        with draft.open("wb") as file:
-            file.write(save({name: tensor.contiguous() for name, tensor in tensors.items()}))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, self.answers)
+        write_durably(self.answers, save({name: tensor.contiguous() for name, tensor in tensors.items()}))
 
     def released(self) -> dict[str, Tensor]:
         """The tensors that `keep_released` wrote; empty if there are none."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
+from discreet.core.disk import refuse_special
 from discreet.core.errors import InputError
 from discreet.data.tables.files.csv_format import CsvFormat
 from discreet.data.tables.files.foreign import FOREIGN, foreign_table
@@ -120,12 +121,17 @@ def _header(rows: TextRows, csv: CsvFormat) -> tuple[list[str], TextRows]:
 
 def different(names: Sequence[str]) -> list[str]:
     """Different names of columns: a second `age` is `age.1`, one without a name `column 3` by its place."""
-    found: list[str] = []
+    found: dict[str, None] = {}
+    counts: dict[str, int] = {}
     for place, name in enumerate(names, 1):
         name = name or f"column {place}"
-        tries = (name if count == 0 else f"{name}.{count}" for count in range(len(names)))
-        found.append(next(one for one in tries if one not in found))
-    return found
+        one, count = name, counts.get(name, 0)
+        while one in found:
+            count += 1
+            one = f"{name}.{count}"
+        counts[name] = count
+        found[one] = None
+    return list(found)
 
 
 def _parsed(
@@ -202,6 +208,7 @@ def _other_length(row: pa_csv.InvalidRow, above: int, csv: CsvFormat) -> str:
 def said_plainly(path: Path, csv: CsvFormat | None = None) -> Iterator[None]:
     """Errors of the file system and of pyarrow as one line that says what to do."""
     encoding = "utf-8" if csv is None else csv.encoding
+    refuse_special(path)
     try:
         yield
     except FileNotFoundError:

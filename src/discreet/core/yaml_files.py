@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from discreet.core.disk import refuse_special
 from discreet.core.errors import InputError, plain
 
 LARGEST, DEEPEST, MOST = 1 << 20, 60, 200_000
@@ -19,9 +20,8 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file; unreadable, malformed or too large files are an `InputError`."""
+    refuse_special(path)
     try:
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path} is no plain file; name a .yaml file")
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
         text = content.decode("utf-8")

@@ -1,0 +1,65 @@
+"""Files on a disk: whole after a power cut, in their old state or in the new one; and readable to their end.
+
+A file is written as a draft beside it, its content is forced to the disk, it is renamed, and the name is forced: a
+rename that was not forced may be undone, and one that comes before the content may leave an empty file (Pillai et al.
+2014, "All file systems are not created equal").
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from discreet.core.errors import InputError
+
+_KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+"""What waits for ever when it is read, or never ends."""
+
+
+def write_durably(path: Path, write: bytes | Callable[[IO[bytes]], object], mode: int = 0o666) -> None:
+    """Put a file in the place of `path`: its content, or what `write` writes. Durable on return.
+
+    `mode` is that of the file from its creation on, less the user's mask. An error leaves what was there before.
+    """
+    draft = path.with_name(f"{path.name}.draft")
+    draft.unlink(missing_ok=True)  # of a process that was killed
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(write) if isinstance(write, bytes) else write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable. (Windows cannot open folders, and needs no such call.)"""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def refuse_special(path: Path) -> None:
+    """`InputError` if there is something at `path` that cannot be read to its end, or no such name can be. A path with
+    nothing at it is left to whoever opens it."""
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot read {str(path)[:80]}: {reason}; check the path") from None
+    if kind in _KINDS:
+        raise InputError(f"{path} is {_KINDS[kind]}, not a plain file; write it to a file first")

@@ -1,0 +1,61 @@
+"""Values that look like a number, or name nothing, are refused from the command line alone."""
+
+from pathlib import Path
+
+import pytest
+
+from discreet.cli.app import run
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("steps='3'", "steps: must be a number, got '3'"),
+        ("steps=true", "steps: must be a number, got True"),
+        ("epsilon=yes", "epsilon: must be a number, got True"),
+        ("clip_norm='1'", "clip_norm: must be a number, got '1'"),
+        ("optimizer.lr=.nan", "lr must be finite, got nan"),
+        ("optimizer.lr=.inf", "lr must be finite, got inf"),
+        ("optimizer.lr=true", "lr=True: it must be a number"),
+        ("optimizer.momentum='0.5'", "momentum='0.5': it must be a number"),
+        ("steps=2001-13-45", "month must be in 1..12"),
+    ],
+)
+def test_a_setting_that_is_no_number_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], setting: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["train", "digits", "--set", setting]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--ledger", "--dataset-id"])
+@pytest.mark.parametrize("name", ["", "  "])
+def test_an_empty_name_of_a_budget_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: str, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["train", "digits", option, name]) == 2
+    assert "an empty name is none" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_delta_may_be_written_without_a_point(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "digits", "--no-probe", "--set", "delta=1e-5"]) == 0
+    assert "at delta 1e-05" in capsys.readouterr().out
+
+
+def test_a_device_without_values_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["train", "digits", "--device", "meta"]) == 2
+    assert "its tensors have no values" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("population", ["0.5", "1e308"])
+def test_a_population_is_a_number_of_people(capsys: pytest.CaptureFixture[str], population: str) -> None:
+    assert run(["suggest", "--population", population, "--epsilon", "8"]) == 2
+    assert "from 2 to 1e+12" in capsys.readouterr().err
