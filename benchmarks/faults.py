@@ -45,6 +45,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     counted: collections.Counter[str] = collections.Counter()
+    wrong = 0
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         os.environ |= {"DISCREET_FAULTS_PUBLISHED": str(published(home)), "XDG_DATA_HOME": str(home / "share")}
@@ -55,9 +56,11 @@ def main() -> None:
             found = attempt(seed, folder)
             counted[found.fault or f"exit code {found.code}"] += 1
             if found.fault:
+                wrong += 1
                 last = (found.stderr.strip().splitlines() or [""])[-1]
                 print(f"{seed}: {found.fault}: {[one[:60] for one in found.arguments]}: {last[:160]}", flush=True)
-    print(dict(counted.most_common()))
+    print(f"{options.tries} tries, {wrong} against the rule: {dict(counted.most_common())}")
+    sys.exit(bool(wrong))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,95 @@
+"""A disk that fails at any call that writes: one line, exit code 2, and what was charged stays charged."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discreet import verify
+from discreet.cli.app import run
+from discreet.ledger import Ledger
+
+FAST = ("--set", "engine=auto", "--set", "noise=fast", "--set", "steps=4")
+CALLS = ("fsync", "replace", "open", "mkdir", "unlink")
+KINDS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS)
+
+
+@contextmanager
+def failing(at: int | None, kind: int, root: Path) -> Iterator[list[int]]:
+    """Inside, the call with number `at` that writes below `root` fails. Gives how many there were."""
+    count = [0]
+
+    def broken(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*given: Any, **named: Any) -> Any:
+            where = (
+                Path(f"/proc/self/fd/{given[0]}").resolve()
+                if name == "fsync"
+                else Path(os.fspath(given[-1 if name == "replace" else 0])).absolute()
+            )
+            reads = name == "open" and not given[1] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            if not reads and root in (where, *where.parents):
+                count[0] += 1
+                if count[0] - 1 == at:
+                    raise OSError(kind, os.strerror(kind), str(where))
+            return real(*given, **named)
+
+        return called
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in CALLS:
+            patch.setattr(os, name, broken(name, getattr(os, name)))
+        yield count
+
+
+def charged(folder: Path) -> int:
+    if not (folder / "ledger.sqlite").exists():
+        return 0
+    ledger = Ledger(folder / "ledger.sqlite", create=False)
+    try:
+        return sum(entry.steps for entry in ledger.entries() if entry.kind == "reservation")
+    finally:
+        ledger.close()
+
+
+def calls_of_a_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    with failing(None, 0, folder.resolve()) as count:
+        assert run(["train", "digits", *FAST, "--out", "model"]) == 0
+    return count[0]
+
+
+def check(
+    folder: Path, at: int, kind: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fail once, then go on with a disk that works."""
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    capsys.readouterr()
+    with failing(at, kind, folder.resolve()):
+        code = run(["train", "digits", *FAST, "--out", "model"])
+    said = capsys.readouterr().err.splitlines()
+    assert code in (0, 2), (at, code, said)  # 0: what failed was not needed
+    assert len(said) == (1 if code else 0), (at, said)
+    before = charged(folder / "model.run")
+    if not (folder / "model").exists() and before:
+        assert run(["train", "--resume", "model.run"]) == 0, (at, capsys.readouterr().err)
+        assert charged(folder / "model.run") == 4
+    if (folder / "model").exists():
+        assert verify(folder / "model").accepted
+
+
+def test_some_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    most = calls_of_a_run(tmp_path / "whole", monkeypatch)
+    assert most > 30
+    for at, kind in ((2, errno.ENOSPC), (most // 2, errno.EIO)):
+        check(tmp_path / str(at), at, kind, capsys, monkeypatch)
+
+
+def test_every_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for at in range(calls_of_a_run(tmp_path / "whole", monkeypatch)):
+        check(tmp_path / str(at), at, KINDS[at % len(KINDS)], capsys, monkeypatch)

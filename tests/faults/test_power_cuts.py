@@ -1,0 +1,100 @@
+"""A power cut at any moment of a run: it goes on, or was not begun, and no half folder is published.
+
+Order on the disk of a run: its folder and key; its job; its entry in the ledger; its name (run.json); then the first
+charge. A checkpoint or a published folder appears whole, or not at all.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from power_cuts import recorded
+
+from discreet import verify
+from discreet.cli.app import run
+from discreet.core.errors import InputError
+from discreet.jobs.train import Job
+from discreet.ledger import Ledger
+from discreet.training.run.run_folder import RunFolder
+
+FAST = ("--set", "engine=auto", "--set", "noise=fast", "--set", "steps=4")
+
+
+def charged(folder: Path) -> int:
+    """Steps that the ledger of a run folder holds; 0 if there is none."""
+    if not (folder / "ledger.sqlite").exists():
+        return 0
+    ledger = Ledger(folder / "ledger.sqlite", create=False)
+    try:
+        return sum(entry.steps for entry in ledger.entries() if entry.kind == "reservation")
+    finally:
+        ledger.close()
+
+
+def moved(cut: Path) -> None:
+    """Let the files of a copy name the copy."""
+    for name, changes in (("job.json", {"target": "model"}), ("run.json", {"ledger": "model.run/ledger.sqlite"})):
+        path = cut / "model.run" / name
+        if path.exists() and path.read_text():
+            path.write_text(
+                json.dumps(json.loads(path.read_text()) | {key: str(cut / to) for key, to in changes.items()})
+            )
+
+
+def check(cut: Path, most: int) -> tuple[int, bool]:
+    """What is left after a cut: charged steps, and whether a model is there."""
+    moved(cut)
+    folder, found = cut / "model.run", 0
+    if folder.is_dir():
+        found = charged(folder)
+        assert found <= most
+    if found and (folder / "key").exists() and not (cut / "model").is_dir():
+        Job.resumed(folder)
+        RunFolder(folder).recall()
+        assert not (folder / "key").stat().st_mode & 0o077
+    published = (cut / "model").is_dir()
+    if published:
+        assert verify(cut / "model").accepted
+    assert not found or published or (folder / "key").exists()  # charged, and neither a model nor a way to go on
+    return found, published
+
+
+def test_after_every_write_of_a_run_it_goes_on_or_was_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    with recorded(work, tmp_path / "cuts") as disk:
+        assert run(["train", "digits", *FAST, "--out", "model"]) == 0
+    seen = [check(cut, 4) for cut in disk.cuts]
+    assert len(seen) > 20
+    assert (0, False) in seen
+    assert (4, False) in seen
+    assert (4, True) in seen
+    middle = next(cut for cut, (steps, done) in zip(disk.cuts, seen, strict=True) if steps and not done)
+    monkeypatch.chdir(middle)
+    capsys.readouterr()
+    assert run(["train", "--resume", "model.run"]) == 0, capsys.readouterr().err
+    assert verify(middle / "model").accepted
+
+
+def test_the_simulation_finds_a_file_that_was_not_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`job.json` as it was written once: without a sync it is empty after a cut."""
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    real = Job._remember
+
+    def carelessly(self: Job) -> None:
+        real(self)
+        path = self.folder / "job.json"
+        other = path.with_name("other")
+        other.write_text(path.read_text())
+        other.rename(path)
+
+    monkeypatch.setattr(Job, "_remember", carelessly)
+    with recorded(work, tmp_path / "cuts") as disk:
+        assert run(["train", "digits", *FAST, "--out", "model"]) == 0
+    with pytest.raises(InputError, match="not the folder of a run"):
+        assert [check(cut, 4) for cut in disk.cuts] == []
