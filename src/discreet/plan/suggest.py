@@ -32,7 +32,7 @@ from discreet.sampling import AllocationSampling, CyclicPoissonSampling, FixedSi
 _LEAST_STEPS = 300
 """Fewer steps train hardly any network."""
 
-_FEWEST, _MOST = 2, 1e12
+_FEWEST, _MOST, _LARGEST = 2, 1e12, 700
 _WASTE = 1.1
 """A setting that needs less computing is taken if its noise is at most this many times the least possible."""
 
@@ -80,7 +80,8 @@ def suggest(
     population = checks.positive("population", population)
     if not _FEWEST <= population <= _MOST:
         raise InputError(f"population must be a number of people from {_FEWEST} to {_MOST:g}, got {population:g}")
-    epsilon = checks.positive("epsilon", epsilon)
+    if not (epsilon := checks.positive("epsilon", epsilon)) <= _LARGEST:
+        raise InputError(f"epsilon must be at most {_LARGEST}, got {epsilon:g}: e to its power promises nothing")
     most_epochs = checks.positive("most_epochs", most_epochs)
     delta, why_delta = _delta(population, delta)
     mu = mu_for(epsilon, delta)
