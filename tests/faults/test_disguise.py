@@ -59,3 +59,18 @@ def test_a_device_without_values_is_refused(
 def test_a_population_is_a_number_of_people(capsys: pytest.CaptureFixture[str], population: str) -> None:
     assert run(["suggest", "--population", population, "--epsilon", "8"]) == 2
     assert "from 2 to 1e+12" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("--rate", "1e-320"), "--rate must be at least 1e-15"),
+        (("--noise", "1e-320"), "--noise must be from 1e-09 to 1e+09"),
+        (("--noise", "1e300"), "--noise must be from 1e-09 to 1e+09"),
+        (("--group", "1000000000"), "--group must be at most 1,000 units"),
+    ],
+)
+def test_absurd_numbers_are_slips(capsys: pytest.CaptureFixture[str], change: tuple[str, str], said: str) -> None:
+    given = {"--rate": "0.01", "--noise": "1", "--steps": "10", "--delta": "1e-5"} | dict([change])
+    assert run(["epsilon", *(part for pair in given.items() for part in pair)]) == 2
+    assert said in capsys.readouterr().err

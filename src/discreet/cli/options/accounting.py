@@ -25,6 +25,9 @@ from discreet.sampling import Draws
 _LARGEST_LIST, _MOST_PHASES = 1 << 20, 10_000
 """Bytes and pairs of a list of noise."""
 
+_LEAST_NOISE = 1e-9
+"""Less, or more than one over it, is a slip: such a plan gives everything away, or nothing."""
+
 StepsOption = Annotated[int | None, typer.Option("--steps", help="Number of steps.")]
 EpochsOption = Annotated[float | None, typer.Option("--epochs", help="Passes over the population, instead of --steps.")]
 DeltaOption = Annotated[float, typer.Option("--delta", help="Delta of the guarantee.")]
@@ -103,7 +106,10 @@ def planned_noise(
     if schedule is not None:
         shape = schedules.parse(schedule)
         return PlannedNoise(draws, tuple(shape.phases(step_count(steps, epochs, draws.rate), draws.rate)))
-    return PlannedNoise(draws, ((checks.positive("--noise", noise), step_count(steps, epochs, draws.rate)),))
+    multiplier = checks.positive("--noise", noise)
+    if not _LEAST_NOISE <= multiplier <= 1 / _LEAST_NOISE:
+        raise InputError(f"--noise must be from {_LEAST_NOISE:g} to {1 / _LEAST_NOISE:g}, got {multiplier:g}")
+    return PlannedNoise(draws, ((multiplier, step_count(steps, epochs, draws.rate)),))
 
 
 def read_noise_list(path: Path) -> list[tuple[float, int]]:

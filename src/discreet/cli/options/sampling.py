@@ -35,6 +35,8 @@ def _help(option: str) -> str:
 
 
 SamplingOption = Annotated[Sampling, typer.Option("--sampling", help="How batches are drawn.")]
+_LEAST_RATE = 1e-15
+
 RateOption = Annotated[float | None, typer.Option("--rate", help="Each unit's chance to be in a batch.")]
 BatchOption = Annotated[float | None, typer.Option("--batch", help="Batch (its expectation), with --population.")]
 PopulationOption = Annotated[
@@ -79,5 +81,7 @@ def draws(
         raise InputError("give --per-epoch, or --rate, or --batch with --population, not two of them")
     if rate is not None and batch is not None:
         raise InputError("give either --rate or --batch with --population, not both")
+    if rate is not None and 0 < rate < _LEAST_RATE:
+        raise InputError(f"--rate must be at least {_LEAST_RATE:g}, got {rate:g}: nobody would ever take part")
     given = Options(str(sampling), rate, batch, population, capacity, per_epoch, chosen, bands, full)
     return _BY_OPTION[sampling].from_options(given)

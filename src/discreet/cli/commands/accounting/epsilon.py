@@ -23,6 +23,8 @@ GroupOption = Annotated[
     int | None, typer.Option("--group", help="For any so many units together, the rows of one person say.")
 ]
 
+_LARGEST_GROUP = 1000
+
 
 @with_plan
 def epsilon(
@@ -65,7 +67,11 @@ def _delta_at(event: Event, epsilon: float, adjacency: Adjacency, method: Method
 def _of_group(event: Event, size: int, delta: float, adjacency: Adjacency, method: Method, as_json: bool) -> None:
     from discreet.accounting.answers.profile import group_guarantee
 
-    found = group_guarantee(event, checks.count("--group", size), delta, adjacency, method)
+    if checks.count("--group", size) > _LARGEST_GROUP:
+        raise InputError(
+            f"--group must be at most {_LARGEST_GROUP:,} units, got {size:,}; price them as one unit"
+        )
+    found = group_guarantee(event, size, delta, adjacency, method)
     if as_json:
         echo_json({**options.as_dict(found), "group": size})
         return
