@@ -66,7 +66,9 @@ def test_noise_list(capsys: Capture, tmp_path: Path) -> None:
 
 
 def test_infinity_is_json(capsys: Capture) -> None:
-    found = shown(capsys, ["epsilon", "--rate", "0.5", "--noise", "1e-9", "--steps", "1", "--delta", "1e-5"])
+    found = shown(
+        capsys, ["epsilon", "--sampling", "none", "--noise", "1e-9", "--steps", "1" + "0" * 300, "--delta", "1e-5"]
+    )
     assert found["epsilon"] == math.inf
 
 
