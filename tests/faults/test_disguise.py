@@ -74,3 +74,24 @@ def test_absurd_numbers_are_slips(capsys: pytest.CaptureFixture[str], change: tu
     given = {"--rate": "0.01", "--noise": "1", "--steps": "10", "--delta": "1e-5"} | dict([change])
     assert run(["epsilon", *(part for pair in given.items() for part in pair)]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("csv", "said"),
+    [
+        *((f"encoding: {name}", "unknown encoding") for name in ("rot13", "zlib", "hex", "undefined", "no_such")),
+        ("delimiter: ';', quote: ';'", "delimiter and quote are both ';'"),
+        ("delimiter: é", "delimiter must be an ASCII character"),
+    ],
+)
+def test_a_csv_format_that_no_reader_has_is_refused_with_the_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], csv: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "table"]) == 0
+    schema = tmp_path / "table-start" / "schema.yaml"
+    schema.write_text(f"csv: {{{csv}}}\n" + schema.read_text(), encoding="utf-8")
+    capsys.readouterr()
+    table = str(tmp_path / "table-start" / "patients.csv")
+    assert run(["train", table, "--schema", str(schema), "--epsilon", "1", "--dry-run"]) == 2
+    assert said in capsys.readouterr().err

@@ -34,12 +34,21 @@ class CsvFormat(Frozen):
     @classmethod
     def _known_encoding(cls, value: str) -> str:
         try:
-            return codecs.lookup(value).name
-        except LookupError:
-            raise ValueError("unknown encoding; for example utf-8, latin-1, cp1252, utf-16") from None
+            found = codecs.lookup(value)
+            found.incrementaldecoder()
+            if found._is_text_encoding and "a,1".encode(found.name).decode(found.name) == "a,1":
+                return found.name
+        except (LookupError, ValueError, TypeError):  # codecs of Python's own that are no encodings of texts
+            pass
+        raise ValueError("unknown encoding; for example utf-8, latin-1, cp1252, utf-16")
 
     @model_validator(mode="after")
     def _marks_differ(self) -> CsvFormat:
+        if self.delimiter == self.quote:
+            raise ValueError(f"delimiter and quote are both {self.quote!r}; a line could be read in two ways")
+        for name in ("delimiter", "quote", "decimal", "thousands"):
+            if not (getattr(self, name) or "").isascii():
+                raise ValueError(f"{name} must be an ASCII character, got {getattr(self, name)!r}")
         if self.thousands == self.decimal:
             raise ValueError(f"thousands and decimal are both {self.decimal!r}; a number could be read in two ways")
         return self
