@@ -92,7 +92,7 @@ class Recipe(Frozen):
     rate: Rate | None = None
     bands: Bands | None = None
     sampling: Sampling | None = None
-    steps: Count
+    steps: Annotated[int, Field(ge=1, le=10**7)]
     clip_norm: Positive | None = None
     clip_schedule: str | None = None
     clipping: Clipping | None = None
