@@ -33,7 +33,7 @@ from discreet.randomness import RoundedSampler, Stream, SystemStream
 from discreet.randomness import stream as stream_module
 from discreet.training import checklist
 from discreet.training import step as step_module
-from discreet.training import training as training_module
+from discreet.training.run import attempt as attempt_module
 
 FOUND = "the noise is not|the optimizer read|got no release|a gradient was left|noise came twice"
 
@@ -134,7 +134,7 @@ def same_noise_in_every_run(patch: pytest.MonkeyPatch) -> None:
         def start(key: bytes, attempt: int) -> SystemStream:
             return SystemStream._from_attempt_key(bytes(32))
 
-    patch.setattr(training_module, "SystemStream", Start)
+    patch.setattr(attempt_module, "SystemStream", Start)
 
 
 FAULTS: list[tuple[Plant, Check, bool]] = [  # the last: also of the engine `exact`

@@ -34,6 +34,7 @@ from discreet.plan import (
 from discreet.randomness import NOISE_SAMPLERS, RoundedSampler, Stream, TestStream
 from discreet.training import Training, checklist
 from discreet.training import step as step_module
+from discreet.training.batch import Piece
 from discreet.training.drawing import Draws
 
 ROWS, USERS = 24, 6
@@ -269,8 +270,9 @@ def a_unit_counted_twice(patch: pytest.MonkeyPatch) -> None:
     real = Draws.next
 
     def twice(self: Any, receipt: Receipt) -> Any:
-        first, *rest = real(self, receipt) or [(np.zeros(0, np.int64), None)]
-        return [(np.sort(np.append(first[0], first[0][:1])), None), *rest]
+        pieces, drawn = real(self, receipt)
+        first, *rest = pieces or [Piece(np.zeros(0, np.int64))]
+        return [first._replace(rows=np.sort(np.append(first.rows, first.rows[:1]))), *rest], drawn
 
     patch.setattr(Draws, "next", twice)
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from discreet.clipping.valued import ValuedCrossEntropy
 from discreet.clipping.vectorise import vectorised_call
@@ -45,6 +45,11 @@ def is_of_torch(criterion: object) -> bool:
     return not (hooked or held("_backward_hooks") or held("_backward_pre_hooks") or "forward" in vars(criterion))
 
 
+def holds_nothing(criterion: object) -> bool:
+    """Whether a loss is one of torch.nn, and has no weights of classes, to which somebody might write."""
+    return is_of_torch(criterion) and all(one is None for one in vars(criterion)["_buffers"].values())
+
+
 def summed_loss(criterion: Criterion, output: Any, targets: Tensor) -> Tensor:
     """The sum over examples of `criterion(output of one example, target of one example).sum()`; shape ()."""
     losses = _losses(criterion, output, targets, each=False)
@@ -72,7 +77,7 @@ def _losses(criterion: Criterion, output: Any, targets: Tensor, *, each: bool) -
         return criterion(tree_map(lambda leaf: leaf.unsqueeze(0), part), target.unsqueeze(0)).sum()
 
     def alone(i: int) -> Tensor:
-        found = one(tree_map(lambda leaf: leaf[i].clone(), output), targets[i].clone())
+        found = _by_itself(one, tree_map(lambda leaf: leaf[i].clone(), output), targets[i].clone())
         if (look := after_each.get()) is not None:
             look()
         return found
@@ -82,6 +87,23 @@ def _losses(criterion: Criterion, output: Any, targets: Tensor, *, each: bool) -
     except (RuntimeError, ValueError):  # not every function can be vectorised, but all can be called one by one
         losses = torch.stack([alone(i) for i in range(len(targets))])
     return losses
+
+
+def _by_itself(loss: Callable[[Any, Tensor], Tensor], part: Any, target: Tensor) -> Tensor:
+    """The loss of one example's output `part`, which is given without its graph: through that a loss could find what
+    the model made of all examples. The result has the loss's value and gradient, and none of its graph."""
+    leaves = [leaf for leaf in tree_leaves(part) if isinstance(leaf, Tensor) and leaf.requires_grad]
+    given = {id(leaf): leaf.detach().requires_grad_() for leaf in leaves}
+    value = loss(tree_map(lambda leaf: given.get(id(leaf), leaf), part), target)
+    if not (leaves and value.requires_grad):  # a model that returns other objects is refused where rows may mix
+        return value
+    found = torch.autograd.grad(value, [*given.values()], allow_unused=True)
+    result = value.detach()
+    for leaf, gradient in zip(leaves, found, strict=True):
+        if gradient is not None:
+            along = torch.real(leaf * gradient.conj()).sum()  # whose gradient is this one
+            result = result + (along - along.detach())
+    return result
 
 
 def _of_torch_nn(criterion: Criterion, output: Tensor, targets: Tensor, *, each: bool) -> Tensor | None:

@@ -8,7 +8,7 @@ from operator import is_
 
 from torch import nn
 
-from discreet.clipping.losses import Criterion, is_of_torch
+from discreet.clipping.losses import Criterion, holds_nothing
 from discreet.clipping.separation.memory import Memory, same_values
 from discreet.core.errors import InputError
 
@@ -41,10 +41,11 @@ class Twin:
 
     def __init__(self, model: nn.Module, criterion: Criterion, *, followed: bool = False) -> None:
         self.model, joint = copied(model, criterion, own=True)
-        alone = is_of_torch(criterion)
+        alone = holds_nothing(criterion)
         self.criterion = criterion if alone else copy.deepcopy(criterion) if followed else joint
         self._followed = followed
         self._modes, self._memory = self._modes_now(), Memory(*self._held())
+        self._writes = [one._version for one in self.model.parameters()]  # a model can read it; `follow` does not count
 
     def _held(self) -> tuple[object, ...]:
         if not self._followed:
@@ -88,6 +89,8 @@ class Twin:
         theirs, mine = dict(model.named_parameters()), dict(self.model.named_parameters())
         if mine.keys() != theirs.keys() or not all(same_values(one, theirs[name]) for name, one in mine.items()):
             return False
+        if [one._version for one in mine.values()] != self._writes:
+            return False
         return self._memory.is_kept(*self._held())
 
 
@@ -122,6 +125,12 @@ class Twins:
             self._twin = self._made(model, criterion, self._template)
             self._pairs = self._twin.beside(model)
         self._twin.follow(self._pairs)  # both models hold the parameters that they held, or else both were made anew
+        self._in_use = True
+        return self._twin
+
+    def again(self) -> Twin:
+        """The last twin once more, which is as it was."""
+        assert self._twin is not None
         self._in_use = True
         return self._twin
 

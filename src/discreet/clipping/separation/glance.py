@@ -12,9 +12,10 @@ from collections.abc import Collection
 from operator import is_
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from discreet.clipping.losses import is_of_torch
+from discreet.clipping.losses import holds_nothing
 
 
 class Glance:
@@ -26,7 +27,7 @@ class Glance:
     @classmethod
     def at(cls, plain: tuple[type, ...], model: object, *others: object) -> Glance | None:
         """None if anything could change without being another object. `plain`: types whose objects cannot change."""
-        if not isinstance(model, nn.Module) or not all(map(is_of_torch, others)):
+        if not isinstance(model, nn.Module) or not all(map(holds_nothing, others)):
             return None
         try:
             return cls([_Held(module, plain) for module in model.modules()], others)
@@ -37,7 +38,7 @@ class Glance:
         """Whether the modules and these losses certainly hold the same; if not, they may do so all the same."""
         return (
             _same(others, self._others)
-            and all(map(is_of_torch, others))
+            and all(map(holds_nothing, others))
             and all(held.is_kept() for held in self._modules)
         )
 
@@ -66,8 +67,10 @@ class _Held:
                 self.empty.append(value)
             elif not (kind in plain or (kind is tuple and all(type(one) in plain for one in value))):
                 raise _MayChange
-        self.parameters = [(one, type(one), one.requires_grad) for one in own[0].values() if one is not None]
-        if copyreg._slotnames(self.kind) or not all(map(_is_bare, own[0].values())):  # type: ignore[attr-defined]
+        parameters = [one for one in own[0].values() if one is not None]
+        self.parameters = [(one, type(one), one.requires_grad, strides_of(one)) for one in parameters]
+        slots = copyreg._slotnames(self.kind)  # type: ignore[attr-defined]
+        if slots or is_more(self.kind) or not all(map(_is_bare, parameters)):
             raise _MayChange
 
     def is_kept(self) -> bool:
@@ -79,15 +82,31 @@ class _Held:
             and not any(self.empty)
             and all(_same(table, names) and _same(table.values(), values) for table, names, values in self.tables)
             and all(
-                type(one) is kind and one.requires_grad is needed and _is_bare(one)
-                for one, kind, needed in self.parameters
+                type(one) is kind and one.requires_grad is needed and strides_of(one) == strides and _is_bare(one)
+                for one, kind, needed, strides in self.parameters
             )
         )
 
 
-def _is_bare(parameter: Tensor | None) -> bool:
-    """Whether a parameter has neither a gradient nor attributes."""
-    return parameter is None or (parameter.grad is None and not parameter.__dict__)
+def hooks_of(tensor: Tensor) -> tuple[object, object]:
+    """The hooks on a tensor; None where it has had none."""
+    return tensor._backward_hooks, tensor._post_accumulate_grad_hooks
+
+
+def strides_of(tensor: Tensor) -> tuple[int, ...] | None:
+    """The strides of a tensor; None if it is not an array in memory."""
+    return tensor.stride() if tensor.layout == torch.strided else None
+
+
+def is_more(kind: type[nn.Module]) -> bool:
+    """Whether modules of this type may hold something beside attributes, as one that is a list as well does."""
+    return kind.__basicsize__ != nn.Module.__basicsize__ or kind.__itemsize__ != 0
+
+
+def _is_bare(parameter: Tensor) -> bool:
+    """Whether a parameter has no gradient, no attributes and no hooks."""
+    own, later = hooks_of(parameter)
+    return parameter.grad is None and not parameter.__dict__ and not own and not later
 
 
 def _same(now: Collection[object], before: Collection[object]) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import copyreg
 import logging
+import struct
+import sys
 import types
 import warnings
 import weakref
@@ -15,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from discreet.clipping.losses import is_of_torch
-from discreet.clipping.separation.glance import Glance
+from discreet.clipping.losses import holds_nothing, is_of_torch
+from discreet.clipping.separation.glance import Glance, hooks_of, is_more
 
 _PLAIN = frozenset({int, str, bytes, bool, type(None), type(...), type(NotImplemented)})
 
@@ -31,7 +33,7 @@ _AS_THEMSELVES = (
     torch.memory_format,
     logging.Logger,
 )
-"""Types that `copy.deepcopy` does not copy, and globals."""
+"""Types that `copy.deepcopy` does not copy, and globals (see `_is_itself`)."""
 
 _UNCHANGING: tuple[Any, ...] = (*_PLAIN, float, complex, *_AS_THEMSELVES)
 """Types whose objects stay as they are."""
@@ -52,9 +54,11 @@ _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 class Memory:
     """All that modules and objects hold now, except the numbers of the parameters of the first one, `model`.
 
-    This is what `copy.deepcopy` copies, by value: `__dict__`, `__slots__`, and the result of `__reduce_ex__`. An object
-    that can neither be walked nor reduced counts as always changed. Losses of torch hold nothing. Left out are globals,
-    attributes of classes, closures, and, unless `tensors`, the numbers in tensors.
+    This is what `copy.deepcopy` copies, by value: `__dict__`, `__slots__`, and the result of `__reduce_ex__`; also the
+    strides of tensors and arrays, whose memory they share, hooks, and how often torch wrote to them. An object that can
+    neither be walked nor reduced counts as always changed. Losses of torch without weights hold nothing. Left out are
+    globals, attributes of classes, closures, which of several equal numbers or texts it is, and, unless `tensors`, all
+    of tensors but their types.
     """
 
     def __init__(self, model: object, *others: object, tensors: bool = True) -> None:
@@ -115,8 +119,8 @@ class _Unknown:
 def _same(one: Any, other: Any) -> bool:
     if one is other:
         return True
-    if one.__class__ is not other.__class__ or one.__class__ is _Unknown:
-        return False
+    if type(one) is not type(other) or isinstance(one, (type, _Unknown)):
+        return False  # a class may say that it equals another one
     return _same_bits(one, other) if isinstance(one, Tensor) else bool(one == other)
 
 
@@ -129,6 +133,15 @@ def _equal(one: Tensor, other: Tensor) -> bool:
     if one.device.type == "cpu" and one.numel() > _FEW:  # where NumPy takes a fifth of the time
         return bool((one.numpy() == other.numpy()).all())
     return torch.equal(one, other)
+
+
+def _is_itself(value: object) -> bool:
+    """Whether an object is a global one or of a type that `copy.deepcopy` does not copy."""
+    if type(value) in (types.ModuleType, logging.Logger) or not isinstance(value, types.ModuleType | logging.Logger):
+        return isinstance(value, _AS_THEMSELVES)
+    if isinstance(value, logging.Logger):
+        return value is value.root or logging.Logger.manager.loggerDict.get(value.name) is value
+    return sys.modules.get(value.__name__) is value
 
 
 def _bits(tensor: Tensor) -> Tensor:
@@ -150,9 +163,9 @@ def _found(parameters: dict[int, nn.Parameter], objects: tuple[object, ...], ten
     walk = _Walk(parameters, tensors=tensors)
     try:
         for one in objects:
-            if not is_of_torch(one):
+            if not holds_nothing(one):
                 walk.into(one)
-    except RecursionError:
+    except Exception:  # an object may raise any error
         return [_Unknown()]
     return walk.found
 
@@ -163,18 +176,18 @@ class _Walk:
     def __init__(self, parameters: dict[int, nn.Parameter], *, tensors: bool = True) -> None:
         self.found: list[Any] = []
         self._tensors = tensors
-        self._parameters, self.places = parameters, dict[int, int]()
+        self._parameters, self.places = parameters, dict[Any, int]()
         self._alive: list[object] = []
         """Objects met or made during the walk, kept so that no other object gets their id."""
 
     def into(self, value: Any) -> None:
         """List what one object holds."""
-        kind, found = value.__class__, self.found
+        kind, found = type(value), self.found  # `__class__` may be any other
         if kind in _PLAIN:
             found += (kind, value)
             return
         if kind is float or kind is complex:
-            found.append(repr(value))
+            found.append(struct.pack("dd", value.real, value.imag))  # NaN has a sign
             return
         if (place := self.places.get(id(value))) is not None:
             found.append(place)
@@ -183,7 +196,7 @@ class _Walk:
         self._alive.append(value)
         attributes = getattr(value, "__dict__", None)  # read first: some objects create it now, and reduce to it
         if kind is list or kind is tuple or kind is deque:
-            found += (kind, len(value))
+            found += (kind, len(value), getattr(value, "maxlen", None))
             for one in list(value):
                 self.into(one)
         elif kind is dict or kind is OrderedDict:
@@ -192,12 +205,12 @@ class _Walk:
             self._module(value)
         elif isinstance(value, Tensor):
             self._tensor(value)
-        elif isinstance(value, _AS_THEMSELVES):
+        elif _is_itself(value):
             found.append(value)
         else:
             found.append(kind)
             self._other(value)
-        if attributes and not isinstance(value, (nn.Module, *_AS_THEMSELVES)):
+        if attributes and not isinstance(value, nn.Module) and not _is_itself(value):
             self._mapping(attributes)
 
     def _mapping(self, value: dict[Any, Any]) -> None:
@@ -208,44 +221,62 @@ class _Walk:
 
     def _module(self, module: nn.Module) -> None:
         found, into = self.found, self.into
-        found.append(module.__class__)
+        found.append(type(module))
         for name, one in list(module.__dict__.items()):
             if name not in _OF_TORCH:
                 found.append(name)
-                kind = one.__class__
+                kind = type(one)
                 if kind in _PLAIN:
                     found += (kind, one)
                 elif (kind is not OrderedDict and kind is not dict) or one:  # most modules have no hooks
                     into(one)
         self._slots(module)
+        if is_more(type(module)):
+            self._reduced(module)
         self._mapping(module._parameters)
         self._mapping(module._modules)
 
     def _tensor(self, tensor: Tensor) -> None:
-        self.found.append(tensor.__class__)
+        self.found.append(type(tensor))
         if not self._tensors:
             return
-        if id(tensor) in self._parameters:
+        with torch._C.DisableTorchFunctionSubclass():
+            self._slots(tensor)
             self.found.append(tensor.requires_grad)
-            self.into(tensor.grad)  # None unless the model ran its own backward pass
-            return
-        try:
-            found = (tensor.dtype, _bits(tensor.detach()))
-        except Exception:  # a tensor of another layout, or one without memory
-            self._reduced(tensor)
-            return
-        self.found += found
-        if tensor.is_leaf and tensor.grad is not None:
-            self.into(tensor.grad)
+            for hooks in hooks_of(tensor):
+                self.into(hooks)
+            if tensor.is_leaf:
+                self.into(tensor.grad)  # None unless the model ran its own backward pass
+            try:
+                memory = tensor.untyped_storage().data_ptr()
+                self.found += (self._place(memory), tensor.storage_offset(), tensor.stride())
+                if id(tensor) not in self._parameters:
+                    writes = 0 if tensor.is_inference() else tensor._version
+                    self.found += (writes, tensor.dtype, _bits(tensor.detach()))
+            except Exception:  # a tensor of another layout, or one without memory
+                self._reduced(tensor)
+
+    def _place(self, address: int) -> int:
+        """The place where memory of this address was met first."""
+        return self.places.setdefault(("memory", address), len(self.places))
+
+    def _array(self, array: Any) -> None:
+        """List an array; a type of its own may say anything of itself."""
+        plain, root = np.ndarray.view(array, np.ndarray), array
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        self.found += (plain.shape, plain.strides, plain.flags.writeable, self._place(root.ctypes.data))
+        self.into(plain.dtype)
+        if plain.dtype.hasobject:
+            self.into(plain.tolist())
+        else:
+            self.found.append(plain.tobytes())
+        self._slots(array)
 
     def _other(self, value: Any) -> None:
         """List an object of any other type: its own state, and what it would be copied from."""
         if isinstance(value, np.ndarray):
-            self.found += (value.shape, value.dtype)
-            if value.dtype.hasobject:
-                self.into(value.tolist())
-            else:
-                self.found.append(value.tobytes())
+            self._array(value)
         elif isinstance(value, torch.Generator):
             self.found.append(value.get_state())
         elif isinstance(value, weakref.ref):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +20,8 @@ _FRESH = torch.ops.aten.lift_fresh.default
 
 _PLAIN = (Tensor, nn.Parameter, nn.Buffer)
 
+_WRITTEN = "works with a tensor that was written to by other means than torch's operators"
+
 State = Iterable[tuple[str, Tensor]]
 
 Key = tuple[int, torch.Size, tuple[int, ...], torch.dtype]
@@ -35,6 +38,7 @@ class Pass:
         self.spans: list[Span] = []
         self._generator = torch.get_rng_state()
         self._refs: dict[Key, Ref] = {}
+        self._kept: list[tuple[Tensor, int]] = []
         for name, tensor in state:
             self._note(tensor, Ref("state", name))
         self._note(inputs, Ref("input"))
@@ -51,7 +55,9 @@ class Pass:
         if kind is list or kind is tuple or isinstance(value, list | tuple):
             return tuple([self.argument(one) for one in value])
         if kind is float:
-            return value.hex()  # in hexadecimal, minus zero differs from zero
+            return value.hex() if value == value else _bytes(value)  # in hexadecimal, minus zero differs from zero
+        if kind is complex:
+            return _bytes(value)
         if kind is bool:
             return str(value)
         if kind is torch.Generator:
@@ -65,18 +71,19 @@ class Pass:
         if ref is None:
             ref = Ref("empty") if key is not None and tensor.numel() == 0 else self.keep(tensor)
         elif ref.kind == "kept" and not same_values(tensor.detach(), self.program.kept[ref.at]):
-            self.fault("works with a tensor that was written to by other means than torch's operators")
+            self.fault(_WRITTEN)
         for span in self.spans:
             span.reads(tensor, ref)
         if type(tensor) not in _PLAIN:
             self.fault(f"works with tensors of a type of their own ({type(tensor).__name__})")
-        return Argument(ref, tuple(tensor.shape), tensor.dtype in (torch.bool, torch.uint8), tensor.requires_grad)
+        return Argument(ref, tuple(tensor.shape), tensor.dtype, tensor.requires_grad)
 
     def keep(self, tensor: Tensor) -> Ref:
         """Note a tensor from elsewhere."""
         kept = self.program.kept
         ref = Ref("kept", len(kept))
         kept.append(tensor.detach().clone())  # in case it is written to
+        self._kept.append((tensor, _writes(tensor)))
         self._note(tensor, ref)
         return ref
 
@@ -129,6 +136,12 @@ class Pass:
         """Note the arguments of a module that runs again on other tensors."""
         for number, tensor in enumerate(tensors):
             self._note(tensor, Ref("given", number))
+
+    def look_at_kept(self) -> None:
+        """Note a fault if a tensor from elsewhere was written to, but not by torch: the backward pass may use it."""
+        for (tensor, writes), before in zip(self._kept, self.program.kept, strict=True):
+            if writes == _writes(tensor) and not same_values(tensor.detach(), before):
+                self.fault(_WRITTEN)
 
     def look_at_generator(self) -> None:
         """Note a fault if torch's generator is not in the state in which the last operator left it."""
@@ -190,6 +203,16 @@ class Pass:
 
 _FACTS: dict[Any, tuple[tuple[int, ...], bool]] = {}
 """For each operator the places of the arguments that it writes to, and whether it draws from torch's generator."""
+
+
+def _writes(tensor: Tensor) -> int:
+    """Torch's count of writes to a tensor; inference tensors have none."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def _bytes(value: complex) -> bytes:
+    """The bits of a number: NaN has a sign, and so have both zeros of a complex number."""
+    return struct.pack("dd", value.real, value.imag)
 
 
 def _place(tensor: Tensor) -> int:

@@ -35,12 +35,17 @@ class Ref(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """A tensor given to an operator; `mask`: it may be a mask (booleans or bytes); `grad`: it requires a gradient."""
+    """A tensor given to an operator; `grad`: it requires a gradient."""
 
     ref: Ref
     shape: tuple[int, ...]
-    mask: bool = False
+    dtype: torch.dtype = torch.float32
     grad: bool = False
+
+    @property
+    def mask(self) -> bool:
+        """Whether it may be a mask (booleans or bytes)."""
+        return self.dtype in (torch.bool, torch.uint8)
 
 
 class Op(NamedTuple):

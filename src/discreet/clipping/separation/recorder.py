@@ -142,6 +142,7 @@ def returns(output: Any) -> None:
                 one.fault("returns objects of a type of their own, or tensors with attributes")
             one.program.returned = [one.tensor(part) for part in parts]
             one.look_at_generator()
+            one.look_at_kept()
             if has_own_derivatives(parts):
                 one.fault("has a derivative of its own (torch.autograd.Function, or a backward hook of a module)")
 

@@ -19,11 +19,11 @@ from torch.compiler import set_stance
 
 from discreet.clipping.admission.admission import private_parameters
 from discreet.clipping.clip import BIT, Clip
-from discreet.clipping.losses import Criterion, after_each, is_of_torch
+from discreet.clipping.losses import Criterion, after_each, holds_nothing, is_of_torch
 from discreet.clipping.replay import Generators
 from discreet.clipping.seeding import SeededAfterwards, unit_seeds
 from discreet.clipping.separation.copies import Twin, Twins
-from discreet.clipping.separation.examine import FEWEST, Mixes, Run, examined, recorded
+from discreet.clipping.separation.examine import FEWEST, Run, examined, recorded
 from discreet.clipping.separation.memory import Memory
 from discreet.clipping.separation.program import Program, Template
 from discreet.clipping.separation.recorder import Recorder
@@ -57,7 +57,9 @@ class Proofs:
                 if known is not None and known.matches(recorded(self._run, known.one.batch, ran.items)[0]):
                     return True
                 template = examined(self._run, ran.items)
-        except (Mixes, RuntimeError, ValueError, IndexError, TypeError):
+        except NOT_OF_A_ROW:
+            raise
+        except (Exception, SystemExit):  # a module may raise any error at numbers that were read from a row
             return False
         self._proved = [template, *self._proved[: _REMEMBERED - 1]]
         return template.matches(ran)
@@ -83,35 +85,18 @@ class Apart:
         clip: Clip,
         units: Units | None = None,
     ) -> dict[str, Tensor]:
-        start, host, parts = Generators([inputs]), HostGenerators(), (inputs, targets)
-        with set_stance("force_eager"):
-            total = self._total(model, criterion, parts, clip, units, lambda: None)
-            if not host.rewind():
-                return total
-            start.rewind()
-            return self._total(model, criterion, parts, clip, units, host.rewind)
-
-    def _total(
-        self,
-        model: nn.Module,
-        criterion: Criterion,
-        chunk: tuple[Tensor, Tensor],
-        clip: Clip,
-        units: Units | None,
-        after: Callable[[], object],
-    ) -> dict[str, Tensor]:
-        """The sum over units; `after` is called after each unit."""
-        total, twin = sums_of_none(model, clip), self._twins.of(model, criterion)
-        with unit_seeds() as seed:
-            for x, y, unit in one_by_one(chunk, units):
+        total, host, kept = sums_of_none(model, clip), HostGenerators(), False
+        with set_stance("force_eager"), unit_seeds() as seed:
+            for x, y, unit in one_by_one((inputs, targets), units):
+                twin = self._twins.again() if kept else self._twins.of(model, criterion)
                 seed()
+                host.rewind()  # before each: a row may put back what an earlier one drew
                 found = attempted(self._sums, twin, x, y, clip, unit)
-                after()
                 if found is not None and found.keys() == total.keys():
                     for name, part in found.items():
                         total[name] += part
-                if not self._twins.look(model):
-                    twin = self._twins.of(model, criterion)
+                kept = self._twins.look(model)
+        host.rewind()
         return total
 
 
@@ -193,7 +178,7 @@ def attempted(
     a row. Whatever a row changed of gradient mode and default type is undone."""
     dtype = torch.get_default_dtype()
     try:
-        with torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad():
             return sums(twin.model, twin.criterion, inputs, targets, clip, units)
     except NOT_OF_A_ROW:
         raise
@@ -205,7 +190,7 @@ def attempted(
 
 def _each_loss_looked_at(criterion: Criterion) -> AbstractContextManager[None]:
     """Inside, a custom loss that is called row by row must not remember a row, not even until the next one."""
-    return nullcontext() if is_of_torch(criterion) else _looked_at(criterion)
+    return nullcontext() if holds_nothing(criterion) else _looked_at(criterion)
 
 
 @contextmanager
