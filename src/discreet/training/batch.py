@@ -100,6 +100,8 @@ class Batch:
         """Add every chunk of the batch: `chunks` and `add` in one call. No chunk is handed out, so none is copied."""
         self._run.probe.of(criterion)
         for chunk in self._fetched():
+            if self._handed_out > 1:
+                self._run.check_values()  # a module may have found the weights, and may put them back later
             self._add(criterion, chunk)
 
     def _fetched(self) -> Iterator[Chunk]:

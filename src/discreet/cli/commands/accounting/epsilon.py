@@ -68,9 +68,7 @@ def _of_group(event: Event, size: int, delta: float, adjacency: Adjacency, metho
     from discreet.accounting.answers.profile import group_guarantee
 
     if checks.count("--group", size) > _LARGEST_GROUP:
-        raise InputError(
-            f"--group must be at most {_LARGEST_GROUP:,} units, got {size:,}; price them as one unit"
-        )
+        raise InputError(f"--group must be at most {_LARGEST_GROUP:,} units, got {size:,}; price them as one unit")
     found = group_guarantee(event, size, delta, adjacency, method)
     if as_json:
         echo_json({**options.as_dict(found), "group": size})
