@@ -166,6 +166,20 @@ class Leaving(Two):
         return super().forward(x)
 
 
+class Odd(BaseException):
+    """What a row raises, and is no `Exception`."""
+
+
+@later
+class Raising(Two):
+    """Raises what nobody expects."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training and is_long(x):
+            raise Odd
+        return super().forward(x)
+
+
 class Grown(Two):
     """Does something else once its weights have grown."""
 

@@ -257,7 +257,15 @@ def ends(x: Tensor) -> Tensor:
     raise SystemExit(len(x))
 
 
-@pytest.mark.parametrize("how", [Tensor.double, lambda x: torch.cat([x, x], 1), ends, lambda x: x[0]])
+class Odd(BaseException):
+    """Raised by a row, and no `Exception`."""
+
+
+def raises(x: Tensor) -> Tensor:
+    raise Odd(len(x))
+
+
+@pytest.mark.parametrize("how", [Tensor.double, lambda x: torch.cat([x, x], 1), ends, raises, lambda x: x[0]])
 def test_a_row_of_which_something_else_is_made_changes_no_other(
     how: Callable[[Tensor], Tensor], tmp_path: Path
 ) -> None:

@@ -95,7 +95,9 @@ def test_constants_that_torch_writes_to_are_followed() -> None:
     assert recorded(run(work, False), 6)[0].fault is None
 
 
-@pytest.mark.parametrize("error", [AssertionError, KeyError, SystemExit, ArithmeticError])
+@pytest.mark.parametrize(
+    "error", [AssertionError, KeyError, SystemExit, ArithmeticError, type("Odd", (BaseException,), {})]
+)
 def test_a_number_that_python_read_of_a_row_ends_no_run(error: type[BaseException]) -> None:
     """The same line reads a weight elsewhere, and fails on a large number."""
     weight = torch.ones(())

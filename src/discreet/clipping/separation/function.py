@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -58,7 +58,7 @@ class Function:
                 recorder.recording(),
                 torch.no_grad(),
                 forward(None, given),
-                contextlib.suppress(Exception, SystemExit),
+                _suppressed(),
             ):
                 found = self.function(given)
                 returns(found)
@@ -80,7 +80,9 @@ class Function:
                 seed()
                 try:
                     parts[i] = copy.deepcopy(self._pristine)(row.clone())
-                except (Exception, SystemExit) as raised:  # a transform may raise any error
+                except (KeyboardInterrupt, GeneratorExit):
+                    raise
+                except BaseException as raised:  # a transform may raise any error
                     error = raised if isinstance(raised, Exception) else RuntimeError("the function ended the process")
                 host.rewind()
         like = self._like if self.takes_rows else next(iter(parts.values()), None)
@@ -101,3 +103,14 @@ def _alike(one: object, other: Tensor) -> bool:
     """Whether something is a tensor of the same shape, type and device."""
     kinds = [(x.shape, x.dtype, x.device) for x in (one, other) if isinstance(x, Tensor)]
     return len(kinds) == 2 and kinds[0] == kinds[1]
+
+
+@contextlib.contextmanager
+def _suppressed() -> Iterator[None]:
+    """Inside, whatever a function raises ends it, and nothing else; but for Ctrl-C."""
+    try:
+        yield
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException:
+        return

@@ -36,8 +36,8 @@ _REMEMBERED = 64
 
 Sums = Callable[[nn.Module, Criterion, Tensor, Tensor, Clip, "Units | None"], dict[str, Tensor]]
 
-NOT_OF_A_ROW = (PrivacyViolation, MemoryError, torch.OutOfMemoryError)
-"""Errors that end a run; after any other error the run goes on without the row."""
+NOT_OF_A_ROW = (PrivacyViolation, MemoryError, torch.OutOfMemoryError, KeyboardInterrupt, GeneratorExit)
+"""What ends a run; after anything else that is raised the run goes on without the row."""
 
 
 class Proofs:
@@ -59,7 +59,7 @@ class Proofs:
                 template = examined(self._run, ran.items)
         except NOT_OF_A_ROW:
             raise
-        except (Exception, SystemExit):  # a module may raise any error at numbers that were read from a row
+        except BaseException:  # a module may raise any error at numbers that were read from a row
             return False
         self._proved = [template, *self._proved[: _REMEMBERED - 1]]
         return template.matches(ran)
@@ -182,7 +182,7 @@ def attempted(
             return sums(twin.model, twin.criterion, inputs, targets, clip, units)
     except NOT_OF_A_ROW:
         raise
-    except (Exception, SystemExit):  # a module may raise any error
+    except BaseException:  # a module may raise any error
         return None
     finally:
         torch.set_default_dtype(dtype)

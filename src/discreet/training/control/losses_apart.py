@@ -96,7 +96,7 @@ def _losses_together(
         return each_loss(criterion, output, targets)
     except NOT_OF_A_ROW:
         raise
-    except Exception:  # a module may raise whatever it likes
+    except BaseException:  # a module may raise whatever it likes
         return None
 
 
@@ -106,7 +106,7 @@ def _losses_or_none(model: nn.Module, criterion: Criterion, place: Place, inputs
         return losses_at(model, criterion, place, inputs.clone(), targets.clone())
     except NOT_OF_A_ROW:
         raise
-    except Exception:  # a module may raise whatever it likes
+    except BaseException:  # a module may raise whatever it likes
         return torch.full((1,), math.inf, device=inputs.device)
 
 

@@ -60,7 +60,7 @@ class Pristine:
                 sums(model, criterion, part.inputs.clone(), part.targets, _CLIP, part.units)
         except NOT_OF_A_ROW:
             raise
-        except (Exception, SystemExit):  # a module may raise whatever it likes
+        except BaseException:  # a module may raise whatever it likes
             return
 
 
