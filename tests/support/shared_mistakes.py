@@ -71,6 +71,10 @@ def other_weights(folder: Path) -> None:
     run(training(folder, model=linear(seed=RANK)))
 
 
+def another_criterion(folder: Path) -> None:
+    run(training(folder, criterion=nn.MultiMarginLoss() if OTHER else nn.CrossEntropyLoss()))
+
+
 def another_version(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if OTHER:
@@ -210,6 +214,7 @@ MISTAKES: dict[str, Callable[[Path], None]] = {
         fewer_rows,
         other_weights,
         another_version,
+        another_criterion,
         other_lanes,
         one_more_sampler,
         all_lanes_in_each,

@@ -51,7 +51,8 @@ def agreed(
     team.agree("number of lanes", team.lanes.count)
     team.agree("version", version("discreet"), torch.__version__, np.__version__, platform.python_version())
     found = team.together("the checks before a run", lambda: check(options))
-    team.agree("model: the shapes and names of its weights", *sorted(found.declared[0]))
+    kinds = [type(one).__qualname__ for one in (*found.copy.model.modules(), found.copy.criterion)]
+    team.agree("model or loss", *kinds, *sorted(found.declared[0]))
     team.agree(
         "state of the model (seed torch before it is built)",
         combined_digest(found.declared[0]),
