@@ -15,7 +15,7 @@ MET: dict[str, tuple[str, int]] = {
     "another_order": ("another data", 0),
     "fewer_rows": ("another data|not the plan|rows", 0),
     "other_weights": ("another state of the model", 0),
-    "another_criterion": ("another model or loss", 0),
+    "another_criterion": ("another loss", 0),
     "another_version": ("another version", 0),
     "other_lanes": ("another number of lanes", 0),
     "one_more_sampler": ("another data|rows", 0),

@@ -2,6 +2,9 @@
 
 Facts travel as JSON and tensors as bytes, so what comes over the wire is never run. Every exchange carries its purpose:
 processes that are not at the same place find out, instead of waiting for each other.
+
+Facts and sums have groups of their own, apart from that of the program: none of them can be taken for another, nor for
+a message of the program. A process that fails where the others do not hear of it closes both, and talks no more.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from torch import Tensor
 from torch._C._distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from discreet.core import errors
+from discreet.core import checks, errors
 from discreet.core.errors import DiscreetError, InputError, PrivacyViolation
 from discreet.core.processes import launched, one_of_several
 
@@ -33,6 +36,9 @@ _FRAME = 504
 
 _TIMEOUT = timedelta(minutes=30)
 
+_GROUPS: list[Any] = []
+"""Once this process has joined: the group of the program, and those for sums and for facts; None after it has left."""
+
 warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")  # 2.13 renames two collectives
 
 
@@ -42,7 +48,8 @@ class ProcessLost(DiscreetError):
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """This process among those of the run: its `rank` of `size`. `group` carries tensors, `plain` facts (gloo)."""
+    """This process among those of the run: its `rank` of `size`. `group` carries sums, `plain` facts; both are gloo, as
+    sums lie in the memory of the host, where noise is drawn."""
 
     rank: int = 0
     size: int = 1
@@ -61,9 +68,11 @@ class Ranks:
             if not launched():
                 return cls()
             _connect()
-        backend = dist.get_backend()
-        plain = dist.group.WORLD if backend == "gloo" else dist.new_group(backend="gloo")
-        return cls(dist.get_rank(), dist.get_world_size(), dist.group.WORLD, plain)
+        if dist.get_world_size() == 1:
+            return cls()
+        if _GROUPS[:1] != [dist.group.WORLD]:
+            _GROUPS[:] = dist.group.WORLD, *(dist.new_group(backend="gloo", timeout=_timeout()) for _ in range(2))
+        return cls(dist.get_rank(), dist.get_world_size(), *_GROUPS[1:])
 
     @property
     def first(self) -> bool:
@@ -107,6 +116,9 @@ class Ranks:
                     value = make()
             except Exception as caught:
                 error = caught
+            except BaseException:
+                self.leave()
+                raise
         told = self.all_facts(purpose, [_said(error), value])[0]
         if error is not None:
             raise error
@@ -123,6 +135,9 @@ class Ranks:
         except Exception as error:
             self.tell_failure(purpose, error)
             raise
+        except BaseException:
+            self.leave()
+            raise
         refuse_failures([one[0] for one in self.all_facts(purpose, [None])])
         return result
 
@@ -130,6 +145,18 @@ class Ranks:
         """Tell all processes, at a place where they exchange facts, that this one has failed."""
         with contextlib.suppress(DiscreetError):  # the failure itself is what the user has to see
             self.all_facts(purpose, [_said(error)])
+
+    def leave(self) -> None:
+        """Close the connections to all others: this process has failed where they do not hear of it, so what it would
+        say next is not what they wait for. They find out at once, and nothing can be released any more."""
+        if self.size > 1 and not self._left:
+            for group in _GROUPS[1:]:
+                dist.destroy_process_group(group)
+            _GROUPS[1:] = [None, None]
+
+    @property
+    def _left(self) -> bool:
+        return _GROUPS[1:2] == [None]
 
     def bytes_from_first(self, content: bytes | None) -> bytes:
         """The bytes that the first process has, in all of them."""
@@ -165,14 +192,23 @@ class Ranks:
         return [one.numpy().tobytes() for one in found]
 
     def _call(self, collective: Callable[[], object]) -> None:
+        if self._left:
+            raise ProcessLost(
+                "this process failed in the middle of a step and has left the others; what was charged stays charged: "
+                "start all processes again and resume the run"
+            )
         try:
             collective()
         except (RuntimeError, ValueError) as error:
+            self.leave()
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise ProcessLost(
                 f"process {self.rank} of {self.size} waits for another that has ended or does not answer "
                 f"({reason:.120}); what was charged stays charged: resume the run, with any number of processes"
             ) from None
+        except BaseException:
+            self.leave()
+            raise
 
 
 def refuse_failures(told: list[Any]) -> None:
@@ -204,19 +240,26 @@ def _error_of(said: list[str]) -> DiscreetError:
 
 def _connect() -> None:
     """Join the process group of torchrun. It is left when the process ends."""
-    timeout = timedelta(seconds=float(os.environ.get("DISCREET_TIMEOUT", _TIMEOUT.total_seconds())))
+    timeout = _timeout()
     # A static rendezvous keeps its store when torchrun starts all processes again, with the addresses of those that
     # died (torch 2.13): each start has names of its own in it.
     again = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     try:
         store, rank, size = next(rendezvous("env://", timeout=timeout))
         store = PrefixStore(f"discreet/{again}", store)
-        backend = "nccl" if torch.cuda.is_available() else "gloo"
-        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timeout)
     except (RuntimeError, ValueError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"the processes cannot be connected: {reason:.200}; start them by torchrun") from None
     atexit.register(_leave)
+
+
+def _timeout() -> timedelta:
+    given = os.environ.get("DISCREET_TIMEOUT", "")
+    try:
+        return timedelta(seconds=checks.positive("DISCREET_TIMEOUT", float(given))) if given else _TIMEOUT
+    except (ValueError, OverflowError):
+        raise InputError(f"DISCREET_TIMEOUT must be a number of seconds, got {given!r}") from None
 
 
 def _leave() -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +28,8 @@ T = TypeVar("T")
 
 _STEP = "the end of a step"
 
+_OPEN = Lock()
+
 
 class Team:
     """The processes that take the steps of a run together, and the lanes that they share out.
@@ -38,7 +41,7 @@ class Team:
     def __init__(self, ranks: Ranks | None = None, lanes: int | None = None) -> None:
         self.ranks = ranks or Ranks()
         self.lanes = None if lanes is None else Lanes(lanes, self.ranks.rank, self.ranks.size)
-        self._due = False
+        self._due = self._told = False
 
     @classmethod
     def of(cls, shard: str | None, lanes: int | None) -> Team:
@@ -96,16 +99,51 @@ class Team:
                 "was charged"
             )
 
+    def compare(self, answer: Mapping[str, Tensor] | None, error: float | None) -> None:
+        """`PrivacyViolation` in all processes unless a random unit has the same clipped gradient, of norm at most 1, in
+        all of them: exactly, or up to the float slack `error` in both. Nothing is released.
+
+        A unit that joins a batch moves those after it to other lanes. So processes that compute different functions
+        would let one unit move what all others contribute. None: model or loss cannot take random rows.
+        """
+        if self.ranks.size == 1:
+            return
+        parts = [] if answer is None else [answer[name].detach().cpu().reshape(-1).double() for name in sorted(answer)]
+        own = torch.cat(parts).numpy() if parts else np.zeros(0)
+        first = np.frombuffer(self.ranks.bytes_from_first(own.tobytes() if self.first else None))
+        far = len(first) != len(own) or not float(np.linalg.norm(own - first)) <= 2 * (error or 0.0)
+        if any(self.ranks.all_facts("the gradient of a random unit", far)):
+            raise PrivacyViolation(
+                "the processes of the run compute different gradients of the same random row; give all of them the same "
+                "model, loss and kind of machine. Nothing was charged for a further step"
+            )
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """A session. `InputError` if several processes have one open already: two at once might mix their sums."""
+        if self.ranks.size == 1:
+            yield
+            return
+        if not _OPEN.acquire(blocking=False):
+            raise InputError("several processes take one run at a time; leave its session before another is opened")
+        try:
+            yield
+        finally:
+            _OPEN.release()
+
     @contextmanager
     def step(self) -> Iterator[None]:
-        """A step: if it fails in this process before the sums are exchanged, it ends in all of them."""
-        self._due = self.ranks.size > 1
+        """A step: if it fails in this process before the sums are exchanged, it ends in all of them. If it fails later,
+        the others may have gone on, so this process leaves them."""
+        self._due, self._told = self.ranks.size > 1, False
         try:
             yield
         except BaseException as error:
             if self._due:
                 self._due = False
                 self.ranks.tell_failure(_STEP, error)
+            elif not self._told:
+                self.ranks.leave()
             raise
         self._due = False
 
@@ -131,22 +169,30 @@ class Team:
         sums: Accumulator | WholeSums,
         drawn: IntArray,
         added: int,
+        mode: str | None,
     ) -> None:
-        """End the step in all processes unless every unit that was `drawn` was added once (`added` of them here),
-        all are at the same step with the same weights, and no sum is unusable. No message depends on a row or on the
-        size of the batch."""
+        """End the step in all processes unless every unit that was `drawn` was added once (`added` of them here), all
+        are at the same step with the same weights, scales and `mode` (`training.guard.mode_of`; None where nothing was
+        computed), and no sum is unusable. No message depends on a row or on the size of the batch."""
         if isinstance(sums, Accumulator):
             return
         weights = digest_of(parameters)
         step = [receipt.run, receipt.attempt, receipt.position, to_json(receipt.event)]
         units = hashlib.sha256(np.ascontiguousarray(drawn).tobytes()).hexdigest()
-        digest = hashlib.sha256(json.dumps([step, units, clip.sensitivity, clip.grid]).encode()).hexdigest()
+        scales = None if clip.scales is None else digest_of(clip.scales)
+        digest = hashlib.sha256(json.dumps([step, units, scales, sums.public]).encode()).hexdigest()
         self._due = False
-        told = self.ranks.all_facts(_STEP, [None, digest, weights, added, sums.unusable])
+        told = self.ranks.all_facts(_STEP, [None, digest, weights, added, sums.unusable, mode])
+        self._told = True  # all come to the same verdict
         refuse_failures([one[0] for one in told])
         nothing = "nothing was released for this step"
         if any(one[1] != digest for one in told):
             raise PrivacyViolation(f"the processes of the run are not at the same step of one plan and draw; {nothing}")
+        if len({one[5] for one in told} - {None}) > 1:
+            raise PrivacyViolation(
+                f"the model is in another mode, has other hooks or is under another autocast in one of the processes of "
+                f"the run; {nothing}. Let all of them run the same loop"
+            )
         if any(one[2] != weights for one in told):
             raise PrivacyViolation(
                 f"the processes of the run have different weights; {nothing}. Build model and optimizer in the same "
@@ -159,6 +205,7 @@ class Team:
             )
         if any(one[4] for one in told):
             raise PrivacyViolation(f"the clipped sum of a chunk is not a number that fits its grid; {nothing}")
+        self._told = False
 
     def asked_to_stop(self, signal: int | None) -> int | None:
         """The first signal that a process got, in all of them, so that all stop after the same step."""

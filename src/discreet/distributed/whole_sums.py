@@ -113,6 +113,11 @@ class WholeSums:
             self.unusable += compiled().add_multiples(values, self._multiples[place], fine, least)
 
     @property
+    def public(self) -> list[float]:
+        """What must be the same in all processes that add their sums: the fine grid and the sensitivity."""
+        return [self._grid.grid, self._grid.fold, self._grid.chunks, self._grid.sensitivity]
+
+    @property
     def size(self) -> int:
         """How many coordinates the sum has."""
         return sum(math.prod(shape) for shape in self._grid.shapes.values())

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from discreet.clipping import Clip, Criterion, Engine, Units
 from discreet.clipping.seeding import seed_torch, unit_seeds
 from discreet.core.array_types import IntArray
-from discreet.core.errors import InputError
+from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.release import ClippedSum
 from discreet.data import PrivateData
 from discreet.training.augmented_views import views_of
+from discreet.training.guard import mode_of
 from discreet.training.individual_filter import IndividualFilter
 from discreet.training.unit_failures import FailureProbe
 
@@ -73,6 +74,7 @@ class Batch:
         self._run = run
         self._batch = batch
         self.added = 0  # units
+        self.mode: str | None = None  # in which chunks were computed
         self._size = 0  # units of the chunk that was fetched last
         self._handed_out = 0
         self._open: Chunk | None = None
@@ -160,6 +162,13 @@ class Batch:
         return self._sum.total(self._run.engine, self._clip, largest_batch)
 
     def _add(self, criterion: Criterion, chunk: Chunk) -> None:
+        mode = mode_of(self._run.model)
+        if self.mode not in (None, mode):
+            raise PrivacyViolation(
+                "the model was in another mode, had other hooks or was under another autocast in an earlier chunk of the "
+                "step; a unit may be in any chunk, so all are computed alike"
+            )
+        self.mode = mode
         sums = self._run.engine.clipped_sum(self._run.model, criterion, *chunk, self._clip, self._units)
         if self._run.filter is None or self._run.filter.admits(sums, self._clip):
             self._sum.add(sums)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -87,6 +89,18 @@ class Guard:
         for name, buffer in self._model.named_buffers():
             other[name] = id(buffer), buffer._version
         return private, {name: (id(one), one._version) for name, one in private.items()}, other
+
+
+def mode_of(model: nn.Module) -> str:
+    """A digest of what decides how a model computes besides its values: its modes and hooks, autocast, precision."""
+    kind = next(model.parameters()).device.type
+    cast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+    hooked = [
+        (one.training, len(one._forward_hooks), len(one._forward_pre_hooks), len(one._backward_hooks))
+        for one in model.modules()
+    ]
+    facts = [str(cast), torch.get_float32_matmul_precision(), str(torch.get_default_dtype()), hooked]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 
 def _kept(value: Tensor, kept: Tensor | None) -> Tensor:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock
 
-from torch import nn
+from torch import Tensor, nn
 
 from discreet.core.errors import InputError
 from discreet.core.guarantee import ExPost
@@ -138,12 +138,13 @@ class Session:
 
     def _reserve(self) -> None:
         if self.ended is None:
-            self._run.team.together("the check before a charge", self._before_a_charge)
+            answer = self._run.team.together("the check before a charge", self._before_a_charge)
+            self._run.team.compare(answer, self._run.engine.error)
         self._charged.reserve()
 
-    def _before_a_charge(self) -> None:
+    def _before_a_charge(self) -> Mapping[str, Tensor] | None:
         self.check()
-        self._run.probe.repeat()
+        return self._run.probe.repeat()
 
     def _choose_step_size(self) -> None:
         """With a line search: choose the step size along the released gradient; it was charged with the step."""

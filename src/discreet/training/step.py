@@ -86,7 +86,7 @@ def private_step(run: Run, receipt: Receipt) -> Iterator[Batch]:
     run.guard.check()
     if run.filter is not None:
         run.filter.settle()
-    run.team.check_step(receipt, clip, run.parameters, sums, drawn, batch.added)
+    run.team.check_step(receipt, clip, run.parameters, sums, drawn, batch.added, batch.mode)
 
     total = run.chain.mixed(batch.total(law.largest_batch))  # the clipped sum, and how far one unit may move it
     release = run.chain.unmixed(gaussian_release(total, *source, ahead))

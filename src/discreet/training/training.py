@@ -107,11 +107,9 @@ class Training:
             how = as_started(how, first)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
         self.given = data
-        rows = data, units, ids
+        rows, shared = (data, units, ids), (self.team, plan, how, randomness_of(where.stream))
         found = agreed(
-            self.team,
-            plan,
-            how,
+            *shared,
             lambda how: checked(plan, model, criterion, optimizer, rows, declared, how, geometry, scheduler),
         )
         self.plan, self.data, self.clipping, self.copy = found.plan, found.data, found.clipping, found.copy

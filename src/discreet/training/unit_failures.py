@@ -8,11 +8,14 @@ and before every block.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from discreet.clipping import Clip, Criterion, Engine
 from discreet.clipping.losses import is_of_torch
+from discreet.clipping.seeding import seed_torch
 from discreet.clipping.separation.copies import copied
 from discreet.core.errors import InputError
 from discreet.data import PrivateData
@@ -40,15 +43,17 @@ class FailureProbe:
         self._tried: set[type] = set()
         self._works = False
 
-    def repeat(self) -> None:
-        """Raise any failure at the present weights."""
+    def repeat(self) -> Mapping[str, Tensor] | None:
+        """Raise any failure at the present weights; the clipped gradient of the unit if there is none."""
+        found = None
         try:
-            self._try(self._criterion)
+            found = self._try(self._criterion)
         except Exception:
             if self._works:
                 raise
             self._unit = None  # they cannot take random data
         self._works = True
+        return found
 
     def of(self, criterion: Criterion) -> None:
         """Refuse a loss that was not checked: neither that of the run, nor one of torch.nn (these keep no state and
@@ -64,8 +69,11 @@ class FailureProbe:
         self._try(criterion)
         self._tried.add(kind)
 
-    def _try(self, criterion: Criterion) -> None:
-        if (unit := self._unit) is not None:
-            model, loss = copied(self._model, criterion)
-            with torch.random.fork_rng():
-                self._engine.clipped_sum(model, loss, unit.inputs.clone(), unit.targets.clone(), _CLIP, unit.units)
+    def _try(self, criterion: Criterion) -> Mapping[str, Tensor] | None:
+        if (unit := self._unit) is None:
+            return None
+        model, loss = copied(self._model, criterion)
+        with torch.random.fork_rng():
+            seed_torch(0)  # so that several processes can compare what they found
+            given = unit.inputs.clone(), unit.targets.clone()
+            return self._engine.clipped_sum(model, loss, *given, _CLIP, unit.units)

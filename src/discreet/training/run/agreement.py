@@ -10,14 +10,18 @@ from importlib.metadata import version
 
 import numpy as np
 import torch
+from torch import nn
 
-from discreet.clipping.digests import combined_digest
+from discreet.clipping import Criterion
+from discreet.clipping.digests import combined_digest, state_digests, tensor_digest
 from discreet.core.errors import InputError
 from discreet.data import PrivateData
 from discreet.distributed.team import Team
 from discreet.plan import AdaptivePlan, IndividualSampling, Plan
+from discreet.training.augmented_views import transformed
 from discreet.training.checklist import Checked
 from discreet.training.preflight.engine_options import EngineOptions
+from discreet.training.preflight.random_rows import random_rows
 
 _AT_ONCE = 4096
 
@@ -38,9 +42,14 @@ def refuse_unshared(team: Team, plan: Plan | AdaptivePlan) -> None:
 
 
 def agreed(
-    team: Team, plan: Plan | AdaptivePlan, options: EngineOptions, check: Callable[[EngineOptions], Checked]
+    team: Team,
+    plan: Plan | AdaptivePlan,
+    options: EngineOptions,
+    randomness: str,
+    check: Callable[[EngineOptions], Checked],
 ) -> Checked:
-    """The checks of a run, which `check` makes with the engine that `options` ask for, in every process.
+    """The checks of a run, which `check` makes with the engine that `options` ask for, in every process. `randomness`:
+    the kind of its source.
 
     The first process decides on the engine, as times differ; its rounding is what the least exact process has measured,
     and a chunk fits the process with least memory. `InputError` in all of them if they were given different things.
@@ -50,15 +59,20 @@ def agreed(
     refuse_unshared(team, plan)
     team.agree("number of lanes", team.lanes.count)
     team.agree("version", version("discreet"), torch.__version__, np.__version__, platform.python_version())
+    team.agree("noise or source of randomness", options.noise, randomness)
     found = team.together("the checks before a run", lambda: check(options))
-    kinds = [type(one).__qualname__ for one in (*found.copy.model.modules(), found.copy.criterion)]
-    team.agree("model or loss", *kinds, *sorted(found.declared[0]))
+    team.agree("model: the kinds of its modules", *_kinds(found.copy.model))
+    team.agree("loss", *_kinds(found.copy.criterion), *_tensors(found.copy.criterion))
+    team.agree("model: the shapes and names of its weights", *sorted(found.declared[0]))
     team.agree(
         "state of the model (seed torch before it is built)",
         combined_digest(found.declared[0]),
     )
     team.agree("plan", found.plan.fingerprint())
-    team.agree("data, or order of its rows", _digest(found.parts.training))
+    digest = team.together("a digest of the data", lambda: _digest(found.parts.training))
+    team.agree("data, or order of its rows", digest)
+    views = team.together("a try of the augmentation", lambda: _views(found))
+    team.agree("augmentation of the data", views)
     named = team.told("the engine", lambda: found.preflight.engine.name)
     found = team.together(
         "the engine", lambda: found if found.preflight.engine.name == named else check(replace(options, name=named))
@@ -69,6 +83,30 @@ def agreed(
     plain = None if preflight.plain is None else replace(preflight.plain, float_bits=bits)
     engine, chunk = replace(preflight.engine, float_bits=bits), min(one[1] for one in told)
     return replace(found, preflight=replace(preflight, engine=engine, chunk=chunk, plain=plain))
+
+
+def _kinds(model: Criterion) -> list[str]:
+    """The kinds of the modules of a model or a loss; its name if it is a function. What they compute is compared before
+    every charge (`Team.compare`)."""
+    if not isinstance(model, nn.Module):
+        return [getattr(model, "__qualname__", type(model).__qualname__)]
+    return [f"{name} {type(one).__qualname__}" for name, one in model.named_modules()]
+
+
+def _tensors(criterion: Criterion) -> list[str]:
+    """Digests of the tensors of a loss, such as the weights of classes."""
+    digests = state_digests(criterion) if isinstance(criterion, nn.Module) else {}
+    return [f"{name} {digest}" for name, digest in sorted(digests.items())]
+
+
+def _views(found: Checked) -> str:
+    """A digest of the augmented views of random rows."""
+    data = found.parts.training
+    rows = random_rows(found.copy.model, data, None, raw=True).inputs.cpu()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        views = transformed(data, rows.repeat_interleave(data.views, 0))
+    return f"{data.views} {tensor_digest(torch.view_as_real(views) if views.is_complex() else views)}"
 
 
 def _digest(data: PrivateData) -> str:

@@ -62,6 +62,7 @@ def begun(
     They get the key of the attempt, and never that of the run.
     """
     with ExitStack() as stack:
+        stack.enter_context(team.open())
         kept: list[Opened] = []
 
         def begin() -> list[object]:
