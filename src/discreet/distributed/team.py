@@ -114,8 +114,8 @@ class Team:
         far = len(first) != len(own) or not float(np.linalg.norm(own - first)) <= 2 * (error or 0.0)
         if any(self.ranks.all_facts("the gradient of a random unit", far)):
             raise PrivacyViolation(
-                "the processes of the run compute different gradients of the same random row; give all of them the same "
-                "model, loss and kind of machine. Nothing was charged for a further step"
+                "the processes of the run compute different gradients of the same random row; give all of them the "
+                "same model, loss and kind of machine. Nothing was charged for a further step"
             )
 
     @contextmanager
@@ -190,7 +190,7 @@ class Team:
             raise PrivacyViolation(f"the processes of the run are not at the same step of one plan and draw; {nothing}")
         if len({one[5] for one in told} - {None}) > 1:
             raise PrivacyViolation(
-                f"the model is in another mode, has other hooks or is under another autocast in one of the processes of "
+                "the model is in another mode, has other hooks or is under another autocast in one of the processes of "
                 f"the run; {nothing}. Let all of them run the same loop"
             )
         if any(one[2] != weights for one in told):

@@ -165,8 +165,8 @@ class Batch:
         mode = mode_of(self._run.model)
         if self.mode not in (None, mode):
             raise PrivacyViolation(
-                "the model was in another mode, had other hooks or was under another autocast in an earlier chunk of the "
-                "step; a unit may be in any chunk, so all are computed alike"
+                "the model was in another mode, had other hooks or was under another autocast in an earlier chunk of "
+                "the step; a unit may be in any chunk, so all are computed alike"
             )
         self.mode = mode
         sums = self._run.engine.clipped_sum(self._run.model, criterion, *chunk, self._clip, self._units)
