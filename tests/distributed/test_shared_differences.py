@@ -26,9 +26,11 @@ MET: dict[str, tuple[str, int]] = {
     "another_precision": ("different gradients of the same random row", 0),
     "another_noise": ("another noise or source of randomness", 0),
     "noise_that_anybody_can_draw": ("another noise or source of randomness", 0),
-    "evaluation_mode": ("another mode, has other hooks or is under another autocast", 0),
-    "autocast_of_the_loop": ("another mode, has other hooks or is under another autocast", 1),
+    "evaluation_mode": ("in another mode, or has other hooks, another autocast", 0),
+    "autocast_of_the_loop": ("in another mode, or has other hooks, another autocast", 1),
     "a_hook": ("different gradients of the same random row", 0),
+    "other_threads": ("another number of threads", 0),
+    "other_threads_on_the_way": ("other threads", 0),
     "two_sessions_at_once": ("take one run at a time", 0),
     "a_failure_after_the_sums": ("has left the others|has ended or does not answer", 1),
 }
