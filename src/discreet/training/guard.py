@@ -100,7 +100,7 @@ def mode_of(model: nn.Module, *, bits: bool) -> str:
         (one.training, len(one._forward_hooks), len(one._forward_pre_hooks), len(one._backward_hooks))
         for one in model.modules()
     ]
-    facts = [str(cast), torch.get_float32_matmul_precision(), str(torch.get_default_dtype()), hooked]
+    facts: list[object] = [str(cast), torch.get_float32_matmul_precision(), str(torch.get_default_dtype()), hooked]
     facts += [torch.get_num_threads()] if bits else []
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
