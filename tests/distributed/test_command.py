@@ -13,6 +13,7 @@ from problems import tiny_training
 from discreet import verify
 from discreet.accounting.adaptive.filters import BasicFilter
 from discreet.core.errors import InputError
+from discreet.distributed.ranks import Ranks
 from discreet.jobs.train import Job
 from discreet.ledger import Ledger
 from discreet.training import RunOptions
@@ -77,6 +78,14 @@ def test_a_restart_by_torchrun_goes_on_with_the_run_that_was_begun(
     job._remember()
     assert job.again() is job
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    assert job.again().resume
+    assert job.again().target == job.target
+    assert not Job.new("digits", None, Path("model"), [], {"epsilon": 0.5}).again().resume  # another job: it is refused
+    for name, value in {"RANK": "0", "WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "another"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("discreet.jobs.train.Ranks.joined", Ranks)
+    assert job.again() is job  # begun by another start of torchrun
+    job._remember()
     assert job.again().resume
     os.remove("model.run/job.json")
     assert job.again() is job

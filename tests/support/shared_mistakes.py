@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -234,22 +234,23 @@ MISTAKES: dict[str, Callable[[Path], None]] = {
 }
 
 
-def make(mistake: str, folder: Path) -> None:
+def make(mistake: Callable[[Path], None], folder: Path) -> None:
     """Make a mistake and write down what was met."""
     met = ["nothing", ""]
     with releases_kept() as kept:
         try:
-            MISTAKES[mistake](folder)
+            mistake(folder)
         except Exception as error:
             met = [type(error).__name__, str(error)] if isinstance(error, DiscreetError) else [type(error).__name__, ""]
     folder.with_suffix(f".{RANK}").write_text(json.dumps([*met, len(kept)]))
 
 
-def main(folder: Path, mistakes: list[str]) -> None:
+def main(folder: Path, mistakes: list[str], known: Mapping[str, Callable[[Path], None]] = MISTAKES) -> None:
+    """Make some mistakes, one after the other."""
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
     for mistake in mistakes:
-        make(mistake, folder / mistake)
+        make(known[mistake], folder / mistake)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ class Ranks:
         if dist.get_world_size() == 1:
             return cls()
         if _GROUPS[:1] != [dist.group.WORLD]:
-            _GROUPS[:] = dist.group.WORLD, *(dist.new_group(backend="gloo", timeout=_timeout()) for _ in range(2))
+            _GROUPS[:] = dist.group.WORLD, *_own_groups()
         return cls(dist.get_rank(), dist.get_world_size(), *_GROUPS[1:])
 
     @property
@@ -249,9 +249,21 @@ def _connect() -> None:
         store = PrefixStore(f"discreet/{again}", store)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timeout)
     except (RuntimeError, ValueError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"the processes cannot be connected: {reason:.200}; start them by torchrun") from None
+        raise _not_connected(error) from None
     atexit.register(_leave)
+
+
+def _own_groups() -> tuple[Any, Any]:
+    """A group for sums and one for facts, of all processes."""
+    try:
+        return dist.new_group(backend="gloo", timeout=_timeout()), dist.new_group(backend="gloo", timeout=_timeout())
+    except RuntimeError as error:  # torch 2.13 cannot, after the program's own group was destroyed and made again
+        raise _not_connected(error) from None
+
+
+def _not_connected(error: Exception) -> InputError:
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    return InputError(f"the processes cannot be connected: {reason:.200}; start them by torchrun")
 
 
 def _timeout() -> timedelta:

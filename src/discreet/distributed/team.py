@@ -190,8 +190,8 @@ class Team:
             raise PrivacyViolation(f"the processes of the run are not at the same step of one plan and draw; {nothing}")
         if len({one[5] for one in told} - {None}) > 1:
             raise PrivacyViolation(
-                f"the model is in another mode, has other hooks or is under another autocast in one of the processes "
-                f"of the run; {nothing}. Let all of them run the same loop"
+                "the model is in another mode, or has other hooks, another autocast or other threads in one of the "
+                f"processes of the run; {nothing}. Let all of them run the same loop"
             )
         if any(one[2] != weights for one in told):
             raise PrivacyViolation(

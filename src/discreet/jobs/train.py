@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -66,8 +67,20 @@ class Job:
         return cls(work.recipe, work.data, target, folder, resume=False, table=work.table, about=about or About())
 
     def again(self) -> Job:
-        """This job; or, where torchrun has started all processes again after one was lost, the run that it began."""
-        return Job.resumed(self.folder) if restarted() and (self.folder / _FILE).is_file() else self
+        """This job; or, where torchrun has started all processes again after one was lost, the run that it began. The
+        first process looks for it. A run of another job or another start of torchrun is not taken up."""
+        begun = restarted() and Ranks.joined().from_first("a run that was begun", self._is_begun)
+        return replace(self, resume=True) if begun else self
+
+    def _is_begun(self) -> bool:
+        try:
+            kept = json.loads((self.folder / _FILE).read_text())
+        except (OSError, ValueError):
+            return False
+        if kept != json.loads(json.dumps(self._facts())):
+            return False
+        check_target(self.target)
+        return True
 
     @classmethod
     def resumed(cls, folder: Path) -> Job:
@@ -181,11 +194,15 @@ class Job:
             return training.result(session)
 
     def _remember(self) -> None:
-        facts = {
+        write_durably(self.folder / _FILE, (json.dumps(self._facts(), indent=2) + "\n").encode())
+
+    def _facts(self) -> dict[str, object]:
+        """What resumes the job; and, to know it after a restart, which start of torchrun it is of."""
+        return {
             "recipe": self.recipe.model_dump(mode="json"),
             "data": None if self.data is None else str(self.data.resolve()),
             "target": str(self.target.resolve()),
             "table": None if self.table is None else self.table.as_dict(),
             "about": self.about.model_dump(mode="json"),
+            **({"launch": os.environ.get("TORCHELASTIC_RUN_ID", "")} if launched() else {}),
         }
-        write_durably(self.folder / _FILE, (json.dumps(facts, indent=2) + "\n").encode())

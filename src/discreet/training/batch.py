@@ -162,11 +162,11 @@ class Batch:
         return self._sum.total(self._run.engine, self._clip, largest_batch)
 
     def _add(self, criterion: Criterion, chunk: Chunk) -> None:
-        mode = mode_of(self._run.model)
+        mode = mode_of(self._run.model, bits=self._run.engine.error is None)
         if self.mode not in (None, mode):
             raise PrivacyViolation(
-                "the model was in another mode, had other hooks or was under another autocast in an earlier chunk of "
-                "the step; a unit may be in any chunk, so all are computed alike"
+                "the model was in another mode, had other hooks, another autocast or other threads in an earlier chunk "
+                "of the step; a unit may be in any chunk, so all are computed alike"
             )
         self.mode = mode
         sums = self._run.engine.clipped_sum(self._run.model, criterion, *chunk, self._clip, self._units)

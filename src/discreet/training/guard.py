@@ -91,15 +91,17 @@ class Guard:
         return private, {name: (id(one), one._version) for name, one in private.items()}, other
 
 
-def mode_of(model: nn.Module) -> str:
-    """A digest of what decides how a model computes besides its values: its modes and hooks, autocast, precision."""
+def mode_of(model: nn.Module, *, bits: bool) -> str:
+    """A digest of what decides how a model computes besides its values: its modes and hooks, autocast, precision; and
+    the number of threads, if `bits` count, which add up in another order."""
     kind = next(model.parameters()).device.type
     cast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
     hooked = [
         (one.training, len(one._forward_hooks), len(one._forward_pre_hooks), len(one._backward_hooks))
         for one in model.modules()
     ]
-    facts = [str(cast), torch.get_float32_matmul_precision(), str(torch.get_default_dtype()), hooked]
+    facts: list[object] = [str(cast), torch.get_float32_matmul_precision(), str(torch.get_default_dtype()), hooked]
+    facts += [torch.get_num_threads()] if bits else []
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 

@@ -77,12 +77,21 @@ def agreed(
     found = team.together(
         "the engine", lambda: found if found.preflight.engine.name == named else check(replace(options, name=named))
     )
+    if found.preflight.engine.error is None:  # no slack covers another order of addition on another machine
+        team.agree("number of threads or kind of processor, as the engine counts on equal bits", *_machine(found))
     preflight = found.preflight
     told = team.ranks.all_facts("rounding and chunks", [preflight.engine.float_bits, preflight.chunk])
     bits = min((one[0] for one in told if one[0] is not None), default=None)
     plain = None if preflight.plain is None else replace(preflight.plain, float_bits=bits)
     engine, chunk = replace(preflight.engine, float_bits=bits), min(one[1] for one in told)
     return replace(found, preflight=replace(preflight, engine=engine, chunk=chunk, plain=plain))
+
+
+def _machine(found: Checked) -> list[object]:
+    """What decides in which order numbers are added up."""
+    device = next(found.copy.model.parameters()).device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else torch.backends.cpu.get_cpu_capability()
+    return [torch.get_num_threads(), platform.machine(), device.type, name]
 
 
 def _kinds(model: Criterion) -> list[str]:
