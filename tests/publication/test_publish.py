@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import math
 import os
@@ -12,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 import pytest
 import torch
@@ -28,6 +27,7 @@ from discreet.certificate.equal_blocks import written_out
 from discreet.clipping import ENGINES
 from discreet.core.errors import UnsupportedModel
 from discreet.ledger import public_record, record_digest
+from discreet.publication import publishing
 from discreet.randomness import NOISE_SAMPLERS
 
 FILES = {
@@ -131,25 +131,21 @@ def test_an_empty_target_is_filled(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
 
 
-class HalfWritten(io.FileIO):
-    """A file on a disk that is full after half of what is written."""
-
-    def write(self, content: Any, /) -> int:
-        super().write(content[: len(content) // 2])
-        raise OSError(28, "No space left on device")
-
-
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_no_half_of_a_folder_is_left_when_writing_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     trained = certified_run(tmp_path)
-    real = Path.open
+    real = publishing.write_durably
 
-    def full_disk(self: Path, mode: str = "r", *rest: Any, **options: Any) -> Any:
-        return HalfWritten(self, "wb") if (self.name, mode) == (name, "wb") else real(self, mode, *rest, **options)
+    def full_disk(path: Path, content: bytes) -> None:
+        def half_written(file: IO[bytes]) -> None:
+            file.write(content[: len(content) // 2])
+            raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "open", full_disk)
+        real(path, half_written if path.name == name else content)
+
+    monkeypatch.setattr(publishing, "write_durably", full_disk)
     with pytest.raises(InputError, match="No space left"):
         publish(trained, tmp_path / "deep" / "out")
     assert list((tmp_path / "deep").iterdir()) == []

@@ -37,7 +37,9 @@ _FRAME = 504
 _TIMEOUT = timedelta(minutes=30)
 
 _GROUPS: list[Any] = []
-"""Once this process has joined: the group of the program, and those for sums and for facts; None after it has left."""
+"""Once this process has joined: the group of the program, and those for sums and for facts; None after it has left.
+
+Nothing else keeps them: one that outlives the interpreter aborts its process at the end of a good run (torch 2.13)."""
 
 warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")  # 2.13 renames two collectives
 
@@ -48,13 +50,11 @@ class ProcessLost(DiscreetError):
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """This process among those of the run: its `rank` of `size`. `group` carries sums, `plain` facts; both are gloo, as
-    sums lie in the memory of the host, where noise is drawn."""
+    """This process among those of the run: its `rank` of `size`. Sums and facts travel by gloo, as sums lie in the
+    memory of the host, where noise is drawn."""
 
     rank: int = 0
     size: int = 1
-    group: Any = None
-    plain: Any = None
 
     @classmethod
     def joined(cls) -> Ranks:
@@ -72,7 +72,8 @@ class Ranks:
             return cls()
         if _GROUPS[:1] != [dist.group.WORLD]:
             _GROUPS[:] = dist.group.WORLD, *_own_groups()
-        return cls(dist.get_rank(), dist.get_world_size(), *_GROUPS[1:])
+            atexit.register(_close)
+        return cls(dist.get_rank(), dist.get_world_size())
 
     @property
     def first(self) -> bool:
@@ -155,6 +156,14 @@ class Ranks:
             _GROUPS[1:] = [None, None]
 
     @property
+    def _sums(self) -> Any:
+        return _GROUPS[1]
+
+    @property
+    def _facts(self) -> Any:
+        return _GROUPS[2]
+
+    @property
     def _left(self) -> bool:
         return _GROUPS[1:2] == [None]
 
@@ -165,7 +174,7 @@ class Ranks:
         length = self.all_facts("bytes", len(content or b""))[0]
         buffer = torch.frombuffer(bytearray(content), dtype=torch.uint8) if self.first and content else _empty(length)
         if length:
-            self._call(lambda: dist.broadcast(buffer, 0, group=self.plain))
+            self._call(lambda: dist.broadcast(buffer, 0, group=self._facts))
         return buffer.numpy().tobytes()
 
     def added_share(self, whole: Tensor, each: int) -> Tensor:
@@ -174,7 +183,7 @@ class Ranks:
         if self.size == 1:
             return whole
         share = torch.empty(each, dtype=torch.int64, device=whole.device)
-        self._call(lambda: dist.reduce_scatter_tensor(share, whole, group=self.group))
+        self._call(lambda: dist.reduce_scatter_tensor(share, whole, group=self._sums))
         return share
 
     def gathered(self, share: Tensor, each: int) -> Tensor:
@@ -182,13 +191,13 @@ class Ranks:
         if self.size == 1:
             return share
         whole = torch.empty(each * self.size, dtype=share.dtype, device=share.device)
-        self._call(lambda: dist.all_gather_into_tensor(whole, share.contiguous(), group=self.group))
+        self._call(lambda: dist.all_gather_into_tensor(whole, share.contiguous(), group=self._sums))
         return whole
 
     def _frames(self, content: bytes, length: int) -> list[bytes]:
         padded = torch.frombuffer(bytearray(content.ljust(length, b"\0")), dtype=torch.uint8)
         found = [_empty(length) for _ in range(self.size)]
-        self._call(lambda: dist.all_gather(found, padded, group=self.plain))
+        self._call(lambda: dist.all_gather(found, padded, group=self._facts))
         return [one.numpy().tobytes() for one in found]
 
     def _call(self, collective: Callable[[], object]) -> None:
@@ -272,6 +281,15 @@ def _timeout() -> timedelta:
         return timedelta(seconds=checks.positive("DISCREET_TIMEOUT", float(given))) if given else _TIMEOUT
     except (ValueError, OverflowError):
         raise InputError(f"DISCREET_TIMEOUT must be a number of seconds, got {given!r}") from None
+
+
+def _close() -> None:
+    """Close the groups for sums and facts, when the process ends."""
+    groups = [one for one in _GROUPS[1:] if one is not None]
+    _GROUPS.clear()
+    if dist.is_initialized():
+        for group in groups:
+            dist.destroy_process_group(group)
 
 
 def _leave() -> None:

@@ -24,7 +24,7 @@ def parse_grid(options: Sequence[str]) -> dict[str, list[Any]]:
     grid: dict[str, list[Any]] = {}
     for option in options:
         name, separator, text = option.partition("=")
-        values = parse_yaml(f"[{text}]", f"--grid {option:.80}: the values") if separator else None
+        values = parse_yaml(f"[{text}]", f"--grid needs key=value,value,...; {option:.80}") if separator else None
         if not name or not isinstance(values, list) or not values:
             raise InputError(f"--grid needs key=value,value,..., got {option!r}; for example optimizer.lr=0.5,1,2")
         if name in grid:
