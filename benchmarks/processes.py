@@ -18,12 +18,17 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-from ledger_crowd import BLOCK, DATASET, RUN, crowd
+from ledger_crowd import BLOCK, DATASET, RHO, RUN, crowd
 from postgres_server import PostgresServer, find_programs
 
 from discreet.ledger import Ledger
 
-LIMITS = {"budget": 160, "plan": 641}
+LIMITS = {"budget": 480, "filter": 480, "plan": 641}
+WHAT = {
+    "budget": "opening runs under a budget",
+    "filter": "charging steps under a zCDP budget",
+    "plan": "reserving blocks of a plan",
+}
 
 
 def main() -> None:
@@ -57,13 +62,13 @@ def measure(name: str, new: Callable[[], str], processes: int, rounds: int) -> N
                 where = new()
                 result = crowd(where, mode, count, limit)
                 held = held and no_overspending(where, mode, limit, result)
-                speeds.append((limit if mode == "budget" else -(-limit // BLOCK)) / result["seconds"])
+                speeds.append((-(-limit // BLOCK) if mode == "plan" else limit) / result["seconds"])
             members = result["members"]
             alone.append(speeds[0])
             ratios.append(speeds[1] / speeds[0])
             shares += [len(member["got"]) for member in members]
             waits.append(max(wait for member in members for wait in member["waits"]))
-        what = "opening runs under a budget" if mode == "budget" else "reserving blocks of a plan"
+        what = WHAT[mode]
         print(
             f"| {name} | {what} | {statistics.median(alone):.0f} | {statistics.median(ratios):.2f} | "
             f"{min(shares)}-{max(shares)} of {limit} | {max(waits):.2f} s | {'yes' if held else 'NO'} |"
@@ -75,7 +80,10 @@ def no_overspending(where: str, mode: str, limit: int, result: dict[str, Any]) -
     members = result["members"]
     ledger = Ledger(where)
     ledger.verify()
-    if mode == "budget":
+    if mode == "filter":
+        granted = [tuple(one) for member in members for one in member["got"]]
+        fair = limit * RHO <= ledger.budget(DATASET)[1].amounts[0] < (limit + 0.5) * RHO
+    elif mode == "budget":
         granted = [run for member in members for run in member["got"]]
         fair = ledger.budget(DATASET)[1].epsilon == limit * RUN.epsilon
     else:

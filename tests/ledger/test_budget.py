@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import reduce
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -15,7 +16,7 @@ from ledgers import PLAN, filled, guarantee, three
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import BudgetExhausted, InputError
 from discreet.ledger import Budget, Ledger
-from discreet.ledger.budget import admit_run, spent_by
+from discreet.ledger.budget import Charged, admit_run, opening
 
 FLOATS = st.floats(0, 1e300)
 
@@ -27,9 +28,15 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
     opened.close()
 
 
+def charged(pairs: Sequence[tuple[float, float]]) -> Charged:
+    """What runs with these (epsilon, delta) were charged."""
+    kind = opening(guarantee())
+    return reduce(Charged.plus, [kind | {"epsilon": epsilon, "delta": delta} for epsilon, delta in pairs], Charged())
+
+
 @given(st.lists(st.tuples(FLOATS, FLOATS), max_size=20))
 def test_sums_are_rounded_up_and_by_one_digit_at_most(charges: list[tuple[float, float]]) -> None:
-    spent = spent_by(charges)
+    spent = charged(charges).spent
     for found, values in ((spent.epsilon, [e for e, _ in charges]), (spent.delta, [d for _, d in charges])):
         exact = sum(map(Fraction, values))
         assert Fraction(found) >= exact
@@ -37,17 +44,17 @@ def test_sums_are_rounded_up_and_by_one_digit_at_most(charges: list[tuple[float,
 
 
 def test_exact_sums_stay_exact_and_inexact_ones_are_refused() -> None:
-    admit_run(Budget(1.0, 0.5), [(0.25, 0.125)] * 3, guarantee(0.25, 0.125), "patients")  # precisely used up
+    admit_run(Budget(1.0, 0.5), charged([(0.25, 0.125)] * 3), guarantee(0.25, 0.125), "patients")  # precisely used up
     with pytest.raises(BudgetExhausted):  # 0.1 is a little more than a tenth, so ten of them are more than 1
-        admit_run(Budget(1.0, 0.5), [(0.1, 0.01)] * 9, guarantee(0.1, 0.01), "patients")
+        admit_run(Budget(1.0, 0.5), charged([(0.1, 0.01)] * 9), guarantee(0.1, 0.01), "patients")
 
 
 @pytest.mark.parametrize("charges", [[math.inf], [math.inf, 1.0], [1e308, 1e308], [math.nan]])
 def test_what_has_no_finite_sum_is_infinite_and_refused(charges: list[float]) -> None:
     pairs = [(epsilon, 1e-9) for epsilon in charges]
     with pytest.raises(BudgetExhausted):
-        admit_run(Budget(1e300, 0.5), pairs, guarantee(), "patients")
-    assert not spent_by([*pairs, (1.0, 0.0)]).epsilon < math.inf
+        admit_run(Budget(1e300, 0.5), charged(pairs), guarantee(), "patients")
+    assert not charged([*pairs, (1.0, 0.0)]).spent.epsilon < math.inf
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.inf, math.nan, True, "1", None])
@@ -179,4 +186,4 @@ def test_no_sequence_of_runs_exceeds_the_budget(
             admitted.append(wish)
     assert sum((Fraction(e) for e, _ in admitted), Fraction()) <= Fraction(epsilon)
     assert sum((Fraction(d) for _, d in admitted), Fraction()) <= Fraction(delta)
-    assert ledger.budget(dataset)[1] == spent_by(admitted)
+    assert ledger.budget(dataset)[1] == charged(admitted).spent

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger_crowd import BLOCK, DATASET, RUN, crowd, plan_of
+from ledger_crowd import BLOCK, DATASET, RHO, RUN, crowd, plan_of
 from ledgers import PLAN, guarantee
 
 from discreet.core.errors import LedgerError
@@ -46,7 +46,20 @@ def test_a_budget_is_never_overspent(where: str) -> None:
     assert limit is not None
     assert (spent.runs, spent.epsilon) == (RUNS, RUNS * RUN.epsilon)
     assert spent.epsilon == limit.epsilon
-    assert ledger.verify().entries == 1 + RUNS
+    assert sum(entry.kind != "total" for entry in ledger.walk()) == 1 + RUNS
+    ledger.verify()
+    ledger.close()
+
+
+def test_a_filter_over_steps_is_never_overspent(where: str) -> None:
+    result = crowd(where, "filter", PROCESSES, 150)
+    everyone_was_answered(result)
+    charged = [tuple(one) for member in result["members"] for one in member["got"]]
+    assert len(charged) == len(set(charged)) == 150
+    ledger = Ledger(where)
+    assert 150 * RHO <= ledger.budget(DATASET)[1].amounts[0] < 150.5 * RHO
+    assert any(entry.kind == "total" for entry in ledger.walk())
+    ledger.verify()
     ledger.close()
 
 

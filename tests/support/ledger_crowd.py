@@ -1,10 +1,11 @@
 """Many processes on one ledger at once. Run as a script it prints JSON; tests and benchmarks start it as a process.
 
-python ledger_crowd.py WHERE budget|plan PROCESSES LIMIT
+python ledger_crowd.py WHERE budget|filter|plan PROCESSES LIMIT
 
 | mode   | each process                                  | LIMIT                     |
 |--------|-----------------------------------------------|---------------------------|
 | budget | opens runs of epsilon 1/8 until it is refused | runs that the budget fits |
+| filter | charges steps of its own run on one zCDP budget until it is refused | steps that the budget fits |
 | plan   | reserves blocks of 2 steps until it is refused | steps of the plan         |
 
 The processes are forked before any of them opens the ledger, and start together.
@@ -19,8 +20,10 @@ import sys
 import time
 from typing import Any
 
+from discreet.accounting.adaptive.filters import ZcdpFilter
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import BudgetExhausted, DiscreetError
+from discreet.core.events import Gaussian
 from discreet.core.events.event_json import to_json
 from discreet.core.guarantee import Guarantee
 from discreet.ledger import Budget, Ledger
@@ -29,6 +32,9 @@ from discreet.plan import Plan
 DATASET = "patients"
 RUN = Guarantee(0.125, 2.0**-30, Adjacency.ADD_REMOVE, "pld")
 BLOCK = 2
+STEP = Gaussian(8.0)
+RHO = 1 / 128
+"""The zCDP of `STEP`, 1 / (2 noise^2), which the filter rounds up."""
 
 
 def plan_of(steps: int) -> Plan:
@@ -60,6 +66,9 @@ def _crowd(where: str, mode: str, processes: int, limit: int) -> dict[str, Any]:
     plan = plan_of(limit)
     if mode == "budget":
         ledger.set_budget(DATASET, Budget(RUN.epsilon * limit, 0.5))
+        run = ""
+    elif mode == "filter":
+        ledger.set_budget(DATASET, ZcdpFilter((limit + 0.5) * RHO, 1e-6))
         run = ""
     else:
         run = ledger.open_run(plan.fingerprint(), RUN)
@@ -96,12 +105,17 @@ def _member(where: str, mode: str, plan: Plan, run: str) -> dict[str, Any]:
     refused, error = False, None
     try:
         ledger = Ledger(where)
+        if mode == "filter":
+            run = ledger.open_run(plan.fingerprint(), RUN, DATASET)
         attempt = ledger.start_attempt(run, plan.fingerprint()) if run else 0
         while True:
             began = time.perf_counter()
             try:
                 if mode == "budget":
                     got.append(ledger.open_run("sha256:0", RUN, DATASET))
+                elif mode == "filter":
+                    (receipt,) = ledger.reserve(run, attempt, lambda _: [STEP])
+                    got.append((run, receipt.position))
                 else:
                     receipts = ledger.reserve(run, attempt, plan.next_block)
                     got += [(receipt.position, to_json(receipt.event)) for receipt in receipts]

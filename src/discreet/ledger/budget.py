@@ -13,8 +13,9 @@ The filter is fixed for a data set before its first run (a basic filter may late
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from discreet.accounting.adaptive import filters
@@ -49,13 +50,40 @@ def decoded(content: dict[str, Any]) -> Filter:
     return filters.from_dict({"filter": BasicFilter.kind, **content})
 
 
-def spent_by(charges: Sequence[tuple[float, float]]) -> Spent:
-    """Add up the (epsilon, delta) of runs, rounded up."""
-    return Spent(_sum_up([e for e, _ in charges]), _sum_up([d for _, d in charges]), len(charges))
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """What runs were opened with: how many, the exact sums of their epsilons and deltas (None: infinite), and under
+    which (adjacency, unit)."""
+
+    runs: int = 0
+    epsilon: Fraction | None = Fraction()
+    delta: Fraction | None = Fraction()
+    kinds: frozenset[tuple[str, str]] = frozenset()
+
+    def plus(self, run: Mapping[str, Any]) -> Charged:
+        """With one more run: the content of the entry that opened it."""
+        kind = run["adjacency"], run["unit"]
+        kinds = self.kinds if kind in self.kinds else self.kinds | {kind}
+        return Charged(self.runs + 1, _sum(self.epsilon, run["epsilon"]), _sum(self.delta, run["delta"]), kinds)
+
+    @property
+    def spent(self) -> Spent:
+        """The sums, rounded up."""
+        return Spent(_rounded_up(self.epsilon), _rounded_up(self.delta), self.runs)
 
 
-def admit_run(budget: Filter, charges: Sequence[tuple[float, float]], run: Guarantee, dataset: str) -> None:
-    """Raise `BudgetExhausted` unless `run` fits what `charges` leave; `InputError` for another adjacency or unit."""
+def opening(guarantee: Guarantee) -> dict[str, Any]:
+    """What the entry that opens a run says of its guarantee."""
+    return {
+        "epsilon": guarantee.epsilon,
+        "delta": guarantee.delta,
+        "adjacency": guarantee.adjacency.value,
+        "unit": guarantee.unit.value,
+    }
+
+
+def admit_run(budget: Filter, earlier: Charged, run: Guarantee, dataset: str) -> None:
+    """Raise `BudgetExhausted` unless `run` fits what is left; `InputError` for another adjacency or unit."""
     if (run.adjacency, run.unit) != (budget.adjacency, budget.unit):
         raise InputError(
             f"the budget of data set {dataset!r} is for {budget.adjacency.value}, unit {budget.unit.value}, but the "
@@ -63,9 +91,9 @@ def admit_run(budget: Filter, charges: Sequence[tuple[float, float]], run: Guara
         )
     if not isinstance(budget, BasicFilter):
         return
-    after = spent_by([*charges, (run.epsilon, run.delta)])
+    after = earlier.plus(opening(run)).spent
     if not (after.epsilon <= budget.epsilon and after.delta <= budget.delta):
-        before = spent_by(charges)
+        before = earlier.spent
         raise BudgetExhausted(
             f"the run needs epsilon {run.epsilon:.6g} and delta {run.delta:.3g}, but data set {dataset!r} has spent "
             f"{before.epsilon:.6g} and {before.delta:.3g} of {budget.epsilon:.6g} and {budget.delta:.3g} in "
@@ -95,9 +123,9 @@ def check_run_filter(own: Filter | None, run: Guarantee) -> None:
         )
 
 
-def check_alike(budget: Filter, earlier: Sequence[tuple[str, str]], dataset: str) -> None:
+def check_alike(budget: Filter, earlier: Iterable[tuple[str, str]], dataset: str) -> None:
     """Refuse a budget for a data set with runs of another (adjacency, unit): their epsilons do not add up."""
-    other = next((kind for kind in earlier if kind != (budget.adjacency.value, budget.unit.value)), None)
+    other = next((kind for kind in sorted(earlier) if kind != (budget.adjacency.value, budget.unit.value)), None)
     if other is not None:
         raise InputError(
             f"data set {dataset!r} was charged for runs under {other[0]}, unit {other[1]}, which do not add up with a "
@@ -105,11 +133,14 @@ def check_alike(budget: Filter, earlier: Sequence[tuple[str, str]], dataset: str
         )
 
 
-def _sum_up(values: Sequence[float]) -> float:
-    """The sum: exact if a float holds it, else rounded up; infinite if it is not finite."""
+def _sum(sofar: Fraction | None, amount: float) -> Fraction | None:
+    return sofar + Fraction(amount) if sofar is not None and amount < math.inf else None
+
+
+def _rounded_up(exact: Fraction | None) -> float:
+    """The least float that is not below; infinite for None."""
     try:
-        total = math.fsum(values)
-        exact = len(values) < 2 or math.fsum([*values, -total]) <= 0
-    except (OverflowError, ValueError):
+        nearest = math.inf if exact is None else float(exact)
+    except OverflowError:
         return math.inf
-    return total if exact else math.nextafter(total, math.inf)
+    return nearest if exact is None or nearest >= exact else math.nextafter(nearest, math.inf)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 from discreet.core.errors import LedgerError
@@ -40,8 +41,11 @@ class Entry:
 
     def seal(self) -> str:
         """SHA-256 over every field but the hash itself, as unambiguous JSON."""
-        fields = [getattr(self, name) for name in self.__slots__ if name != "hash"]
-        return hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).hexdigest()
+        return hashlib.sha256(_encoded(_sealed(self)).encode()).hexdigest()
+
+
+_sealed = attrgetter(*Entry.__slots__[:-1])
+_encoded = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def next_entry(

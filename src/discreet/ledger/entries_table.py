@@ -31,8 +31,11 @@ entries = Table(
 | attempt     | engine, noise, randomness                         | run, attempt              |
 | reservation | the event of the block                            | run, attempt, position, steps |
 | release     | {}                                                | run, attempt, position    |
+| total       | what the entries before it charged to a data set  | dataset                   |
 
 The position of a release is the first step not yet released. Numbers count from 0 without gaps; `previous` is the
 hash of the row before, 64 zeros for the first. Unused text columns are empty, unused numbers 0. The same schema serves
 SQLite and PostgreSQL.
 """
+
+by_dataset = Index("discreet_entries_of_dataset", entries.c.kind, entries.c.dataset)

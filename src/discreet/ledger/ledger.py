@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, func
 
@@ -27,14 +26,15 @@ from discreet.ledger.budget import (
     check_alike,
     check_fixed,
     check_run_filter,
-    decoded,
+    opening,
     over_steps,
-    spent_by,
 )
 from discreet.ledger.chain import Entry, check_chain, check_seal, next_entry
 from discreet.ledger.entries_table import entries
-from discreet.ledger.meter import Meter, Scope, share
+from discreet.ledger.limits import budgets_of, filter_of
+from discreet.ledger.meter import Meter, admit, share
 from discreet.ledger.names import checked_name, without_budget
+from discreet.ledger.totals import Totals, recount
 
 NextEvents = Callable[[int], Sequence[Event]]
 """Given how many steps are charged, the events to charge next; raises `BudgetExhausted` to refuse."""
@@ -43,6 +43,8 @@ QUERIES = "queries"
 """The name of the engine in an attempt that answers queries instead of training."""
 
 _log = logging.getLogger("discreet")
+
+_TOP = func.max(entries.c.number) + 1
 
 _CUT = "the ledger is cut: entries are missing; restore it from a copy that `discreet ledger verify` accepts"
 
@@ -65,7 +67,8 @@ class Ledger:
 
     def __init__(self, where: str | Path, *, create: bool = True) -> None:
         self._store = store.Store(where, create=create)
-        self._meter = Meter()
+        self._meter, self._totals, self._uncut = Meter(), Totals(), 0
+        self._charged: dict[str, tuple[int, int]] = {}
 
     @property
     def where(self) -> str:
@@ -82,31 +85,35 @@ class Ledger:
         if not (dataset := checked_name(dataset)):
             raise InputError("a budget belongs to a data set; give its name with --dataset-id")
         with self._store.transaction() as connection:
-            runs = _runs(connection, dataset)
-            check_alike(budget, _kinds(runs), dataset)
-            olds: Sequence[Filter | None] = _budgets(connection, dataset) or [None]
+            olds = budgets_of(connection, dataset)
+            earlier = self._totals.of(connection, dataset, olds).charged
+            check_alike(budget, earlier.kinds, dataset)
             for old in olds:
-                check_fixed(old, budget, len(runs), dataset)
+                check_fixed(old, budget, earlier.runs, dataset)
+            if not olds:
+                check_fixed(None, budget, earlier.runs, dataset)
             body = filters.as_dict(budget)
-            forms = {entry.dataset for entry in store.named(connection, "budget", dataset)}
-            for form in sorted(forms | {dataset}):  # the new budget replaces the last one of each form
+            for form in sorted(
+                {*store.forms(connection, "budget", dataset), dataset}
+            ):  # the new budget replaces the last one of each form
                 store.append(connection, next_entry(store.last(connection), "budget", body, dataset=form))
 
     def budget(self, dataset: str) -> tuple[Filter | None, Spent]:
         """The budget of a data set, if it has one, and what its runs were charged."""
         dataset = checked_name(dataset)
         with self._store.transaction() as connection:
-            budget = next(reversed(_budgets(connection, dataset)), None)
-            spent = spent_by(_charges(_runs(connection, dataset)))
+            budgets = budgets_of(connection, dataset)
+            total = self._totals.within(connection, dataset, budgets)
+            budget, spent = next(reversed(budgets), None), total.charged.spent
             if budget is None or not over_steps(budget):
                 return budget, spent
-            amounts = self._meter.spent(connection, Scope(dataset=dataset), budget)
+            amounts = total.amounts[budget]
             return budget, replace(spent, amounts=amounts, share=share(budget, amounts))
 
     def budgets(self) -> list[str]:
         """The names of the data sets that have a budget."""
         with self._store.transaction() as connection:
-            return _budgeted(connection)
+            return store.names(connection, "budget")
 
     def open_run(
         self, plan_fingerprint: str, guarantee: Guarantee, dataset: str = "", own_filter: Filter | None = None
@@ -121,23 +128,20 @@ class Ledger:
         refuse_several_processes()
         run = secrets.token_hex(16)
         check_run_filter(own_filter, guarantee)
-        body = {
-            "plan": plan_fingerprint,
-            "epsilon": guarantee.epsilon,
-            "delta": guarantee.delta,
-            "adjacency": guarantee.adjacency.value,
-            "unit": guarantee.unit.value,
-        } | ({} if own_filter is None else {"filter": filters.as_dict(own_filter)})
+        body = {"plan": plan_fingerprint} | opening(guarantee)
+        body |= {} if own_filter is None else {"filter": filters.as_dict(own_filter)}
         dataset, others = checked_name(dataset), list[str]()
         with self._store.transaction() as connection:
-            budgets = _budgets(connection, dataset) if dataset else []
-            for budget in budgets:
-                _check_uncut(connection)
-                earlier = _runs(connection, dataset)
-                check_alike(budget, _kinds(earlier), dataset)
-                admit_run(budget, _charges(earlier), guarantee, dataset)
-            if not budgets:
-                others = _budgeted(connection)
+            budgets = budgets_of(connection, dataset) if dataset else []
+            if budgets:
+                self._check_uncut(connection, dataset)
+                earlier = self._totals.of(connection, dataset, budgets).charged
+                for budget in budgets:
+                    check_alike(budget, earlier.kinds, dataset)
+                    admit_run(budget, earlier, guarantee, dataset)
+                self._totals.note(connection, dataset)
+            else:
+                others = store.names(connection, "budget")
             store.append(connection, next_entry(store.last(connection), "run", body, dataset=dataset, run=run))
         if others:
             _log.warning("%s", without_budget(dataset, others))
@@ -152,7 +156,7 @@ class Ledger:
         """
         with self._store.transaction() as connection:
             opened = _opened(connection, run, self.shown)
-            _check_uncut(connection)
+            self._check_uncut(connection, opened.dataset)
             if opened.content["plan"] != plan_fingerprint:
                 raise InputError(
                     "the plan or the initial model differs from those the run was started with; "
@@ -178,15 +182,13 @@ class Ledger:
         """
         with self._store.transaction() as connection:
             opened = _opened(connection, run, self.shown)
-            position = _charged(connection, run)
+            position = self._charged_so_far(connection, run)
             block = tuple(next_events(position))
             if not block:
                 raise LedgerError("the admission granted no step and refused none; nothing was charged")
             event = in_order(block)
             places = [(drawn, index) for drawn in block for index in range(len(steps_of(drawn)))]
-            for scope, budget in _filters(connection, opened):
-                _check_uncut(connection)
-                self._meter.admit(connection, scope, budget, event, len(places))
+            self._admit(connection, opened, event, len(places))
             entry = next_entry(
                 store.last(connection),
                 "reservation",
@@ -215,13 +217,13 @@ class Ledger:
     def charged_steps(self, run: str) -> int:
         """How many steps of `run` are charged, drawn or not."""
         with self._store.transaction() as connection:
-            return _charged(connection, run)
+            return self._charged_so_far(connection, run)
 
     def amounts(self, run: str) -> Amounts:
         """What the run's own filter has counted, in its own currency; () if the run has no filter of its own."""
         with self._store.transaction() as connection:
-            own = [budget for scope, budget in _filters(connection, _opened(connection, run, self.shown)) if scope.run]
-            return self._meter.spent(connection, Scope(run=run), own[0]) if own else ()
+            own = filter_of(_opened(connection, run, self.shown))
+            return () if own is None else self._meter.spent(connection, run, own)
 
     def spent(self, run: str) -> Event:
         """Everything charged to `run`, as one event."""
@@ -235,15 +237,66 @@ class Ledger:
             check_seal(entry)
         return found
 
+    def walk(self) -> Iterator[Entry]:
+        """All entries, oldest first, a part at a time; an edited one is a `LedgerError`."""
+        for entry in self._stored():
+            check_seal(entry)
+            yield entry
+
     def verify(self) -> Head:
-        """Walk the whole chain; a cut or an edit is a `LedgerError` that names the entry."""
-        with self._store.transaction() as connection:
-            found = store.find(connection)
-        return Head(*check_chain(found))
+        """Walk the whole chain and add up its totals; a cut or an edit is a `LedgerError` that names the entry."""
+        return Head(*check_chain(recount(self._stored())))
+
+    def _stored(self) -> Iterator[Entry]:
+        following: int | None = None
+        while True:
+            with self._store.reading() as connection:
+                found = store.walk(connection, following)
+            if not found:
+                return
+            yield from found
+            following = found[-1].number + 1
 
     def close(self) -> None:
         """Release the file or the connection."""
         self._store.close()
+
+    def _admit(self, connection: Connection, opened: Entry, event: Event, steps: int) -> None:
+        """Raise `BudgetExhausted` unless the next steps fit the filters over steps that limit their run."""
+        check_seal(opened)
+        own = filter_of(opened)
+        budgets = budgets_of(connection, opened.dataset) if opened.dataset else []
+        if own is not None or any(map(over_steps, budgets)):
+            self._check_uncut(connection, opened.dataset)
+        if own is not None:
+            admit(own, self._meter.spent(connection, opened.run, own), event, steps, f"run {opened.run[:8]}")
+        if any(map(over_steps, budgets)):
+            total = self._totals.within(connection, opened.dataset, budgets)
+            for budget in filter(over_steps, budgets):
+                admit(budget, total.amounts[budget], event, steps, f"data set {opened.dataset!r}")
+            self._totals.note(connection, opened.dataset)
+
+    def _charged_so_far(self, connection: Connection, run: str) -> int:
+        """The number of charged steps; `LedgerError` if a block is missing before the last. Each row is read once."""
+        last, before = self._charged.get(run, (-1, 0))
+        ours = entries.c.run == run, entries.c.kind == "reservation", entries.c.number > last
+        total, end, top = store.figures(
+            connection, [func.sum(entries.c.steps), func.max(entries.c.position + entries.c.steps), _TOP], *ours
+        )
+        if top and before + total != end:
+            raise LedgerError(_CUT)
+        if top:
+            self._charged[run] = top - 1, end
+        return before + total
+
+    def _check_uncut(self, connection: Connection, dataset: str) -> None:
+        """Refuse a ledger in which a row other than the last ones is missing: entries count from 0 without gaps. Who
+        wrote a total has looked at those before it."""
+        first = self._uncut or self._totals.beginning(connection, dataset)
+        count, top = store.figures(connection, [func.count(), _TOP], entries.c.number >= first)
+        if first + count != max(first, top):
+            raise LedgerError(_CUT)
+        self._uncut = first + count
 
 
 def _opened(connection: Connection, run: str, where: str) -> Entry:
@@ -252,66 +305,3 @@ def _opened(connection: Connection, run: str, where: str) -> Entry:
     if not found:
         raise LedgerError(f"the ledger {where} knows no run {run}; it is another ledger, or was cut")
     return found[0]
-
-
-def _charged(connection: Connection, run: str) -> int:
-    """The number of charged steps; `LedgerError` if a block is missing before the last."""
-    ours = entries.c.run == run, entries.c.kind == "reservation"
-    total, end = store.figures(
-        connection, func.sum(entries.c.steps), func.max(entries.c.position + entries.c.steps), *ours
-    )
-    if total != end:
-        raise LedgerError(_CUT)
-    return total
-
-
-def _check_uncut(connection: Connection) -> None:
-    """Refuse a ledger in which a row other than the last ones is missing: entries count from 0 without gaps."""
-    count, top = store.figures(connection, func.count(), func.max(entries.c.number) + 1)
-    if count != top:
-        raise LedgerError(_CUT)
-
-
-def _filters(connection: Connection, opened: Entry) -> Iterator[tuple[Scope, Filter]]:
-    """The filters over steps that limit a run, each with the scope that it counts."""
-    check_seal(opened)
-    if "filter" in opened.content:
-        yield Scope(run=opened.run), filters.from_dict(opened.content["filter"])
-    for budget in _budgets(connection, opened.dataset) if opened.dataset else ():
-        if over_steps(budget):
-            yield Scope(dataset=opened.dataset), budget
-
-
-def _budgets(connection: Connection, dataset: str) -> list[Filter]:
-    """The budgets in force, newest last: one for each form of the name that earlier versions stored."""
-    last: dict[str, Entry] = {}
-    for entry in store.named(connection, "budget", dataset):
-        last.pop(entry.dataset, None)
-        last[entry.dataset] = entry
-    found: list[Filter] = []
-    for entry in last.values():
-        check_seal(entry)
-        budget = decoded(entry.content)
-        found = [*(one for one in found if one != budget), budget]
-    return found
-
-
-def _budgeted(connection: Connection) -> list[str]:
-    """The names of the data sets that have a budget."""
-    return list(dict.fromkeys(entry.dataset for entry in store.find(connection, kind="budget")))
-
-
-def _runs(connection: Connection, dataset: str) -> list[dict[str, Any]]:
-    """The contents of the entries that opened the runs on a data set."""
-    found = store.named(connection, "run", dataset)
-    for entry in found:
-        check_seal(entry)
-    return [entry.content for entry in found]
-
-
-def _charges(runs: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
-    return [(run["epsilon"], run["delta"]) for run in runs]
-
-
-def _kinds(runs: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    return [(run["adjacency"], run["unit"]) for run in runs]

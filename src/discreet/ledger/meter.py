@@ -6,7 +6,9 @@ into rows (see `accounting.adaptive.costs`): every process, and a verifier with 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import operator
+from functools import lru_cache
 
 from sqlalchemy import Connection
 
@@ -20,54 +22,45 @@ from discreet.ledger import store
 from discreet.ledger.chain import check_seal
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Whose reservations count: those of one run, or of all runs on a data set."""
-
-    run: str = ""
-    dataset: str = ""
-
-    def __str__(self) -> str:
-        return f"run {self.run[:8]}" if self.run else f"data set {self.dataset!r}"
-
-
 class Meter:
-    """Sums per scope and filter, brought up to date inside the caller's transaction."""
+    """What runs have spent of filters of their own, brought up to date inside the caller's transaction."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Scope, Filter], tuple[int, Amounts]] = {}
+        self._known: dict[tuple[str, Filter], tuple[int, Amounts]] = {}
 
-    def spent(self, connection: Connection, scope: Scope, budget: Filter) -> Amounts:
-        """What the scope has spent; `LedgerError`, or `BudgetExhausted` for a name of several forms, if over limit."""
-        last, spent = self._known.get((scope, budget), (-1, start(budget)))
-        for entry in store.reservations(connection, after=last, run=scope.run, dataset=scope.dataset):
+    def spent(self, connection: Connection, run: str, budget: Filter) -> Amounts:
+        """What the run has spent; `LedgerError` if over the limit."""
+        last, spent = self._known.get((run, budget), (-1, start(budget)))
+        for entry in store.reservations(connection, run, after=last):
             check_seal(entry)
-            decision = propose(budget, spent, from_json(entry.content))
-            if not decision.admitted and scope.dataset and _has_forms(connection, scope.dataset):
-                raise BudgetExhausted(
-                    f"the runs on {scope} have spent more than its {budget.kind} budget: they go by several forms of "
-                    "its name, which were taken for several data sets; nothing was charged"
-                )
-            if not decision.admitted:
+            spent = tuple(map(operator.add, spent, cost_of(budget, entry.body)))
+            if not within(budget, spent):
                 raise LedgerError(
-                    f"entry {entry.number} charged {scope} for more than its filter allows; it was edited"
+                    f"entry {entry.number} charged run {run[:8]} for more than its filter allows; it was edited"
                 )
-            last, spent = entry.number, decision.spent
-        self._known[scope, budget] = last, spent
+            last = entry.number
+        self._known[run, budget] = last, spent
         return spent
 
-    def admit(self, connection: Connection, scope: Scope, budget: Filter, event: Event, steps: int) -> None:
-        """Raise `BudgetExhausted` unless the event fits what is left."""
-        spent = self.spent(connection, scope, budget)
-        if not propose(budget, spent, event).admitted:
-            raise BudgetExhausted(
-                f"the next {steps} steps do not fit the {budget.kind} budget of {scope}, of which "
-                f"{share(budget, spent):.4%} is spent; nothing was charged"
-            )
+
+def admit(budget: Filter, spent: Amounts, event: Event, steps: int, whose: str) -> None:
+    """Raise `BudgetExhausted` unless the event fits what is left."""
+    if not propose(budget, spent, event).admitted:
+        raise BudgetExhausted(
+            f"the next {steps} steps do not fit the {budget.kind} budget of {whose}, of which "
+            f"{share(budget, spent):.4%} is spent; nothing was charged"
+        )
 
 
-def _has_forms(connection: Connection, dataset: str) -> bool:
-    return len({entry.dataset for kind in ("budget", "run") for entry in store.named(connection, kind, dataset)}) > 1
+@lru_cache(maxsize=1024)
+def cost_of(budget: Filter, body: str) -> Amounts:
+    """The cost of a reservation, by its text: those of a run are much alike. Sums of costs are exact."""
+    return budget.cost(from_json(json.loads(body)))
+
+
+def within(budget: Filter, spent: Amounts) -> bool:
+    """Whether what was spent is within all limits."""
+    return all(map(operator.le, spent, budget.limits))
 
 
 def share(budget: Filter, spent: Amounts) -> float:

@@ -7,16 +7,16 @@ import random
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, ColumnElement, Connection, Engine, create_engine, event, insert, select
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy import URL, ColumnElement, Connection, Engine, create_engine, event, func, insert, inspect, select, text
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, ProgrammingError, SQLAlchemyError
 
 from discreet.core.errors import LedgerError
 from discreet.ledger.chain import Entry, check_seal
-from discreet.ledger.entries_table import entries, metadata
+from discreet.ledger.entries_table import by_dataset, entries, metadata
 from discreet.ledger.names import compared
 
 _PATIENCE_SECONDS = 120
@@ -24,7 +24,24 @@ _PATIENCE_SECONDS = 120
 
 _NAP_SECONDS = 0.0005, 0.003
 
+_PAGE, _FEW = 5000, 5000
+"""How many entries are read at once."""
+
+_NAMES = text(
+    """
+    WITH RECURSIVE names(name) AS (
+        SELECT min(dataset) FROM discreet_entries WHERE kind = :kind
+        UNION ALL
+        SELECT (SELECT min(dataset) FROM discreet_entries WHERE kind = :kind AND dataset > name) FROM names
+        WHERE name IS NOT NULL
+    )
+    SELECT name FROM names WHERE name IS NOT NULL
+    """
+)
+
 _HINTS = {
+    "could not decode": "an entry was edited, or the disk lost a bit; restore the ledger from a copy that "
+    "`discreet ledger verify` accepts",
     "readonly": "make the folder and the file writable",
     "unable to open": "check that the folder exists and can be written",
     "disk is full": "free some space and start again",
@@ -63,6 +80,12 @@ class Store:
             yield connection
 
     @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction in which nothing is written, nor anybody kept from writing."""
+        with self._begin() as connection:
+            yield connection
+
+    @contextmanager
     def _begin(self) -> Iterator[Connection]:
         if os.getpid() != self._process:
             raise LedgerError("the ledger was opened before this process was forked; open it again here")
@@ -86,6 +109,14 @@ class Store:
             if self._postgres:
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233910461)")  # one process creates at a time
             metadata.create_all(connection)
+            self._add_index(connection)
+
+    def _add_index(self, connection: Connection) -> None:
+        """Ledgers of early versions lack an index. Without the right to make it, all is found too, more slowly."""
+        if by_dataset.name in {one["name"] for one in inspect(connection).get_indexes(entries.name)}:
+            return
+        with suppress(ProgrammingError), connection.begin_nested():
+            by_dataset.create(connection)
 
     def _exists(self) -> bool:
         if not self._postgres:
@@ -129,33 +160,100 @@ def find(connection: Connection, **columns: str) -> Sequence[Entry]:
     return [Entry(*row) for row in connection.execute(query)]
 
 
+def walk(connection: Connection, first: int | None) -> list[Entry]:
+    """The next entries, from number `first` or the very first on: as many as are read at once, none at the end."""
+    query = select(entries).order_by(entries.c.number).limit(_PAGE)
+    found = connection.execute(query if first is None else query.where(entries.c.number >= first))
+    return [Entry(*row) for row in found.all()]
+
+
+def names(connection: Connection, kind: str) -> list[str]:
+    """The data sets that entries of a kind name, each once, by jumps through the index."""
+    found = [row[0] for row in connection.execute(_NAMES, {"kind": kind})]
+    for name in found:
+        if not isinstance(name, str):  # the library writes text only
+            for entry in find(connection, kind=kind, dataset=name):
+                check_seal(entry)
+    return found
+
+
+def forms(connection: Connection, kind: str, dataset: str) -> list[str]:
+    """The forms in which entries of a kind name a data set."""
+    wanted = compared(dataset)
+    return [name for name in names(connection, kind) if name == dataset or compared(name) == wanted]
+
+
 def named(connection: Connection, kind: str, dataset: str) -> list[Entry]:
     """The entries of a kind on a data set, in whatever form its name is stored, oldest first."""
-    found = find(connection, kind=kind)
+    of_it = entries.c.kind == kind, entries.c.dataset.in_(forms(connection, kind, dataset))
+    return [Entry(*row) for row in connection.execute(select(entries).where(*of_it).order_by(entries.c.number))]
+
+
+def newest(connection: Connection, kind: str, dataset: str) -> Entry | None:
+    """The newest entry of a kind on a data set, in whatever form its name is stored."""
+    found = [
+        row
+        for form in forms(connection, kind, dataset)
+        for row in connection.execute(
+            select(entries)
+            .where(entries.c.kind == kind, entries.c.dataset == form)
+            .order_by(entries.c.number.desc())
+            .limit(1)
+        )
+    ]
+    return max((Entry(*row) for row in found), key=lambda entry: entry.number, default=None)
+
+
+def reservations(connection: Connection, run: str, *, after: int) -> Iterator[Entry]:
+    """The reservations of a run beyond entry `after`, oldest first."""
+    query = select(entries).where(entries.c.run == run, entries.c.kind == "reservation", entries.c.number > after)
+    for row in connection.execute(query.order_by(entries.c.number)):
+        yield Entry(*row)
+
+
+def runs_on(connection: Connection, dataset: str, first: int) -> Iterator[Entry]:
+    """Of the entries from number `first` on, those that open runs on a data set, oldest first."""
+    ours = entries.c.kind == "run", entries.c.dataset.in_(forms(connection, "run", dataset))
+    query = select(entries).where(*ours, entries.c.number >= first).order_by(entries.c.number)
+    for row in connection.execute(query):
+        yield Entry(*row)
+
+
+def charges_on(connection: Connection, dataset: str, first: int, end: int) -> Iterator[Entry]:
+    """Of the entries from number `first` to before `end`, those that open or charge runs on a data set, oldest first.
+
+    Few are read one and all, as a database cannot know which of two indexes is short.
+    """
+    ours = set(forms(connection, "run", dataset))
+    if end - first > _FEW:
+        runs = select(entries.c.run).where(entries.c.kind == "run", entries.c.dataset.in_(ours))
+        query = select(entries).where(
+            entries.c.number >= first, entries.c.kind.in_(("run", "reservation")), entries.c.run.in_(runs)
+        )
+        for row in connection.execute(query.order_by(entries.c.number)):
+            yield Entry(*row)
+        return
+    query = select(entries).where(entries.c.number >= first).order_by(entries.c.number)
+    found = [Entry(*row) for row in connection.execute(query)]
+    charged = {entry.run for entry in found if entry.kind == "reservation"}
+    opened = select(entries.c.run, entries.c.dataset).where(entries.c.kind == "run", entries.c.run.in_(charged))
+    mine = {row.run for row in connection.execute(opened) if row.dataset in ours} if charged else set()
     for entry in found:
-        if not isinstance(entry.dataset, str):  # the library writes text only
-            check_seal(entry)
-    return [entry for entry in found if entry.dataset == dataset or compared(entry.dataset) == compared(dataset)]
+        if (entry.kind == "run" and entry.dataset in ours) or (entry.kind == "reservation" and entry.run in mine):
+            yield entry
 
 
-def reservations(connection: Connection, *, after: int, run: str = "", dataset: str = "") -> Sequence[Entry]:
-    """The reservations beyond entry `after` of one run, or of all runs on a data set, oldest first."""
-    query = select(entries).where(entries.c.kind == "reservation", entries.c.number > after).order_by(entries.c.number)
-    if run:
-        query = query.where(entries.c.run == run)
-    else:
-        forms = {entry.dataset for entry in named(connection, "run", dataset)}
-        runs = select(entries.c.run).where(entries.c.kind == "run", entries.c.dataset.in_(forms))
-        query = query.where(entries.c.run.in_(runs))
-    return [Entry(*row) for row in connection.execute(query)]
+def length(connection: Connection) -> int:
+    """The number that the next entry gets."""
+    return int(connection.execute(select(func.max(entries.c.number) + 1)).scalar() or 0)
 
 
 def figures(
-    connection: Connection, first: ColumnElement[int], second: ColumnElement[int], *where: ColumnElement[bool]
-) -> tuple[int, int]:
-    """Two aggregates over the entries that meet all conditions; 0 over none."""
-    row = connection.execute(select(first, second).select_from(entries).where(*where)).one()
-    return int(row[0] or 0), int(row[1] or 0)
+    connection: Connection, aggregates: Sequence[ColumnElement[int]], *where: ColumnElement[bool]
+) -> tuple[int, ...]:
+    """Aggregates over the entries that meet all conditions; 0 over none."""
+    row = connection.execute(select(*aggregates).select_from(entries).where(*where)).one()
+    return tuple(int(value or 0) for value in row)
 
 
 def _engine(where: str) -> Engine:

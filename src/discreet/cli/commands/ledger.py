@@ -34,7 +34,7 @@ app = typer.Typer(help="Look at a ledger, check it, and set budgets.", no_args_i
 @app.command()
 def show(ledger: LedgerOption = None, as_json: JsonOption = False) -> None:
     """List the entries, one line each."""
-    for entry in _open(ledger).entries():
+    for entry in _open(ledger).walk():
         if as_json:
             typer.echo(json.dumps({name: getattr(entry, name) for name in entry.__slots__ if name != "body"}))
             continue
@@ -43,6 +43,7 @@ def show(ledger: LedgerOption = None, as_json: JsonOption = False) -> None:
             "run": f"run {entry.run[:8]} of data set {entry.dataset or '-'}: {entry.body}",
             "attempt": f"run {entry.run[:8]}: attempt {entry.attempt}",
             "reservation": f"run {entry.run[:8]}: {entry.steps} steps charged from step {entry.position}",
+            "total": f"data set {entry.dataset}, so far: {entry.body}",
             "release": f"run {entry.run[:8]}: released up to step {entry.position}",
         }.get(entry.kind, entry.body)
         typer.echo(f"{entry.number:6d}  {entry.at[:19]}  {what}")
@@ -215,7 +216,7 @@ def _find_run(opened: Ledger, folder: Path) -> str:
         raise InputError(f"{folder} has a certificate without a record of its run; ask for the folder again") from None
     if not record:
         raise VerificationFailed(f"the record that {folder} states is empty")
-    for run in {entry.run for entry in opened.entries() if entry.kind == "run"}:
+    for run in [entry.run for entry in opened.walk() if entry.kind == "run"]:
         found = opened.entries(run)[: len(record)]
         if public_record(found) != record:
             continue

@@ -1,0 +1,168 @@
+"""What all runs on a data set were charged, kept in the ledger itself, so that nobody adds up from its beginning.
+
+An entry of kind `total` says what the entries before it charged to one data set. It is sealed as all others are, it
+charges nothing, and whoever charges may write one after so many entries that were added up. A process starts from the
+last total; from there on it reads each entry once. `recount` adds up from the beginning and compares.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from sqlalchemy import Connection
+
+from discreet.accounting.adaptive import filters
+from discreet.accounting.adaptive.costs import Amounts
+from discreet.accounting.adaptive.filter_decision import start
+from discreet.accounting.adaptive.filters import Filter
+from discreet.core.errors import BudgetExhausted, LedgerError
+from discreet.ledger import store
+from discreet.ledger.budget import Charged, decoded, over_steps
+from discreet.ledger.chain import Entry, check_seal, next_entry
+from discreet.ledger.meter import cost_of, within
+from discreet.ledger.names import compared
+
+EVERY = 64
+"""After so many entries that were added up, a charge writes their total."""
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """What the entries before number `end` charged to a data set: the guarantees of its runs, and what each of its
+    filters over steps has counted. `added`: how many entries were added up since the last total in the ledger; `over`:
+    the entry that charged more than a filter allows."""
+
+    end: int
+    charged: Charged
+    amounts: Mapping[Filter, Amounts]
+    added: int = 0
+    over: Entry | None = None
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The body of the entry."""
+        charged = self.charged
+        return {
+            "runs": charged.runs,
+            "epsilon": None if charged.epsilon is None else str(charged.epsilon),
+            "delta": None if charged.delta is None else str(charged.delta),
+            "kinds": sorted(map(list, charged.kinds)),
+            "filters": [[filters.as_dict(one), list(spent)] for one, spent in self.amounts.items()],
+        }
+
+    @classmethod
+    def of(cls, entry: Entry) -> Total:
+        """What an entry of this kind says."""
+        content = entry.content
+        kinds = frozenset((adjacency, unit) for adjacency, unit in content["kinds"])
+        epsilon, delta = (None if content[name] is None else Fraction(content[name]) for name in ("epsilon", "delta"))
+        amounts = {filters.from_dict(one): tuple(spent) for one, spent in content["filters"]}
+        return cls(entry.number, Charged(content["runs"], epsilon, delta, kinds), amounts)
+
+
+class Totals:
+    """The totals of data sets, as far as this process has read the ledger; brought up to date in a transaction."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Total] = {}
+
+    def of(self, connection: Connection, dataset: str, budgets: Iterable[Filter]) -> Total:
+        """The total of a data set under its `budgets`."""
+        counting = [budget for budget in budgets if over_steps(budget)]
+        total = self._known.get(dataset)
+        if total is None or not all(budget in total.amounts for budget in counting):
+            total = _last(connection, dataset, counting)
+        end = store.length(connection)
+        charges = store.charges_on(connection, dataset, total.end, end) if total.amounts else None
+        for entry in charges or store.runs_on(connection, dataset, total.end):
+            check_seal(entry)
+            total = _plus(total, entry)
+        total = self._known[dataset] = replace(total, end=end)
+        return total
+
+    def within(self, connection: Connection, dataset: str, budgets: Iterable[Filter]) -> Total:
+        """The same; `LedgerError`, or `BudgetExhausted` for a name of several forms, if more was charged than a filter
+        allows."""
+        total = self.of(connection, dataset, budgets)
+        if total.over is None:
+            return total
+        if len({form for kind in ("budget", "run") for form in store.forms(connection, kind, dataset)}) > 1:
+            raise BudgetExhausted(
+                f"the runs on data set {dataset!r} have spent more than its budget: they go by several forms of its "
+                "name, which were taken for several data sets; nothing was charged"
+            )
+        raise LedgerError(
+            f"entry {total.over.number} charged data set {dataset!r} for more than its filter allows; it was edited"
+        )
+
+    def beginning(self, connection: Connection, dataset: str) -> int:
+        """The number of the last total of a data set; 0 if there is none."""
+        entry = store.newest(connection, "total", dataset) if dataset else None
+        if entry is None:
+            return 0
+        check_seal(entry)
+        return entry.number
+
+    def note(self, connection: Connection, dataset: str) -> None:
+        """Write the total of a data set that `of` has just found, if enough was added up since the last. In the
+        transaction of a charge, before the charge."""
+        total = self._known[dataset]
+        if total.added >= EVERY and total.over is None:
+            store.append(connection, next_entry(store.last(connection), "total", total.content, dataset=dataset))
+            self._known[dataset] = replace(total, added=0)
+
+
+def recount(walked: Iterable[Entry]) -> Iterator[Entry]:
+    """The entries of a whole ledger, oldest first; `LedgerError` at a total that is not the sum of what was before."""
+    whose: dict[str, str] = {}
+    found: dict[str, Total] = {}
+    for entry in walked:
+        yield entry  # whoever walks checks its seal before it is read
+        name = compared(entry.dataset) if entry.dataset else whose.get(entry.run, "")
+        total = found.get(name, _NOTHING)
+        if entry.kind == "run":
+            whose[entry.run] = name
+        if entry.kind in ("run", "reservation") and name:
+            found[name] = _plus(total, entry)
+        elif entry.kind == "budget" and not total.charged.runs and over_steps(budget := decoded(entry.content)):
+            found[name] = replace(total, amounts={budget: start(budget)})
+        elif entry.kind == "total" and not _same(Total.of(entry), total):
+            raise LedgerError(
+                f"entry {entry.number} of the ledger states another total of data set {entry.dataset!r} than the "
+                "entries before it add up to; restore the ledger from a copy that `discreet ledger verify` accepts"
+            )
+
+
+def _plus(total: Total, entry: Entry) -> Total:
+    """With one more entry: that of a run or of a reservation."""
+    if entry.kind == "run":
+        return replace(total, charged=total.charged.plus(entry.content), added=total.added + 1)
+    amounts = {
+        budget: tuple(map(operator.add, spent, cost_of(budget, entry.body))) for budget, spent in total.amounts.items()
+    }
+    over = total.over or (None if all(within(*one) for one in amounts.items()) else entry)
+    return Total(total.end, total.charged, amounts, total.added + 1, over)
+
+
+def _same(stated: Total, found: Total) -> bool:
+    """A budget that an early version set after the first run is counted from its own beginning: it is not compared."""
+    alike = all(found.amounts.get(budget, spent) == spent for budget, spent in stated.amounts.items())
+    return alike and stated.charged == found.charged
+
+
+def _last(connection: Connection, dataset: str, counting: list[Filter]) -> Total:
+    """The last total in the ledger that has all these budgets, or the beginning."""
+    entry = store.newest(connection, "total", dataset)
+    if entry is not None:
+        check_seal(entry)
+        total = Total.of(entry)
+        if all(budget in total.amounts for budget in counting):
+            return total
+    return replace(_NOTHING, amounts={budget: start(budget) for budget in counting})
+
+
+_NOTHING = Total(0, Charged(), {})

@@ -1,0 +1,176 @@
+"""Totals in the ledger: who starts from the last one finds what one finds who adds up from the beginning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, given, settings
+from ledgers import PLAN, guarantee, sql
+
+from discreet.accounting.adaptive.filters import Filter, GaussianFilter, ZcdpFilter
+from discreet.core.errors import BudgetExhausted, LedgerError
+from discreet.core.events import Gaussian
+from discreet.ledger import Budget, Ledger, totals
+from discreet.ledger.chain import Entry
+
+BUDGETS: dict[str, Filter] = {
+    "basic": Budget(40.0, 1e-3),
+    "zcdp": ZcdpFilter(3.0, 1e-5),
+    "gdp": GaussianFilter(9.0, 1e-5),
+}
+
+
+NUMBERS = count()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def new(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """Addresses of fresh ledgers."""
+    if request.param == "postgresql":
+        found: Callable[[], str] = request.getfixturevalue("postgres")
+        return found
+    return lambda: str(tmp_path / f"{next(NUMBERS)}.sqlite")
+
+
+def stated(ledger: Ledger) -> list[Entry]:
+    return [entry for entry in ledger.walk() if entry.kind == "total"]
+
+
+def busy(ledger: Ledger, runs: int, blocks: int) -> None:
+    """Charge so many runs on `patients`, each with so many reservations of different noise."""
+    for number in range(runs):
+        run = ledger.open_run(PLAN, guarantee(0.1 + 0.01 * number, 1e-6), "patients")
+        attempt = ledger.start_attempt(run, PLAN)
+        for block in range(blocks):
+            ledger.reserve(run, attempt, lambda _, block=block: [Gaussian(20.0 + block)])  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("kind", BUDGETS)
+def test_a_new_process_starts_from_the_last_total(
+    new: Callable[[], str], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, budget = new(), BUDGETS[kind]
+    ledger = Ledger(where)
+    ledger.set_budget("patients", budget)
+    ledger.set_budget("staff", budget)
+    busy(ledger, 70, 3)
+    found = stated(ledger)
+    assert len(found) == (1 if kind == "basic" else 4)
+    assert {entry.dataset for entry in found} == {"patients"}
+    known = ledger.budget("patients")
+    read: list[int] = []
+    real = totals.check_seal
+    monkeypatch.setattr(totals, "check_seal", lambda entry: (read.append(entry.number), real(entry)))
+    fresh = Ledger(where)
+    assert fresh.budget("patients") == known
+    assert read
+    assert min(read) == found[-1].number
+    assert len(read) <= totals.EVERY + 3
+    monkeypatch.setattr(totals, "_last", lambda *given: totals.replace(totals._NOTHING, amounts=zeros(given[2])))
+    beginning = Ledger(where)
+    assert beginning.budget("patients") == known
+    assert known[1].runs == 70
+    for one in (ledger, fresh, beginning):
+        one.verify()
+        one.close()
+
+
+def zeros(budgets: list[Filter]) -> dict[Filter, tuple[float, ...]]:
+    return {budget: (0.0,) * len(budget.limits) for budget in budgets}
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(every=st.integers(1, 5), few=st.sampled_from([0, 3, 5000]), order=st.lists(st.integers(0, 3), max_size=25))
+def test_how_often_totals_are_written_changes_no_decision(
+    tmp_path: Path, every: int, few: int, order: list[int]
+) -> None:
+    """Two processes on three data sets, one of them with a filter over steps: the same answers as without totals."""
+    answers = []
+    for often, how_many in ((10**9, 5000), (every, few)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(totals, "EVERY", often)
+            patch.setattr("discreet.ledger.store._FEW", how_many)
+            answers.append(list(answered(tmp_path, order)))
+    assert answers[0] == answers[1]
+
+
+def answered(folder: Path, order: list[int]) -> Iterator[object]:
+    where = folder / f"{next(NUMBERS)}.sqlite"
+    books = [Ledger(where), Ledger(where)]
+    for dataset, budget in (("a", ZcdpFilter(0.02, 1e-5)), ("b", Budget(2.5, 1e-3))):
+        books[0].set_budget(dataset, budget)
+    runs = [(name, books[0].open_run(PLAN, guarantee(0.5), name)) for name in ("a", "a", "b", "")]
+    for turn, which in enumerate(order):
+        name, run = runs[which]
+        ledger = books[turn % 2]
+        try:
+            if turn % 3 == 0:
+                ledger.open_run(PLAN, guarantee(0.5), name)
+            ledger.reserve(run, 0, lambda _: [Gaussian(30.0)])
+            yield ledger.charged_steps(run)
+        except BudgetExhausted as error:
+            yield str(error)
+        yield ledger.budget("a")
+        yield ledger.budget("b")
+    yield Ledger(where).budget("a")
+    books[1].verify()
+    for ledger in books:
+        ledger.close()
+
+
+@pytest.mark.parametrize("field", ["runs", "epsilon", "delta", "kinds", "filters"])
+def test_a_total_that_is_not_the_sum_is_found(tmp_path: Path, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sealed as it should be: only adding up finds it."""
+    monkeypatch.setattr(totals, "EVERY", 3)
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.set_budget("patients", BUDGETS["zcdp"])
+    real = totals.Total.content
+    other = {"runs": 7, "epsilon": "1/3", "delta": None, "kinds": [["replace_one", "user"]], "filters": None}
+
+    def forged(self: totals.Total) -> object:
+        content = real.fget(self)  # type: ignore[attr-defined]
+        (name, spent), *_ = content["filters"]
+        return content | {field: [[name, [spent[0] / 2]]] if field == "filters" else other[field]}
+
+    monkeypatch.setattr(totals.Total, "content", property(forged))
+    busy(ledger, 2, 4)
+    number = stated(ledger)[0].number
+    with pytest.raises(LedgerError, match=rf"entry {number} of the ledger states another total"):
+        ledger.verify()
+    ledger.close()
+
+
+def test_an_edited_total_is_no_start(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    ledger = Ledger(path)
+    ledger.set_budget("patients", BUDGETS["zcdp"])
+    busy(ledger, 1, 70)
+    (total,) = stated(ledger)
+    content = json.loads(total.body)
+    content["filters"][0][1][0] = 0.0
+    sql(path, "UPDATE discreet_entries SET body = ? WHERE number = ?", json.dumps(content), total.number)
+    with pytest.raises(LedgerError, match=f"entry {total.number} of the ledger was edited"):
+        Ledger(path).budget("patients")
+    ledger.close()
+
+
+def test_a_ledger_of_an_early_version_gets_its_index_and_totals(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with pytest.MonkeyPatch.context() as early:
+        early.setattr(totals, "EVERY", 10**9)
+        ledger = Ledger(path)
+        ledger.set_budget("patients", BUDGETS["zcdp"])
+        busy(ledger, 2, 40)
+        ledger.close()
+    sql(path, "DROP INDEX discreet_entries_of_dataset")
+    ledger = Ledger(path)
+    busy(ledger, 1, 1)
+    assert len(stated(ledger)) == 1
+    assert sql(path, "SELECT count(*) FROM sqlite_master WHERE name = 'discreet_entries_of_dataset'") == [(1,)]
+    ledger.verify()
+    ledger.close()
