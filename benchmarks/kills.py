@@ -1,11 +1,13 @@
 """SIGKILL a training run at random times, resume it, and compare the ledger with what was released.
 
 python benchmarks/kills.py --kills 200 --seed 1 --state /tmp/kills
+python benchmarks/kills.py --kills 200 --seed 1 --state /tmp/more --postgres    the ledger in a database of its own
 
 Every release is noted durably by the run itself, as soon as its noise is drawn and before anyone could have seen it.
 After each kill the ledger's chain is walked and each release must have a charge of its own, with the event of the plan
 at its position, and noise that no release had before. A finished run is published and verified, and a new one begins.
-What was done is kept in --state, so an interrupted benchmark goes on where it was. Prints a row for RESULTS.md.
+What was done is kept in --state, so an interrupted benchmark goes on where it was, or with the next run if the database
+is gone. Prints a row for RESULTS.md.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-from crash_runs import Server, findings, journal, plan
+from crash_runs import findings, journal, plan
+from crash_server import Server
+from postgres_server import PostgresServer
 
 from discreet import verify
 
@@ -63,20 +67,29 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--longest", type=float, default=0.4, help="seconds until the kill, at most")
     parser.add_argument("--state", type=Path, required=True, help="folder to work in and to go on from")
+    parser.add_argument("--postgres", action="store_true", help="ledgers in a PostgreSQL server of our own")
     options = parser.parse_args()
 
     options.state.mkdir(parents=True, exist_ok=True)
     saved = options.state / "state.json"
     state = State(**json.loads(saved.read_text())) if saved.exists() else State(options.seed)
     server = Server()
+    database = PostgresServer() if options.postgres else None
+    addresses: dict[int, str] = {}
+    state.folder += database is not None and (options.state / str(state.folder)).exists()
     while state.kills < options.kills:
-        attempt(server, options.state / str(state.folder), state, options.longest)
+        if database is not None and state.folder not in addresses:
+            addresses[state.folder] = database.new_database()
+        address = addresses.get(state.folder, "")
+        attempt(server, options.state / str(state.folder), state, options.longest, address)
         state.save(saved)
     server.close()
+    if database is not None:
+        database.close()
     report(options.state, state)
 
 
-def attempt(server: Server, folder: Path, state: State, longest: float) -> None:
+def attempt(server: Server, folder: Path, state: State, longest: float, address: str) -> None:
     """One start of the run in `folder`, killed after a random time, and what the ledger says afterwards."""
     chance = random.Random(f"{state.seed} {state.attempts}")
     wait = chance.uniform(0, longest) * chance.choice([1, 1, 1, 6])  # publishing takes longer than the steps
@@ -88,9 +101,10 @@ def attempt(server: Server, folder: Path, state: State, longest: float) -> None:
         assert not journal(folder)
         state.folder += 1
         return
-    before = findings(folder, PLAN)
-    code, said = server(folder, resume=resume, phases=PHASES, block=BLOCK, kill_after=wait, publish=True)
-    after = findings(folder, PLAN)
+    before = findings(folder, PLAN, address)
+    ledger = {"ledger": address} if address and not resume else {}
+    code, said = server(folder, resume=resume, phases=PHASES, block=BLOCK, kill_after=wait, publish=True, **ledger)
+    after = findings(folder, PLAN, address)
     state.attempts += 1
     state.under_charge = max(state.under_charge, after.under_charge)
     state.out_of_order = max(state.out_of_order, after.out_of_order)
