@@ -195,6 +195,16 @@ def test_a_key_that_is_there_twice_is_rejected(folder: Path, capsys: pytest.Capt
     assert told(folder, capsys) == (1, "REJECTED: a key is in the file twice\n")
 
 
+@pytest.mark.parametrize("blanks", [" " * 1000, "\n\t" * 600])
+def test_long_rows_of_blanks_are_rejected(folder: Path, capsys: pytest.CaptureFixture[str], blanks: str) -> None:
+    text = (folder / "certificate.json").read_text()
+    (folder / "certificate.json").write_text(text.rstrip()[:-1] + blanks + "}\n")
+    assert told(folder, capsys) == (1, "REJECTED: a file has a thousand blanks in a row, which hide what follows\n")
+    found = verify(folder)
+    assert not found.accepted
+    assert any("a thousand blanks" in check.detail for check in found.checks)
+
+
 def test_what_it_does_not_cover_it_does_not_accept(
     original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

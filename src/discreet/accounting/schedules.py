@@ -35,6 +35,10 @@ _FASTEST = 100.0
 _MAX_EPOCHS = 10_000_000
 
 
+MOST_LEVELS, MOST_TIMES = 100_000, 1_000_000
+"""A schedule with more different multipliers, or over more epochs or steps of its own, is refused."""
+
+
 class Kind(StrEnum):
     """The families of schedules."""
 
@@ -145,6 +149,11 @@ class Schedule:
                 found[-1] = (noise, found[-1][1] + end - begin)
             else:
                 found.append((noise, end - begin))
+            if len(found) > MOST_LEVELS or t >= MOST_TIMES:
+                raise InputError(
+                    f"a schedule has at most {MOST_LEVELS:,} different multipliers in {MOST_TIMES:,} epochs (or steps, "
+                    "with per=step); let each hold longer, with every=..., or take fewer"
+                )
         return found
 
     def _spans(self, steps: int, sampling_rate: float) -> Iterator[tuple[int, int, int]]:

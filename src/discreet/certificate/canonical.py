@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,10 +32,12 @@ def strict_json(text: str | bytes, where: str) -> Any:
     """Read JSON in UTF-8 that every reader understands alike; otherwise an `InputError` that names `where`.
 
     Keys must be unique (readers differ on which of two values they take, so they would read two claims), numbers
-    finite, and texts without half of a surrogate pair, which cannot be written.
+    finite, and texts without half of a surrogate pair, which cannot be written. Nor are there long rows of blanks.
     """
     try:
         content = text.decode("utf-8") if isinstance(text, bytes) else text
+        if re.search(r"\s{1000}", content):
+            raise ValueError("a thousand blanks in a row, which hide what follows")
         found = json.loads(content, object_pairs_hook=_once, parse_constant=_no_constant, parse_float=_finite)
         for one in texts(found):
             one.encode("utf-8")

@@ -11,6 +11,7 @@ import numpy as np
 
 from discreet.core.array_types import Array
 from discreet.core.errors import InputError
+from discreet.data.packed import NOT_ARRAYS, array_names, read_arrays
 from discreet.data.sets.mnist import read_idx
 
 _INPUTS = ("x", "inputs", "x_test", "x_train")
@@ -42,13 +43,13 @@ def read_rows(path: Path, shape: tuple[int, ...] | None) -> Array:
 
 def _array(path: Path) -> Array:
     try:
-        with path.open("rb") as file:
-            found = np.load(file, allow_pickle=False)
-            if isinstance(found, np.lib.npyio.NpzFile):
-                found = found[_name_in(found.files, path)]
+        name = _name_in(array_names(path), path) if zipfile.is_zipfile(path) else ""
+        found = read_arrays(path, [name])[name]
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-    except (ValueError, EOFError, zipfile.BadZipFile):
+    except InputError:
+        raise
+    except NOT_ARRAYS:
         raise InputError(f"{path} is not a file of plain arrays; write it with numpy.save or numpy.savez") from None
     if found.dtype.kind not in "fiub":
         raise InputError(f"{path} holds {found.dtype}; it must hold numbers")

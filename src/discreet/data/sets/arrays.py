@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor
 
 from discreet.core.errors import InputError
+from discreet.data.packed import NOT_ARRAYS, read_arrays
 from discreet.data.sets.splits import Split
 
 
@@ -23,11 +23,12 @@ def npz(path: Path | None) -> Split:
     if path is None:
         raise InputError("this recipe trains on your own arrays; give the file with --data FILE.npz")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        arrays = read_arrays(path)
     except OSError as error:
         raise InputError(f"cannot read --data {path}: {error.strerror or error}; give a .npz file") from None
-    except (ValueError, zipfile.BadZipFile, AttributeError):
+    except InputError:
+        raise
+    except NOT_ARRAYS:
         raise InputError(f"--data {path} is not a .npz file of plain arrays; write it with numpy.savez") from None
     test = _pair(path, arrays, "test") if "x_test" in arrays else None
     units, ids = (arrays.get(f"{name}_train") for name in ("units", "ids"))

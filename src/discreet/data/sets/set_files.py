@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from discreet.core.disk import refuse_special
 from discreet.core.errors import InputError
+from discreet.data.packed import Unpacked
 
 
 def folder_of(path: Path | None, name: str, needs: str) -> Path:
@@ -35,8 +36,10 @@ def read(path: Path) -> bytes:
     """The content of a file, unpacked if its name ends in .gz."""
     refuse_special(path)
     try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if path.suffix == ".gz" else content
+        if path.suffix != ".gz":
+            return path.read_bytes()
+        with gzip.open(path) as file:
+            return Unpacked(path, file).read()
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cannot read {path}: {error}; get the original file again") from None
 

@@ -44,6 +44,10 @@ class Kind:
     limits: bool = False
 
 
+_SAMPLE = 100
+"""Where so many values are no days, the others need not be looked at."""
+
+
 def kind_of(values: pa.Array, missing: tuple[str, ...], marks: Marks) -> Kind:
     """The kind of the first values of a column. Values that stand for a missing one do not count."""
     values = plain(values, Marks((*missing, *_EVER), marks.decimal, marks.thousands, marks.trim)).drop_null()
@@ -81,6 +85,8 @@ def marks_in(values: pa.Array) -> set[str]:
 
 
 def _all_days(values: pa.Array, written: str | None) -> bool:
+    if len(values) > _SAMPLE and not _all_days(values[:_SAMPLE], written):
+        return False
     return not amounts(values, Date.model_validate(WIDEST_DAYS | {"format": written}), Marks())[1]
 
 

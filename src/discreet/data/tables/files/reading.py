@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv as python_csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,9 @@ from discreet.data.tables.files.foreign import FOREIGN, foreign_table
 from discreet.data.tables.files.text_rows import TextRows, ends_open, text_rows
 from discreet.data.tables.problems import Problems
 from discreet.data.tables.schema import Schema
+
+MOST_COLUMNS = 10_000
+"""A table with more columns is refused."""
 
 _ROWS = 1 << 16
 """Rows of a Parquet file that are read at a time."""
@@ -76,7 +80,15 @@ def first_rows(path: Path, csv: CsvFormat) -> pa.Table:
         names, rest = _header(first or TextRows(b"", 1), csv)
         if not names:
             raise InputError(f"{path} is empty; give a table with at least one row")
+        _check_width(path, names)
         return _parsed(rest, csv, names, names, Problems(path))
+
+
+def _check_width(path: Path, names: Sequence[str]) -> None:
+    if len(names) > MOST_COLUMNS:
+        raise InputError(
+            f"{path} has {len(names):,} columns, of which at most {MOST_COLUMNS:,} are read; leave some out"
+        )
 
 
 def column_names(path: Path, csv: CsvFormat) -> list[str]:
@@ -171,7 +183,8 @@ _OPEN_QUOTE = (
 
 
 def _check_names(path: Path, schema: Schema, found: Sequence[str], wanted: Sequence[str]) -> None:
-    twice = [name for name in found if list(found).count(name) > 1]
+    _check_width(path, found)
+    twice = [name for name, count in Counter(found).items() if count > 1]
     if twice:
         raise InputError(f"{path} has two columns {_short(twice[0])}; give each a name of its own")
     missing = [name for name in wanted if name not in found]

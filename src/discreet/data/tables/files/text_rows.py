@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from discreet.core.errors import InputError
+from discreet.data.packed import Readable, Unpacked
 from discreet.data.tables.files.csv_format import CsvFormat
 
 BLOCK = 4 << 20
@@ -79,7 +80,7 @@ def lines_in(data: bytes) -> int:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def opened(path: Path) -> Iterator[Readable]:
     """The bytes of a file, decompressed if it begins like a compressed one; of a zip file those of its only table."""
     with path.open("rb") as file:
         begin = file.read(6)
@@ -94,13 +95,13 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
             return
         try:
             with opener(file) as inner:
-                yield inner
+                yield Unpacked(path, inner)
         except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
             raise InputError(f"{path} is compressed, and cannot be unpacked: {' '.join(str(error).split())}") from None
 
 
 @contextmanager
-def _unzipped(path: Path, file: IO[bytes]) -> Iterator[IO[bytes]]:
+def _unzipped(path: Path, file: IO[bytes]) -> Iterator[Readable]:
     try:
         with zipfile.ZipFile(file) as archive:
             names = [name for name in archive.namelist() if not name.endswith("/") and "__MACOSX" not in name]
@@ -109,7 +110,7 @@ def _unzipped(path: Path, file: IO[bytes]) -> Iterator[IO[bytes]]:
             if len(names) != 1:
                 raise InputError(f"{path} has {len(names)} files in it; unpack it, and name the one with the table")
             with archive.open(names[0]) as inner:
-                yield inner
+                yield Unpacked(path, inner)
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError):
         raise InputError(
             f"{path} is a spreadsheet or another zip file that cannot be read; save the table as .csv or as .parquet"
