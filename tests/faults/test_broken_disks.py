@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from discreet import verify
 from discreet.cli.app import run
 from discreet.ledger import Ledger
+from discreet.training.run import checkpoint
 
 FAST = ("--set", "engine=auto", "--set", "noise=fast", "--set", "steps=4")
 CALLS = ("fsync", "replace", "open", "mkdir", "unlink")
@@ -93,3 +95,38 @@ def test_some_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
 def test_every_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for at in range(calls_of_a_run(tmp_path / "whole", monkeypatch)):
         check(tmp_path / str(at), at, KINDS[at % len(KINDS)], capsys, monkeypatch)
+
+
+@pytest.mark.parametrize("left", ["nothing", "a file", "no ledger"])
+def test_a_run_folder_that_goes_meanwhile_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], left: str
+) -> None:
+    """It goes after the first charge and before a checkpoint."""
+    monkeypatch.chdir(tmp_path)
+    real, folder = checkpoint.write_durably, tmp_path / "model.run"
+
+    def gone(path: Path, write: Any) -> None:
+        if left == "no ledger":
+            real(path, write)
+            for one in folder.glob("ledger.sqlite*"):
+                one.unlink()
+            return
+        shutil.rmtree(folder)
+        if left == "a file":
+            folder.write_text("another program's")
+        real(path, write)
+
+    monkeypatch.setattr(checkpoint, "write_durably", gone)
+    books = tmp_path / "team.sqlite"
+    shared = ("--ledger", str(books), "--dataset-id", "digits") if left != "no ledger" else ()
+    assert run(["train", "digits", *FAST, *shared, "--out", "model"]) == 2
+    (line,) = [one for one in capsys.readouterr().err.splitlines() if one.startswith("discreet: ")]
+    assert ("ledger.sqlite" if left == "no ledger" else "checkpoint.pt") in line
+    assert not (tmp_path / "model").exists()
+    if shared:
+        ledger = Ledger(books, create=False)
+        assert sum(entry.steps for entry in ledger.walk() if entry.kind == "reservation") > 0
+        ledger.verify()
+        ledger.close()
+    if left == "a file":
+        assert folder.read_text() == "another program's"

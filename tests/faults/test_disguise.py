@@ -1,5 +1,8 @@
 """Values that look like a number, or name nothing, are refused from the command line alone."""
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,6 +43,19 @@ def test_an_empty_name_of_a_budget_is_none(
     assert run(["train", "digits", option, name]) == 2
     assert "an empty name is none" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_no_ledger_takes_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "discreet", "train", "digits", "--dataset-id", "a\u200bb"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "U+200B" in done.stderr
+    assert not re.search(r"\| +torch$", done.stderr, re.MULTILINE)
 
 
 def test_delta_may_be_written_without_a_point(capsys: pytest.CaptureFixture[str]) -> None:

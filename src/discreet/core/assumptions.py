@@ -70,7 +70,9 @@ HOLDOUT = (
 _LANES = (
     "Several processes may have taken the steps together, each for some of the {lanes} lanes of every batch. Each of "
     "them is trusted with the private data and the key of the noise, and nobody else reads the messages between them. "
-    "How many they were is no part of the claim: they add sums in whole numbers, which is the same in any order."
+    "How many they were is no part of the claim: they add sums in whole numbers, which is the same in any order. All "
+    "compute the same function of a row, up to the rounding declared here, as a unit that joins a batch moves those "
+    "after it to other lanes; before each charge that is compared on one random unit, and it is not proved."
 )
 
 

@@ -70,13 +70,22 @@ def _not_empty(value: str | None) -> str | None:
     return value
 
 
+def _name_of_data(value: str | None) -> str | None:
+    """A name that a ledger takes, so that a wrong one is refused before anything is loaded."""
+    if _not_empty(value) is not None:
+        from discreet.ledger.names import checked_name
+
+        checked_name(str(value))
+    return value
+
+
 DatasetOption = Annotated[
     str | None,
     typer.Option(
         "--dataset-id",
         help="Name of the data set in the shared ledger.",
         rich_help_panel=PRIVACY,
-        callback=_not_empty,
+        callback=_name_of_data,
         show_default=False,
     ),
 ]
