@@ -98,3 +98,43 @@ def test_the_simulation_finds_a_file_that_was_not_forced(tmp_path: Path, monkeyp
         assert run(["train", "digits", *FAST, "--out", "model"]) == 0
     with pytest.raises(InputError, match="not the folder of a run"):
         assert [check(cut, 4) for cut in disk.cuts] == []
+
+
+def test_after_every_write_of_a_search_there_is_a_whole_model_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search is charged whole and at once, and cannot go on; its charge is never lost."""
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    search = ["--trials", "1.5", "--law", "logarithmic", "--grid", "optimizer.lr=0.5,1", "--holdout", "10%"]
+    with recorded(work, tmp_path / "cuts") as disk:
+        assert run(["tune", "digits", *search, *FAST, "--ledger", "ledger.sqlite", "--out", "model"]) == 0
+    assert len(disk.cuts) > 5
+    seen = [(charged(cut), (cut / "model").is_dir()) for cut in disk.cuts]
+    assert seen[-1][1]
+    for cut, (steps, published) in zip(disk.cuts, seen, strict=True):
+        assert steps or not published
+        assert not published or verify(cut / "model").accepted
+
+
+def test_after_every_write_of_a_signature_it_is_whole_or_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    with recorded(work, tmp_path / "cuts") as disk:
+        assert run(["train", "digits", *FAST, "--out", "model"]) == 0
+        before = len(disk.cuts)
+        assert run(["sign", "model", "--key", "my.key", "--new-key"]) == 0
+    signed = []
+    for cut in disk.cuts[before:]:
+        signature = cut / "model" / "signature.json"
+        signed.append(signature.exists())
+        assert verify(cut / "model", str(cut / "my.key.pub") if signed[-1] else None).accepted
+        if signed[-1]:
+            assert (cut / "my.key").read_bytes() == (work / "my.key").read_bytes()
+            assert not (cut / "my.key").stat().st_mode & 0o077
+    assert signed[-1]
+    assert not signed[0]
