@@ -263,13 +263,13 @@ class Plan(RunPlan):
 
         Where batches have no largest size, a billionth of delta is set aside for batches beyond `largest_batch`,
         because the float slack of fast engines does not cover their sums: T steps add at most (1 + e^epsilon) T
-        `OVERFLOW` to delta. The stated epsilon is a twentieth of a percent above the computed one, so that another
-        accountant can confirm it. With a hold-out, the dearer of the two parts counts (`holdout`).
+        `OVERFLOW` to delta. The stated epsilon is a twentieth of a percent above the computed one, and at least 1e-12,
+        so that another accountant can confirm it. With a hold-out, the dearer of the two parts counts (`holdout`).
         """
         delta = self.delta if delta is None else delta
         reserve = reserve_for(checks.open_unit("delta", delta), self.sampling.OVERFLOWS)
         found = self.first_guarantee(self.charges, delta - reserve, method)
-        epsilon, lower = found.epsilon * pricing.CONFIRMABLE, found.lower
+        epsilon, lower = max(found.epsilon * pricing.CONFIRMABLE, pricing.LEAST), found.lower
         if reserve > 0:
             lower = self.first_guarantee(self.charges, delta, method).lower
             epsilon = epsilon if covers(reserve, self.steps * pricing.runs(self), found.epsilon) else math.inf

@@ -25,6 +25,9 @@ from discreet.sampling import OVERFLOW
 CONFIRMABLE = 1 + 5e-4
 """A plan claims this much more than its bound, so that an accountant with a grid of its own can confirm the claim."""
 
+LEAST = 1e-12
+"""The least epsilon that a plan claims: where 0 would do, another accountant computes 1e-15, say."""
+
 SET_ASIDE = 1e-9
 """The share of delta that is kept for batches beyond `largest_batch`."""
 
