@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -14,7 +15,7 @@ from ledgers import PLAN, guarantee, sql
 
 from discreet.accounting.adaptive.filters import Filter, GaussianFilter, ZcdpFilter
 from discreet.core.errors import BudgetExhausted, LedgerError
-from discreet.core.events import Gaussian
+from discreet.core.events import Gaussian, Poisson
 from discreet.ledger import Budget, Ledger, totals
 from discreet.ledger.chain import Entry
 
@@ -174,3 +175,73 @@ def test_a_ledger_of_an_early_version_gets_its_index_and_totals(tmp_path: Path) 
     assert sql(path, "SELECT count(*) FROM sqlite_master WHERE name = 'discreet_entries_of_dataset'") == [(1,)]
     ledger.verify()
     ledger.close()
+
+
+def test_a_filter_that_another_replaced_counts_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first run a budget may be replaced by one of another kind, which the first could not even price."""
+    monkeypatch.setattr(totals, "EVERY", 3)
+    path = tmp_path / "ledger.sqlite"
+    ledger = Ledger(path)
+    ledger.set_budget("patients", ZcdpFilter(0.02, 1e-5))
+    ledger.set_budget("patients", Budget(40.0, 1e-3))
+    busy(ledger, 2, 4)
+    run = ledger.open_run(PLAN, guarantee(), "patients")
+    attempt = ledger.start_attempt(run, PLAN)
+    for _ in range(4):
+        ledger.reserve(run, attempt, lambda _: [Poisson(0.1, Gaussian(0.5))])
+    busy(ledger, 3, 1)
+    assert all(json.loads(entry.body)["filters"] == [] for entry in stated(ledger))
+    assert stated(ledger)
+    for one in (ledger, Ledger(path)):
+        assert one.budget("patients")[1].runs == 6
+        one.verify()
+        one.close()
+
+
+def test_a_copy_in_the_place_of_the_ledger_is_read_from_its_beginning(tmp_path: Path) -> None:
+    """What was read of the ledger that was there before counts no more: neither sums nor positions."""
+    path = tmp_path / "ledger.sqlite"
+    ledger = Ledger(path)
+    ledger.set_budget("patients", Budget(10.0, 1e-3))
+    ledger.open_run(PLAN, guarantee(0.4, 1e-9), "patients")
+    copied = tmp_path / "copy.sqlite"
+    with sqlite3.connect(path) as source, sqlite3.connect(copied) as target:
+        source.backup(target)
+    for _ in range(9):
+        ledger.open_run(PLAN, guarantee(0.01, 1e-9), "patients")
+    with sqlite3.connect(copied) as source, sqlite3.connect(path) as target:
+        source.backup(target)
+    other = Ledger(path)
+    for _ in range(8):
+        other.open_run(PLAN, guarantee(1.05, 1e-9), "patients")
+    with pytest.raises(BudgetExhausted, match=r"has spent 8\.8"):
+        ledger.open_run(PLAN, guarantee(8.0, 1e-9), "patients")
+    ledger.verify()
+    ledger.close()
+    other.close()
+
+
+def test_a_row_that_vanished_is_found_whatever_was_read_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A total, or a look at another data set, does not stand for rows that were deleted since."""
+    monkeypatch.setattr(totals, "EVERY", 2)
+    path = tmp_path / "ledger.sqlite"
+    ledger = Ledger(path)
+    for dataset in ("patients", "staff"):
+        ledger.set_budget(dataset, ZcdpFilter(0.05, 1e-5))
+    run = ledger.open_run(PLAN, guarantee(), "staff")
+    own = ledger.open_run(PLAN, guarantee(), "", ZcdpFilter(0.05, 1e-5))
+    for one in (run, own):
+        for _ in range(2):
+            ledger.reserve(one, ledger.start_attempt(one, PLAN), lambda _: [Gaussian(5.0)])
+    busy(ledger, 4, 1)
+    ledger.close()
+    for one in (run, own):
+        where = "run = ? AND kind = 'reservation' AND position = 1"
+        sql(path, f"DELETE FROM discreet_entries WHERE {where}", one)
+    fresh = Ledger(path)
+    with pytest.raises(LedgerError, match="cut"):
+        fresh.open_run(PLAN, guarantee(), "patients")
+    for one in (run, own):
+        with pytest.raises(LedgerError, match="cut"):
+            fresh.reserve(one, 0, lambda _: [Gaussian(5.0)])
+    fresh.close()

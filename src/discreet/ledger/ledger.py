@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -67,8 +68,10 @@ class Ledger:
 
     def __init__(self, where: str | Path, *, create: bool = True) -> None:
         self._store = store.Store(where, create=create)
-        self._meter, self._totals, self._uncut = Meter(), Totals(), 0
+        self._meter, self._totals = Meter(), Totals()
         self._charged: dict[str, tuple[int, int]] = {}
+        self._uncut: dict[str, int] = {}
+        self._seen: Entry | None = None
 
     @property
     def where(self) -> str:
@@ -84,14 +87,12 @@ class Ledger:
         """Fix what all runs on `dataset` may spend together. A basic budget may be replaced by another basic one."""
         if not (dataset := checked_name(dataset)):
             raise InputError("a budget belongs to a data set; give its name with --dataset-id")
-        with self._store.transaction() as connection:
+        with self._transaction() as connection:
             olds = budgets_of(connection, dataset)
             earlier = self._totals.of(connection, dataset, olds).charged
             check_alike(budget, earlier.kinds, dataset)
-            for old in olds:
+            for old in [*olds, *([None] if not olds else [])]:
                 check_fixed(old, budget, earlier.runs, dataset)
-            if not olds:
-                check_fixed(None, budget, earlier.runs, dataset)
             body = filters.as_dict(budget)
             for form in sorted(
                 {*store.forms(connection, "budget", dataset), dataset}
@@ -101,7 +102,7 @@ class Ledger:
     def budget(self, dataset: str) -> tuple[Filter | None, Spent]:
         """The budget of a data set, if it has one, and what its runs were charged."""
         dataset = checked_name(dataset)
-        with self._store.transaction() as connection:
+        with self._transaction() as connection:
             budgets = budgets_of(connection, dataset)
             total = self._totals.within(connection, dataset, budgets)
             budget, spent = next(reversed(budgets), None), total.charged.spent
@@ -112,7 +113,7 @@ class Ledger:
 
     def budgets(self) -> list[str]:
         """The names of the data sets that have a budget."""
-        with self._store.transaction() as connection:
+        with self._transaction() as connection:
             return store.names(connection, "budget")
 
     def open_run(
@@ -131,7 +132,7 @@ class Ledger:
         body = {"plan": plan_fingerprint} | opening(guarantee)
         body |= {} if own_filter is None else {"filter": filters.as_dict(own_filter)}
         dataset, others = checked_name(dataset), list[str]()
-        with self._store.transaction() as connection:
+        with self._transaction() as connection:
             budgets = budgets_of(connection, dataset) if dataset else []
             if budgets:
                 self._check_uncut(connection, dataset)
@@ -154,9 +155,9 @@ class Ledger:
         randomness, which the certificate states for all releases) is that of its first attempt. Answering queries
         before the first step is a separate attempt, with the engine `QUERIES`.
         """
-        with self._store.transaction() as connection:
+        with self._transaction() as connection:
             opened = _opened(connection, run, self.shown)
-            self._check_uncut(connection, opened.dataset)
+            self._check_uncut(connection, run)
             if opened.content["plan"] != plan_fingerprint:
                 raise InputError(
                     "the plan or the initial model differs from those the run was started with; "
@@ -180,7 +181,7 @@ class Ledger:
         processes can be granted the same steps. The run's and the data set's filters over steps then check the events;
         if a filter refuses, `BudgetExhausted` is raised and nothing is written.
         """
-        with self._store.transaction() as connection:
+        with self._transaction() as connection:
             opened = _opened(connection, run, self.shown)
             position = self._charged_so_far(connection, run)
             block = tuple(next_events(position))
@@ -203,7 +204,7 @@ class Ledger:
 
     def commit(self, receipt: Receipt) -> None:
         """Record that every step up to that of `receipt` was released. The charge does not depend on this record."""
-        with self._store.transaction() as connection:
+        with self._transaction() as connection:
             entry = next_entry(
                 store.last(connection),
                 "release",
@@ -216,12 +217,12 @@ class Ledger:
 
     def charged_steps(self, run: str) -> int:
         """How many steps of `run` are charged, drawn or not."""
-        with self._store.transaction() as connection:
+        with self._transaction() as connection:
             return self._charged_so_far(connection, run)
 
     def amounts(self, run: str) -> Amounts:
         """What the run's own filter has counted, in its own currency; () if the run has no filter of its own."""
-        with self._store.transaction() as connection:
+        with self._transaction() as connection:
             own = filter_of(_opened(connection, run, self.shown))
             return () if own is None else self._meter.spent(connection, run, own)
 
@@ -231,7 +232,7 @@ class Ledger:
 
     def entries(self, run: str | None = None) -> Sequence[Entry]:
         """All entries, or those of one run, oldest first; an edited one is a `LedgerError`."""
-        with self._store.transaction() as connection:
+        with self._transaction() as connection:
             found = store.find(connection, **({} if run is None else {"run": run}))
         for entry in found:
             check_seal(entry)
@@ -266,11 +267,11 @@ class Ledger:
         check_seal(opened)
         own = filter_of(opened)
         budgets = budgets_of(connection, opened.dataset) if opened.dataset else []
-        if own is not None or any(map(over_steps, budgets)):
-            self._check_uncut(connection, opened.dataset)
         if own is not None:
+            self._check_uncut(connection, opened.run)
             admit(own, self._meter.spent(connection, opened.run, own), event, steps, f"run {opened.run[:8]}")
         if any(map(over_steps, budgets)):
+            self._check_uncut(connection, opened.dataset)
             total = self._totals.within(connection, opened.dataset, budgets)
             for budget in filter(over_steps, budgets):
                 admit(budget, total.amounts[budget], event, steps, f"data set {opened.dataset!r}")
@@ -289,14 +290,26 @@ class Ledger:
             self._charged[run] = top - 1, end
         return before + total
 
-    def _check_uncut(self, connection: Connection, dataset: str) -> None:
-        """Refuse a ledger in which a row other than the last ones is missing: entries count from 0 without gaps. Who
-        wrote a total has looked at those before it."""
-        first = self._uncut or self._totals.beginning(connection, dataset)
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        """A write transaction. Where a copy took the place of the ledger, what was read of it is forgotten."""
+        with self._store.transaction() as connection:
+            if self._seen is not None and store.hash_of(connection, self._seen.number) != self._seen.hash:
+                self._meter.forget()
+                self._totals.forget()
+                self._charged.clear()
+                self._uncut.clear()
+            self._seen = store.last(connection)
+            yield connection
+
+    def _check_uncut(self, connection: Connection, scope: str) -> None:
+        """Refuse a ledger in which a row other than the last ones is missing: entries count from 0 without gaps. All
+        are counted before this process reads what a `scope`, a run or a data set, was charged; then those after."""
+        first = self._uncut.get(scope, 0)
         count, top = store.figures(connection, [func.count(), _TOP], entries.c.number >= first)
         if first + count != max(first, top):
             raise LedgerError(_CUT)
-        self._uncut = first + count
+        self._uncut[scope] = first + count
 
 
 def _opened(connection: Connection, run: str, where: str) -> Entry:

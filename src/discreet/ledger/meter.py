@@ -42,6 +42,10 @@ class Meter:
         self._known[run, budget] = last, spent
         return spent
 
+    def forget(self) -> None:
+        """Start from the ledger again: it is another than that which was read."""
+        self._known.clear()
+
 
 def admit(budget: Filter, spent: Amounts, event: Event, steps: int, whose: str) -> None:
     """Raise `BudgetExhausted` unless the event fits what is left."""

@@ -152,6 +152,12 @@ def last(connection: Connection) -> Entry | None:
     return None if row is None else Entry(*row)
 
 
+def hash_of(connection: Connection, number: int) -> str | None:
+    """The hash of an entry, if there is one of this number."""
+    found = connection.execute(select(entries.c.hash).where(entries.c.number == number)).scalar()
+    return None if found is None else str(found)
+
+
 def find(connection: Connection, **columns: str) -> Sequence[Entry]:
     """The entries whose columns have these values, oldest first."""
     query = select(entries).order_by(entries.c.number)

@@ -19,12 +19,15 @@ from discreet.accounting.adaptive import filters
 from discreet.accounting.adaptive.costs import Amounts
 from discreet.accounting.adaptive.filter_decision import start
 from discreet.accounting.adaptive.filters import Filter
-from discreet.core.errors import BudgetExhausted, LedgerError
+from discreet.core.errors import BudgetExhausted, DiscreetError, LedgerError
 from discreet.ledger import store
 from discreet.ledger.budget import Charged, decoded, over_steps
 from discreet.ledger.chain import Entry, check_seal, next_entry
 from discreet.ledger.meter import cost_of, within
 from discreet.ledger.names import compared
+
+_DIGITS = 1e-9
+"""The share of a limit by which totals may differ."""
 
 EVERY = 64
 """After so many entries that were added up, a charge writes their total."""
@@ -76,6 +79,7 @@ class Totals:
         total = self._known.get(dataset)
         if total is None or not all(budget in total.amounts for budget in counting):
             total = _last(connection, dataset, counting)
+        total = _only(total, counting)
         end = store.length(connection)
         charges = store.charges_on(connection, dataset, total.end, end) if total.amounts else None
         for entry in charges or store.runs_on(connection, dataset, total.end):
@@ -99,13 +103,9 @@ class Totals:
             f"entry {total.over.number} charged data set {dataset!r} for more than its filter allows; it was edited"
         )
 
-    def beginning(self, connection: Connection, dataset: str) -> int:
-        """The number of the last total of a data set; 0 if there is none."""
-        entry = store.newest(connection, "total", dataset) if dataset else None
-        if entry is None:
-            return 0
-        check_seal(entry)
-        return entry.number
+    def forget(self) -> None:
+        """Start from the ledger again: it is another than that which was read."""
+        self._known.clear()
 
     def note(self, connection: Connection, dataset: str) -> None:
         """Write the total of a data set that `of` has just found, if enough was added up since the last. In the
@@ -120,6 +120,7 @@ def recount(walked: Iterable[Entry]) -> Iterator[Entry]:
     """The entries of a whole ledger, oldest first; `LedgerError` at a total that is not the sum of what was before."""
     whose: dict[str, str] = {}
     found: dict[str, Total] = {}
+    in_force: dict[str, dict[str, Filter]] = {}
     for entry in walked:
         yield entry  # whoever walks checks its seal before it is read
         name = compared(entry.dataset) if entry.dataset else whose.get(entry.run, "")
@@ -127,14 +128,32 @@ def recount(walked: Iterable[Entry]) -> Iterator[Entry]:
         if entry.kind == "run":
             whose[entry.run] = name
         if entry.kind in ("run", "reservation") and name:
-            found[name] = _plus(total, entry)
-        elif entry.kind == "budget" and not total.charged.runs and over_steps(budget := decoded(entry.content)):
-            found[name] = replace(total, amounts={budget: start(budget)})
+            found[name] = _priced(total, entry)
+        elif entry.kind == "budget":
+            in_force.setdefault(name, {})[entry.dataset] = decoded(entry.content)
+            counting = [one for one in in_force[name].values() if over_steps(one)]
+            before = total.amounts if total.charged.runs else {one: start(one) for one in counting}
+            found[name] = _only(replace(total, amounts=before), counting)
         elif entry.kind == "total" and not _same(Total.of(entry), total):
             raise LedgerError(
                 f"entry {entry.number} of the ledger states another total of data set {entry.dataset!r} than the "
                 "entries before it add up to; restore the ledger from a copy that `discreet ledger verify` accepts"
             )
+
+
+def _only(total: Total, counting: Iterable[Filter]) -> Total:
+    """With the amounts of these filters alone: those of a budget that was replaced count no more."""
+    amounts = {one: total.amounts[one] for one in counting if one in total.amounts}
+    over = None if all(within(*one) for one in amounts.items()) else total.over
+    return total if amounts == total.amounts else replace(total, amounts=amounts, over=over)
+
+
+def _priced(total: Total, entry: Entry) -> Total:
+    """With one more entry; without a filter that has no price for it, which then cannot have admitted it."""
+    try:
+        return _plus(total, entry)
+    except DiscreetError:
+        return _plus(replace(total, amounts={}), entry)
 
 
 def _plus(total: Total, entry: Entry) -> Total:
@@ -149,8 +168,13 @@ def _plus(total: Total, entry: Entry) -> Total:
 
 
 def _same(stated: Total, found: Total) -> bool:
-    """A budget that an early version set after the first run is counted from its own beginning: it is not compared."""
-    alike = all(found.amounts.get(budget, spent) == spent for budget, spent in stated.amounts.items())
+    """A budget that an early version set after the first run is not compared. Prices of another processor differ in
+    their last digits."""
+    alike = all(
+        abs(one - other) <= _DIGITS * limit
+        for budget, spent in stated.amounts.items()
+        for one, other, limit in zip(found.amounts.get(budget, spent), spent, budget.limits, strict=True)
+    )
     return alike and stated.charged == found.charged
 
 
