@@ -4,59 +4,15 @@ Order on the disk of a run: its folder and key; its job; its entry in the ledger
 charge. A checkpoint or a published folder appears whole, or not at all.
 """
 
-import json
 from pathlib import Path
 
 import pytest
-from power_cuts import recorded
+from power_cuts import FAST, SEARCH, charged, check, recorded
 
 from discreet import verify
 from discreet.cli.app import run
 from discreet.core.errors import InputError
 from discreet.jobs.train import Job
-from discreet.ledger import Ledger
-from discreet.training.run.run_folder import RunFolder
-
-FAST = ("--set", "engine=auto", "--set", "noise=fast", "--set", "steps=4")
-
-
-def charged(folder: Path) -> int:
-    """Steps that the ledger of a run folder holds; 0 if there is none."""
-    if not (folder / "ledger.sqlite").exists():
-        return 0
-    ledger = Ledger(folder / "ledger.sqlite", create=False)
-    try:
-        return sum(entry.steps for entry in ledger.entries() if entry.kind == "reservation")
-    finally:
-        ledger.close()
-
-
-def moved(cut: Path) -> None:
-    """Let the files of a copy name the copy."""
-    for name, changes in (("job.json", {"target": "model"}), ("run.json", {"ledger": "model.run/ledger.sqlite"})):
-        path = cut / "model.run" / name
-        if path.exists() and path.read_text():
-            path.write_text(
-                json.dumps(json.loads(path.read_text()) | {key: str(cut / to) for key, to in changes.items()})
-            )
-
-
-def check(cut: Path, most: int) -> tuple[int, bool]:
-    """What is left after a cut: charged steps, and whether a model is there."""
-    moved(cut)
-    folder, found = cut / "model.run", 0
-    if folder.is_dir():
-        found = charged(folder)
-        assert found <= most
-    if found and (folder / "key").exists() and not (cut / "model").is_dir():
-        Job.resumed(folder)
-        RunFolder(folder).recall()
-        assert not (folder / "key").stat().st_mode & 0o077
-    published = (cut / "model").is_dir()
-    if published:
-        assert verify(cut / "model").accepted
-    assert not found or published or (folder / "key").exists()  # charged, and neither a model nor a way to go on
-    return found, published
 
 
 def test_after_every_write_of_a_run_it_goes_on_or_was_not_begun(
@@ -107,9 +63,8 @@ def test_after_every_write_of_a_search_there_is_a_whole_model_or_none(
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
-    search = ["--trials", "1.5", "--law", "logarithmic", "--grid", "optimizer.lr=0.5,1", "--holdout", "10%"]
     with recorded(work, tmp_path / "cuts") as disk:
-        assert run(["tune", "digits", *search, *FAST, "--ledger", "ledger.sqlite", "--out", "model"]) == 0
+        assert run(["tune", "digits", *SEARCH, *FAST, "--out", "model"]) == 0
     assert len(disk.cuts) > 5
     seen = [(charged(cut), (cut / "model").is_dir()) for cut in disk.cuts]
     assert seen[-1][1]

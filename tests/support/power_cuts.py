@@ -7,6 +7,7 @@ its own files are taken as they are (WAL, synchronous=FULL, tested by SQLite's a
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -17,6 +18,16 @@ from pathlib import Path
 
 import pytest
 
+from discreet import verify
+from discreet.jobs.train import Job
+from discreet.ledger import Ledger
+from discreet.training.run.run_folder import RunFolder
+
+FAST = ("--set", "engine=auto", "--set", "noise=fast", "--set", "steps=4")
+SEARCH = (
+    *("--trials", "1.5", "--law", "logarithmic", "--grid", "optimizer.lr=0.5,1"),
+    *("--holdout", "10%", "--ledger", "ledger.sqlite"),
+)
 SQLITE = ("ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm")
 
 
@@ -84,3 +95,42 @@ def recorded(root: Path, copies: Path) -> Iterator[Disk]:
         patch.setattr(os, "fsync", fsync)
         patch.setattr(os, "replace", moved)
         yield disk
+
+
+def charged(folder: Path) -> int:
+    """Steps that the ledger of a run folder holds; 0 if there is none."""
+    if not (folder / "ledger.sqlite").exists():
+        return 0
+    ledger = Ledger(folder / "ledger.sqlite", create=False)
+    try:
+        return sum(entry.steps for entry in ledger.entries() if entry.kind == "reservation")
+    finally:
+        ledger.close()
+
+
+def moved(cut: Path) -> None:
+    """Let the files of a copy name the copy."""
+    for name, changes in (("job.json", {"target": "model"}), ("run.json", {"ledger": "model.run/ledger.sqlite"})):
+        path = cut / "model.run" / name
+        if path.exists() and path.read_text():
+            path.write_text(
+                json.dumps(json.loads(path.read_text()) | {key: str(cut / to) for key, to in changes.items()})
+            )
+
+
+def check(cut: Path, most: int) -> tuple[int, bool]:
+    """What is left after a cut: charged steps, and whether a model is there."""
+    moved(cut)
+    folder, found = cut / "model.run", 0
+    if folder.is_dir():
+        found = charged(folder)
+        assert found <= most
+    if found and (folder / "key").exists() and not (cut / "model").is_dir():
+        Job.resumed(folder)
+        RunFolder(folder).recall()
+        assert not (folder / "key").stat().st_mode & 0o077
+    published = (cut / "model").is_dir()
+    if published:
+        assert verify(cut / "model").accepted
+    assert not found or published or (folder / "key").exists()  # charged, and neither a model nor a way to go on
+    return found, published
