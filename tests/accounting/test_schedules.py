@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.accounting.schedules import GRID, MOST_LEVELS, MOST_TIMES, Schedule, epochs_within, parse, solve_rate
+from discreet.accounting.schedules import (
+    GRID,
+    MOST_EPOCHS,
+    MOST_MULTIPLIERS,
+    Schedule,
+    epochs_within,
+    parse,
+    solve_rate,
+)
 from discreet.core.errors import InputError
 
 
@@ -126,8 +134,8 @@ def test_rates_that_do_not_exist() -> None:
 
 def test_a_schedule_has_a_public_number_of_multipliers() -> None:
     falling = parse("exponential:initial=10,rate=0.000001")
-    assert len(falling.phases(MOST_LEVELS, 1.0)) == MOST_LEVELS
+    assert len(falling.phases(MOST_MULTIPLIERS, 1.0)) == MOST_MULTIPLIERS
     with pytest.raises(InputError, match="at most 100,000 different multipliers"):
-        falling.phases(MOST_LEVELS + 1, 1.0)
+        falling.phases(MOST_MULTIPLIERS + 1, 1.0)
     with pytest.raises(InputError, match="in 1,000,000 epochs"):
-        parse("linear:initial=10,end=2,period=5").phases(MOST_TIMES + 1, 1.0)
+        parse("linear:initial=10,end=2,period=5").phases(MOST_EPOCHS + 1, 1.0)

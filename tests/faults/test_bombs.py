@@ -9,7 +9,9 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow.parquet import write_table
 
 from discreet.core.errors import InputError
 from discreet.data import packed
@@ -111,11 +113,15 @@ def test_a_packed_set_of_images_is_read_up_to_the_limit(tmp_path: Path) -> None:
         read_idx(path)
 
 
-def test_a_table_has_a_public_number_of_columns(tmp_path: Path) -> None:
-    path = tmp_path / "wide.csv"
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_table_has_a_public_number_of_columns(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"wide.{ending}"
     for more in (0, 1):
         names = [f"c{number}" for number in range(MOST_COLUMNS + more)]
-        path.write_text("\n".join([",".join(names), ",".join("1" for _ in names)]) + "\n")
+        if ending == "csv":
+            path.write_text("\n".join([",".join(names), ",".join("1" for _ in names)]) + "\n")
+        else:
+            write_table(pa.table({name: [1] for name in names}), path)
         if more:
             with pytest.raises(InputError, match="10,001 columns, of which at most 10,000"):
                 first_rows(path, CsvFormat())

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from power_cuts import FAST, charged
 
 from discreet import verify
 from discreet.cli.app import run
 from discreet.ledger import Ledger
 from discreet.training.run import checkpoint
 
-FAST = ("--set", "engine=auto", "--set", "noise=fast", "--set", "steps=4")
 CALLS = ("fsync", "replace", "open", "mkdir", "unlink")
 KINDS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS)
 
@@ -45,16 +45,6 @@ def failing(at: int | None, kind: int, root: Path) -> Iterator[list[int]]:
         for name in CALLS:
             patch.setattr(os, name, broken(name, getattr(os, name)))
         yield count
-
-
-def charged(folder: Path) -> int:
-    if not (folder / "ledger.sqlite").exists():
-        return 0
-    ledger = Ledger(folder / "ledger.sqlite", create=False)
-    try:
-        return sum(entry.steps for entry in ledger.entries() if entry.kind == "reservation")
-    finally:
-        ledger.close()
 
 
 def calls_of_a_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:

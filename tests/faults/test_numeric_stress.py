@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from problems import CLASSES, FEATURES, blobs, linear, tiny_plan, tiny_training
+from power_cuts import charged
+from problems import blobs, linear, tiny_plan, tiny_training
 from torch import Tensor, nn
 
 from discreet import publish, verify
 from discreet.clipping import ENGINES
 from discreet.core.errors import DiscreetError
 from discreet.core.release import Release
-from discreet.ledger import Ledger
+from discreet.training import Trained
 from discreet.training import step as step_module
 
 INPUTS, TARGETS = blobs()
@@ -91,7 +93,7 @@ def test_a_run_ends_well_or_in_one_line(
     changes = given(model) if callable(given) else given
     refusal = refusal_of(
         lambda: publish(
-            tiny_training(tmp_path, **{"model": model, "engine": engine, "stream": None} | changes).run(),
+            trained(tmp_path, {"model": model, "engine": engine, "stream": None} | changes),
             tmp_path / "out",
         )
     )
@@ -101,7 +103,11 @@ def test_a_run_ends_well_or_in_one_line(
         assert verify(tmp_path / "out").accepted
         assert len(released) == 7
     assert all(released)
-    assert charged(tmp_path) >= len(released)
+    assert charged(tmp_path / "run") >= len(released)
+
+
+def trained(folder: Path, made: dict[str, Any]) -> Trained:
+    return tiny_training(folder, **made).run()
 
 
 def refusal_of(run: Callable[[], object]) -> str:
@@ -112,29 +118,13 @@ def refusal_of(run: Callable[[], object]) -> str:
     return ""
 
 
-def charged(folder: Path) -> int:
-    where = folder / "run" / "ledger.sqlite"
-    if not where.exists():
-        return 0
-    ledger = Ledger(where)
-    ledger.verify()
-    found = sum(entry.steps for entry in ledger.walk() if entry.kind == "reservation")
-    ledger.close()
-    return found
-
-
 def test_most_of_these_runs_end_well(tmp_path: Path) -> None:
     """So that the test above is no list of refusals."""
     ended = []
     for number, (case, given) in enumerate(CASES.items()):
         model = linear()
-        changes = given(model) if callable(given) else given
-        made = {"model": model, "engine": "exact"} | changes
-        if not refusal_of(lambda number=number, made=made: tiny_training(tmp_path / str(number), **made).run()):  # type: ignore[misc]
+        made = {"model": model, "engine": "exact"} | (given(model) if callable(given) else given)
+        if not refusal_of(partial(trained, tmp_path / str(number), made)):
             ended.append(case)
     assert len(ended) >= 12, ended
     assert {"all rows zero", "one class", "hardly a batch", "float64"} <= set(ended)
-
-
-def test_the_problem_has_the_shape_that_is_meant() -> None:
-    assert (INPUTS.shape[1], int(TARGETS.max()) + 1) == (FEATURES, CLASSES)

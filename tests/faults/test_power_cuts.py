@@ -15,12 +15,18 @@ from discreet.core.errors import InputError
 from discreet.jobs.train import Job
 
 
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which commands run."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
 def test_after_every_write_of_a_run_it_goes_on_or_was_not_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
     with recorded(work, tmp_path / "cuts") as disk:
         assert run(["train", "digits", *FAST, "--out", "model"]) == 0
     seen = [check(cut, 4) for cut in disk.cuts]
@@ -35,11 +41,10 @@ def test_after_every_write_of_a_run_it_goes_on_or_was_not_begun(
     assert verify(middle / "model").accepted
 
 
-def test_the_simulation_finds_a_file_that_was_not_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_simulation_finds_a_file_that_was_not_forced(
+    tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`job.json` as it was written once: without a sync it is empty after a cut."""
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
     real = Job._remember
 
     def carelessly(self: Job) -> None:
@@ -56,13 +61,8 @@ def test_the_simulation_finds_a_file_that_was_not_forced(tmp_path: Path, monkeyp
         assert [check(cut, 4) for cut in disk.cuts] == []
 
 
-def test_after_every_write_of_a_search_there_is_a_whole_model_or_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_every_write_of_a_search_there_is_a_whole_model_or_none(tmp_path: Path, work: Path) -> None:
     """A search is charged whole and at once, and cannot go on; its charge is never lost."""
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
     with recorded(work, tmp_path / "cuts") as disk:
         assert run(["tune", "digits", *SEARCH, *FAST, "--out", "model"]) == 0
     assert len(disk.cuts) > 5
@@ -73,12 +73,7 @@ def test_after_every_write_of_a_search_there_is_a_whole_model_or_none(
         assert not published or verify(cut / "model").accepted
 
 
-def test_after_every_write_of_a_signature_it_is_whole_or_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
+def test_after_every_write_of_a_signature_it_is_whole_or_not_there(tmp_path: Path, work: Path) -> None:
     with recorded(work, tmp_path / "cuts") as disk:
         assert run(["train", "digits", *FAST, "--out", "model"]) == 0
         before = len(disk.cuts)

@@ -16,7 +16,7 @@ from ledgers import PLAN, guarantee, sql
 from discreet.accounting.adaptive.filters import Filter, GaussianFilter, ZcdpFilter
 from discreet.core.errors import BudgetExhausted, LedgerError
 from discreet.core.events import Gaussian, Poisson
-from discreet.ledger import Budget, Ledger, totals
+from discreet.ledger import Budget, Ledger, NextEvents, totals
 from discreet.ledger.chain import Entry
 
 BUDGETS: dict[str, Filter] = {
@@ -42,13 +42,17 @@ def stated(ledger: Ledger) -> list[Entry]:
     return [entry for entry in ledger.walk() if entry.kind == "total"]
 
 
+def step(noise: float) -> NextEvents:
+    return lambda _: [Gaussian(noise)]
+
+
 def busy(ledger: Ledger, runs: int, blocks: int) -> None:
     """Charge so many runs on `patients`, each with so many reservations of different noise."""
     for number in range(runs):
         run = ledger.open_run(PLAN, guarantee(0.1 + 0.01 * number, 1e-6), "patients")
         attempt = ledger.start_attempt(run, PLAN)
         for block in range(blocks):
-            ledger.reserve(run, attempt, lambda _, block=block: [Gaussian(20.0 + block)])  # type: ignore[misc]
+            ledger.reserve(run, attempt, step(20.0 + block))
 
 
 @pytest.mark.parametrize("kind", BUDGETS)
@@ -134,7 +138,7 @@ def test_a_total_that_is_not_the_sum_is_found(tmp_path: Path, field: str, monkey
     other = {"runs": 7, "epsilon": "1/3", "delta": None, "kinds": [["replace_one", "user"]], "filters": None}
 
     def forged(self: totals.Total) -> object:
-        content = real.fget(self)  # type: ignore[attr-defined]
+        content = real.__get__(self)
         (name, spent), *_ = content["filters"]
         return content | {field: [[name, [spent[0] / 2]]] if field == "filters" else other[field]}
 
@@ -143,6 +147,27 @@ def test_a_total_that_is_not_the_sum_is_found(tmp_path: Path, field: str, monkey
     number = stated(ledger)[0].number
     with pytest.raises(LedgerError, match=rf"entry {number} of the ledger states another total"):
         ledger.verify()
+    ledger.close()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{}, {"epsilon": "1e999999999"}, {"delta": "1/0"}, {"kinds": 3}, {"filters": [[{}, []]]}]
+)
+def test_a_total_that_states_none_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, object]
+) -> None:
+    """Sealed as it should be, and no number is written out that has no end."""
+    monkeypatch.setattr(totals, "EVERY", 3)
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.set_budget("patients", BUDGETS["zcdp"])
+    real = totals.Total.content
+    monkeypatch.setattr(totals.Total, "content", property(lambda self: real.__get__(self) | wrong if wrong else {}))
+    busy(ledger, 1, 4)
+    fresh = Ledger(tmp_path / "ledger.sqlite")
+    for read in (ledger.verify, lambda: fresh.budget("patients")):
+        with pytest.raises(LedgerError, match="states no total"):
+            read()
+    fresh.close()
     ledger.close()
 
 

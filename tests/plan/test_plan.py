@@ -17,6 +17,7 @@ from discreet.core.events import Event, Gaussian, Poisson, flatten, tally
 from discreet.plan import FlatClipping, Holdout, Metric, NoisePhase, PoissonSampling, Search
 from discreet.plan.batches import RatePhase
 from discreet.plan.odometer_rule import Reading
+from discreet.plan.pricing import LEAST
 from discreet.plan.pydantic_base import validate
 from discreet.sampling import OVERFLOW
 
@@ -237,6 +238,17 @@ def test_the_expected_batch_is_the_rate_times_the_declared_population() -> None:
     assert make(population=1000, batch=100).expected_batch == pytest.approx(100)
     assert make(population=50, batch=50).sampling.rate == 1.0
     assert "data" not in Plan.model_fields
+
+
+@pytest.mark.parametrize("changes", [{"noise_multiplier": 1e6}, {"batch": 1e-9}])
+def test_no_plan_claims_less_than_another_accountant_can_confirm(changes: dict[str, Any]) -> None:
+    """One Gaussian step of noise s moves a set's probability by at most 1 / (s sqrt(2 pi)) < delta, a sampled one by at
+    most its rate: epsilon 0 is proved, and 1e-12 is claimed."""
+    plan = make(steps=1, **changes)
+    assert guarantee(plan.event(), 1e-5, plan.adjacency).epsilon == 0
+    assert plan.guarantee().epsilon == LEAST
+    with pytest.raises(InputError, match="no plan claims an epsilon below 1e-12"):
+        plan.calibrate(1e-13)
 
 
 def test_a_guarantee_at_a_larger_delta_is_smaller() -> None:

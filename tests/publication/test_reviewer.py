@@ -205,6 +205,13 @@ def test_long_rows_of_blanks_are_rejected(folder: Path, capsys: pytest.CaptureFi
     assert any("a thousand blanks" in check.detail for check in found.checks)
 
 
+def test_shorter_rows_of_blanks_mean_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (folder / "certificate.json").read_text()
+    (folder / "certificate.json").write_text(text.replace(": ", ":" + " " * 990))
+    assert "blanks" not in told(folder, capsys)[1]
+    assert not any("blanks" in check.detail for check in verify(folder).checks)
+
+
 def test_what_it_does_not_cover_it_does_not_accept(
     original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -84,7 +84,7 @@ def test_a_failed_write_leaves_no_file(path: Path, monkeypatch: pytest.MonkeyPat
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(InputError, match="disk full"):
         save_key(path, new_run_key())
     assert not path.exists()
 

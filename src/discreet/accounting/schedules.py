@@ -32,10 +32,8 @@ GRID = 1e-4
 """`solve_rate` tries multiples of this, as the paper did (section V-B2)."""
 
 _FASTEST = 100.0
-_MAX_EPOCHS = 10_000_000
 
-
-MOST_LEVELS, MOST_TIMES = 100_000, 1_000_000
+MOST_MULTIPLIERS, MOST_EPOCHS = 100_000, 1_000_000
 """A schedule with more different multipliers, or over more epochs or steps of its own, is refused."""
 
 
@@ -149,10 +147,10 @@ class Schedule:
                 found[-1] = (noise, found[-1][1] + end - begin)
             else:
                 found.append((noise, end - begin))
-            if len(found) > MOST_LEVELS or t >= MOST_TIMES:
+            if len(found) > MOST_MULTIPLIERS or t >= MOST_EPOCHS:
                 raise InputError(
-                    f"a schedule has at most {MOST_LEVELS:,} different multipliers in {MOST_TIMES:,} epochs (or steps, "
-                    "with per=step); let each hold longer, with every=..., or take fewer"
+                    f"a schedule has at most {MOST_MULTIPLIERS:,} different multipliers in {MOST_EPOCHS:,} epochs (or "
+                    "steps, with per=step); let each hold longer, with every=..., or take fewer"
                 )
         return found
 
@@ -220,12 +218,12 @@ def epochs_within(schedule: Schedule, rho: float) -> int:
     if schedule.kind is Kind.UNIFORM:
         return int(rho * 2 * schedule.multiplier(0) ** 2 * (1 + 1e-9))
     spent = 0.0
-    for t in range(_MAX_EPOCHS):
+    for t in range(MOST_EPOCHS):
         noise = schedule.multiplier(t)
         spent += 0.5 / noise**2 if noise > 1e-150 else math.inf
         if spent > rho * (1 + 1e-9):
             return t
-    raise InputError(f"the budget lasts for more than {_MAX_EPOCHS} epochs; give a smaller one or a faster decay")
+    raise InputError(f"the budget lasts for more than {MOST_EPOCHS:,} epochs; give a smaller one or a faster decay")
 
 
 def solve_rate(schedule: Schedule, fits: Callable[[Schedule, int], bool], epochs: int) -> Schedule:

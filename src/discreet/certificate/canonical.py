@@ -36,7 +36,7 @@ def strict_json(text: str | bytes, where: str) -> Any:
     """
     try:
         content = text.decode("utf-8") if isinstance(text, bytes) else text
-        if re.search(r"\s{1000}", content):
+        if re.search(r"(?<!\s)\s{1000}", content):
             raise ValueError("a thousand blanks in a row, which hide what follows")
         found = json.loads(content, object_pairs_hook=_once, parse_constant=_no_constant, parse_float=_finite)
         for one in texts(found):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.certificate.canonical import canonical, digest, strict_json
 from discreet.certificate.files import CERTIFICATE, FILES, read
-from discreet.core.disk import sync_folder, write_durably
+from discreet.core.disk import create_durably, write_durably
 from discreet.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -137,17 +137,8 @@ def _raw(key: Ed25519PrivateKey) -> str:
 def _create(path: Path, content: bytes, mode: int) -> None:
     """Write a new file durably, with these permissions from the start; an existing one is never overwritten."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        create_durably(path, content, mode)
     except FileExistsError:
         raise InputError(f"{path} exists already; a key is never overwritten, name another file") from None
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from None
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        sync_folder(path.parent)
-    except OSError as error:
-        path.unlink(missing_ok=True)
         raise InputError(f"cannot write {path}: {error.strerror}") from None

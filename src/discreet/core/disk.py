@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from discreet.core.errors import InputError
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 """What waits for ever when it is read, or never ends."""
@@ -27,17 +29,38 @@ def write_durably(path: Path, write: bytes | Callable[[IO[bytes]], object], mode
     """
     draft = path.with_name(f"{path.name}.draft")
     draft.unlink(missing_ok=True)  # of a process that was killed
-    try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(write) if isinstance(write, bytes) else write(file)
-            file.flush()
-            os.fsync(file.fileno())
+    with _gone_if_it_fails(draft):
+        _write(os.open(draft, _NEW, mode), write)
         os.replace(draft, path)
+    sync_folder(path.parent)
+
+
+def create_durably(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """Write a file that is not there yet, with this `mode` from its creation on. Durable on return.
+
+    `FileExistsError` for one that is there; nothing is left of one that could not be written.
+    """
+    descriptor = os.open(path, _NEW, mode)
+    with _gone_if_it_fails(path):
+        _write(descriptor, content)
+        sync_folder(path.parent)
+
+
+def _write(descriptor: int, write: bytes | Callable[[IO[bytes]], object]) -> None:
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(write) if isinstance(write, bytes) else write(file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def _gone_if_it_fails(path: Path) -> Iterator[None]:
+    try:
+        yield
     except BaseException:
         with suppress(OSError):
-            draft.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

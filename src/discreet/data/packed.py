@@ -21,7 +21,7 @@ LARGEST, TIMES = 1 << 30, 100
 """A file may unpack to 1 GiB, or to a hundred times its own size if that is more."""
 
 NOT_ARRAYS = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
-"""What a file of arrays raises that is none, beside `InputError`."""
+"""Exceptions of `read_arrays` for a file that holds no plain arrays, beside `InputError`."""
 
 _HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype[Any]]]] = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -30,7 +30,7 @@ _HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], boo
 
 
 def most_unpacked(path: Path) -> int:
-    """How many bytes a compressed file may unpack to."""
+    """The most bytes that a compressed file may unpack to."""
     return max(LARGEST, TIMES * path.stat().st_size)
 
 
@@ -42,7 +42,7 @@ def too_large(path: Path) -> InputError:
 
 
 class Readable(Protocol):
-    """What bytes can be read from."""
+    """A source of bytes."""
 
     def read(self, size: int = ..., /) -> bytes:
         """At most `size` bytes, or all."""

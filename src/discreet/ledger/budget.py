@@ -52,8 +52,8 @@ def decoded(content: dict[str, Any]) -> Filter:
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """What runs were opened with: how many, the exact sums of their epsilons and deltas (None: infinite), and under
-    which (adjacency, unit)."""
+    """The guarantees of several runs, added up: how many runs, the exact sums of epsilon and of delta (None: infinite),
+    and the (adjacency, unit) under which they are stated."""
 
     runs: int = 0
     epsilon: Fraction | None = Fraction()
@@ -73,7 +73,7 @@ class Charged:
 
 
 def opening(guarantee: Guarantee) -> dict[str, Any]:
-    """What the entry that opens a run says of its guarantee."""
+    """The fields of a guarantee in the entry that opens a run."""
     return {
         "epsilon": guarantee.epsilon,
         "delta": guarantee.delta,

@@ -88,15 +88,14 @@ class Ledger:
         if not (dataset := checked_name(dataset)):
             raise InputError("a budget belongs to a data set; give its name with --dataset-id")
         with self._transaction() as connection:
-            olds = budgets_of(connection, dataset)
-            earlier = self._totals.of(connection, dataset, olds).charged
+            budgets = budgets_of(connection, dataset)
+            earlier = self._totals.of(connection, dataset, budgets).charged
             check_alike(budget, earlier.kinds, dataset)
-            for old in [*olds, *([None] if not olds else [])]:
+            olds: Sequence[Filter | None] = budgets or [None]
+            for old in olds:
                 check_fixed(old, budget, earlier.runs, dataset)
-            body = filters.as_dict(budget)
-            for form in sorted(
-                {*store.forms(connection, "budget", dataset), dataset}
-            ):  # the new budget replaces the last one of each form
+            body, forms = filters.as_dict(budget), {*store.forms(connection, "budget", dataset), dataset}
+            for form in sorted(forms):  # the new budget replaces the last one of each form
                 store.append(connection, next_entry(store.last(connection), "budget", body, dataset=form))
 
     def budget(self, dataset: str) -> tuple[Filter | None, Spent]:

@@ -23,13 +23,13 @@ from discreet.ledger.chain import check_seal
 
 
 class Meter:
-    """What runs have spent of filters of their own, brought up to date inside the caller's transaction."""
+    """The amounts that runs have spent of their own filters, brought up to date inside the caller's transaction."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Filter], tuple[int, Amounts]] = {}
 
     def spent(self, connection: Connection, run: str, budget: Filter) -> Amounts:
-        """What the run has spent; `LedgerError` if over the limit."""
+        """The amounts that a run has spent; `LedgerError` if they are over the limit."""
         last, spent = self._known.get((run, budget), (-1, start(budget)))
         for entry in store.reservations(connection, run, after=last):
             check_seal(entry)
@@ -63,7 +63,7 @@ def cost_of(budget: Filter, body: str) -> Amounts:
 
 
 def within(budget: Filter, spent: Amounts) -> bool:
-    """Whether what was spent is within all limits."""
+    """Whether the amounts are within all limits of the filter."""
     return all(map(operator.le, spent, budget.limits))
 
 

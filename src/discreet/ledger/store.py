@@ -25,7 +25,7 @@ _PATIENCE_SECONDS = 120
 _NAP_SECONDS = 0.0005, 0.003
 
 _PAGE, _FEW = 5000, 5000
-"""How many entries are read at once."""
+"""Entries per page of a walk; and so many new entries at most are read whole, instead of by an index."""
 
 _NAMES = text(
     """
@@ -81,7 +81,7 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction in which nothing is written, nor anybody kept from writing."""
+        """A transaction that writes nothing. PostgreSQL lets others write meanwhile; SQLite lets them wait."""
         with self._begin() as connection:
             yield connection
 
@@ -218,7 +218,7 @@ def reservations(connection: Connection, run: str, *, after: int) -> Iterator[En
 
 
 def runs_on(connection: Connection, dataset: str, first: int) -> Iterator[Entry]:
-    """Of the entries from number `first` on, those that open runs on a data set, oldest first."""
+    """The entries from number `first` on that open runs on a data set, oldest first."""
     ours = entries.c.kind == "run", entries.c.dataset.in_(forms(connection, "run", dataset))
     query = select(entries).where(*ours, entries.c.number >= first).order_by(entries.c.number)
     for row in connection.execute(query):
@@ -226,9 +226,9 @@ def runs_on(connection: Connection, dataset: str, first: int) -> Iterator[Entry]
 
 
 def charges_on(connection: Connection, dataset: str, first: int, end: int) -> Iterator[Entry]:
-    """Of the entries from number `first` to before `end`, those that open or charge runs on a data set, oldest first.
+    """The entries from number `first` on that open or charge runs on a data set, oldest first. The next gets `end`.
 
-    Few are read one and all, as a database cannot know which of two indexes is short.
+    Few new entries are read whole and sorted out here: a database cannot know which of two indexes is short.
     """
     ours = set(forms(connection, "run", dataset))
     if end - first > _FEW:

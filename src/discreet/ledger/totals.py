@@ -1,7 +1,7 @@
-"""What all runs on a data set were charged, kept in the ledger itself, so that nobody adds up from its beginning.
+"""Running totals of data sets, kept in the ledger itself, so that no process adds up from its beginning.
 
-An entry of kind `total` says what the entries before it charged to one data set. It is sealed as all others are, it
-charges nothing, and whoever charges may write one after so many entries that were added up. A process starts from the
+An entry of kind `total` says what the entries before it charged to one data set. It is sealed as all others are, and it
+charges nothing. A process that charges writes one after `EVERY` entries that it has added up. A process starts from the
 last total; from there on it reads each entry once. `recount` adds up from the beginning and compares.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from discreet.accounting.adaptive import filters
-from discreet.accounting.adaptive.costs import Amounts
+from discreet.accounting.adaptive.costs import Amounts, checked
 from discreet.accounting.adaptive.filter_decision import start
 from discreet.accounting.adaptive.filters import Filter
 from discreet.core.errors import BudgetExhausted, DiscreetError, LedgerError
@@ -26,8 +26,10 @@ from discreet.ledger.chain import Entry, check_seal, next_entry
 from discreet.ledger.meter import cost_of, within
 from discreet.ledger.names import compared
 
+_RESTORE = "restore the ledger from a copy that `discreet ledger verify` accepts"
+
 _DIGITS = 1e-9
-"""The share of a limit by which totals may differ."""
+"""Totals may differ by this share of a limit: prices of another processor differ in their last digits."""
 
 EVERY = 64
 """After so many entries that were added up, a charge writes their total."""
@@ -35,9 +37,9 @@ EVERY = 64
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """What the entries before number `end` charged to a data set: the guarantees of its runs, and what each of its
-    filters over steps has counted. `added`: how many entries were added up since the last total in the ledger; `over`:
-    the entry that charged more than a filter allows."""
+    """The total of a data set over the entries before number `end`: the guarantees of its runs, and the amounts that
+    its filters over steps have counted. `added`: how many entries were added up since the last total in the ledger;
+    `over`: the entry that charged more than a filter allows."""
 
     end: int
     charged: Charged
@@ -59,12 +61,16 @@ class Total:
 
     @classmethod
     def of(cls, entry: Entry) -> Total:
-        """What an entry of this kind says."""
-        content = entry.content
-        kinds = frozenset((adjacency, unit) for adjacency, unit in content["kinds"])
-        epsilon, delta = (None if content[name] is None else Fraction(content[name]) for name in ("epsilon", "delta"))
-        amounts = {filters.from_dict(one): tuple(spent) for one, spent in content["filters"]}
-        return cls(entry.number, Charged(content["runs"], epsilon, delta, kinds), amounts)
+        """The total that an entry states; `LedgerError` if it states none."""
+        try:
+            content = entry.content
+            kinds = frozenset((adjacency, unit) for adjacency, unit in content["kinds"])
+            epsilon, delta = (_fraction(content[name]) for name in ("epsilon", "delta"))
+            given = [(filters.from_dict(one), spent) for one, spent in content["filters"]]
+            amounts = {budget: checked(spent, len(budget.limits)) for budget, spent in given}
+            return cls(entry.number, Charged(content["runs"], epsilon, delta, kinds), amounts)
+        except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
+            raise LedgerError(f"entry {entry.number} of the ledger states no total; {_RESTORE}") from None
 
 
 class Totals:
@@ -137,7 +143,7 @@ def recount(walked: Iterable[Entry]) -> Iterator[Entry]:
         elif entry.kind == "total" and not _same(Total.of(entry), total):
             raise LedgerError(
                 f"entry {entry.number} of the ledger states another total of data set {entry.dataset!r} than the "
-                "entries before it add up to; restore the ledger from a copy that `discreet ledger verify` accepts"
+                f"entries before it add up to; {_RESTORE}"
             )
 
 
@@ -168,8 +174,7 @@ def _plus(total: Total, entry: Entry) -> Total:
 
 
 def _same(stated: Total, found: Total) -> bool:
-    """A budget that an early version set after the first run is not compared. Prices of another processor differ in
-    their last digits."""
+    """Whether a total is as it is stated. A budget that an early version set after the first run is not compared."""
     alike = all(
         abs(one - other) <= _DIGITS * limit
         for budget, spent in stated.amounts.items()
@@ -187,6 +192,14 @@ def _last(connection: Connection, dataset: str, counting: list[Filter]) -> Total
         if all(budget in total.amounts for budget in counting):
             return total
     return replace(_NOTHING, amounts={budget: start(budget) for budget in counting})
+
+
+def _fraction(stated: str | None) -> Fraction | None:
+    """The inverse of `str`, for whole numbers and quotients alone: other texts may stand for numbers without end."""
+    if stated is None:
+        return None
+    numerator, _, denominator = stated.partition("/")
+    return Fraction(int(numerator), int(denominator or 1))
 
 
 _NOTHING = Total(0, Charged(), {})

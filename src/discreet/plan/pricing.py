@@ -26,7 +26,7 @@ CONFIRMABLE = 1 + 5e-4
 """A plan claims this much more than its bound, so that an accountant with a grid of its own can confirm the claim."""
 
 LEAST = 1e-12
-"""The least epsilon that a plan claims: where 0 would do, another accountant computes 1e-15, say."""
+"""The least epsilon that a plan claims. Where 0 is proved, another accountant may compute 1e-15, by rounding."""
 
 SET_ASIDE = 1e-9
 """The share of delta that is kept for batches beyond `largest_batch`."""
@@ -93,6 +93,8 @@ _priced = lru_cache(maxsize=64)(guarantee)
 
 def calibrated(plan: P, epsilon: float) -> P:
     """The plan with its steps' noise scaled to the smallest that meets (epsilon, plan.delta). It is remembered."""
+    if not epsilon >= LEAST:
+        raise InputError(f"no plan claims an epsilon below {LEAST:g}, got {epsilon:g}; ask for a larger one")
     found: P = _calibrated(plan, epsilon)
     return found
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 from pathlib import Path
 
-from discreet.core.disk import sync_folder
+from discreet.core.disk import create_durably, sync_folder
 from discreet.core.errors import InputError
 from discreet.randomness.stream import KEY_BYTES
 
@@ -33,21 +32,11 @@ def save_key(path: str | os.PathLike[str], key: bytes) -> None:
     if not isinstance(key, bytes) or len(key) != KEY_BYTES:
         raise InputError(f"a run key must be {KEY_BYTES} bytes (new_run_key() makes one)")
     try:
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+        create_durably(target, key, _OWNER_ONLY)
     except FileExistsError:
         raise InputError(f"key file {target} already exists; resume that run or choose another path") from None
     except OSError as error:
-        raise InputError(f"cannot create key file {target}: {error.strerror}") from error
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(key)
-            file.flush()
-            os.fsync(file.fileno())
-        sync_folder(target.parent)
-    except BaseException:
-        with suppress(OSError):  # a half-written key is of no use; report the original error
-            target.unlink()
-        raise
+        raise InputError(f"cannot create key file {target}: {error.strerror or error}") from None
 
 
 def load_key(path: str | os.PathLike[str]) -> bytes:

@@ -14,7 +14,7 @@ from discreet.core.errors import InputError
 _FINEST = 1e-6
 """Relative precision of the found initial noise."""
 
-_LARGEST_NOISE, _MOST_EPOCHS = 1e6, 10_000_000
+_LARGEST_NOISE = 1e6
 _POINTS = 12
 
 
@@ -76,8 +76,10 @@ def _most_epochs(shape: Schedule, spending: Spending) -> int:
     low, high = 1, 2
     while spending.fits(shape, high):
         low, high = high, 2 * high
-        if low > _MOST_EPOCHS:
-            raise InputError(f"the budget lasts for more than {_MOST_EPOCHS} epochs; give a smaller one or less noise")
+        if low > schedules.MOST_EPOCHS:
+            raise InputError(
+                f"the budget lasts for more than {schedules.MOST_EPOCHS:,} epochs; give a smaller one or less noise"
+            )
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if spending.fits(shape, middle) else (low, middle)

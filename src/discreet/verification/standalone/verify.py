@@ -63,7 +63,7 @@ def strict(content: bytes) -> Any:
     def finite(text: str) -> float:
         need(abs(float(text)) <= sys.float_info.max, f"{text[:20]} is no finite number")
         return float(text)
-    need(not re.search(rb"\s{1000}", content), "a file has a thousand blanks in a row, which hide what follows")
+    need(not re.search(rb"(?<!\s)\s{1000}", content), "a file has a thousand blanks in a row, which hide what follows")
     found = json.loads(content.decode("utf-8"), object_pairs_hook=once, parse_float=finite,
                        parse_constant=lambda name: need(False, f"{name} is no number"))
     waiting = [found]

@@ -45,7 +45,7 @@ class Kind:
 
 
 _SAMPLE = 100
-"""Where so many values are no days, the others need not be looked at."""
+"""Dates are looked for in so many values first: one that is no date settles a column of any length."""
 
 
 def kind_of(values: pa.Array, missing: tuple[str, ...], marks: Marks) -> Kind:

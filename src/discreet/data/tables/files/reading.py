@@ -72,10 +72,11 @@ def blocks(
 def first_rows(path: Path, csv: CsvFormat) -> pa.Table:
     """The first rows of a table: of a CSV file as text, in columns with different names."""
     with said_plainly(path, csv):
-        if path.name.lower().endswith(_PARQUET):
-            return pa_parquet.read_schema(path).empty_table()
         if not is_text(path):
-            return foreign_table(path)
+            packed = path.name.lower().endswith(_PARQUET)
+            found = pa_parquet.read_schema(path).empty_table() if packed else foreign_table(path)
+            _check_width(path, found.column_names)
+            return found
         first = next(text_rows(path, csv), None)
         names, rest = _header(first or TextRows(b"", 1), csv)
         if not names:
