@@ -17,7 +17,7 @@ from discreet.core.events import Gaussian
 from discreet.ledger import Budget, Ledger
 from discreet.ledger.chain import next_entry
 from discreet.ledger.names import compared
-from discreet.ledger.store import Store, append, last
+from discreet.ledger.store import Store, append, ends
 
 NFC = "M\u00fcnchen \u212b".replace("\u212b", "\u00c5")
 NFD = unicodedata.normalize("NFD", NFC)
@@ -30,7 +30,7 @@ def stored(path: Path, dataset: str, budget: Filter | None = None, run: float | 
     store = Store(path)
     with store.transaction() as connection:
         if budget is not None:
-            append(connection, next_entry(last(connection), "budget", filters.as_dict(budget), dataset=dataset))
+            append(connection, next_entry(ends(connection, -1)[1], "budget", filters.as_dict(budget), dataset=dataset))
         if run is not None:
             opened = guarantee(run)
             body = {
@@ -40,7 +40,10 @@ def stored(path: Path, dataset: str, budget: Filter | None = None, run: float | 
                 "adjacency": opened.adjacency.value,
                 "unit": opened.unit.value,
             }
-            append(connection, next_entry(last(connection), "run", body, dataset=dataset, run=f"old {dataset!a} {run}"))
+            append(
+                connection,
+                next_entry(ends(connection, -1)[1], "run", body, dataset=dataset, run=f"old {dataset!a} {run}"),
+            )
     store.close()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, func
 
@@ -71,7 +72,8 @@ class Ledger:
         self._meter, self._totals = Meter(), Totals()
         self._charged: dict[str, tuple[int, int]] = {}
         self._uncut: dict[str, int] = {}
-        self._seen: Entry | None = None
+        self._committed: Entry | None = None
+        self._last: Entry | None = None
 
     @property
     def where(self) -> str:
@@ -89,21 +91,21 @@ class Ledger:
             raise InputError("a budget belongs to a data set; give its name with --dataset-id")
         with self._transaction() as connection:
             budgets = budgets_of(connection, dataset)
-            earlier = self._totals.of(connection, dataset, budgets).charged
+            earlier = self._totals.of(connection, dataset, budgets, self._length).charged
             check_alike(budget, earlier.kinds, dataset)
             olds: Sequence[Filter | None] = budgets or [None]
             for old in olds:
                 check_fixed(old, budget, earlier.runs, dataset)
             body, forms = filters.as_dict(budget), {*store.forms(connection, "budget", dataset), dataset}
             for form in sorted(forms):  # the new budget replaces the last one of each form
-                store.append(connection, next_entry(store.last(connection), "budget", body, dataset=form))
+                self._append(connection, "budget", body, dataset=form)
 
     def budget(self, dataset: str) -> tuple[Filter | None, Spent]:
         """The budget of a data set, if it has one, and what its runs were charged."""
         dataset = checked_name(dataset)
         with self._transaction() as connection:
             budgets = budgets_of(connection, dataset)
-            total = self._totals.within(connection, dataset, budgets)
+            total = self._totals.within(connection, dataset, budgets, self._length)
             budget, spent = next(reversed(budgets), None), total.charged.spent
             if budget is None or not over_steps(budget):
                 return budget, spent
@@ -135,14 +137,14 @@ class Ledger:
             budgets = budgets_of(connection, dataset) if dataset else []
             if budgets:
                 self._check_uncut(connection, dataset)
-                earlier = self._totals.of(connection, dataset, budgets).charged
+                earlier = self._totals.of(connection, dataset, budgets, self._length).charged
                 for budget in budgets:
                     check_alike(budget, earlier.kinds, dataset)
                     admit_run(budget, earlier, guarantee, dataset)
-                self._totals.note(connection, dataset)
+                self._note_total(connection, dataset)
             else:
                 others = store.names(connection, "budget")
-            store.append(connection, next_entry(store.last(connection), "run", body, dataset=dataset, run=run))
+            self._append(connection, "run", body, dataset=dataset, run=run)
         if others:
             _log.warning("%s", without_budget(dataset, others))
         return run
@@ -156,7 +158,8 @@ class Ledger:
         """
         with self._transaction() as connection:
             opened = _opened(connection, run, self.shown)
-            self._check_uncut(connection, run)
+            self._check_uncut(connection, opened.dataset)
+            self._check_uncut(connection, run, opened.number)
             if opened.content["plan"] != plan_fingerprint:
                 raise InputError(
                     "the plan or the initial model differs from those the run was started with; "
@@ -169,7 +172,7 @@ class Ledger:
                 first = ", ".join(f"{name} {value!r}" for name, value in steps[0].items())
                 raise InputError(f"the run was started with {first}; resume with the same, or start a new run")
             number = len(earlier)
-            store.append(connection, next_entry(store.last(connection), "attempt", body, run=run, attempt=number))
+            self._append(connection, "attempt", body, run=run, attempt=number)
         return number
 
     def reserve(self, run: str, attempt: int, next_events: NextEvents) -> tuple[Receipt, ...]:
@@ -189,30 +192,15 @@ class Ledger:
             event = in_order(block)
             places = [(drawn, index) for drawn in block for index in range(len(steps_of(drawn)))]
             self._admit(connection, opened, event, len(places))
-            entry = next_entry(
-                store.last(connection),
-                "reservation",
-                to_json(event),
-                run=run,
-                attempt=attempt,
-                position=position,
-                steps=len(places),
-            )
-            store.append(connection, entry)
+            where = {"attempt": attempt, "position": position, "steps": len(places)}
+            self._append(connection, "reservation", to_json(event), run=run, **where)
         return tuple(Receipt(run, attempt, position + i, *place) for i, place in enumerate(places))
 
     def commit(self, receipt: Receipt) -> None:
         """Record that every step up to that of `receipt` was released. The charge does not depend on this record."""
         with self._transaction() as connection:
-            entry = next_entry(
-                store.last(connection),
-                "release",
-                {},
-                run=receipt.run,
-                attempt=receipt.attempt,
-                position=receipt.position + 1,
-            )
-            store.append(connection, entry)
+            where = {"attempt": receipt.attempt, "position": receipt.position + 1}
+            self._append(connection, "release", {}, run=receipt.run, **where)
 
     def charged_steps(self, run: str) -> int:
         """How many steps of `run` are charged, drawn or not."""
@@ -267,14 +255,14 @@ class Ledger:
         own = filter_of(opened)
         budgets = budgets_of(connection, opened.dataset) if opened.dataset else []
         if own is not None:
-            self._check_uncut(connection, opened.run)
+            self._check_uncut(connection, opened.run, opened.number)
             admit(own, self._meter.spent(connection, opened.run, own), event, steps, f"run {opened.run[:8]}")
         if any(map(over_steps, budgets)):
             self._check_uncut(connection, opened.dataset)
-            total = self._totals.within(connection, opened.dataset, budgets)
+            total = self._totals.within(connection, opened.dataset, budgets, self._length)
             for budget in filter(over_steps, budgets):
                 admit(budget, total.amounts[budget], event, steps, f"data set {opened.dataset!r}")
-            self._totals.note(connection, opened.dataset)
+            self._note_total(connection, opened.dataset)
 
     def _charged_so_far(self, connection: Connection, run: str) -> int:
         """The number of charged steps; `LedgerError` if a block is missing before the last. Each row is read once."""
@@ -293,22 +281,35 @@ class Ledger:
     def _transaction(self) -> Iterator[Connection]:
         """A write transaction. Where a copy took the place of the ledger, what was read of it is forgotten."""
         with self._store.transaction() as connection:
-            if self._seen is not None and store.hash_of(connection, self._seen.number) != self._seen.hash:
-                self._meter.forget()
-                self._totals.forget()
-                self._charged.clear()
-                self._uncut.clear()
-            self._seen = store.last(connection)
+            before = self._committed
+            again, self._last = store.ends(connection, -1 if before is None else before.number)
+            if before is not None and (again is None or again.hash != before.hash):
+                for read in (self._meter, self._totals, self._charged, self._uncut):
+                    read.clear()
+            self._committed = self._last
             yield connection
 
-    def _check_uncut(self, connection: Connection, scope: str) -> None:
-        """Refuse a ledger in which a row other than the last ones is missing: entries count from 0 without gaps. All
-        are counted before this process reads what a `scope`, a run or a data set, was charged; then those after."""
-        first = self._uncut.get(scope, 0)
-        count, top = store.figures(connection, [func.count(), _TOP], entries.c.number >= first)
-        if first + count != max(first, top):
+    @property
+    def _length(self) -> int:
+        """The number that the next entry gets, in a transaction."""
+        return 0 if self._last is None else self._last.number + 1
+
+    def _append(self, connection: Connection, kind: str, body: object, **columns: Any) -> None:
+        self._last = next_entry(self._last, kind, body, **columns)
+        store.append(connection, self._last)
+
+    def _note_total(self, connection: Connection, dataset: str) -> None:
+        if (content := self._totals.due(dataset)) is not None:
+            self._append(connection, "total", content, dataset=dataset)
+
+    def _check_uncut(self, connection: Connection, scope: str, first: int = 0) -> None:
+        """Refuse a ledger in which a row other than the last ones is missing: entries count from 0 without gaps. Those
+        from number `first` on are counted before this process reads what a `scope`, a run or a data set, was charged;
+        later those that it has not counted for this scope."""
+        since = self._uncut.get(scope, first)
+        if since + store.count(connection, since) != max(since, self._length):
             raise LedgerError(_CUT)
-        self._uncut[scope] = first + count
+        self._uncut[scope] = self._length
 
 
 def _opened(connection: Connection, run: str, where: str) -> Entry:

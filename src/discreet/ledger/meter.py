@@ -42,7 +42,7 @@ class Meter:
         self._known[run, budget] = last, spent
         return spent
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Start from the ledger again: it is another than that which was read."""
         self._known.clear()
 

@@ -146,16 +146,12 @@ def append(connection: Connection, entry: Entry) -> None:
     connection.execute(insert(entries).values({name: getattr(entry, name) for name in Entry.__slots__}))
 
 
-def last(connection: Connection) -> Entry | None:
-    """The newest entry."""
-    row = connection.execute(select(entries).order_by(entries.c.number.desc()).limit(1)).first()
-    return None if row is None else Entry(*row)
-
-
-def hash_of(connection: Connection, number: int) -> str | None:
-    """The hash of an entry, if there is one of this number."""
-    found = connection.execute(select(entries.c.hash).where(entries.c.number == number)).scalar()
-    return None if found is None else str(found)
+def ends(connection: Connection, number: int) -> tuple[Entry | None, Entry | None]:
+    """The entry of this number, and the newest."""
+    newest = select(func.max(entries.c.number)).scalar_subquery()
+    query = select(entries).where(entries.c.number.in_([number, newest])).order_by(entries.c.number)
+    found = [Entry(*row) for row in connection.execute(query)]
+    return next((one for one in found if one.number == number), None), found[-1] if found else None
 
 
 def find(connection: Connection, **columns: str) -> Sequence[Entry]:
@@ -249,9 +245,10 @@ def charges_on(connection: Connection, dataset: str, first: int, end: int) -> It
             yield entry
 
 
-def length(connection: Connection) -> int:
-    """The number that the next entry gets."""
-    return int(connection.execute(select(func.max(entries.c.number) + 1)).scalar() or 0)
+def count(connection: Connection, first: int) -> int:
+    """How many entries there are from number `first` on, or in all: without a condition the smallest index tells."""
+    query = select(func.count()).select_from(entries)
+    return int(connection.execute(query.where(entries.c.number >= first) if first else query).scalar() or 0)
 
 
 def figures(

@@ -22,7 +22,7 @@ from discreet.accounting.adaptive.filters import Filter
 from discreet.core.errors import BudgetExhausted, DiscreetError, LedgerError
 from discreet.ledger import store
 from discreet.ledger.budget import Charged, decoded, over_steps
-from discreet.ledger.chain import Entry, check_seal, next_entry
+from discreet.ledger.chain import Entry, check_seal
 from discreet.ledger.meter import cost_of, within
 from discreet.ledger.names import compared
 
@@ -79,14 +79,13 @@ class Totals:
     def __init__(self) -> None:
         self._known: dict[str, Total] = {}
 
-    def of(self, connection: Connection, dataset: str, budgets: Iterable[Filter]) -> Total:
-        """The total of a data set under its `budgets`."""
+    def of(self, connection: Connection, dataset: str, budgets: Iterable[Filter], end: int) -> Total:
+        """The total of a data set under its `budgets`, over the entries before number `end`: all there are."""
         counting = [budget for budget in budgets if over_steps(budget)]
         total = self._known.get(dataset)
         if total is None or not all(budget in total.amounts for budget in counting):
             total = _last(connection, dataset, counting)
         total = _only(total, counting)
-        end = store.length(connection)
         charges = store.charges_on(connection, dataset, total.end, end) if total.amounts else None
         for entry in charges or store.runs_on(connection, dataset, total.end):
             check_seal(entry)
@@ -94,10 +93,10 @@ class Totals:
         total = self._known[dataset] = replace(total, end=end)
         return total
 
-    def within(self, connection: Connection, dataset: str, budgets: Iterable[Filter]) -> Total:
+    def within(self, connection: Connection, dataset: str, budgets: Iterable[Filter], end: int) -> Total:
         """The same; `LedgerError`, or `BudgetExhausted` for a name of several forms, if more was charged than a filter
         allows."""
-        total = self.of(connection, dataset, budgets)
+        total = self.of(connection, dataset, budgets, end)
         if total.over is None:
             return total
         if len({form for kind in ("budget", "run") for form in store.forms(connection, kind, dataset)}) > 1:
@@ -109,17 +108,18 @@ class Totals:
             f"entry {total.over.number} charged data set {dataset!r} for more than its filter allows; it was edited"
         )
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Start from the ledger again: it is another than that which was read."""
         self._known.clear()
 
-    def note(self, connection: Connection, dataset: str) -> None:
-        """Write the total of a data set that `of` has just found, if enough was added up since the last. In the
-        transaction of a charge, before the charge."""
+    def due(self, dataset: str) -> dict[str, Any] | None:
+        """The content of an entry for the total that `of` has just found, if enough was added up since the last. It is
+        written in the transaction of a charge, before the charge."""
         total = self._known[dataset]
-        if total.added >= EVERY and total.over is None:
-            store.append(connection, next_entry(store.last(connection), "total", total.content, dataset=dataset))
-            self._known[dataset] = replace(total, added=0)
+        if total.added < EVERY or total.over is not None:
+            return None
+        self._known[dataset] = replace(total, added=0)
+        return total.content
 
 
 def recount(walked: Iterable[Entry]) -> Iterator[Entry]:
