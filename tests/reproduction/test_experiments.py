@@ -4,9 +4,13 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from dp_accounting.dp_event import GaussianDpEvent, PoissonSampledDpEvent
+from dp_accounting.rdp.rdp_privacy_accountant import RdpAccountant
 from scipy import integrate, stats
 
+from discreet.accounting.theories.paper_figures import LECUYER_ORDERS
 from discreet.recipes.models.models import MODELS
 from discreet_papers.experiment import Experiment, names, read_experiment
 from discreet_papers.measure.course import Course
@@ -196,6 +200,29 @@ def test_the_odometer_reads_what_its_formula_says() -> None:
     read = dict(store.of(part._facts(part.rows[0])))[None]["doubling"]
     assert len(read) == 50
     assert [round(read[epoch - 1], 2) for epoch in (6, 20, 50)] == [4.4, 4.84, 6.91]
+
+
+def test_smaller_first_filters_give_the_three_printed_readings() -> None:
+    """3.24 and 4.7 after 6 and 20 epochs at noise 1, and 1.45 after 8 at the noise of the authors' published run: each
+    by Theorem 2 with filters of 2^(f - 1) 6.15 / (order - 1), written out here with dp-accounting's Rényi curve."""
+    ((part, store),) = results(OdometerPart)
+    assert isinstance(part, OdometerPart)
+    orders = np.array(LECUYER_ORDERS)
+    step = {noise: RdpAccountant(LECUYER_ORDERS) for noise in (1.0, 1.9, 2.0)}
+    for noise, accountant in step.items():
+        accountant.compose(PoissonSampledDpEvent(512 / 50_000, GaussianDpEvent(noise)))
+    for row, noises in zip(part.rows, ((1.0,) * 20, (2.0,) * 6 + (1.9,) * 2), strict=True):
+        read = dict(store.of(part._facts(row)))[None]["small_first"]
+        spent = np.zeros(len(orders))
+        for epoch, noise in enumerate(noises, 1):
+            spent += 98 * step[noise]._rdp
+            doublings = np.maximum(0, np.ceil(np.log2(spent * (orders - 1) / 6.15)))
+            missed = np.log(2 * len(orders) * (doublings + 1) ** 2 / 1e-6)
+            by_hand = ((6.15 * 2**doublings + missed) / (orders - 1)).min()
+            assert read[epoch - 1] == pytest.approx(by_hand, rel=1e-6)
+            printed = row.printed.get(epoch)
+            assert printed is None or round(by_hand, 1 if epoch == 20 else 2) == printed
+        assert row.printed
 
 
 def test_less_noise_and_sums_of_errors_as_printed() -> None:
