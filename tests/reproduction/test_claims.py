@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
 from discreet_papers.pages.claims import claims_table, holm, paired
-from discreet_papers.parts.training_runs import Compared
+from discreet_papers.parts.trained.training_runs import Compared
 
 ONE = {0: 90.1, 1: 90.9, 2: 89.7, 3: 91.2}
 OTHER = {0: 89.9, 1: 89.8, 2: 89.1, 3: 90.3, 7: 50.0}

@@ -21,15 +21,15 @@ from discreet_papers.part import Mode, Setting
 from discreet_papers.parts.divergence import DivergencePart
 from discreet_papers.parts.epsilon import EpsilonPart
 from discreet_papers.parts.equal import EqualPart
-from discreet_papers.parts.goals import GoalsPart
 from discreet_papers.parts.noise import NoisePart
 from discreet_papers.parts.odometer import OdometerPart
 from discreet_papers.parts.published import PublishedPart, verdict
-from discreet_papers.parts.scales import ScalesPart
 from discreet_papers.parts.schedule import SchedulePart
-from discreet_papers.parts.timing import TimingPart
 from discreet_papers.parts.tradeoff import TradeOffPart
-from discreet_papers.parts.training import TrainingPart
+from discreet_papers.parts.trained.goals import GoalsPart
+from discreet_papers.parts.trained.scales import ScalesPart
+from discreet_papers.parts.trained.timing import TimingPart
+from discreet_papers.parts.trained.training import TrainingPart
 
 ROOT = Path(__file__).parents[2]
 RESULTS, PAGES = ROOT / "recipes" / "results", ROOT / "docs" / "results"

@@ -9,7 +9,7 @@ import pytest
 
 from discreet_papers.part import Setting
 from discreet_papers.parts.paths import PathsPart
-from discreet_papers.parts.timing import TimingPart
+from discreet_papers.parts.trained.timing import TimingPart
 
 
 def test_a_path_without_noise_goes_to_the_minimum_and_is_its_own() -> None:

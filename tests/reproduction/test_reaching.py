@@ -1,7 +1,7 @@
 """What it costs to reach an accuracy, by hand."""
 
 from discreet_papers.pages.reaching import first_step, price, reach_table
-from discreet_papers.parts.training import TrainingPart
+from discreet_papers.parts.trained.training import TrainingPart
 
 SPENDING = [[10.0, 1.0], [40.0, 2.0], [100.0, 3.5]]
 FOUND = [

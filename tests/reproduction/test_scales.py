@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from discreet_papers.part import Setting
-from discreet_papers.parts.scales import ScalesPart
+from discreet_papers.parts.trained.scales import ScalesPart
 
 RECIPE: dict[str, Any] = {
     "data": "digits",

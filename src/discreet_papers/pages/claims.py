@@ -11,7 +11,7 @@ from scipy.special import stdtr
 
 from discreet_papers.pages import tables
 from discreet_papers.pages.tables import Table
-from discreet_papers.parts.training_runs import Compared
+from discreet_papers.parts.trained.training_runs import Compared
 
 _SURE = 0.95
 """The joint confidence at which a table's differences count as seen."""

@@ -10,7 +10,7 @@ import numpy as np
 from discreet_papers.pages import tables
 from discreet_papers.pages.tables import Table
 from discreet_papers.part import Results
-from discreet_papers.parts.training_runs import TrainingRuns
+from discreet_papers.parts.trained.training_runs import TrainingRuns
 
 
 def reach_table(part: TrainingRuns, results: Results) -> Table:

@@ -15,7 +15,7 @@ from discreet_papers.pages.pictures import Bar, Line, Panel
 from discreet_papers.pages.tables import Table
 from discreet_papers.part import Facts, Results, over
 from discreet_papers.parts.odometer import READERS
-from discreet_papers.parts.training_runs import Sweep, TrainingRuns
+from discreet_papers.parts.trained.training_runs import Sweep, TrainingRuns
 
 _BANDS = "Lines are means of the runs, bands go from the least to the most; a line ends with the shortest of its runs."
 

@@ -14,8 +14,8 @@ from discreet_papers.pages import tables
 from discreet_papers.pages.pictures import Panel
 from discreet_papers.pages.tables import Table
 from discreet_papers.part import Cell, Part, Results, Setting
-from discreet_papers.parts.goals import GoalsPart, found_of, mean
-from discreet_papers.parts.training import TrainingPart
+from discreet_papers.parts.trained.goals import GoalsPart, found_of, mean
+from discreet_papers.parts.trained.training import TrainingPart
 
 _ALIKE = 1.001
 """Tolerance: plans that were calibrated to one epsilon lie slightly, and differently, below it."""

@@ -52,24 +52,25 @@ def imdb(
     for name, value, known in (("form", form, get_args(Form)), ("take", take, get_args(Taken))):
         if value not in known:
             raise InputError(f"imdb: {name} must be one of {', '.join(known)}, got {value!r}")
-    folder = folder_of(path, "imdb", _NEEDS)
-    folder = folder / "aclImdb" if (folder / "aclImdb").is_dir() else folder
 
-    def part(name: str) -> tuple[tuple[Tensor, Tensor], np.ndarray]:
-        reviews = _reviews(folder, name)
-        texts = [text for _, _, text in reviews]
+    def part(name: Literal["train", "test"]) -> tuple[tuple[Tensor, Tensor], np.ndarray]:
+        there = reviews(path, name)
+        texts = [text for _, _, text in there]
         if form == "tokens":
             found: np.ndarray = tokens(texts, buckets, length, take, distinct=distinct)
         else:
             found = bags(texts, buckets, grams, take)
-        targets = torch.tensor([positive for _, positive, _ in reviews])
-        return (torch.from_numpy(found), targets), np.array([name for name, _, _ in reviews])
+        targets = torch.tensor([positive for _, positive, _ in there])
+        return (torch.from_numpy(found), targets), np.array([name for name, _, _ in there])
 
     (train, names), (test, _) = part("train"), part("test")
     return Split(train=train, test=test, ids=names)
 
 
-def _reviews(folder: Path, part: str) -> Sequence[Review]:
+def reviews(path: Path | None, part: Literal["train", "test"]) -> Sequence[Review]:
+    """The reviews of one part of the data set in the folder of data sets `path`."""
+    folder = folder_of(path, "imdb", _NEEDS)
+    folder = folder / "aclImdb" if (folder / "aclImdb").is_dir() else folder
     file = present(folder, f"imdb_{part}.csv")
     found = _original(folder / part) if file is None else _table(file)
     if not found:

@@ -10,7 +10,7 @@ from discreet_papers.pages.pictures import Panel
 from discreet_papers.pages.reaching import reach_table
 from discreet_papers.pages.tables import Table
 from discreet_papers.part import Cell, Results, Setting, over
-from discreet_papers.parts.training_runs import TrainingRuns
+from discreet_papers.parts.trained.training_runs import TrainingRuns
 
 
 class TrainingPart(TrainingRuns):

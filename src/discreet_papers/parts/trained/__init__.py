@@ -1,0 +1,1 @@
+"""Kinds of parts that train networks."""
