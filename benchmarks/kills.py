@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-from crash_runs import findings, journal, plan
+from crash_runs import begun, findings, journal, plan
 from crash_server import Server
 from postgres_server import PostgresServer
 
@@ -44,7 +44,7 @@ class State:
     runs: int = 0
     """Runs that were finished, published and verified."""
     abandoned: int = 0
-    """Killed before run.json was written, so that there was nothing to resume."""
+    """Killed before the run was in the ledger, so that there was nothing to resume."""
     charged: int = 0
     lost: int = 0
     most_lost: int = 0
@@ -94,9 +94,8 @@ def attempt(server: Server, folder: Path, state: State, longest: float, address:
     chance = random.Random(f"{state.seed} {state.attempts}")
     wait = chance.uniform(0, longest) * chance.choice([1, 1, 1, 6])  # publishing takes longer than the steps
     folder.mkdir(exist_ok=True)
-    resume = (folder / "run" / "run.json").exists()
-    begun = (folder / "run").exists()
-    if begun and not resume:  # killed before the run had a name: nothing was released, and nothing can be resumed
+    resume = begun(folder, address)
+    if (folder / "run").exists() and not resume:  # killed before the run was charged: nothing was released
         state.abandoned += 1
         assert not journal(folder)
         state.folder += 1

@@ -1,27 +1,32 @@
-"""Power cuts after every write of many runs: what is left goes on, or was not begun, and no half folder verifies.
+"""Power cuts after every write of many commands: what is left goes on, or was not begun, and no half folder verifies.
 
-python benchmarks/power_cuts.py --cuts 2000 --seed 1
+python benchmarks/power_cuts.py --cuts 2000 --seed 1 --state /tmp/cuts.json
 
-Runs differ in steps and engine; every third is a search; one cut of each run is resumed to its end. The simulated disk
-and the rule are in tests/support/power_cuts.py. Prints a row for RESULTS.md.
+Commands take turns; they differ in steps, engines, ledgers and folders. Some cuts of each run are resumed to its end.
+The simulated disk is tests/support/power_cuts.py; power_rules.py and power_commands.py are beside it. What was done is
+kept in --state, so an interrupted benchmark goes on. Prints rows for RESULTS.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
+import importlib.util
+import json
 import os
 import random
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-from power_cuts import SEARCH, charged, check, recorded
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from discreet import verify
-from discreet.cli.app import run
+from postgres_server import PostgresServer, find_programs
+from power_commands import COMMANDS, on_postgres
+
+ON_POSTGRES = "train, on PostgreSQL"
 
 
 def main() -> None:
@@ -29,52 +34,39 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cuts", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--state", type=Path, required=True, help="file to keep count in and to go on from")
     options = parser.parse_args()
-    cuts = runs = resumed = 0
-    against: list[str] = []
-    chance = random.Random(options.seed)
-    while cuts < options.cuts:
-        with tempfile.TemporaryDirectory() as folder:
-            found, went_on, wrong = one_run(Path(folder), chance, search=runs % 3 == 2)
-        cuts, runs, resumed, against = cuts + found, runs + 1, resumed + went_on, against + wrong
-        print(f"{cuts} cuts of {runs} runs, {resumed} resumed, {len(against)} against the rule", file=sys.stderr)
-    print(f"| power cuts: after every write of {runs} runs, {resumed} of them resumed | {cuts} | {len(against)} |")
+    state = json.loads(options.state.read_text()) if options.state.exists() else {}
+    commands = dict(COMMANDS)
+    server = PostgresServer() if importlib.util.find_spec("psycopg") and find_programs() else None
+    if server is not None:
+        commands[ON_POSTGRES] = partial(on_postgres, server)
+    try:
+        while sum(one["cuts"] for one in state.values()) < options.cuts:
+            name = min(commands, key=lambda name: state.get(name, {"runs": 0})["runs"])
+            seen = state.setdefault(name, {"runs": 0, "cuts": 0, "resumed": 0, "against": []})
+            with tempfile.TemporaryDirectory() as folder:
+                found = commands[name](Path(folder), random.Random(f"{options.seed} {name} {seen['runs']}"))
+            seen["runs"] += 1
+            seen["cuts"] += found.cuts
+            seen["resumed"] += found.resumed
+            seen["against"] += found.against
+            options.state.write_text(json.dumps(state, indent=1))
+    finally:
+        if server is not None:
+            server.close()
+    report(state)
+
+
+def report(state: dict[str, dict[str, Any]]) -> None:
+    """Print a row for each command, and what was against the rule."""
+    print("| command | times | cuts | resumed to the end | against the rule |\n|---|---|---|---|---|")
+    for name, seen in state.items():
+        print(f"| {name} | {seen['runs']} | {seen['cuts']} | {seen['resumed']} | {len(seen['against'])} |")
+    against = [one for seen in state.values() for one in seen["against"]]
+    print(f"{sum(seen['cuts'] for seen in state.values())} cuts, {len(against)} against the rule")
     print("\n".join(against[:20]))
     sys.exit(bool(against))
-
-
-def one_run(folder: Path, chance: random.Random, *, search: bool) -> tuple[int, int, list[str]]:
-    """Cuts of one run, how often a cut run was resumed to its end, and what broke the rule."""
-    work, steps = folder / "work", chance.randint(1, 9)
-    work.mkdir()
-    os.chdir(work)
-    settings = [f"steps={steps}", f"engine={chance.choice(['auto', 'exact', 'vmap'])}", "noise=fast"]
-    given = [part for one in settings for part in ("--set", one)]
-    command = ["tune", "digits", *SEARCH] if search else ["train", "digits"]
-    with recorded(work, folder / "cuts") as disk, contextlib.redirect_stdout(io.StringIO()):
-        code = run([*command, *given, "--out", "model"])
-    wrong = [] if code == 0 else [f"{command} {settings} ended with {code}"]
-    open_runs = []
-    for number, cut in enumerate(disk.cuts):
-        try:
-            if search:
-                published = (cut / "model").is_dir()
-                assert charged(cut) or not published
-                assert not published or verify(cut / "model").accepted
-            else:
-                done, published = check(cut, steps)
-                open_runs += [cut] if done and not published else []
-        except Exception as error:
-            wrong.append(f"{command} {settings}, cut {number}: {error!r:.200}")
-    went_on = 0
-    if open_runs:
-        cut = chance.choice(open_runs)
-        os.chdir(cut)
-        with contextlib.redirect_stdout(io.StringIO()):
-            went_on = run(["train", "--resume", "model.run"]) == 0 and verify(cut / "model").accepted
-        wrong += [] if went_on else [f"{settings}: {cut.name} cannot be resumed"]
-    os.chdir(folder.parent)
-    return len(disk.cuts), int(went_on), wrong
 
 
 if __name__ == "__main__":

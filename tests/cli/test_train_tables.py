@@ -236,7 +236,7 @@ def test_a_run_that_dies_in_the_purchase_says_so(
         assert run(arguments) == 130
     capsys.readouterr()
     assert run(["train", "--resume", "patients-private"]) == 2
-    assert "was interrupted while it bought ranges or categories: they are charged and lost" in capsys.readouterr().err
+    assert "those that were charged are lost; start a new run" in capsys.readouterr().err
 
 
 def test_rows_are_held_out_by_their_names(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from power_cuts import charged
+from power_rules import charged
 from problems import blobs, linear, tiny_plan, tiny_training
 from torch import Tensor, nn
 
@@ -103,7 +103,7 @@ def test_a_run_ends_well_or_in_one_line(
         assert verify(tmp_path / "out").accepted
         assert len(released) == 7
     assert all(released)
-    assert charged(tmp_path / "run") >= len(released)
+    assert charged(tmp_path / "run" / "ledger.sqlite") >= len(released)
 
 
 def trained(folder: Path, made: dict[str, Any]) -> Trained:

@@ -1,90 +1,119 @@
-"""A power cut at any moment of a run: it goes on, or was not begun, and no half folder is published.
+"""A power cut at any moment of a command: what was begun goes on or one line says what is lost, what was charged stays
+charged, and no half folder is published.
 
-Order on the disk of a run: its folder and key; its job; its entry in the ledger; its name (run.json); then the first
-charge. A checkpoint or a published folder appears whole, or not at all.
+Order on the disk of a run: its folder; its key; its job; its name (run.json); its entry in the ledger, the first
+charge under a basic budget; then the steps. A checkpoint or a published folder appears whole, or not at all.
+`benchmarks/power_cuts.py` does the same by the thousand.
 """
 
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from power_cuts import FAST, SEARCH, charged, check, recorded
+from postgres_server import PostgresServer
+from power_commands import COMMANDS, FAST, on_postgres
+from power_cuts import recorded
+from power_rules import RunRule, done, inside, looked_at
 
 from discreet import verify
-from discreet.cli.app import run
-from discreet.core.errors import InputError
 from discreet.jobs.train import Job
+from discreet.ledger import Ledger
+from discreet.training.run import run_folder
+
+LEAST = {"train": 40, "train, ranges bought": 40, "publish": 25, "tune": 20, "sign": 12, "ledger budget": 6}
+"""So many states of the disk at least, or not all changes are seen."""
 
 
-@pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder in which commands run."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
+@pytest.mark.parametrize("name", COMMANDS)
+def test_after_every_write_of_a_command(tmp_path: Path, name: str) -> None:
+    found = COMMANDS[name](tmp_path, random.Random(f"1 {name}"))
+    assert found.against == []
+    assert found.cuts >= LEAST[name]
+    assert found.resumed == (1 if name in ("train", "train, ranges bought", "publish") else 0)
 
 
-def test_after_every_write_of_a_run_it_goes_on_or_was_not_begun(
-    tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with recorded(work, tmp_path / "cuts") as disk:
-        assert run(["train", "digits", *FAST, "--out", "model"]) == 0
-    seen = [check(cut, 4) for cut in disk.cuts]
-    assert len(seen) > 20
-    assert (0, False) in seen
-    assert (4, False) in seen
-    assert (4, True) in seen
-    middle = next(cut for cut, (steps, done) in zip(disk.cuts, seen, strict=True) if steps and not done)
-    monkeypatch.chdir(middle)
-    capsys.readouterr()
-    assert run(["train", "--resume", "model.run"]) == 0, capsys.readouterr().err
-    assert verify(middle / "model").accepted
+def test_after_every_write_with_a_ledger_in_postgresql(tmp_path: Path, postgres_server: PostgresServer) -> None:
+    found = on_postgres(postgres_server, tmp_path, random.Random(1))
+    assert found.against == []
+    assert found.cuts >= LEAST["train"]
+    assert found.resumed == 1
 
 
-def test_the_simulation_finds_a_file_that_was_not_forced(
-    tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def careless_job(patch: pytest.MonkeyPatch) -> None:
     """`job.json` as it was written once: without a sync it is empty after a cut."""
     real = Job._remember
 
     def carelessly(self: Job) -> None:
         real(self)
         path = self.folder / "job.json"
-        other = path.with_name("other")
-        other.write_text(path.read_text())
-        other.rename(path)
+        path.with_name("other").write_text(path.read_text())
+        path.with_name("other").rename(path)
 
-    monkeypatch.setattr(Job, "_remember", carelessly)
-    with recorded(work, tmp_path / "cuts") as disk:
-        assert run(["train", "digits", *FAST, "--out", "model"]) == 0
-    with pytest.raises(InputError, match="not the folder of a run"):
-        assert [check(cut, 4) for cut in disk.cuts] == []
+    patch.setattr(Job, "_remember", carelessly)
 
 
-def test_after_every_write_of_a_search_there_is_a_whole_model_or_none(tmp_path: Path, work: Path) -> None:
-    """A search is charged whole and at once, and cannot go on; its charge is never lost."""
-    with recorded(work, tmp_path / "cuts") as disk:
-        assert run(["tune", "digits", *SEARCH, *FAST, "--out", "model"]) == 0
-    assert len(disk.cuts) > 5
-    seen = [(charged(cut), (cut / "model").is_dir()) for cut in disk.cuts]
-    assert seen[-1][1]
-    for cut, (steps, published) in zip(disk.cuts, seen, strict=True):
-        assert steps or not published
-        assert not published or verify(cut / "model").accepted
+def careless_folders(patch: pytest.MonkeyPatch) -> None:
+    """Folders whose names are not forced: a run in a new one is gone, and its charge in a shared ledger is not."""
+    patch.setattr(run_folder, "make_folder", partial(Path.mkdir, parents=True, exist_ok=True))
 
 
-def test_after_every_write_of_a_signature_it_is_whole_or_not_there(tmp_path: Path, work: Path) -> None:
-    with recorded(work, tmp_path / "cuts") as disk:
-        assert run(["train", "digits", *FAST, "--out", "model"]) == 0
-        before = len(disk.cuts)
-        assert run(["sign", "model", "--key", "my.key", "--new-key"]) == 0
-    signed = []
-    for cut in disk.cuts[before:]:
-        signature = cut / "model" / "signature.json"
-        signed.append(signature.exists())
-        assert verify(cut / "model", str(cut / "my.key.pub") if signed[-1] else None).accepted
-        if signed[-1]:
-            assert (cut / "my.key").read_bytes() == (work / "my.key").read_bytes()
-            assert not (cut / "my.key").stat().st_mode & 0o077
-    assert signed[-1]
-    assert not signed[0]
+def late_name(patch: pytest.MonkeyPatch) -> None:
+    """`run.json` after the charge: in between, a run is charged that nobody can resume."""
+    real = Ledger.open_run
+
+    def opened(self: Ledger, *given: Any) -> str:
+        run = real(self, *given[:-1])
+        given[-1](run)
+        return run
+
+    patch.setattr(Ledger, "open_run", opened)
+
+
+@pytest.mark.parametrize("fault", [careless_job, careless_folders, late_name])
+def test_the_simulation_finds_what_is_written_carelessly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    fault(monkeypatch)
+    work, books = tmp_path / "work", ("--ledger", "books.sqlite", "--dataset-id", "digits")
+    work.mkdir()
+    with inside(work):
+        done("ledger", "budget", *books, "--epsilon", "4", "--delta", "1e-3")
+        with recorded(work, tmp_path / "cuts") as disk:
+            done("train", "digits", *FAST, *books, "--out", "new/deep/model")
+    found = looked_at(disk.cuts, RunRule(work, "new/deep/model", "books.sqlite", 4).check, fault.__name__)
+    assert found.against
+    assert len(found.against) < found.cuts
+
+
+def test_a_draft_of_a_killed_process_goes_with_the_next_run(tmp_path: Path) -> None:
+    """It is killed while it publishes: with a folder half written, which nobody takes for a published one."""
+    program = (
+        "import os, signal\n"
+        "from discreet.cli.app import run\n"
+        "real = os.replace\n"
+        "def replace(source, target):\n"
+        "    if str(target).endswith('plan.yaml'):\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    real(source, target)\n"
+        "os.replace = replace\n"
+        f"run({['train', 'digits', *FAST, '--out', 'model']!r})\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (draft,) = (path for path in tmp_path.iterdir() if ".draft" in path.name)
+    assert draft.is_dir()
+    assert not (tmp_path / "model").exists()
+    (tmp_path / "model.run" / "checkpoint.pt.draft").write_bytes(b"half")
+    (tmp_path / ".model.draft-of-mine").write_text("no folder of this library")
+    with inside(tmp_path):
+        done("train", "--resume", "model.run")
+    assert verify(tmp_path / "model").accepted
+    assert [path.name for path in tmp_path.rglob("*") if ".draft" in path.name] == [".model.draft-of-mine"]

@@ -62,10 +62,10 @@ def test_a_database_that_may_not_grow(path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 200 kB."""
+    """A disk of 240 kB."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    with mounted("mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(folder), at=folder):
+    with mounted("mount", "-t", "tmpfs", "-o", "size=240k", "tmpfs", str(folder), at=folder):
         yield folder
 
 
@@ -91,7 +91,7 @@ def test_a_disk_that_is_full(small_disk: Path) -> None:
     ledger = Ledger(path)
     run = ledger.open_run(PLAN, guarantee())
     ledger.start_attempt(run, PLAN)
-    filler.write_bytes(bytes(1 << 14))
+    filler.write_bytes(bytes(1 << 15))
     granted, error = reserve_until_it_fails(ledger, run)
     assert granted > 0
     assert "\n" not in str(error)

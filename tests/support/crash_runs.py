@@ -110,6 +110,17 @@ class Findings:
         return {name: count for name, count in counts.items() if count}
 
 
+def begun(folder: Path, address: str = "") -> bool:
+    """Whether there is a run to go on with: a name, and an entry in the ledger."""
+    if not (folder / "run" / "run.json").exists():
+        return False
+    ledger = Ledger(address or folder / "run" / "ledger.sqlite", create=False)
+    try:
+        return any(entry.kind == "run" for entry in ledger.entries())
+    finally:
+        ledger.close()
+
+
 def journal(folder: Path) -> list[dict[str, Any]]:
     """The releases in order."""
     path = folder / "journal.jsonl"

@@ -1,136 +1,181 @@
 """A disk that forgets what was not forced to it: what a folder looks like after a power cut at any moment.
 
-Content lasts once a file was synced, a name once its folder was. The worst of what file systems allow is taken: a new
-name without a synced folder is gone, and a name whose content was not synced is an empty file. SQLite is not simulated:
-its own files are taken as they are (WAL, synchronous=FULL, tested by SQLite's authors).
+Content lasts once a file was synced. A name lasts once its folder was synced, or at once (`hasty`): two ends of what
+file systems do, and both are kept. A name whose content was not synced is an empty file. SQLite is not simulated: its
+own files are taken as they are (WAL, synchronous=FULL, tested by SQLite's authors; it forces the names in its folder),
+but without the shared memory, so that whoever opens them recovers them.
 """
 
 from __future__ import annotations
 
-import json
+import hashlib
 import os
-import shutil
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import Connection, func, select
 
-from discreet import verify
-from discreet.jobs.train import Job
-from discreet.ledger import Ledger
-from discreet.training.run.run_folder import RunFolder
+from discreet.ledger import store
+from discreet.ledger.entries_table import entries
+from discreet.training import step as step_module
 
-FAST = ("--set", "engine=auto", "--set", "noise=fast", "--set", "steps=4")
-SEARCH = (
-    *("--trials", "1.5", "--law", "logarithmic", "--grid", "optimizer.lr=0.5,1"),
-    *("--holdout", "10%", "--ledger", "ledger.sqlite"),
-)
-SQLITE = ("ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm")
+_CHANGES = ("fsync", "replace", "rename", "unlink", "remove", "rmdir", "mkdir", "open", "chmod")
+_SQLITE = re.compile(r"\.sqlite(-wal|-journal)?$")
+
+Tree = dict[str, tuple[int, bytes | None]]
+"""Mode and content of each path, None for a folder."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What is left in `folder`. `entries`: of the ledger, then; `released`: steps of which anybody may know;
+    `returned`: commands that had ended."""
+
+    folder: Path
+    entries: int
+    released: int
+    returned: int
 
 
 @dataclass
 class Disk:
-    """What lasts of the files below `root`, and a copy of it after every change (`cuts`)."""
+    """What lasts of the files below `root`, and a copy of it after every change (`cuts`), each state once."""
 
     root: Path
     copies: Path
-    contents: dict[int, bytes] = field(default_factory=dict)
-    names: dict[int, dict[str, int]] = field(default_factory=dict)
+    entries: int = 0
+    released: int = 0
+    returned: int = 0
+    cuts: list[Cut] = field(default_factory=list)
+    _contents: dict[int, bytes] = field(default_factory=dict)
+    _names: dict[int, dict[str, int]] = field(default_factory=dict)
     """Of each folder, by its inode: the files and folders in it, with theirs."""
-    cuts: list[Path] = field(default_factory=list)
+    _held: dict[int, int] = field(default_factory=dict)
+    """Open descriptors: so that no inode is given to another file."""
+    _seen: dict[str, int] = field(default_factory=dict)
+    _busy: bool = False
 
     def synced(self, descriptor: int) -> None:
         """A file or a folder was forced to the disk."""
         path = Path(f"/proc/self/fd/{descriptor}").resolve()
+        facts = os.fstat(descriptor)
         if self.root not in (path, *path.parents):
             return
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            self.names[path.stat().st_ino] = {one.name: one.stat().st_ino for one in path.iterdir()}
-        else:
-            self.contents[os.fstat(descriptor).st_ino] = path.read_bytes()
-        self.cut()
+        if stat.S_ISDIR(facts.st_mode):
+            self._names[facts.st_ino] = {one.name: one.lstat().st_ino for one in path.iterdir()}
+        elif path.exists():
+            self._contents[facts.st_ino] = path.read_bytes()
+        self._held.setdefault(facts.st_ino, os.dup(descriptor))
 
     def cut(self) -> None:
-        """Keep what would be left if the power went now."""
-        target = self.copies / str(len(self.cuts))
-        target.mkdir(parents=True)
-        self._rebuild(self.root, target)
-        self.cuts.append(target)
+        """Keep what would be left if the power went now; each state once, with what was promised at its last time."""
+        if self._busy:
+            return
+        self._busy = True  # making a copy changes files too
+        for tree in (self._lasting(self.root, hasty=False), self._lasting(self.root, hasty=True)):
+            number = self._seen.setdefault(_mark(tree, self.entries), len(self.cuts))
+            cut = Cut(self.copies / str(number), self.entries, self.released, self.returned)
+            if number == len(self.cuts):
+                _write(tree, cut.folder)
+                self.cuts.append(cut)
+            else:
+                self.cuts[number] = cut
+        self._busy = False
 
-    def _rebuild(self, folder: Path, target: Path) -> None:
-        for name in SQLITE:
-            if (folder / name).exists():
-                shutil.copy(folder / name, target / name)
-        for name, inode in self.names.get(folder.stat().st_ino, {}).items():
-            there = folder / name
-            if name in SQLITE:
+    def _lasting(self, folder: Path, *, hasty: bool, below: str = "") -> Tree:
+        found: Tree = {}
+        there = {one.name: one.lstat().st_ino for one in folder.iterdir()}
+        kept = there if hasty else self._names.get(folder.stat().st_ino, {})
+        files = {name: inode for name, inode in there.items() if _SQLITE.search(name)}
+        for name, inode in (kept | files).items():
+            path, shown = folder / name, below + name
+            same = there.get(name) == inode
+            if name in files:
+                found[shown] = 0o600, path.read_bytes()
+            elif name.endswith(".sqlite-shm") or _SQLITE.search(name):
                 continue
-            if there.is_dir() and there.stat().st_ino == inode:
-                (target / name).mkdir(mode=0o700)
-                self._rebuild(there, target / name)
-            elif inode in self.contents or not there.is_dir():
-                (target / name).write_bytes(self.contents.get(inode, b""))
-                (target / name).chmod(there.stat().st_mode & 0o777 if there.exists() else 0o600)
+            elif same and path.is_dir():
+                found[shown] = stat.S_IMODE(path.stat().st_mode), None
+                found |= self._lasting(path, hasty=hasty, below=f"{shown}/")
+            elif inode not in self._names:  # else a folder that is gone by now
+                mode = stat.S_IMODE(path.stat().st_mode) if same else 0o600
+                found[shown] = mode, self._contents.get(inode, b"")
+        return found
+
+    def close(self) -> None:
+        """Let go of what was held."""
+        for descriptor in self._held.values():
+            os.close(descriptor)
+
+
+def _mark(tree: Tree, entries: int) -> str:
+    found = hashlib.sha256(str(entries).encode())
+    for name, (mode, content) in sorted(tree.items()):
+        found.update(f"\0{name}\0{mode}\0{content is None or len(content)}\0".encode())
+        found.update(content or b"")
+    return found.hexdigest()
+
+
+def _write(tree: Tree, target: Path) -> None:
+    target.mkdir(parents=True)
+    for name, (mode, content) in sorted(tree.items()):
+        if content is None:
+            (target / name).mkdir(mode=mode | 0o700)
+        else:
+            (target / name).write_bytes(content)
+            (target / name).chmod(mode)
 
 
 @contextmanager
 def recorded(root: Path, copies: Path) -> Iterator[Disk]:
-    """Inside, what lasts of `root` is followed."""
+    """Inside, what lasts of `root` is followed, from what is there on: through every change of files below it, every
+    transaction of a ledger, and every release."""
     disk = Disk(root.resolve(), copies)
-    sync, replace = os.fsync, os.replace
+    for folder, _, files in os.walk(root):
+        for one in (folder, *(os.path.join(folder, name) for name in files)):
+            descriptor = os.open(one, os.O_RDONLY)
+            disk.synced(descriptor)
+            os.close(descriptor)
+    transaction, apply = store.Store.transaction, step_module.apply
 
-    def fsync(descriptor: int) -> None:
-        sync(descriptor)
-        disk.synced(descriptor)
+    @contextmanager
+    def committed(self: store.Store) -> Iterator[Connection]:
+        disk.cut()
+        with transaction(self) as connection:
+            yield connection
+            disk.entries = connection.execute(select(func.count()).select_from(entries)).scalar() or 0
+        disk.cut()
 
-    def moved(source: Path, target: Path) -> None:
-        replace(source, target)
-        if disk.root in Path(target).resolve().parents:
-            disk.cut()
+    def released(*given: Any) -> None:
+        disk.released += 1
+        apply(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", fsync)
-        patch.setattr(os, "replace", moved)
-        yield disk
+        for name in _CHANGES:
+            patch.setattr(os, name, _followed(disk, name, getattr(os, name)))
+        patch.setattr(store.Store, "transaction", committed)
+        patch.setattr(step_module, "apply", released)
+        try:
+            yield disk
+        finally:
+            disk.close()
 
 
-def charged(folder: Path) -> int:
-    """Steps that the ledger of a run folder holds; 0 if there is none."""
-    if not (folder / "ledger.sqlite").exists():
-        return 0
-    ledger = Ledger(folder / "ledger.sqlite", create=False)
-    try:
-        return sum(entry.steps for entry in ledger.entries() if entry.kind == "reservation")
-    finally:
-        ledger.close()
+def _followed(disk: Disk, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    def called(*given: Any, **named: Any) -> Any:
+        if name == "open" and not given[1] & os.O_CREAT:
+            return real(*given, **named)
+        disk.cut()
+        result = real(*given, **named)
+        if name == "fsync":
+            disk.synced(given[0])
+        disk.cut()
+        return result
 
-
-def moved(cut: Path) -> None:
-    """Let the files of a copy name the copy."""
-    for name, changes in (("job.json", {"target": "model"}), ("run.json", {"ledger": "model.run/ledger.sqlite"})):
-        path = cut / "model.run" / name
-        if path.exists() and path.read_text():
-            path.write_text(
-                json.dumps(json.loads(path.read_text()) | {key: str(cut / to) for key, to in changes.items()})
-            )
-
-
-def check(cut: Path, most: int) -> tuple[int, bool]:
-    """What is left after a cut: charged steps, and whether a model is there."""
-    moved(cut)
-    folder, found = cut / "model.run", 0
-    if folder.is_dir():
-        found = charged(folder)
-        assert found <= most
-    if found and (folder / "key").exists() and not (cut / "model").is_dir():
-        Job.resumed(folder)
-        RunFolder(folder).recall()
-        assert not (folder / "key").stat().st_mode & 0o077
-    published = (cut / "model").is_dir()
-    if published:
-        assert verify(cut / "model").accepted
-    assert not found or published or (folder / "key").exists()  # charged, and neither a model nor a way to go on
-    return found, published
+    return called

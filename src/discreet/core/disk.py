@@ -7,16 +7,22 @@ rename that was not forced may be undone, and one that comes before the content 
 
 from __future__ import annotations
 
+import glob
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO
 
 from discreet.core.errors import InputError
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+
+_SHOWN = 50
+"""Characters of a name in that of its draft, which must fit in 255 bytes too."""
 
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 """What waits for ever when it is read, or never ends."""
@@ -29,7 +35,7 @@ def write_durably(path: Path, write: bytes | Callable[[IO[bytes]], object], mode
     """
     draft = path.with_name(f"{path.name}.draft")
     draft.unlink(missing_ok=True)  # of a process that was killed
-    with _gone_if_it_fails(draft):
+    with gone_if_it_fails(draft):
         _write(os.open(draft, _NEW, mode), write)
         os.replace(draft, path)
     sync_folder(path.parent)
@@ -41,9 +47,58 @@ def create_durably(path: Path, content: bytes, mode: int = 0o666) -> None:
     `FileExistsError` for one that is there; nothing is left of one that could not be written.
     """
     descriptor = os.open(path, _NEW, mode)
-    with _gone_if_it_fails(path):
+    with gone_if_it_fails(path):
         _write(descriptor, content)
         sync_folder(path.parent)
+
+
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """Make a folder, and those above it that are missing; fine if it is there. Durable on return: the name of each new
+    one is forced, since with the name of a folder all that is in it would be lost. `mode` is that of the last."""
+    above = folder.absolute().parent
+    if not above.exists():
+        make_folder(above)
+    if not folder.is_dir():
+        folder.mkdir(mode, exist_ok=True)
+        sync_folder(above)
+
+
+@contextmanager
+def draft_folder(above: Path, name: str) -> Iterator[Path]:
+    """A new folder in `above`, in which a folder of this `name` is written before it is renamed; gone if that fails.
+
+    Drafts that a process left which was killed are removed: whoever works in one holds a lock on it.
+    """
+    prefix = f".{name[:_SHOWN]}.draft-"
+    for left in above.glob(f"{glob.escape(prefix)}*"):
+        with suppress(OSError), _locked(left, wait=False):
+            shutil.rmtree(left, ignore_errors=True)
+    while True:
+        draft = Path(tempfile.mkdtemp(prefix=prefix, dir=above))
+        with gone_if_it_fails(draft), _locked(draft, wait=True):
+            if draft.exists():  # else another process took it for one that was left
+                yield draft
+                return
+
+
+@contextmanager
+def _locked(folder: Path, *, wait: bool) -> Iterator[None]:
+    """Hold the lock of a folder; `OSError` if another process does and we do not `wait`. Where there is no such lock
+    nobody removes what is another's."""
+    if os.name == "nt":
+        if not wait:
+            raise OSError("folders cannot be locked")
+        yield
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+    try:
+        with suppress(OSError) if wait else nullcontext():
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _write(descriptor: int, write: bytes | Callable[[IO[bytes]], object]) -> None:
@@ -54,12 +109,13 @@ def _write(descriptor: int, write: bytes | Callable[[IO[bytes]], object]) -> Non
 
 
 @contextmanager
-def _gone_if_it_fails(path: Path) -> Iterator[None]:
+def gone_if_it_fails(path: Path) -> Iterator[None]:
+    """Remove a file or folder if what is done with it fails."""
     try:
         yield
     except BaseException:
         with suppress(OSError):
-            path.unlink(missing_ok=True)
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
         raise
 
 

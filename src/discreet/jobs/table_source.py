@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from discreet.core.disk import write_durably
+from discreet.core.disk import make_folder, write_durably
 from discreet.core.errors import InputError
 from discreet.data import Split
 from discreet.data.tables import (
@@ -101,7 +101,7 @@ class TableSource:
         self.check()
         self._check_copies()
         encoder = Encoder(schema)
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(folder.absolute().parent)
         test, joined = self._read(self.test, recipe, encoder), self._read(self.public, recipe, encoder)
         if test is not None:
             check_groups(test.groups)
@@ -150,7 +150,8 @@ def recalled(schema: Schema, folder: Path) -> Schema:
         return with_bought(schema, json.loads((folder / _BOUGHT).read_text()))
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(
-            f"{folder} was interrupted while it bought ranges or categories: they are charged and lost; start a new run"
+            f"{folder} was interrupted before it had bought all ranges and categories: those that were charged are "
+            "lost; start a new run"
         ) from None
 
 

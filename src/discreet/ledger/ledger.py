@@ -33,7 +33,7 @@ from discreet.ledger.budget import (
 )
 from discreet.ledger.chain import Entry, check_chain, check_seal, next_entry
 from discreet.ledger.entries_table import entries
-from discreet.ledger.limits import budgets_of, filter_of
+from discreet.ledger.limits import budgets_of, filter_of, opened
 from discreet.ledger.meter import Meter, admit, share
 from discreet.ledger.names import checked_name, without_budget
 from discreet.ledger.totals import Totals, recount
@@ -118,21 +118,27 @@ class Ledger:
             return store.names(connection, "budget")
 
     def open_run(
-        self, plan_fingerprint: str, guarantee: Guarantee, dataset: str = "", own_filter: Filter | None = None
+        self,
+        plan_fingerprint: str,
+        guarantee: Guarantee,
+        dataset: str = "",
+        own_filter: Filter | None = None,
+        remember: Callable[[str], None] = lambda run: None,
     ) -> str:
         """Open a run and return its identifier; a basic budget of its data set is charged for the whole run.
 
+        `remember` is told the identifier before anything is charged, so that no charge is without a name.
         Raises `BudgetExhausted`, and writes nothing, if the run does not fit. A data set without a budget has no limit.
         A filter over steps, the data set's or the run's `own_filter`, decides on each block in `reserve`.
         """
         if not isinstance(guarantee, Guarantee):
             raise InputError(f"a run is opened with a guarantee; {type(guarantee).__name__} promises nothing")
         refuse_several_processes()
-        run = secrets.token_hex(16)
         check_run_filter(own_filter, guarantee)
         body = {"plan": plan_fingerprint} | opening(guarantee)
         body |= {} if own_filter is None else {"filter": filters.as_dict(own_filter)}
-        dataset, others = checked_name(dataset), list[str]()
+        dataset, others, run = checked_name(dataset), list[str](), secrets.token_hex(16)
+        remember(run)
         with self._transaction() as connection:
             budgets = budgets_of(connection, dataset) if dataset else []
             if budgets:
@@ -157,10 +163,10 @@ class Ledger:
         before the first step is a separate attempt, with the engine `QUERIES`.
         """
         with self._transaction() as connection:
-            opened = _opened(connection, run, self.shown)
-            self._check_uncut(connection, opened.dataset)
-            self._check_uncut(connection, run, opened.number)
-            if opened.content["plan"] != plan_fingerprint:
+            start = opened(connection, run, self.shown)
+            self._check_uncut(connection, start.dataset)
+            self._check_uncut(connection, run, start.number)
+            if start.content["plan"] != plan_fingerprint:
                 raise InputError(
                     "the plan or the initial model differs from those the run was started with; "
                     "resume with the same, or start a new run"
@@ -184,14 +190,14 @@ class Ledger:
         if a filter refuses, `BudgetExhausted` is raised and nothing is written.
         """
         with self._transaction() as connection:
-            opened = _opened(connection, run, self.shown)
+            start = opened(connection, run, self.shown)
             position = self._charged_so_far(connection, run)
             block = tuple(next_events(position))
             if not block:
                 raise LedgerError("the admission granted no step and refused none; nothing was charged")
             event = in_order(block)
             places = [(drawn, index) for drawn in block for index in range(len(steps_of(drawn)))]
-            self._admit(connection, opened, event, len(places))
+            self._admit(connection, start, event, len(places))
             where = {"attempt": attempt, "position": position, "steps": len(places)}
             self._append(connection, "reservation", to_json(event), run=run, **where)
         return tuple(Receipt(run, attempt, position + i, *place) for i, place in enumerate(places))
@@ -210,7 +216,7 @@ class Ledger:
     def amounts(self, run: str) -> Amounts:
         """What the run's own filter has counted, in its own currency; () if the run has no filter of its own."""
         with self._transaction() as connection:
-            own = filter_of(_opened(connection, run, self.shown))
+            own = filter_of(opened(connection, run, self.shown))
             return () if own is None else self._meter.spent(connection, run, own)
 
     def spent(self, run: str) -> Event:
@@ -249,20 +255,20 @@ class Ledger:
         """Release the file or the connection."""
         self._store.close()
 
-    def _admit(self, connection: Connection, opened: Entry, event: Event, steps: int) -> None:
+    def _admit(self, connection: Connection, start: Entry, event: Event, steps: int) -> None:
         """Raise `BudgetExhausted` unless the next steps fit the filters over steps that limit their run."""
-        check_seal(opened)
-        own = filter_of(opened)
-        budgets = budgets_of(connection, opened.dataset) if opened.dataset else []
+        check_seal(start)
+        own = filter_of(start)
+        budgets = budgets_of(connection, start.dataset) if start.dataset else []
         if own is not None:
-            self._check_uncut(connection, opened.run, opened.number)
-            admit(own, self._meter.spent(connection, opened.run, own), event, steps, f"run {opened.run[:8]}")
+            self._check_uncut(connection, start.run, start.number)
+            admit(own, self._meter.spent(connection, start.run, own), event, steps, f"run {start.run[:8]}")
         if any(map(over_steps, budgets)):
-            self._check_uncut(connection, opened.dataset)
-            total = self._totals.within(connection, opened.dataset, budgets, self._length)
+            self._check_uncut(connection, start.dataset)
+            total = self._totals.within(connection, start.dataset, budgets, self._length)
             for budget in filter(over_steps, budgets):
-                admit(budget, total.amounts[budget], event, steps, f"data set {opened.dataset!r}")
-            self._note_total(connection, opened.dataset)
+                admit(budget, total.amounts[budget], event, steps, f"data set {start.dataset!r}")
+            self._note_total(connection, start.dataset)
 
     def _charged_so_far(self, connection: Connection, run: str) -> int:
         """The number of charged steps; `LedgerError` if a block is missing before the last. Each row is read once."""
@@ -310,11 +316,3 @@ class Ledger:
         if since + store.count(connection, since) != max(since, self._length):
             raise LedgerError(_CUT)
         self._uncut[scope] = self._length
-
-
-def _opened(connection: Connection, run: str, where: str) -> Entry:
-    """The entry that opened a run."""
-    found = store.find(connection, run=run, kind="run")
-    if not found:
-        raise LedgerError(f"the ledger {where} knows no run {run}; it is another ledger, or was cut")
-    return found[0]

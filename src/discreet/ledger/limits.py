@@ -1,4 +1,4 @@
-"""The filters that limit a run: those of its data set, and its own."""
+"""What limits a run: the entry that opened it, its own filter, and the budgets of its data set."""
 
 from __future__ import annotations
 
@@ -6,15 +6,27 @@ from sqlalchemy import Connection
 
 from discreet.accounting.adaptive import filters
 from discreet.accounting.adaptive.filters import Filter
+from discreet.core.errors import LedgerError
 from discreet.ledger import store
 from discreet.ledger.budget import decoded
 from discreet.ledger.chain import Entry, check_seal
 
 
-def filter_of(opened: Entry) -> Filter | None:
+def opened(connection: Connection, run: str, where: str) -> Entry:
+    """The entry that opened a run."""
+    found = store.find(connection, run=run, kind="run")
+    if not found:
+        raise LedgerError(
+            f"the ledger {where} knows no run {run}: if it was interrupted before it began, start a new one; else this "
+            "is another ledger, or was cut"
+        )
+    return found[0]
+
+
+def filter_of(start: Entry) -> Filter | None:
     """The filter over steps that a run was opened with, if it was."""
-    check_seal(opened)
-    return filters.from_dict(opened.content["filter"]) if "filter" in opened.content else None
+    check_seal(start)
+    return filters.from_dict(start.content["filter"]) if "filter" in start.content else None
 
 
 def budgets_of(connection: Connection, dataset: str) -> list[Filter]:

@@ -16,7 +16,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, ProgrammingError, S
 
 from discreet.core.errors import LedgerError
 from discreet.ledger.chain import Entry, check_seal
-from discreet.ledger.entries_table import by_dataset, entries, metadata
+from discreet.ledger.entries_table import LATER_INDEXES, entries, metadata
 from discreet.ledger.names import compared
 
 _PATIENCE_SECONDS = 120
@@ -109,14 +109,15 @@ class Store:
             if self._postgres:
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233910461)")  # one process creates at a time
             metadata.create_all(connection)
-            self._add_index(connection)
+            self._add_indexes(connection)
 
-    def _add_index(self, connection: Connection) -> None:
-        """Ledgers of early versions lack an index. Without the right to make it, all is found too, more slowly."""
-        if by_dataset.name in {one["name"] for one in inspect(connection).get_indexes(entries.name)}:
-            return
-        with suppress(ProgrammingError), connection.begin_nested():
-            by_dataset.create(connection)
+    def _add_indexes(self, connection: Connection) -> None:
+        """Ledgers of early versions lack some. Without the right to make them, all is found too, more slowly."""
+        there = {one["name"] for one in inspect(connection).get_indexes(entries.name)}
+        for index in LATER_INDEXES:
+            if index.name not in there:
+                with suppress(ProgrammingError), connection.begin_nested():
+                    index.create(connection)
 
     def _exists(self) -> bool:
         if not self._postgres:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -18,7 +16,7 @@ from discreet.certificate.canonical import digest
 from discreet.certificate.files import certificate_fault
 from discreet.certificate.model_spec import ModelSpec, of_module
 from discreet.clipping.digests import check_unchanged, state_digests
-from discreet.core.disk import sync_folder, write_durably
+from discreet.core.disk import draft_folder, make_folder, sync_folder, write_durably
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.guarantee import Guarantee
 from discreet.publication.certificate import TrainedRun, certificate
@@ -109,10 +107,10 @@ def check_target(target: Path) -> None:
 
 def _write_together(files: dict[str, bytes], target: Path) -> None:
     """Write beside the target, then rename, so that nobody sees half a folder; durable on return."""
+    above = target.absolute().parent
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-        try:
+        make_folder(above)
+        with draft_folder(above, target.name) as draft:
             for name, content in files.items():
                 write_durably(draft / name, content)
             draft.chmod(0o755)
@@ -120,9 +118,6 @@ def _write_together(files: dict[str, bytes], target: Path) -> None:
             if target.exists():
                 target.rmdir()
             os.replace(draft, target)
-            sync_folder(target.parent)
-        except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
+            sync_folder(above)
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror}; choose a folder that can be written") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from discreet.core.disk import make_folder
 from discreet.core.errors import InputError
 
 
@@ -16,7 +17,7 @@ def user_ledger(*, make: bool = False) -> Path:
     path = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "discreet" / "ledger.sqlite"
     if make:
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(path.parent, 0o700)
         except OSError as error:
             raise InputError(f"cannot make {path.parent} for a ledger: {error.strerror}; name one: --ledger") from None
     return path

@@ -30,7 +30,7 @@ class Opened:
 
 @contextmanager
 def started(folder: RunFolder, plan: Plan | AdaptivePlan, options: RunOptions) -> Iterator[Opened]:
-    """A new run: its folder, its key and its entry in the ledger (by default a ledger in the folder)."""
+    """A new run: its folder, its key, its name and its entry in the ledger (by default a ledger in the folder)."""
     key = folder.create()
     try:
         if options.on_open is not None:
@@ -38,7 +38,13 @@ def started(folder: RunFolder, plan: Plan | AdaptivePlan, options: RunOptions) -
         charged = Ledger(options.ledger or folder.ledger)
         try:
             _check_priced(charged, options.dataset_id, plan.before)
-            run = charged.open_run(plan.fingerprint(), plan.guarantee(), options.dataset_id, plan.filter)
+            run = charged.open_run(
+                plan.fingerprint(),
+                plan.guarantee(),
+                options.dataset_id,
+                plan.filter,
+                lambda run: folder.remember(run, charged.where),
+            )
         except BaseException:
             charged.close()
             raise
@@ -46,7 +52,6 @@ def started(folder: RunFolder, plan: Plan | AdaptivePlan, options: RunOptions) -
         shutil.rmtree(folder.path)  # nothing was charged, so nothing in it is worth keeping
         raise
     try:
-        folder.remember(run, charged.where)
         yield Opened(key, run, charged)
     finally:
         charged.close()
@@ -65,6 +70,7 @@ def resumed(folder: RunFolder) -> Iterator[tuple[Opened, Checkpoint | None]]:
     """The run in the folder, and its last checkpoint, if any. The checkpoint must not be ahead of the ledger."""
     refuse_several_processes()
     key, run, where = folder.recall()
+    folder.remove_drafts()
     ledger = Ledger(where, create=False)
     try:
         ledger.verify()

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from discreet.core.disk import sync_folder, write_durably
+from discreet.core.disk import create_durably, gone_if_it_fails, make_folder, sync_folder, write_durably
 from discreet.core.errors import InputError
 from discreet.core.processes import refuse_several_processes
 from discreet.ledger.units_spent import FILE
@@ -40,11 +40,12 @@ def make_private_folder(path: Path) -> None:
     """
     refuse_several_processes()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.absolute().parent)
         path.mkdir(mode=0o700)
-        (path / ".gitignore").write_text(_IGNORED)
-        (path / "README.md").write_text(_README)
-        sync_folder(path.parent)
+        with gone_if_it_fails(path):
+            sync_folder(path.absolute().parent)
+            create_durably(path / ".gitignore", _IGNORED.encode())  # before the key, which it keeps out of git
+            create_durably(path / "README.md", _README.encode())
     except FileExistsError:
         raise
     except OSError as error:
@@ -93,6 +94,11 @@ class RunFolder:
             raise self._taken()
 
     def _taken(self) -> InputError:
+        if self.path.is_dir() and not self.identity.exists():
+            return InputError(
+                f"the folder {self.path} is of a run that was interrupted before it began, or is no run's; delete it, "
+                "or name another one"
+            )
         return InputError(
             f"the run folder {self.path} exists already; resume it with --resume (resume=True), or name another one"
         )
@@ -102,10 +108,16 @@ class RunFolder:
         key = new_run_key()
         try:
             make_private_folder(self.path)
-            save_key(self.key, key)
         except FileExistsError:
             raise self._taken() from None
+        with gone_if_it_fails(self.path):
+            save_key(self.key, key)
         return key
+
+    def remove_drafts(self) -> None:
+        """Remove what was half written when the run was interrupted."""
+        for draft in self.path.glob("*.draft"):
+            draft.unlink(missing_ok=True)
 
     def remember(self, run: str, ledger: str) -> None:
         """Write the run's name and ledger, durably: a charged run whose name is lost cannot be resumed."""
