@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import typer
 
+from discreet.cli.commands.audit.build import build
+
 app = typer.Typer(
     help="Measure the privacy of a training: evidence beside its bound, never a guarantee.", no_args_is_help=True
 )
+app.command()(build)
 
 
 @app.callback()
