@@ -1,0 +1,17 @@
+"""`discreet audit`: the privacy of a training as measured, beside what is proved of it."""
+
+from __future__ import annotations
+
+import typer
+
+from discreet.cli.commands.audit.build import build
+
+app = typer.Typer(
+    help="Measure the privacy of a training: evidence beside its bound, never a guarantee.", no_args_is_help=True
+)
+app.command()(build)
+
+
+@app.callback()
+def audit() -> None:
+    """Measure the privacy of a training: evidence beside its bound, never a guarantee."""
