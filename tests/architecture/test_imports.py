@@ -10,6 +10,7 @@ ROOT = Path(discreet.__file__).parent
 
 TORCH = {
     "jobs",
+    "audit",
     "distributed",
     "features",
     "clipping",
@@ -103,7 +104,9 @@ ALLOWED: dict[str, set[str]] = {
     },  # training as scikit-learn has it, a recipe of declared facts
     "integrations": {"training", "plan"},  # other people's loops around a private one
 }
+ALLOWED["audit"] = ALLOWED["training"] | {"training"}  # trainings, made and taken again on rows that are made up
 ALLOWED["jobs"] = ALLOWED["prediction"] | {
+    "audit",
     "training",
     "clipping",
     "distributed",

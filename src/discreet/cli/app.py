@@ -3,7 +3,7 @@
 | exit code | meaning |
 |-----------|---------|
 | 0         | done |
-| 1         | a check failed (`verify`) |
+| 1         | a check failed (`verify`, `audit`) |
 | 2         | bad usage or bad input: one line says what, where and what to do |
 | 3         | the budget is exhausted |
 | 70        | a defect of discreet itself: `--debug` shows where |
@@ -53,6 +53,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Check that a published model is the certified one and that its claim follows from the stated events.",
     ),
     "ledger": ("ledger:app", "Look at a ledger, check it, and set budgets."),
+    "audit": ("audit:app", "Measure the privacy of a training: evidence beside its bound, never a guarantee."),
     "epsilon": ("accounting.epsilon:epsilon", "Bound the epsilon of a plan that is fixed before the data is seen."),
     "compare": (
         "accounting.compare:compare_methods",

@@ -1,0 +1,14 @@
+"""`discreet audit`: the privacy of a training as measured, beside what is proved of it."""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer(
+    help="Measure the privacy of a training: evidence beside its bound, never a guarantee.", no_args_is_help=True
+)
+
+
+@app.callback()
+def audit() -> None:
+    """Measure the privacy of a training: evidence beside its bound, never a guarantee."""
