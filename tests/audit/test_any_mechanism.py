@@ -1,4 +1,4 @@
-"""The bound for any mechanism: it is the linear programme of its theorem, real mechanisms keep it, and it is directed."""
+"""The bound for any mechanism: it is the linear programme of its theorem, mechanisms keep it, and it is directed."""
 
 import numpy as np
 import pytest

@@ -65,7 +65,9 @@ def test_no_adversary_who_sees_less_exceeds_it() -> None:
             assert best_tail(pairs, right, guesses) <= bound
 
 
-@pytest.mark.parametrize(("mu", "canaries", "guesses", "right"), [(1.0, 60, 24, 21), (0.4, 200, 80, 54), (2.0, 40, 40, 37)])
+@pytest.mark.parametrize(
+    ("mu", "canaries", "guesses", "right"), [(1.0, 60, 24, 21), (0.4, 200, 80, 54), (2.0, 40, 40, 37)]
+)
 def test_gaussian_coins_by_simulation(mu: float, canaries: int, guesses: int, right: int) -> None:
     """200,000 runs; a bound that is right differs by 5 standard errors with probability 1e-6."""
     rng, runs = np.random.default_rng(6), 200_000

@@ -29,7 +29,9 @@ _DOWN = 1 - 2.0**-40
 class Family(Protocol):
     """Curves by their size, a number above 0; larger ones are less private."""
 
-    most: float
+    @property
+    def most(self) -> float:
+        """The largest size."""
 
     def lines(self, size: float) -> Lines:
         """Upper bounds on the curve of this size. No lines, if they cannot be computed."""
@@ -80,7 +82,9 @@ class PlanFamily:
         return self._known[size]
 
 
-def largest_refuted(family: Family, refutes: Callable[[Lines], bool], *, start: float, precision: float = 1e-4) -> float:
+def largest_refuted(
+    family: Family, refutes: Callable[[Lines], bool], *, start: float, precision: float = 1e-4
+) -> float:
     """The size of the largest curve that is refuted, rounded down to a share of `precision`; 0 if none is.
 
     `start`: a size to begin at. The same sizes are tried in every search that begins there, so that curves are known.

@@ -1,13 +1,13 @@
 """One run, any (epsilon, delta)-private mechanism: the bound of Steinke, Nasr and Jagielski 2023, for comparison.
 
-**Theorem** (their section 5; the form is that of their Appendix D). m fair coins decide which canaries are in, and flipping one of them keeps (epsilon,
-delta)-privacy. From what the run gives away, g of them are guessed. With f(c) = P(Binomial(g, e^eps / (1 + e^eps)) >=
-c), at least c guesses are right with probability at most
+**Theorem** (their section 5; the form is that of their Appendix D). m fair coins decide which canaries are in, and
+flipping one of them keeps (epsilon, delta)-privacy. From what the run gives away, g of them are guessed. With f(c) =
+P(Binomial(g, e^eps / (1 + e^eps)) >= c), at least c guesses are right with probability at most
 
     f(c) + 2 m delta max_{1 <= i <= c} (f(c - i) - f(c)) / i.
 
-Nothing else is assumed, not even a family of curves: what is refuted is (epsilon, delta) itself. `any_mechanism` knows the
-whole curve, and finds more.
+Nothing else is assumed, not even a family of curves: what is refuted is (epsilon, delta) itself. `any_mechanism` knows
+the whole curve, and finds more.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from discreet.core.errors import InputError
 _SHARES = tuple(0.86**step for step in range(36))
 """Shares of the canaries that are tried."""
 
+
 def candidates(canaries: int) -> list[int]:
     """Even numbers of guesses that are worth trying, ascending."""
     return sorted({min(canaries, max(2, 2 * round(canaries * share / 2))) for share in _SHARES})

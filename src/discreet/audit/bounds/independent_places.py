@@ -9,17 +9,17 @@ canary is drawn is independent under Poisson sampling only.
 which and how may depend on all of X. Then the number of right guesses is at most, in law, that of g guesses about m
 independent coins with the dominating pair of f, where those are guessed that are surest.
 
-*Proof.* Given all of X, coins are independent, and coin j is guessed right with probability at most (1 + c_j) / 2, c_j =
-|2 P(coin j | X_j) - 1|. So, whichever are guessed, P(C >= c | X) <= H(c_1, ..., c_m), the largest tail of a sum of g
-independent coins with these chances. H is the largest of finitely many functions that are affine and rising in each
-argument: it is convex and rising in each. By Blackwell's theorem (Dong, Roth, Su 2022, Theorem 2.10) X_j is made from a
-draw Z_j of the dominating pair, with independent randomness. Then c_j <= E[c(Z_j) | X_j], and by Jensen's inequality,
-one argument at a time, E H(c_1, ..., c_m) <= E H(c(Z_1), ..., c(Z_m)). Chances that are higher, on the same g guesses,
-give higher counts; so H there belongs to the g surest. QED
+*Proof.* Given all of X, coins are independent, and coin j is guessed right with probability at most (1 + c_j) / 2,
+where c_j = |2 P(coin j | X_j) - 1|. So, whichever are guessed, P(C >= c | X) <= H(c_1, ..., c_m), the largest tail of a
+sum of g independent coins with these chances. H is the largest of finitely many functions that are affine and rising in
+each argument: it is convex and rising in each. By Blackwell's theorem (Dong, Roth, Su 2022, Theorem 2.10) X_j is made
+from a draw Z_j of the dominating pair, with independent randomness. Then c_j <= E[c(Z_j) | X_j], and by Jensen's
+inequality, one argument at a time, E H(c_1, ..., c_m) <= E H(c(Z_1), ..., c(Z_m)). Chances that are higher, on the same
+number of guesses, give higher counts; so H there belongs to the g surest. QED
 
-**What is computed.** The share V of the pair's mass that is surer than the first coin that is not guessed is Beta(g + 1,
-m - g); given V, the g guesses are independent, each right with probability R(V) / V (`Lines.most_right`). The mean over
-V is replaced by a sum over intervals, with the largest chance in each.
+**What is computed.** The share V of the pair's mass that is surer than the first coin that is not guessed is
+Beta(g + 1, m - g); given V, the g guesses are independent, each right with probability R(V) / V (`Lines.most_right`).
+The mean over V is replaced by a sum over intervals, with the largest chance in each.
 """
 
 from __future__ import annotations
@@ -47,6 +47,11 @@ def p_value(lines: Lines, right: int, guesses: int, canaries: int) -> float:
     below = np.minimum(betainc(guesses + 1, canaries - guesses, ends[1:]) * _ROUNDING, 1.0)
     least = float(betainc(guesses + 1, canaries - guesses, ends[0])) * _ROUNDING  # guesses surer than any interval
     return min(1.0, (float(np.sum(below * np.maximum(-np.diff(tails), 0.0))) + least) * _ROUNDING)
+
+
+def refuted(lines: Lines, right: int, guesses: int, canaries: int, level: float) -> bool:
+    """Whether P(at least `right` of `guesses` are right) is at most `level` for every run below `lines`."""
+    return p_value(lines, right, guesses, canaries) <= level
 
 
 def _ends(guesses: int, canaries: int) -> Array:
