@@ -39,11 +39,16 @@ class Predictor:
 
         Rows are raw, before features; if their shape is known, flat rows will do.
         """
+        rows = self.prepared(inputs)
+        with torch.no_grad(), self._known_codes():
+            return torch.cat([self.model(rows[at : at + _AT_ONCE]) for at in range(0, len(rows), _AT_ONCE)])
+
+    def prepared(self, inputs: Tensor | ArrayLike) -> Tensor:
+        """What the model itself takes, from raw rows: shape (rows, ...)."""
         rows = self._rows(inputs)
         for step in self.steps:
             rows = step(rows)
-        with torch.no_grad(), self._known_codes():
-            return torch.cat([self.model(rows[at : at + _AT_ONCE]) for at in range(0, len(rows), _AT_ONCE)])
+        return rows
 
     def predict(self, inputs: Tensor | ArrayLike) -> Tensor:
         """The class of each row (rows,), int64; for a model of numbers, its outputs (rows, outputs)."""

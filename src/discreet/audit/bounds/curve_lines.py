@@ -1,0 +1,70 @@
+"""Trade-off functions as lines: how many guesses may be right, for so many that may be wrong.
+
+A mechanism with trade-off function f (both ways: canary in or out) lets no event have a probability above F(x) in one
+world if it has at most x in the other, F(x) = 1 - f(x). F is concave; here it is the least of finitely many lines
+c + g x, each of which is a proved upper bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from discreet.accounting.answers.tradeoff import GaussianTradeOff, TradeOff, lower_hull
+from discreet.core.array_types import Array
+
+_UP = 1 + 2.0**-48
+_STEEPEST = 650.0
+"""Lines whose slope has a larger logarithm, on either side, are left out: fewer lines bound less, never too much."""
+
+_TANGENTS = 1200
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """F(x) <= min(`constants` + `growths` x), ascending in growth; both of shape (n,). An F of no lines is 1."""
+
+    growths: Array
+    constants: Array
+
+    @classmethod
+    def of(cls, curve: TradeOff) -> Lines:
+        """The lines of a curve of the accountant; tangents, for a Gaussian one."""
+        if isinstance(curve, GaussianTradeOff):
+            return cls.gaussian(curve.mu)
+        slopes, constants = curve.lines
+        return _hull(slopes, constants)
+
+    @classmethod
+    def gaussian(cls, mu: float) -> Lines:
+        """Tangents of F(x) = Phi(Phi^-1(x) + mu): at x = Phi(t), e^(-mu t - mu^2 / 2) is the slope."""
+        if not 0 <= mu < 40:
+            return cls(np.zeros(0), np.zeros(0))
+        points = np.linspace(-9.5 - mu, 9.5, _TANGENTS)
+        slopes = -mu * points - mu * mu / 2
+        high, low = ndtr(points + mu), np.exp(slopes) * ndtr(points)
+        return _hull(slopes, high - low + (high + low) * 2.0**-46)
+
+    def most_right(self, shares: Array) -> Array:
+        """R(v), rounded up: the largest probability of a right guess about a fair coin, if it is guessed with
+        probability v; shape as `shares`.
+
+        Right and wrong guesses of a coin have r <= F(w), r + w = v, so r is at most (c + g v) / (1 + g) for every line.
+        R is concave, and R(v) / v falls.
+        """
+        v = np.asarray(shares, dtype=np.float64)
+        best = np.minimum(v, 1.0)
+        for growth, constant in zip(self.growths, self.constants, strict=True):
+            best = np.minimum(best, (constant + growth * v) / (1 + growth) * _UP)
+        return best
+
+
+def _hull(slopes: Array, constants: Array) -> Lines:
+    """The lines e^`slopes` x + `constants` that are the least somewhere."""
+    usable = (np.abs(slopes) < _STEEPEST) & np.isfinite(constants)
+    if not usable.any():
+        return Lines(np.zeros(0), np.zeros(0))
+    growths, kept = lower_hull(np.exp(slopes[usable]) * _UP, constants[usable])
+    return Lines(np.ascontiguousarray(growths), np.ascontiguousarray(kept))

@@ -1,0 +1,177 @@
+"""The job of `discreet audit model`: membership attacks on a published model, by the holder of its data."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from discreet.audit.membership.attack_rates import Attack, AttackRate, measured
+from discreet.audit.membership.row_signals import LEAST_SHADOWS, halves, lira_scores, loss_scores, rmia_scores
+from discreet.audit.membership.shadow_models import Trainer, shadow_losses
+from discreet.audit.one_run.one_run_game import steps_alone
+from discreet.audit.row_losses import losses_of
+from discreet.certificate.canonical import strict_json
+from discreet.certificate.files import CERTIFICATE, read
+from discreet.clipping import Criterion
+from discreet.core.array_types import Array
+from discreet.core.errors import InputError, VerificationFailed
+from discreet.data.packed import NOT_ARRAYS, read_arrays
+from discreet.data.tables import Encoder, public_table
+from discreet.jobs.table_loss import loss_of
+from discreet.plan import AdaptivePlan, Plan
+from discreet.plan.pydantic_base import validate
+from discreet.prediction import load
+from discreet.prediction.load import Predictor
+from discreet.publication import verify
+from discreet.publication.pages.report import attack_risk
+from discreet.recipes import Recipe, load_recipe
+from discreet.training import EngineOptions
+
+_JOB = "job.json"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelAudit:
+    """What was measured of a published model. All of it is about private rows, and stays with their holder.
+
+    `rates`: every attack at every false-positive rate. `most`: the true-positive rates that the claim allows at given
+    false-positive rates. `shadows`: how many shadow models there were.
+    """
+
+    attacks: tuple[Attack, ...]
+    rates: tuple[AttackRate, ...]
+    most: Callable[[float], float]
+    epsilon: float
+    delta: float
+    shadows: int
+
+    @property
+    def beyond(self) -> bool:
+        """Whether an attack finds more than the certificate allows, by far."""
+        return any(one.beyond for one in self.rates)
+
+
+def audit_model(
+    folder: Path,
+    members: Path,
+    others: Path,
+    *,
+    shadows: int = 0,
+    recipe: str | None = None,
+    told: Callable[[int], None] = lambda _: None,
+) -> ModelAudit:
+    """Attack the model in `folder`. `members`: rows that it was trained on; `others`: rows like them that it was not.
+
+    `recipe`: what shadow models are trained by; that of the run's folder by default. `VerificationFailed` if the folder
+    is not accepted, `InputError` for rows that do not fit it. Nothing is written.
+    """
+    if shadows and shadows < LEAST_SHADOWS:
+        raise InputError(f"--shadows {shadows} are too few: give {LEAST_SHADOWS} at least, or leave it out")
+    accepted = verify(folder)
+    if not accepted.accepted:
+        raise VerificationFailed(f"{folder}: {accepted.summary}")
+    facts, predictor = strict_json(read(folder / CERTIFICATE), CERTIFICATE), load(folder)
+    criterion = _criterion(predictor)
+    rows = [_rows(predictor, path, option) for path, option in ((members, "--members"), (others, "--others"))]
+    for (_, targets), option in zip(rows, ("--members", "--others"), strict=True):
+        if len(targets) < 2:
+            raise InputError(f"{option} has {len(targets)} row(s); give two at least")
+    trainer = _trainer(folder, recipe, predictor) if shadows else None  # before anything takes long
+    inputs, targets = (torch.cat([part[side] for part in rows]) for side in (0, 1))
+    count = len(rows[0][1])
+    found = losses_of(predictor.model, inputs, targets, criterion)
+    scores = {"loss": loss_scores(found)}
+    if trainer is not None:
+        rng = np.random.default_rng(secrets.randbits(63))
+        trained = halves(shadows, len(targets), rng)
+        of_shadows = shadow_losses(trainer, inputs, targets, trained, criterion, told)
+        scores |= {"LiRA": lira_scores(found, of_shadows, trained), "RMIA": rmia_scores(found, of_shadows)}
+    attacks = tuple(Attack(name, one[:count], one[count:]) for name, one in scores.items())
+    claim = facts["claim"]
+    most = _most(claim, facts["plan"])
+    return ModelAudit(attacks, tuple(measured(attacks, most)), most, claim["epsilon"], claim["delta"], shadows)
+
+
+def _most(claim: Mapping[str, Any], plan: Mapping[str, Any]) -> Callable[[float], float]:
+    """The largest true-positive rate that a certificate's claim allows: by the plan's curve, or the claim alone."""
+    kind: type[Plan] | type[AdaptivePlan] = AdaptivePlan if "policy" in plan else Plan
+    return attack_risk(dict(claim), kind.model_validate(plan)).best.true_positive_rate
+
+
+def _criterion(predictor: Predictor) -> Criterion:
+    """The loss that rows are scored by."""
+    spec = predictor.spec
+    if spec.outputs == "classes":
+        return nn.CrossEntropyLoss()
+    labels = spec.table is not None and Encoder.from_json(spec.table).task == "labels"
+    return nn.BCEWithLogitsLoss() if labels else nn.MSELoss()
+
+
+def _rows(predictor: Predictor, path: Path, option: str) -> tuple[Tensor, Tensor]:
+    """Rows as the model takes them, and their targets."""
+    if predictor.spec.table is not None:
+        if not path.exists():
+            raise InputError(f"{option}: there is no file or folder {path}; check the path")
+        table = public_table(path, Encoder.from_json(predictor.spec.table))  # read as a whole; it stays in memory
+        return predictor.prepared(table.inputs), table.targets
+    try:
+        arrays = read_arrays(path, ["x", "y"])
+    except OSError as error:
+        raise InputError(f"cannot read {option} {path}: {error.strerror or error}") from None
+    except InputError:
+        raise
+    except NOT_ARRAYS:
+        arrays = {}
+    if set(arrays) != {"x", "y"} or len(arrays["x"]) != len(arrays["y"]) or arrays["y"].dtype.kind not in "fiub":
+        raise InputError(f"{option} {path}: give a .npz file with the arrays x (rows) and y (their targets)")
+    classes = predictor.spec.outputs == "classes"
+    targets = torch.from_numpy(arrays["y"].astype(np.int64 if classes else np.float32))
+    return predictor.prepared(arrays["x"]), targets if classes or targets.dim() > 1 else targets[:, None]
+
+
+def _trainer(folder: Path, name: str | None, predictor: Predictor) -> Trainer:
+    """How the model was trained, by the recipe that its run kept or that is named."""
+    recipe = load_recipe(name, [], {}) if name is not None else _kept_recipe(folder)
+    plan = steps_alone(recipe.plan())
+    if plan.sampling.SIZE_IS_PUBLIC:
+        raise InputError(
+            f"shadow models are trained on half of the rows, and {plan.sampling.kind} sampling needs their exact "
+            "number; leave out --shadows"
+        )
+    regression = predictor.spec.outputs != "classes"
+    table = predictor.spec.table
+    criterion: Criterion = nn.MSELoss() if regression else nn.CrossEntropyLoss()
+    return Trainer(
+        plan,
+        recipe.build_model,
+        criterion if table is None else loss_of(Encoder.from_json(table)),
+        recipe.build_optimizer,
+        EngineOptions(),
+        geometry=recipe.build_geometry,
+        scheduler=recipe.build_scheduler,
+        averaging=recipe.averaging,
+    )
+
+
+def _kept_recipe(folder: Path) -> Recipe:
+    kept = folder.resolve().with_name(folder.resolve().name + ".run") / _JOB
+    try:
+        facts = json.loads(kept.read_text())["recipe"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(
+            f"shadow models need the recipe of the run, and there is none in {kept.parent}; name it with --recipe"
+        ) from None
+    return validate(Recipe, facts, str(kept))
+
+
+def best_accuracy(audit: ModelAudit) -> Mapping[str, Array | float]:
+    """The accuracy of each attack at even odds, at the threshold that is best on these rows."""
+    return {one.name: one.accuracy() for one in audit.attacks}
