@@ -7,6 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
+from discreet._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from discreet.accounting.account import guarantee as guarantee
     from discreet.accounting.answers.calibrate import calibrate_noise as calibrate_noise
@@ -121,9 +123,22 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(room), now)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"discreet.{_HOMES[name]}"), name)
+    value = getattr(_room(name), name)
     globals()[name] = value
     return value
+
+
+def _room(name: str) -> Any:
+    """The module that has a public name; `ModuleNotFoundError` says what to install if it needs what is not here."""
+    try:
+        return import_module(f"discreet.{_HOMES[name]}")
+    except ModuleNotFoundError as error:
+        from discreet.core.extras import needs_whole
+
+        said = needs_whole(error)
+        if said is None:
+            raise
+        raise ModuleNotFoundError(f"discreet.{name} {said}", name=error.name) from None
 
 
 def __dir__() -> list[str]:

@@ -78,7 +78,7 @@ def another_criterion(folder: Path) -> None:
 def another_version(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if OTHER:
-            patch.setattr(agreement, "version", lambda name: "0.0.1")
+            patch.setattr(agreement, "__version__", "0.0.1")
         run(training(folder))
 
 

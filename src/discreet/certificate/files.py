@@ -12,7 +12,6 @@ import os
 import platform
 import stat
 from importlib import resources
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from discreet.certificate.json_schema import fault
 from discreet.certificate.model_spec import ModelSpec
 from discreet.certificate.tensorfile import tensor_digests
 from discreet.core.errors import InputError
+from discreet.core.extras import versions
 
 MODEL = "model.safetensors"
 CERTIFICATE = "certificate.json"
@@ -86,9 +86,8 @@ def read_certificate(folder: Path) -> dict[str, Any]:
 
 
 def software() -> dict[str, str]:
-    """Names and versions, as a certificate states them."""
-    versions = {name: version(name) for name in ("discreet", "torch", "numpy", "scipy")}
-    return versions | {"python": platform.python_version()}
+    """Names and versions, as a certificate states them. Without torch, folders can be verified and not made."""
+    return {**versions("discreet", "torch", "numpy", "scipy"), "python": platform.python_version()}
 
 
 def check_certificate(facts: dict[str, Any], folder: Path) -> tuple[bool, str]:

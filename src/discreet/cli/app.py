@@ -25,8 +25,10 @@ from typing import Annotated
 
 import typer
 
+from discreet._version import __version__
 from discreet.cli.show.examples import with_examples
 from discreet.core.errors import BudgetExhausted, DiscreetError, Interrupted, VerificationFailed, plain
+from discreet.core.extras import needs_whole
 from discreet.core.processes import rank
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -125,9 +127,7 @@ def _listed() -> None:
 
 def _show_version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
-        typer.echo(f"discreet {version('discreet')}")
+        typer.echo(f"discreet {__version__}")
         raise typer.Exit
 
 
@@ -173,7 +173,8 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         if debug:
             traceback.print_exc()
-        return _fail(_defect(error), 70)
+        lacks = needs_whole(error) if isinstance(error, ModuleNotFoundError) else None
+        return _fail(_defect(error), 70) if lacks is None else _fail(f"this {lacks}", 2)
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""Packages that are not installed by default, imported where they are used."""
+"""Packages that are not always installed, imported where they are used; and the versions of those that are."""
 
 from __future__ import annotations
 
@@ -6,6 +6,32 @@ from importlib import import_module
 from typing import Any
 
 from discreet.core.errors import InputError
+
+WHOLE = frozenset({"torch", "safetensors", "sklearn", "matplotlib", "numba", "pyarrow", "PIL"})
+"""What the distribution discreet installs and discreet-core does not, by the names that are imported."""
+
+
+def needs_whole(error: ModuleNotFoundError) -> str | None:
+    """What to install if a package is missing that only discreet-core leaves out; None if the error is another."""
+    name = (error.name or "").partition(".")[0]
+    if name not in WHOLE:
+        return None
+    return f"needs {name}, which discreet-core leaves out; install everything with pip install discreet"
+
+
+def versions(*names: str) -> dict[str, str]:
+    """The versions of those distributions that are installed; of discreet, that of the code that runs."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to load, and few commands ask
+
+    from discreet._version import __version__
+
+    found = {}
+    for name in names:
+        try:
+            found[name] = __version__ if name == "discreet" else version(name)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 def extra(module: str, name: str, what: str) -> Any:

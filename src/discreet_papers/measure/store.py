@@ -15,10 +15,10 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from discreet.core import extras
 from discreet.core.errors import InputError
 from discreet_papers.experiment import read_experiment
 from discreet_papers.part import Cell, Facts, Mode, Part, key_of
@@ -146,13 +146,7 @@ class Store:
 
 def versions() -> dict[str, str]:
     """Python's, and those of what the results depend on."""
-    found = {"python": platform.python_version()}
-    for name in _VERSIONS:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:  # run from a source tree
-            found[name] = "unknown"
-    return found
+    return {"python": platform.python_version(), **extras.versions(*_VERSIONS)}
 
 
 def _today() -> str:

@@ -6,12 +6,12 @@ import hashlib
 import platform
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import version
 
 import numpy as np
 import torch
 from torch import nn
 
+from discreet._version import __version__
 from discreet.clipping import Criterion
 from discreet.clipping.digests import combined_digest, state_digests, tensor_digest
 from discreet.core.errors import InputError
@@ -58,7 +58,7 @@ def agreed(
         return check(options)
     refuse_unshared(team, plan)
     team.agree("number of lanes", team.lanes.count)
-    team.agree("version", version("discreet"), torch.__version__, np.__version__, platform.python_version())
+    team.agree("version", __version__, torch.__version__, np.__version__, platform.python_version())
     team.agree("noise or source of randomness", options.noise, randomness)
     found = team.together("the checks before a run", lambda: check(options))
     team.agree("model: the kinds of its modules", *_kinds(found.copy.model))

@@ -25,15 +25,28 @@ def check_pages(facts: dict[str, Any], folder: Path, pages: Pages) -> tuple[bool
     """Whether this library writes the same pages from the certificate, why not, and whether the verdict must say so.
 
     A page that differs fails if the certificate names the present software. Other versions may word a page differently,
-    or round a figure: then nothing is known of the page.
+    or round a figure: then nothing is known of the page, and neither where a package is missing that draws it.
     """
     spec, here = ModelSpec.from_json(read(folder / "model.json")), software()
-    wrong = [name for name, write in pages.items() if _written(write, facts, spec) != read(folder / name)]
+    wrong, lacking = [], {}
+    for name, write in pages.items():
+        try:
+            if _written(write, facts, spec) != read(folder / name):
+                wrong.append(name)
+        except ModuleNotFoundError as error:
+            lacking[name] = error.name
+    if not wrong and lacking:
+        said = f"{', '.join(lacking)} not checked: that needs {', '.join(set(map(str, lacking.values())))}"
+        return True, f"{said}, which is not installed here", True
     if not wrong:
         return True, f"{', '.join(pages)} are what the certificate gives", False
     if facts["software"] == here:
         return False, f"{', '.join(wrong)}: not what this software writes from the certificate", True
-    return True, f"{', '.join(wrong)} not checked: the certificate names other software than there is here", True
+    return (
+        True,
+        f"{', '.join([*wrong, *lacking])} not checked: the certificate names other software than there is here",
+        True,
+    )
 
 
 def check_others(facts: Mapping[str, Any], folder: Path, *, strict: bool) -> tuple[bool, str, bool]:
