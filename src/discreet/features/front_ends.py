@@ -132,6 +132,7 @@ FRONT_ENDS: dict[str, Callable[..., nn.Module]] = {
     "vgg16": vgg16,
     "alexnet": alexnet,
 }
+"""What recipes may name under `features`: each is given the shape of a row and its options, and is never trained."""
 
 
 def _image(shape: tuple[int, ...]) -> tuple[int, int, int]:

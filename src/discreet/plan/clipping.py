@@ -13,6 +13,7 @@ from discreet.plan.clip_rules import CLIP_RULES, ClipRule, FlatClipping
 from discreet.plan.pydantic_base import explain
 
 AnyClipping = ClipRule
+"""A record of any registered clip rule."""
 
 
 def _from_shortcut(value: object) -> object:

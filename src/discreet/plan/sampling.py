@@ -13,5 +13,6 @@ __all__ = ["Count", "Draw", "Rate", "Sampling"]
 
 if TYPE_CHECKING:
     Sampling = SamplingRecord
+    """A record of any registered sampler."""
 else:
     Sampling = Annotated[Union[tuple(SAMPLERS.values())], Field(discriminator="kind")]  # noqa: UP007

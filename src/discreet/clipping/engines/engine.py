@@ -183,3 +183,4 @@ ENGINES: dict[str, Engine] = {
     "reference": Engine("reference", reference, assumptions.MOST_BITS, "rows"),
     "exact": Engine("exact", exact, None, "rows"),
 }
+"""The ways to sum clipped gradients, by the names that `EngineOptions` takes."""

@@ -274,6 +274,7 @@ class Compose:
 Sampled = Poisson | TruncatedPoisson | FixedSize | Epoch | Allocation | CyclicPoisson
 Released = Gaussian | Individual | Laplace | BoundedRange | NoisyMax | SparseHistogram
 Event = Released | Selection | Sampled | Repeat | Compose
+"""What one draw of rows released, or several one after the other; frozen, and comparable by value."""
 
 KINDS: dict[str, type] = {
     "gaussian": Gaussian,
