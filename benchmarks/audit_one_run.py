@@ -122,9 +122,8 @@ def sound(seeds: int) -> None:
                 ("white", "independent places"),
                 ("black", "f-DP in one run"),
             ):
-                found = [
-                    one.epsilon / epsilon for run, _ in runs for one in run.bounds if (one.box, one.method) == (box, method)
-                ]
+                bounds = [one for run, _ in runs for one in run.bounds if (one.box, one.method) == (box, method)]
+                found = [one.epsilon / epsilon for one in bounds]
                 cells.append(f"{np.median(found):.2f} ({min(found):.2f} to {max(found):.2f})" if found else "")
             spent = np.median([seconds for _, seconds in runs])
             print(f"| {canaries:,} | {epsilon:g} | {' | '.join(cells)} | {spent:.0f} |", flush=True)

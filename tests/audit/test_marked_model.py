@@ -11,9 +11,9 @@ SHAPE = (2, 3)
 
 def model_and_rows(kind: torch.dtype = torch.float32) -> tuple[MarkedModel, nn.Module, Tensor]:
     torch.manual_seed(0)
-    inner = nn.Sequential(nn.Flatten(), nn.Linear(6, 4)).to(kind if kind.is_floating_point else torch.float32)
+    inner = nn.Sequential(nn.Flatten(), nn.Linear(6, 4)).to(kind)
     rows = torch.randn(5, *SHAPE).to(kind)
-    return MarkedModel(inner, torch.Size(SHAPE), kind, 7).to(rows.dtype if kind.is_floating_point else None), inner, rows
+    return MarkedModel(inner, torch.Size(SHAPE), kind, 7).to(kind), inner, rows
 
 
 def gradients(model: MarkedModel, row: Tensor, target: int) -> dict[str, Tensor]:

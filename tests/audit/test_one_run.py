@@ -40,7 +40,8 @@ def subject(sampling: object, adjacency: str = "add_remove", epsilon: float = 8.
     plan = Plan.make(sampling, **facts).calibrate(epsilon)  # type: ignore[arg-type]
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(6, 3))
-    return Audited(plan, model, nn.CrossEntropyLoss(), lambda built: torch.optim.SGD(built.parameters(), lr=0.2), rows, 3)
+    sgd = lambda built: torch.optim.SGD(built.parameters(), lr=0.2)  # noqa: E731
+    return Audited(plan, model, nn.CrossEntropyLoss(), sgd, rows, 3)
 
 
 def played(made: Audited, white: int = 300, black: int = 0) -> Played:
@@ -60,7 +61,11 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "users": (PoissonSampling(rate=0.3), "add_remove", {"unit": "user", "rows_per_unit": 2}),
     "per layer": (PoissonSampling(rate=0.3), "add_remove", {"clipping": {"kind": "per_layer", "norm": 1.0}}),
     "automatic": (PoissonSampling(rate=0.3), "add_remove", {"clipping": {"kind": "automatic", "norm": 1.0}}),
-    "adaptive": (PoissonSampling(rate=0.3), "add_remove", {"clipping": {"kind": "adaptive", "initial": 1.0, "bit_multiplier": 20.0}}),
+    "adaptive": (
+        PoissonSampling(rate=0.3),
+        "add_remove",
+        {"clipping": {"kind": "adaptive", "initial": 1.0, "bit_multiplier": 20.0}},
+    ),
 }
 
 

@@ -11,6 +11,7 @@ from discreet.plan import AllocationSampling, FixedSizeSampling, NoSampling, Pla
 from discreet.sampling import CyclicPoissonSampling
 
 STEPS, CANARIES = 4, 3
+Patterns = list[tuple[float, tuple[int, ...]]]
 
 
 def plan_of(sampling: object, **more: object) -> Plan:
@@ -25,7 +26,7 @@ def moves(seed: int = 0) -> np.ndarray:
 NOISES = np.array([1.0, 1.5, 0.8, 2.0])
 
 
-def density(seen: np.ndarray, patterns: list[tuple[float, tuple[int, ...]]], value: float) -> np.ndarray:
+def density(seen: np.ndarray, patterns: Patterns, value: float) -> np.ndarray:
     """The density of moves, (canaries,), if the steps in which a row is are drawn from (probability, steps)."""
     total = np.zeros(seen.shape[1])
     for probability, drawn in patterns:
@@ -34,7 +35,7 @@ def density(seen: np.ndarray, patterns: list[tuple[float, tuple[int, ...]]], val
     return total
 
 
-def of_coins(rate: float) -> list[tuple[float, tuple[int, ...]]]:
+def of_coins(rate: float) -> Patterns:
     """All patterns of independent draws."""
     found = []
     for drawn in itertools.product((0, 1), repeat=STEPS):
@@ -43,7 +44,7 @@ def of_coins(rate: float) -> list[tuple[float, tuple[int, ...]]]:
     return found
 
 
-NOBODY = [(1.0, ())]
+NOBODY: Patterns = [(1.0, ())]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ NOBODY = [(1.0, ())]
         (AllocationSampling(period=4), [(0.25, (a,)) for a in range(4)], "add_remove"),
     ],
 )
-def test_one_row_against_no_row(sampling: object, patterns: list[tuple[float, tuple[int, ...]]], adjacency: str) -> None:
+def test_one_row_against_no_row(sampling: object, patterns: Patterns, adjacency: str) -> None:
     seen = moves()
     exact = np.log(density(seen, patterns, 1.0) / density(seen, NOBODY, 1.0))
     assert evidence(seen, NOISES, plan_of(sampling, adjacency=adjacency)) == pytest.approx(exact, rel=1e-10)

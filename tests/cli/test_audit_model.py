@@ -111,7 +111,9 @@ def test_an_attack_that_finds_more_ends_with_one(published: Path, capsys: pytest
     assert "others are not like members" in capsys.readouterr().out
 
 
-def test_publishing_and_writing_into_the_folder_are_refused(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_publishing_and_writing_into_the_folder_are_refused(
+    published: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert "not published" in told(capsys, published, "--publish", code=2)
     inside = str(published / "m" / "roc.png")
     assert "lies in the published folder" in told(capsys, published, "--plot", inside, code=2)

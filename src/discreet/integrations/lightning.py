@@ -77,7 +77,8 @@ class PrivateModule(LightningModule):  # type: ignore[misc]
 
     def on_validation_start(self) -> None:
         """Refuse the private rows as those for validation; copies of them are not seen."""
-        refuse_own_rows("what fit was given as val_dataloaders", self.trainer.val_dataloaders, self._training.given)
+        given, private = self.trainer.val_dataloaders, self._training.made_of.data
+        refuse_own_rows("what fit was given as val_dataloaders", given, private)
 
     def forward(self, inputs: Tensor) -> Any:
         """The output of the published model, in evaluation mode."""

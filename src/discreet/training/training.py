@@ -44,6 +44,7 @@ from discreet.training.run.agreement import agreed
 from discreet.training.run.attempt import begun, opened
 from discreet.training.run.charges import Charges
 from discreet.training.run.checkpoint import read_checkpoint, save_checkpoint
+from discreet.training.run.ingredients import Ingredients
 from discreet.training.run.opening import Opened, record_of, with_slack_of
 from discreet.training.run.run_folder import RunFolder
 from discreet.training.run.run_options import RunOptions
@@ -106,7 +107,6 @@ class Training:
             self.team.keep_lanes(first, where.lanes)
             how = as_started(how, first)
         self.model, self.criterion, self.optimizer, self.scheduler = model, criterion, optimizer, scheduler
-        self.given = data
         rows, shared = (data, units, ids), (self.team, plan, how, randomness_of(where.stream))
         found = agreed(
             *shared,
@@ -115,6 +115,8 @@ class Training:
         self.plan, self.data, self.clipping, self.copy = found.plan, found.data, found.clipping, found.copy
         self.preflight, self.engine, self.noise = found.preflight, found.preflight.engine, found.noise
         self._checked, self._where = found, where
+        how = replace(how, name=self.engine.name)
+        self.made_of = Ingredients(self.plan, model, criterion, optimizer, data, declared, how, geometry)
         self.folder = RunFolder(Path(where.folder or f"discreet-runs/{secrets.token_hex(4)}"))
         self._kept = self.folder.individual if where.keep_spent else None
         filter_of(self.plan, len(self.data), self._kept)  # an error now, not after a charge

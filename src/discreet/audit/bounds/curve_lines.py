@@ -70,10 +70,10 @@ class Lines:
     def _right(self) -> tuple[Array, Array, Array]:
         """The lines whose least is R: slopes, values at 0, and where the next line is the lesser; steep ones first.
         Any of them is a bound, so rounding of the ends does no harm."""
-        slopes, starts = self.growths / (1 + self.growths) * _UP, self.constants / (1 + self.growths) * _UP
-        if np.isnan(starts).any() or np.isnan(slopes).any():
+        rises, values = self.growths / (1 + self.growths) * _UP, self.constants / (1 + self.growths) * _UP
+        if np.isnan(values).any() or np.isnan(rises).any():
             return np.ones(1), np.zeros(1), np.zeros(0)
-        slopes, starts = lower_hull(slopes, starts)
+        slopes, starts = lower_hull(rises, values)
         apart = np.append(True, np.diff(slopes) > 0)
         slopes, starts = slopes[apart][::-1], starts[apart][::-1]
         return slopes, starts, np.diff(starts) / -np.diff(slopes)

@@ -19,8 +19,9 @@ def facts_of(recipe: Recipe, processes: int, card: str) -> dict[str, Any]:
 
     from discreet.clipping import private_parameters
     from discreet.distributed.on_paper import NETWORKS, card_named, replicated_step
+    from discreet.jobs.random_example import example_of
 
-    count, found = checks.count("processes", processes), wall_time.example_of(recipe)
+    count, found = checks.count("processes", processes), example_of(recipe)
     if found is None:
         raise InputError("the recipe does not tell the shape of its data, so a step cannot be counted")
     (inputs, _), _ = found

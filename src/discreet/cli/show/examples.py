@@ -28,6 +28,9 @@ EXAMPLES: Mapping[str, str] = {
     "compare": "discreet compare --sampling poisson --rate 0.01 --noise 6 --steps 40000 --delta 1e-5",
     "reproduce": "discreet reproduce yu-figure-2",
     "debug": "discreet debug digits --all-public",
+    "audit build": "discreet audit build digits --set epsilon=2\n"
+    "discreet audit build patients.csv --schema patients.yaml --epsilon 3 --delta 1e-6\n"
+    "discreet audit build module.py --effort 0.5",
     "ledger show": "discreet ledger show --ledger team.sqlite",
     "ledger verify": "discreet ledger verify --ledger team.sqlite digits-private",
     "ledger individual": "discreet ledger individual digits-private.run",

@@ -23,6 +23,7 @@ def expected(recipe: Recipe, plan: Plan | AdaptivePlan, joining: Mapping[str, An
     None if the recipe does not tell the shape of its data, or its steps cannot be tried. `joining`: the number and
     weight of public rows that join every step, if known.
     """
+    from discreet.jobs.random_example import example_of
     from discreet.recipes.example import PUBLIC_ROWS
     from discreet.training.preflight.wall_time import evaluation_seconds, seconds
 
@@ -46,11 +47,6 @@ def expected(recipe: Recipe, plan: Plan | AdaptivePlan, joining: Mapping[str, An
         return None
 
 
-def example_of(recipe: Recipe) -> tuple[tuple[Tensor, Tensor], Criterion] | None:
-    """A random example and the loss of a recipe, if it tells the shape of its data."""
-    return _of_table(recipe) if recipe.table is not None else _of_arrays(recipe)
-
-
 def _rows(example: tuple[Tensor, Tensor], joining: Mapping[str, Any] | None) -> PublicBatches | None:
     """Random public rows, as many as join a step."""
     from discreet.training import PublicBatches
@@ -59,26 +55,6 @@ def _rows(example: tuple[Tensor, Tensor], joining: Mapping[str, Any] | None) -> 
         return None
     inputs, targets = (tensor.expand(joining["batch"], *tensor.shape[1:]).contiguous() for tensor in example)
     return PublicBatches(inputs, targets, joining["weight"])
-
-
-def _of_arrays(recipe: Recipe) -> tuple[tuple[Tensor, Tensor], Criterion] | None:
-    """A random example and the loss, if the recipe tells the shape."""
-    from discreet.recipes.assemble import criterion_for
-
-    example = recipe.example()
-    return None if example is None else (example, criterion_for(example[1].is_floating_point()))
-
-
-def _of_table(recipe: Recipe) -> tuple[tuple[Tensor, Tensor], Criterion] | None:
-    """The same of a table, by its schema."""
-    from discreet.data.tables import Encoder, provisional
-    from discreet.jobs.table_loss import loss_of
-    from discreet.recipes.example import example_row
-
-    assert recipe.table is not None
-    encoder = Encoder(provisional(recipe.table))
-    width = (recipe.model.model_extra or {}).get("inputs") if recipe.features else None
-    return None if recipe.features and width is None else (example_row(encoder, width), loss_of(encoder))
 
 
 def in_words(seconds: float) -> str:

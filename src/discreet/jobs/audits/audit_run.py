@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from discreet.audit.build.made_up import Maker
+from discreet.audit.builds.made_up import Maker
 from discreet.audit.one_run.canary_rows import Rows
 from discreet.audit.one_run.one_run_game import Audited, play, steps_alone
 from discreet.audit.one_run.one_run_report import OneRunReport, report

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import typer
 
+from discreet.cli.commands.audit.build import build
 from discreet.cli.commands.audit.model import model
 from discreet.cli.commands.audit.run import run
 
 app = typer.Typer(
     help="Measure the privacy of a training: evidence beside its bound, never a guarantee.", no_args_is_help=True
 )
+app.command()(build)
 app.command()(run)
 app.command()(model)
 

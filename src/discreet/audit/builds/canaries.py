@@ -1,0 +1,75 @@
+"""Canaries: units made to move a sum further than they may, each by another carelessness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from discreet.audit.builds.made_up import MadeUp, Maker, Rows, joined
+
+LOUD, LONG, HUGE, OVERFLOWING = 30.0, 1e6, 1e12, 1e38
+_LARGEST = 3e38
+"""Single precision holds numbers up to 3.4e38."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Canary:
+    """A made-up unit, by the name of what it is made for."""
+
+    name: str
+    inputs: Tensor
+    targets: Tensor
+
+
+def canaries(maker: Maker, base: MadeUp, classes: int | None) -> list[Canary]:
+    """Canaries beside the rows `base`.
+
+    | name        | what it is made for                                                                 |
+    |-------------|-------------------------------------------------------------------------------------|
+    | ordinary    | any sum                                                                             |
+    | twin        | rows that occur already: deduplicated, cached, looked up                            |
+    | loud        | gradients that are clipped                                                          |
+    | long, huge  | norms that lose their digits, or overflow in half precision                         |
+    | overflowing | gradients that are not finite                                                       |
+    | zero        | lengths of nothing: division by zero, normalisation                                 |
+    | mislabelled | large losses                                                                        |
+    | far off     | a target far away, where targets are numbers                                        |
+    | one token   | texts and categories: one value again and again; the largest one; zeros as in padding |
+    | many rows   | users with more rows than a step may use                                            |
+    | loud user   | users all of whose rows are loud                                                    |
+
+    `classes`: above the labels, where targets are classes.
+    """
+    return [Canary(name, *rows) for name, rows in _rows(maker, base, classes)]
+
+
+def _rows(maker: Maker, base: MadeUp, classes: int | None) -> Iterator[tuple[str, Rows]]:
+    (x, y), twin = maker.rows(1, 99), base.unit(0)
+    yield "ordinary", (x, y)
+    yield "twin", twin
+    if x.is_floating_point() or x.is_complex():
+        for name, scale in (("loud", LOUD), ("long", LONG), ("huge", HUGE), ("overflowing", OVERFLOWING)):
+            yield name, (_times(x, scale), y)
+        yield "zero", (torch.zeros_like(x), y)
+    else:
+        top = 255 if x.dtype == torch.uint8 else maker.tokens - 1
+        values = {"one token": int(x.flatten()[0]), "largest token": top, "zero": 0}
+        for name, value in values.items():
+            yield name, (torch.full_like(x, value), y)
+    if classes is not None:
+        yield "mislabelled", (twin[0], (twin[1] + 1) % classes)
+    elif y.is_floating_point():
+        yield "far off", (x, _times(torch.ones_like(y), 1e4))
+    if base.users is not None:
+        yield "many rows", maker.rows(2 * maker.largest, 98)
+        loud = maker.rows(maker.largest, 97)
+        yield "loud user", joined([(_times(loud[0], LOUD), loud[1])]) if x.is_floating_point() else loud
+
+
+def _times(rows: Tensor, scale: float) -> Tensor:
+    if rows.is_complex():
+        return rows * min(scale, 1e18)
+    return (rows.double() * scale).clamp(-_LARGEST, _LARGEST).to(rows.dtype)

@@ -1,0 +1,232 @@
+"""The law of the noise: its scale, that it is normal, and that no noise is used twice.
+
+Noise is seen in two ways. Where nobody is drawn the optimizer is given noise alone: two runs with the randomness of the
+operating system. And where batches are drawn, the difference of two runs with the same draws but fresh noise, the
+second led along the first: so the noise beside real sums, at every noise multiplier and clip norm that the plan has.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import ndtr
+
+from discreet.audit import tails
+from discreet.audit.builds.audit_stream import FreshNoise
+from discreet.audit.builds.following import Trace, follow
+from discreet.audit.builds.small_plans import nobody, phases_like, sampling_like, small
+from discreet.audit.builds.subject import Subject
+from discreet.audit.outcomes import Outcome, together
+from discreet.core.array_types import Array
+from discreet.core.errors import InputError
+from discreet.plan import Plan, PoissonSampling
+
+ROWS = 24
+_PHASES = 6
+_MORE = 1.05
+"""So much more noise than is paid for is worth a notice: it costs accuracy, and no privacy."""
+
+_SURELY = 1e-6
+_SEEN = 20_000
+"""The most numbers of a tensor that are compared with others."""
+
+_LEAST = 200
+"""The fewest products of a correlation at a distance."""
+
+Spans = Mapping[str, slice]
+
+
+def noise_outcomes(subject: Subject, *, steps: int = 40) -> list[Outcome]:
+    """The noise of an empty batch, and beside drawn ones. Even numbers of steps: the first half chooses what to look
+    at closely in the second."""
+    start = time.process_time()
+    runs = [_alone(subject, steps) for _ in range(2)]  # the second must not repeat the first
+    problem = next((found for found in (_fault(one, steps) for one in runs) if found), None)
+    if problem is not None:
+        return [Outcome("noise/empty batches", problem, wrong=True, seconds=time.process_time() - start)]
+    spans = _spans(subject, runs[0])
+    alone = np.concatenate([_standard(one) for one in runs])
+    found = [
+        _scale("noise/scale, nobody drawn", alone, spans),
+        _normal("noise/law", alone, spans),
+        _steps_apart("noise/steps and runs", alone),
+        _tensors_apart("noise/tensors", alone, spans),
+        _places_apart("noise/places", alone, spans),
+    ]
+    found[0] = replace(found[0], seconds=time.process_time() - start)
+    return [*found, *_beside_sums(subject, max(8, steps // 5))]
+
+
+def _beside_sums(subject: Subject, steps: int) -> list[Outcome]:
+    """The noise of drawn batches, over the phases of the plan."""
+    start = time.process_time()
+    try:
+        sampling = sampling_like(subject.plan.sampling, ROWS, 0.4)
+    except InputError:
+        sampling = PoissonSampling(rate=0.4)
+    noise, norms = phases_like(subject.plan, _PHASES, steps, sampling.sampler(ROWS).period)
+    plan = small(subject.plan, sampling, ROWS, sum(count for _, count in noise), noise=noise, norms=norms or None)
+    rows = subject.maker.units(ROWS, seed=3)
+    one = _seeded(subject, plan, rows, None)
+    other = _seeded(subject, plan, rows, one)
+    name = "noise/scale, batches drawn"
+    problem = _fault(one, plan.steps) or _fault(other, plan.steps)
+    if problem:
+        return [Outcome(name, problem, wrong=True, seconds=time.process_time() - start)]
+    between = (_standard(one) - _standard(other)) / np.sqrt(2)
+    found = [
+        _scale(name, between, _spans(subject, one), phases=[count for _, count in noise]),
+        _steps_apart("noise/steps, batches drawn", between),
+    ]
+    return [replace(found[0], seconds=time.process_time() - start), found[1]]
+
+
+def _alone(subject: Subject, steps: int) -> Trace:
+    plan = small(subject.plan, nobody(subject.plan), ROWS, steps)
+    with subject.training(plan, subject.maker.units(ROWS, seed=4)) as training:
+        return follow(training, still=True)
+
+
+def _seeded(subject: Subject, plan: Plan, rows: object, lead: Trace | None) -> Trace:
+    with subject.training(plan, rows, stream=FreshNoise(11), chunk=1 if subject.draws else None) as training:  # type: ignore[arg-type]
+        return follow(training, lead)
+
+
+def _fault(trace: Trace, steps: int) -> str | None:
+    """Why the noise of a run cannot be looked at, which is a finding."""
+    if trace.failed:
+        return f"the run fails: {trace.failed}"
+    if trace.steps != trace.taken:
+        return f"{trace.steps} of {trace.taken} steps released something; a step without rows must release noise too"
+    if trace.missing:
+        return f"{trace.missing} times a parameter got no release"
+    if not np.isfinite(trace.sums()).all():
+        return "what the optimizer is given is not finite"
+    return None
+
+
+def _standard(trace: Trace) -> Array:
+    """What a run without rows releases, in the standard deviations that the plan promises: (steps, numbers). Noise that
+    is correlated over steps is made independent again."""
+    plan, sums = trace.promised.plan, trace.sums()
+    first, *others = plan.sampling.strategy
+    made = first * sums
+    for lag, weight in enumerate(others, start=1):
+        made[lag:] += weight * sums[:-lag]
+    multipliers = np.array([trace.promised.multiplier(step) for step in range(trace.steps)])
+    deviations = multipliers * trace.sensitivities() * np.linalg.norm(plan.sampling.strategy)
+    found: Array = made / deviations[:, None]
+    return found
+
+
+def _spans(subject: Subject, trace: Trace) -> dict[str, slice]:
+    """Where each tensor is, with the bit of an adaptive clip rule as the last."""
+    spans = subject.spans
+    if trace.sums().shape[1] > subject.numbers:
+        spans["the bit of the clip norm"] = slice(subject.numbers, subject.numbers + 1)
+    return spans
+
+
+def _scale(name: str, noise: Array, spans: Spans, phases: Sequence[int] = ()) -> Outcome:
+    """Chi-squared, tensor by tensor and phase by phase: less than is paid for is a finding, more of it a notice."""
+    ends = np.cumsum([0, *phases]) if len(phases) > 1 else np.array([0, len(noise)])
+    parts: list[tuple[str, float]] = []
+    seen: dict[str, float] = {}
+    too_much = 1.0
+    for number, (begin, end) in enumerate(itertools.pairwise(ends), start=1):
+        for tensor, span in spans.items():
+            part = noise[begin:end, span]
+            where = f"{tensor!r}" + (f", phase {number} of {len(ends) - 1}" if len(ends) > 2 else "")
+            squares = float(np.square(part).sum())
+            seen[where] = float(np.sqrt(squares / part.size))
+            parts.append((f"{where} has {seen[where]:.4f} of it", tails.less_spread(squares, part.size)))
+            too_much = min(too_much, tails.more_spread(squares / _MORE**2, part.size))
+    low, high = min(seen, key=seen.__getitem__), max(seen, key=seen.__getitem__)
+    said = f"noise is {seen[low]:.4f} ({low}) to {seen[high]:.4f} times what is paid for, over {noise.size} numbers"
+    found = together(name, parts, said, least=seen[low], most=seen[high])
+    notice = f"noise is {seen[high]:.3f} times what is paid for ({high}): it costs accuracy, and no privacy"
+    return replace(found, notice=notice if len(parts) * too_much < _SURELY else None)
+
+
+def _normal(name: str, noise: Array, spans: Spans) -> Outcome:
+    """Kolmogorov and Smirnov, tensor by tensor. More noise than is paid for is scaled down, which `scale` judges; that
+    makes distances shorter, so p too large if anything."""
+    parts, furthest = [], 0.0
+    for tensor, span in spans.items():
+        values = noise[:, span].ravel()
+        p, distance = tails.furthest(ndtr(values / max(1.0, float(np.sqrt(np.mean(np.square(values)))))))
+        parts.append((f"{tensor!r}, {distance:.4f} away", p))
+        furthest = max(furthest, distance)
+    said = f"noise is normal: its distribution is at most {furthest:.4f} away in each of {len(parts)} tensors"
+    return together(name, parts, said, distance=furthest)
+
+
+def _steps_apart(name: str, noise: Array) -> Outcome:
+    """The largest correlation of two steps, of one run or two, among all pairs."""
+    part = noise[:, :_SEEN]
+    lengths = np.linalg.norm(part, axis=1)
+    pairs = np.triu_indices(len(part), 1)
+    with np.errstate(all="ignore"):
+        found = np.abs((part @ part.T)[pairs] / (lengths[pairs[0]] * lengths[pairs[1]]))
+    found = np.where(np.isnan(found), 1.0, found)
+    worst = int(found.argmax())
+    p = min(1.0, len(found) * tails.correlation(float(found[worst]), part.shape[1]))
+    where = f"steps {pairs[0][worst] + 1} and {pairs[1][worst] + 1} of {len(part)}"
+    said = f"the largest correlation of the noise of two steps is {found[worst]:.3f} ({where})"
+    return Outcome(name, said, p=p, figures={"largest": float(found[worst])})
+
+
+def _tensors_apart(name: str, noise: Array, spans: Spans) -> Outcome:
+    """Whether two tensors begin with the same noise. The first half of the steps names the pairs that are looked at."""
+    half, keys = len(noise) // 2, [key for key, span in spans.items() if span.stop - span.start > 1]
+    if len(keys) < 2:
+        return Outcome(name, "there is one tensor", p=1.0)
+
+    def correlation(one: str, other: str, steps: slice) -> tuple[float, int]:
+        size = min(spans[one].stop - spans[one].start, spans[other].stop - spans[other].start, _SEEN)
+        a, b = (noise[steps, spans[key]][:, :size].ravel() for key in (one, other))
+        scale = float(np.linalg.norm(a) * np.linalg.norm(b))
+        return (float(a @ b) / scale if scale > 0 else 1.0), a.size
+
+    pairs = [(one, other) for i, one in enumerate(keys) for other in keys[i + 1 :]]
+    first = {pair: correlation(*pair, slice(half)) for pair in pairs}
+    chosen = sorted(pairs, key=lambda pair: -abs(first[pair][0]) * np.sqrt(first[pair][1]))[:3]
+    second = {pair: correlation(*pair, slice(half, None)) for pair in chosen}
+    parts = [(f"{a!r} and {b!r}, {r:.3f}", tails.correlation(r, size)) for (a, b), (r, size) in second.items()]
+    largest = max(abs(r) for r, _ in second.values())
+    return together(name, parts, f"the largest correlation of two tensors is {largest:.3f}", largest=largest)
+
+
+def _places_apart(name: str, noise: Array, spans: Spans) -> Outcome:
+    """Correlations within a tensor at a distance: noise drawn for one row of it and repeated. The first half of the
+    steps names the distances that are looked at."""
+    half = len(noise) // 2
+    parts, largest = [("there is nothing to compare", 1.0)], 0.0
+    for tensor, span in spans.items():
+        part = noise[:, span][:, :_SEEN]
+        for lag in _lags(part[:half]):
+            pairs = np.arange(part.shape[1] - lag)
+            pairs = pairs[pairs // lag % 2 == 0]  # disjoint, so that products are independent
+            a, b = part[half:, pairs].ravel(), part[half:, pairs + lag].ravel()
+            scale = float(np.linalg.norm(a) * np.linalg.norm(b))
+            r = float(a @ b) / scale if scale > 0 else 1.0
+            largest = max(largest, abs(r))
+            parts.append((f"{tensor!r} at distance {lag}, {r:.3f}", tails.correlation(r, a.size)))
+    return together(name, parts, f"the largest correlation within a tensor is {largest:.3f}", largest=largest)
+
+
+def _lags(part: Array) -> list[int]:
+    """The two distances at which numbers are correlated most, if there are products enough."""
+    size = part.shape[1]
+    if size < 2:
+        return []
+    spectrum = np.abs(np.fft.rfft(part, 2 * size, axis=1)) ** 2
+    products = np.fft.irfft(spectrum.sum(0), 2 * size)[1:size]
+    counts = len(part) * (size - np.arange(1, size))
+    strength = np.where(counts >= _LEAST, np.abs(products) / np.sqrt(counts), -1.0)
+    order = np.argsort(-strength)[:2]
+    return [int(place) + 1 for place in order if strength[place] > 0]

@@ -1,0 +1,59 @@
+"""Rows that note which of them are read: what a step reads is what it samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, TensorDataset
+
+from discreet.core.array_types import IntArray
+from discreet.data.private.private import Gathering
+
+
+class WatchedRows(Dataset[Any]):
+    """A data set; `on_read` is told the numbers of the rows that are read, once it is set."""
+
+    def __init__(self, dataset: Dataset[Any]) -> None:
+        self.dataset = dataset
+        self.on_read: Callable[[IntArray], None] | None = None
+
+    def __len__(self) -> int:
+        return len(cast(Any, self.dataset))
+
+    def __getitem__(self, index: int) -> Any:
+        self._note(np.array([index]))
+        return self.dataset[index]
+
+    def _note(self, indices: IntArray) -> None:
+        if self.on_read is not None:
+            self.on_read(np.array(indices, np.int64))
+
+
+class WatchedTensors(WatchedRows):
+    """The same of a data set that reads many rows at once."""
+
+    def gather(self, indices: IntArray) -> tuple[Tensor, Tensor]:
+        """As in `Gathering`."""
+        self._note(indices)
+        if isinstance(self.dataset, Gathering):
+            return self.dataset.gather(indices)
+        places = torch.from_numpy(np.asarray(indices))
+        inputs, targets = (part[places] for part in cast(TensorDataset, self.dataset).tensors)
+        return inputs, targets
+
+    def taken(self, chosen: IntArray) -> Dataset[Any]:
+        """As in `Gathering`; what is taken is not watched."""
+        if isinstance(self.dataset, Gathering):
+            return self.dataset.taken(chosen)
+        places = torch.from_numpy(np.asarray(chosen))
+        return TensorDataset(*(part[places] for part in cast(TensorDataset, self.dataset).tensors))
+
+
+def watched(dataset: Dataset[Any]) -> WatchedRows:
+    """The data set, watched."""
+    several = type(dataset) is TensorDataset or isinstance(dataset, Gathering)
+    return WatchedTensors(dataset) if several else WatchedRows(dataset)

@@ -1,0 +1,126 @@
+"""The job of `discreet audit build`: what is audited, of a recipe, a table, or a Python file that makes a training."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+
+from discreet.audit.builds.made_up import MadeUp, Maker
+from discreet.audit.builds.small_plans import adding_one, small
+from discreet.audit.builds.subject import Pipeline, Subject, stand_in
+from discreet.clipping import Criterion
+from discreet.core.adjacency import Unit
+from discreet.core.errors import InputError
+from discreet.jobs.random_example import Example, example_of
+from discreet.jobs.source import Work
+from discreet.jobs.table_facts import TableFacts
+from discreet.recipes import Recipe
+from discreet.recipes.assemble import criterion_for, engine_of
+from discreet.training import Training
+
+_MAKES = "training"
+"""The function of a Python file that makes the training."""
+
+_ROWS, _STEPS = 24, 12
+
+
+def subject_of(
+    name: str,
+    data: Path | None,
+    options: TableFacts,
+    settings: Sequence[str],
+    overrides: Mapping[str, object],
+) -> Subject:
+    """What the command line names. Of private data at most the shape of a row is read, of a recipe that does not tell
+    it."""
+    if is_module(name):
+        if data is not None or options.given or settings or overrides:
+            raise InputError(f"{name} makes its training itself; leave out the other options")
+        return subject_of_module(name)
+    work = Work.of(name, data, options, settings, overrides)
+    example, criterion = _example(work.recipe, work.data)
+    return _of_recipe(work.recipe, example, criterion)
+
+
+def is_module(name: str) -> bool:
+    """Whether a name is that of a Python file, with a function of it after a colon or without."""
+    return name.partition(":")[0].endswith(".py")
+
+
+def subject_of_module(name: str) -> Subject:
+    """The training that a Python file makes, by its function `training` or the one named after a colon.
+
+    If the function has a parameter `data`, it is called again with made-up rows as a pair of tensors (and, where users
+    are protected, `units`), so that its own code for data is audited too.
+    """
+    file, _, function = name.partition(":")
+    found = getattr(_loaded(Path(file)), function or _MAKES, None)
+    if not callable(found):
+        raise InputError(f"{file} has no function {function or _MAKES}() that returns a discreet.Training")
+    return subject_from(found, f"{function or _MAKES}() of {file}")
+
+
+def subject_from(factory: object, what: str) -> Subject:
+    """The training that a function makes; see `subject_of_module`."""
+    assert callable(factory)
+    taken = inspect.signature(factory).parameters
+    made = factory()
+    if not isinstance(made, Training):
+        raise InputError(f"{what} returns {type(made).__name__}; it must return a discreet.Training that was not run")
+
+    def pipeline(rows: MadeUp) -> object:
+        given: dict[str, object] = {"data": (rows.inputs, rows.targets)}
+        if "units" in taken:
+            given["units"] = None if rows.users is None else list(rows.users)
+        return factory(**given).made_of.data
+
+    own: Pipeline | None = pipeline if "data" in taken else None
+    return Subject.of(made, own)
+
+
+def _loaded(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path) if path.is_file() else None
+    if spec is None or spec.loader is None:
+        raise InputError(f"there is no file {path}; check the path")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _example(recipe: Recipe, data: Path | None) -> tuple[Example, Criterion]:
+    found = example_of(recipe)
+    if found is not None:
+        return found
+    if recipe.table is not None:
+        raise InputError("the schema does not tell how many features the model sees; give model.inputs")
+    split = recipe.load_data(data)
+    inputs, targets = split.train[0][:1], split.train[1][:1]
+    return (inputs, targets), criterion_for(targets.is_floating_point(), split.values)
+
+
+def _of_recipe(recipe: Recipe, example: Example, criterion: Criterion) -> Subject:
+    """The recipe's training on made-up rows, set up under a small plan of its kind."""
+    plan, model = recipe.plan(), recipe.build_model()
+    maker = Maker.like(example, model, plan.rows_per_unit, users=plan.unit is Unit.USER)
+    rows = maker.units(_ROWS)
+    few = small(plan, adding_one(plan, _ROWS, 0.5), _ROWS, _STEPS)
+    beside = None if recipe.public is None else recipe.public.batches(maker.rows(_ROWS, 7), plan, model)
+    with TemporaryDirectory() as folder:
+        made = Training(
+            few,
+            model,
+            criterion,
+            stand_in(recipe.build_optimizer(model)),
+            recipe.augmented((rows.inputs, rows.targets)),
+            units=None if rows.users is None else list(rows.users),
+            public=beside,
+            run=Path(folder) / "run",
+            engine=engine_of(recipe),
+            geometry=recipe.build_geometry(model),
+        )
+    return replace(Subject.of(made), plan=plan)
