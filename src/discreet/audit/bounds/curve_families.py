@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -47,10 +48,15 @@ class Gaussians:
     most: float = 30.0
 
     def lines(self, size: float) -> Lines:
-        return Lines.gaussian(size)
+        return _gaussian(size)
 
     def epsilon(self, size: float, delta: float) -> float:
         return gdp.epsilon_bounds(size, delta)[0]
+
+
+@lru_cache(maxsize=512)
+def _gaussian(mu: float) -> Lines:
+    return Lines.gaussian(mu)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,6 +8,7 @@ c + g x, each of which is a proved upper bound.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtr
@@ -22,7 +23,7 @@ _STEEPEST = 650.0
 _TANGENTS = 1200
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Lines:
     """F(x) <= min(`constants` + `growths` x), ascending in growth; both of shape (n,). An F of no lines is 1."""
 
@@ -39,13 +40,16 @@ class Lines:
 
     @classmethod
     def gaussian(cls, mu: float) -> Lines:
-        """Tangents of F(x) = Phi(Phi^-1(x) + mu): at x = Phi(t), e^(-mu t - mu^2 / 2) is the slope."""
+        """Tangents of F(x) = Phi(Phi^-1(x) + mu), each of which is the least somewhere: at x = Phi(t), the slope is
+        e^(-mu t - mu^2 / 2)."""
         if not 0 <= mu < 40:
             return cls(np.zeros(0), np.zeros(0))
-        points = np.linspace(-9.5 - mu, 9.5, _TANGENTS)
+        points = np.linspace(9.5, -9.5 - mu, _TANGENTS)
         slopes = -mu * points - mu * mu / 2
-        high, low = ndtr(points + mu), np.exp(slopes) * ndtr(points)
-        return _hull(slopes, high - low + (high + low) * 2.0**-46)
+        kept = np.abs(slopes) < _STEEPEST
+        growths = np.exp(slopes[kept]) * _UP
+        high, low = ndtr(points[kept] + mu), growths * ndtr(points[kept])
+        return cls(growths, high - low + (high + low) * 2.0**-46)
 
     def most_right(self, shares: Array) -> Array:
         """R(v), rounded up: the largest probability of a right guess about a fair coin, if it is guessed with
@@ -55,10 +59,24 @@ class Lines:
         R is concave, and R(v) / v falls.
         """
         v = np.asarray(shares, dtype=np.float64)
-        best = np.minimum(v, 1.0)
-        for growth, constant in zip(self.growths, self.constants, strict=True):
-            best = np.minimum(best, (constant + growth * v) / (1 + growth) * _UP)
-        return best
+        if not len(self.growths):
+            return np.minimum(v, 1.0)
+        slopes, starts, ends = self._right
+        line = np.searchsorted(ends, v)
+        found: Array = np.minimum((starts[line] + slopes[line] * v) * _UP, v)
+        return found
+
+    @cached_property
+    def _right(self) -> tuple[Array, Array, Array]:
+        """The lines whose least is R: slopes, values at 0, and where the next line is the lesser; steep ones first.
+        Any of them is a bound, so rounding of the ends does no harm."""
+        rises, values = self.growths / (1 + self.growths) * _UP, self.constants / (1 + self.growths) * _UP
+        if np.isnan(values).any() or np.isnan(rises).any():
+            return np.ones(1), np.zeros(1), np.zeros(0)
+        slopes, starts = lower_hull(rises, values)
+        apart = np.append(True, np.diff(slopes) > 0)
+        slopes, starts = slopes[apart][::-1], starts[apart][::-1]
+        return slopes, starts, np.diff(starts) / -np.diff(slopes)
 
 
 def _hull(slopes: Array, constants: Array) -> Lines:

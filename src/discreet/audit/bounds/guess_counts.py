@@ -17,7 +17,7 @@ import numpy as np
 from discreet.audit.bounds.curve_lines import Lines
 from discreet.core.errors import InputError
 
-_SHARES = tuple(0.86**step for step in range(36))
+_SHARES = tuple(0.82**step for step in range(26))
 """Shares of the canaries that are tried."""
 
 

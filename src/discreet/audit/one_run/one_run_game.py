@@ -29,6 +29,7 @@ from discreet.core.errors import InputError
 from discreet.core.events import Gaussian
 from discreet.methods import Averaging
 from discreet.plan import AdaptivePlan, Plan
+from discreet.randomness import Stream
 from discreet.training import EngineOptions, RunOptions, Training
 
 
@@ -83,11 +84,19 @@ class Played:
     steps: int
 
 
-def play(subject: Audited, white: int, black: int, *, seed: int, progress: bool | None = False) -> Played:
+def play(
+    subject: Audited,
+    white: int,
+    black: int,
+    *,
+    seed: int,
+    progress: bool | None = False,
+    stream: Stream | None = None,
+) -> Played:
     """Train once, with so many canaries of each kind (black: at most as many as there are rows).
 
-    `seed` decides coins and rows; the run itself draws from the operating system. `InputError` where the population has
-    no room for the canaries, or the plan none for the audit.
+    `seed` decides coins and rows; the run itself draws from the operating system, or, in tests, from a `stream`.
+    `InputError` where the population has no room for the canaries.
     """
     plan, rng = subject.plan, np.random.default_rng(seed)
     loud = loud_canaries(subject.rows, white, rng) if white else None
@@ -109,7 +118,7 @@ def play(subject: Audited, white: int, black: int, *, seed: int, progress: bool 
             optimizer,
             data if wrapped else subject.augmented(data),
             units=np.arange(len(made.rows.targets)) if plan.unit is Unit.USER else None,
-            run=RunOptions(f"{folder}/run"),
+            run=RunOptions(f"{folder}/run", stream=stream),
             geometry=subject.geometry(model),
             engine=subject.engine,
             scheduler=subject.scheduler(optimizer),

@@ -20,7 +20,7 @@ REFUTED = 1e-3
 _NOT_APART = ("fixed_size", "shuffle")
 """Samplers whose draws of different units depend on each other."""
 
-_START, _PRECISION, _ROUGH = 1.0, 2e-3, 1e-2
+_START, _PRECISION, _ROUGH = 1.0, 2e-3, 2e-2
 
 
 class _OnCurves(NamedTuple):
