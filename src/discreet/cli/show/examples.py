@@ -31,6 +31,8 @@ EXAMPLES: Mapping[str, str] = {
     "audit build": "discreet audit build digits --set epsilon=2\n"
     "discreet audit build patients.csv --schema patients.yaml --epsilon 3 --delta 1e-6\n"
     "discreet audit build module.py --effort 0.5",
+    "audit run": "discreet audit run digits --made-up --canaries 1000",
+    "audit model": "discreet audit model digits-private --members rows.npz --others other-rows.npz --shadows 8",
     "ledger show": "discreet ledger show --ledger team.sqlite",
     "ledger verify": "discreet ledger verify --ledger team.sqlite digits-private",
     "ledger individual": "discreet ledger individual digits-private.run",
