@@ -99,7 +99,7 @@ def test_what_can_be_set_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_version_and_nothing_but_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
-    assert re.fullmatch(r"discreet \d+\.\d+\.\d+\n", capsys.readouterr().out)
+    assert re.fullmatch(r"discreet \d+\.\d+\.\d+(\.dev\d+)?\n", capsys.readouterr().out)
     assert run([]) == 2
     out, err = capsys.readouterr()
     assert "Usage: discreet" in out + err

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from power_cuts import FAST, charged
+from power_commands import FAST
+from power_rules import charged
 
 from discreet import verify
 from discreet.cli.app import run
@@ -67,10 +68,10 @@ def check(
     said = capsys.readouterr().err.splitlines()
     assert code in (0, 2), (at, code, said)  # 0: what failed was not needed
     assert len(said) == (1 if code else 0), (at, said)
-    before = charged(folder / "model.run")
+    before = charged(folder / "model.run" / "ledger.sqlite")
     if not (folder / "model").exists() and before:
         assert run(["train", "--resume", "model.run"]) == 0, (at, capsys.readouterr().err)
-        assert charged(folder / "model.run") == 4
+        assert charged(folder / "model.run" / "ledger.sqlite") == 4
     if (folder / "model").exists():
         assert verify(folder / "model").accepted
 

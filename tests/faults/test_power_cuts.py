@@ -28,7 +28,7 @@ from discreet.jobs.train import Job
 from discreet.ledger import Ledger
 from discreet.training.run import run_folder
 
-LEAST = {"train": 40, "train, ranges bought": 40, "publish": 25, "tune": 20, "sign": 12, "ledger budget": 6}
+LEAST = {"train": 40, "train, ranges bought": 40, "publish": 25, "tune": 20, "sign": 12, "ledger budget": 3}
 """So many states of the disk at least, or not all changes are seen."""
 
 

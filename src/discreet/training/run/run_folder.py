@@ -96,8 +96,8 @@ class RunFolder:
     def _taken(self) -> InputError:
         if self.path.is_dir() and not self.identity.exists():
             return InputError(
-                f"the folder {self.path} is of a run that was interrupted before it began, or is no run's; delete it, "
-                "or name another one"
+                f"the folder {self.path} exists already: it is of a run that was interrupted before it began, or is no "
+                "run's; delete it, or name another one"
             )
         return InputError(
             f"the run folder {self.path} exists already; resume it with --resume (resume=True), or name another one"
