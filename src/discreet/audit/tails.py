@@ -1,7 +1,6 @@
 """Probabilities of tails, with which a sound build looks at least as bad as what was seen.
 
-All are exact, or rounded up: an audit adds them up (Bonferroni), so none may be too small. `limit`s of shares are those
-of Clopper and Pearson 1934.
+All are exact, or rounded up: an audit adds them up (Bonferroni), so none may be too small.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from scipy.special import bdtr, bdtrc, betainc, betaincinv, gammainc, gammaincc, gammaln
+from scipy.special import bdtr, bdtrc, betainc, gammainc, gammaincc, gammaln
 
 from discreet.core.array_types import Array
 
@@ -90,13 +89,3 @@ def furthest(uniform: Array) -> tuple[float, float]:
     steps = np.arange(len(values) + 1) / len(values)
     distance = float(max(np.max(steps[1:] - values), np.max(values - steps[:-1])))
     return min(1.0, 2 * math.exp(-2 * len(values) * distance**2)), distance
-
-
-def share_at_most(count: int, trials: int, failure: float) -> float:
-    """The largest share that `count` or fewer of `trials` does not contradict at level `failure`: an upper limit."""
-    return 1.0 if count >= trials else float(betaincinv(count + 1, trials - count, 1 - failure))
-
-
-def share_at_least(count: int, trials: int, failure: float) -> float:
-    """The smallest share that `count` or more of `trials` does not contradict at level `failure`: a lower limit."""
-    return 0.0 if count <= 0 else float(betaincinv(count, trials - count + 1, failure))

@@ -92,7 +92,13 @@ def _locked(folder: Path, *, wait: bool) -> Iterator[None]:
         return
     import fcntl
 
-    descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+    except FileNotFoundError:  # another process took it for one that was left, before we could hold it
+        if not wait:
+            raise
+        yield
+        return
     try:
         with suppress(OSError) if wait else nullcontext():
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

@@ -41,7 +41,8 @@ _LEAST = -280.0
 
 
 def refuted(lines: Lines, right: int, guesses: int, canaries: int, level: float) -> bool:
-    """Whether P(at least `right` of `guesses` are right) is less than `level` for every mechanism below `lines`."""
+    """Whether `right` or more of `guesses` are right with a probability below `level`, for every mechanism whose
+    trade-off function is the one that `lines` bound."""
     if not (0 < right <= guesses <= canaries and 0 < level <= 1) or not len(lines.growths):
         return False
     shrinks = (1 - 2.0**-48) / lines.growths[::-1]  # ascending: the inverse of F needs them as its argument grows
@@ -66,8 +67,8 @@ def least_level(refutes: Callable[[float], bool]) -> float:
 
 
 def _exceeds(level: float, right: int, guesses: int, canaries: int, shrinks: Array, constants: Array) -> bool:
-    """Whether the probabilities would exceed 1 if P(at least `right` right) were `level`. Everything is rounded
-    down."""
+    """Whether no probabilities p of the header have P(C >= `right`) = `level`, as they would add up to more than 1. All
+    is rounded down."""
     down = 1 - 2.0**-50
     whole = guesses / canaries * (1 + 2.0**-50)
     base = level * guesses / canaries / (guesses - right + 1) * down

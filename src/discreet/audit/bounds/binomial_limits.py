@@ -10,7 +10,7 @@ from scipy.special import betainc, betaincinv
 from discreet.core.array_types import Array, IntArray
 
 _ROUNDING = 1e-9
-"""What a tail is raised by, as a share of it. SciPy's beta function is right to about 1e-12 of its value; a test
+"""Every tail is raised by this share of itself. SciPy's beta function is right to about 1e-12 of its value; a test
 compares it with mpmath, up to a hundred thousand trials."""
 
 _TINIEST = 1e-300

@@ -1,4 +1,4 @@
-"""How many coins are guessed: a number fixed before a score is seen, or several of them that pay for each other.
+"""The number of coins that are guessed: fixed before a score is seen, or several numbers that pay for each other.
 
 The best of several numbers, found on the scores it is used for, errs far more often than it states (a test shows 16 %
 where 5 % are stated). So there are two honest ways.

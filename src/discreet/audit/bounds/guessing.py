@@ -8,7 +8,7 @@ from discreet.core.array_types import Array, BoolArray
 
 
 def right_guesses(scores: Array, coins: BoolArray, guesses: int) -> int:
-    """How many guesses are right, if the canaries with the highest scores are said to be in, and as many with the
+    """The number of right guesses, if the canaries with the highest scores are said to be in, and as many with the
     lowest to be out. `scores`, `coins`: one for each canary; NaN counts as the lowest.
 
     With an odd number the canary in the middle of the others is said to be in.

@@ -50,7 +50,8 @@ def p_value(lines: Lines, right: int, guesses: int, canaries: int) -> float:
 
 
 def refuted(lines: Lines, right: int, guesses: int, canaries: int, level: float) -> bool:
-    """Whether P(at least `right` of `guesses` are right) is at most `level` for every run below `lines`."""
+    """Whether `right` or more of `guesses` are right with a probability of at most `level`, in every run whose pairs
+    keep the trade-off function that `lines` bound."""
     return p_value(lines, right, guesses, canaries) <= level
 
 

@@ -1,4 +1,4 @@
-"""Whether every release is charged, with the event of the plan, before any row is read for it."""
+"""Every release must be charged, with the event of the plan, before any row is read for it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from discreet.sampling import (
 )
 
 Test = tuple[str, float]
-"""What was tested, and its p."""
+"""A test in words, and its p-value."""
 
 _LAGS = 12
 
@@ -124,7 +124,7 @@ _LAWS: dict[type, Callable[[Any, int], DrawLaw]] = {
 
 
 def impossible(law: DrawLaw, drawn: BoolArray) -> str | None:
-    """What cannot happen under the law but did, in a sentence."""
+    """A sentence on draws that have probability 0 under the law; None if there are none."""
     for slot, rule in enumerate(law.slots):
         sizes = drawn[:, slot].sum(1)
         never = rule.sizes[sizes] == 0
@@ -177,7 +177,7 @@ def _of_slot(rule: Slot, drawn: BoolArray, again: BoolArray) -> Iterator[Test]:
 
 
 def size_tests(rule: Slot, sizes: Array) -> Iterator[Test]:
-    """How many are drawn in all, and whether sizes are too much alike, or too different."""
+    """Tests of the number of units in each batch: its mean, and its variance on both sides."""
     if rule.sizes.max() == 1:
         return
     total = int(sizes.sum())
@@ -192,7 +192,7 @@ def size_tests(rule: Slot, sizes: Array) -> Iterator[Test]:
 
 
 def _again(drawn: BoolArray, chance: float) -> Iterator[Test]:
-    """Whether the draws of a period come again after some others, at each distance."""
+    """Tests for draws that are used again some periods later, at each distance."""
     periods, units = drawn.shape
     for lag in range(1, min(periods // 2, max(2, min(_LAGS, round(3 / chance)))) + 1):
         first = np.arange(periods - lag)

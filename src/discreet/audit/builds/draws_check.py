@@ -1,4 +1,4 @@
-"""Whether runs draw by the law of the sampler that the plan names. What a step reads is what it draws."""
+"""Draws of runs against the law of the sampler that the plan names. A step draws the units whose rows it reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from discreet.sampling import CyclicPoissonSampling, SamplingRecord
 
 UNITS, STEPS, SHARE = 60, 120, 0.25
 _MORE = 1.2
-"""Where its size is private, a run on so many times the units: its rate must not follow the size."""
+"""A data set of private size is tried again with so many times the units: the sampling rate must stay what it was."""
 
 
 def draw_outcomes(subject: Subject, *, steps: int = STEPS) -> list[Outcome]:
@@ -74,7 +74,7 @@ def _outcome(name: str, sampling: SamplingRecord, one: BoolArray, other: BoolArr
 
 
 def _drawn(subject: Subject, plan: Plan, rows: MadeUp) -> BoolArray | str:
-    """Who took part: (periods, slots, units); or what is wrong with it."""
+    """The units that took part, shape (periods, slots, units); or a sentence on why that is not known."""
     owners = rows.owners()
     with subject.training(plan, rows) as training:
         trace = follow(training, still=True)

@@ -29,7 +29,7 @@ from discreet.training.run.trained import Bought
 
 @dataclass
 class Trace:
-    """What a run shows to whoever sees all that it releases; and, for the audit alone, what it read and charged.
+    """All that a run releases; and, for the audit alone, the rows that it read and what it charged.
 
     - `steps`: how many steps reached the optimizer. `given`: what it was given at each for each parameter; None for one
     that got nothing. `scores`: its component along a direction instead, where one is named.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +16,8 @@ from scipy.special import ndtr, ndtri
 
 from discreet.accounting.theories import gdp
 from discreet.audit import tails
+from discreet.audit.bounds.any_mechanism import least_level
+from discreet.audit.bounds.binomial_limits import share_at_least, share_at_most
 from discreet.audit.builds.canaries import Canary, canaries
 from discreet.audit.builds.following import Trace, follow
 from discreet.audit.builds.made_up import MadeUp
@@ -50,8 +51,8 @@ class Guesses:
 
     def rates(self, failure: float) -> tuple[float, float]:
         """(least true positive, largest false positive rate), which both hold but for `failure`."""
-        least = tails.share_at_least(self.hits, self.runs, failure / 2)
-        return least, tails.share_at_most(self.alarms, self.runs, failure / 2)
+        least = share_at_least(self.hits, self.runs, failure / 2)
+        return least, share_at_most(self.alarms, self.runs, failure / 2)
 
     def mu(self, failure: float) -> float:
         """The largest mu whose curve these rates refute."""
@@ -62,9 +63,13 @@ class Guesses:
         """The same by the number of right guesses alone, which are right with probability Phi(mu / 2) at most on
         average over both worlds. The binomial law then bounds its tail (Hoeffding 1956, theorem 4), beyond the mean by
         1."""
-        least = tails.share_at_least(self.right, 2 * self.runs, failure)
+        least = share_at_least(self.right, 2 * self.runs, failure)
         least = min(least, (self.right - 1) / (2 * self.runs))
         return 2 * float(ndtri(least)) if least > 0.5 else 0.0
+
+    def p(self, mu: float) -> float:
+        """The smallest failure probability at which these rates refute mu; 1 if they do at none."""
+        return least_level(lambda failure: self.mu(failure) > mu)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +102,7 @@ class Played:
         accuracy = float(ndtr(mu / 2))
         right, trials = self.middle.right, 2 * self.middle.runs
         found = 1.0 if right < trials * accuracy + 1 else tails.at_least(right, trials, accuracy)
-        rates = [len(self.tails) * least_failure(lambda failure, one=one: one.mu(failure) > mu) for one in self.tails]  # type: ignore[misc]
-        return min(1.0, 2 * found, *(2 * one for one in rates))
-
-
-def least_failure(refuted: Callable[[float], bool]) -> float:
-    """The smallest failure probability at which something is refuted, which is refuted at all larger ones."""
-    low, high = -300.0, math.log10(1 - 1e-9)
-    if not refuted(10.0**high):
-        return 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if refuted(10.0**middle) else (middle, high)
-    return float(10.0**high)
+        return min(1.0, 2 * found, *(2 * len(self.tails) * one.p(mu) for one in self.tails))
 
 
 def game_outcomes(subject: Subject, *, runs: int = RUNS) -> list[Outcome]:

@@ -35,7 +35,8 @@ class MarkedModel(nn.Module):
         column, last = rows[:, -1], self.places.num_embeddings - 1
         numbers = (column.nan_to_num(0.0) * _SCALE).round() if rows.is_floating_point() else column
         numbers = numbers.clamp(-last, last).long()  # what is tried before a run may be any number
-        output = self.model(rows[:, :-1].reshape(len(rows), *self.shape).to(self.kind))
+        own = rows[:, :-1].contiguous()  # in order, as the model's own rows are: the same kernels, the same bits
+        output = self.model(own.reshape(len(rows), *self.shape).to(self.kind))
         place = self.places(numbers.clamp(min=0))
         loud = LOUDNESS * (place - place.detach())
         rest = output.shape[1] - 1

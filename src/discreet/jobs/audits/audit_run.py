@@ -58,8 +58,8 @@ class OneRunAudit:
         canaries: int | None = None,
         device: str = "cpu",
     ) -> OneRunAudit:
-        """What the command line names. No private row is read: those of `--test` or of a recipe's public part, all of
-        them where they are declared public, else made-up ones."""
+        """What the command line names. Rows are those of `--test` or of a recipe's public part; all of them where they
+        are declared public; else made-up ones. Of private rows nothing is used but their shape and type."""
         work = Work.of(name, data, options, settings, overrides)
         recipe = work.recipe
         whole = recipe.plan()
