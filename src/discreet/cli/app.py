@@ -49,6 +49,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "export:export",
         "Write a published model, with the preparation of its inputs, as an ONNX file that predicts the same.",
     ),
+    "report": (
+        "report:report",
+        "Write a privacy statement of a published model, by the questions of NIST SP 800-226, once it is verified.",
+    ),
     "sign": ("sign:sign", "Sign a published folder, once it is verified: certificate and files, as they are now."),
     "verify": (
         "verify:verify",
@@ -93,7 +97,7 @@ _DEBUG = "--debug"
 _CODES = ((BudgetExhausted, 3), (VerificationFailed, 1))
 """Errors whose exit code is not 2."""
 
-QUICK = frozenset({"epsilon", "compare", "calibrate", "suggest", "ledger", "verify", "sign"})
+QUICK = frozenset({"epsilon", "compare", "calibrate", "suggest", "ledger", "verify", "sign", "report"})
 """Commands whose time is that of their imports: they compute on one core, and leave little behind to collect."""
 
 

@@ -52,6 +52,16 @@ def create_durably(path: Path, content: bytes, mode: int = 0o666) -> None:
         sync_folder(path.parent)
 
 
+def write_new(path: Path, text: str) -> None:
+    """Write a text file, and replace nothing: `InputError` if there is one, or if it cannot be written."""
+    try:
+        create_durably(path, text.encode())
+    except FileExistsError:
+        raise InputError(f"{path} exists already; name another file") from None
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; name another file") from None
+
+
 def make_folder(folder: Path, mode: int = 0o777) -> None:
     """Make a folder, and those above it that are missing; fine if it is there. Durable on return: the name of each new
     one is forced, since with the name of a folder all that is in it would be lost. `mode` is that of the last."""

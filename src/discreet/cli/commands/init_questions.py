@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import typer
 
+from discreet.core.disk import write_new
 from discreet.core.errors import InputError
 
 A = TypeVar("A")
@@ -50,7 +51,7 @@ def ask(table: Path, out: Path | None) -> str:
         free = unit == "row" and column.name != target  # what is predicted, and what several rows tell, is not bought
         question, default = _question(column.name, column.kind, column.formats, free=free)
         answers[column.name] = _asked(question, _answer_of(column, column_of, free=free), default)
-    _write(out, filled(text, answers, population))
+    write_new(out, filled(text, answers, population))
     option = "" if test is None else f" --test {test}"
     return f"{out} is written. Next: discreet train {table} --schema {out} --epsilon 3{option}"
 
@@ -113,11 +114,3 @@ def _file(said: str) -> Path | None:
     if said and not Path(said).exists():
         raise InputError(f"there is no file {said}; say another, or nothing")
     return Path(said) if said else None
-
-
-def _write(out: Path, text: str) -> None:
-    try:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise InputError(f"cannot write {out}: {error.strerror}; name another file with --out") from None

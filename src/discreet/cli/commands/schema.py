@@ -9,6 +9,7 @@ import typer
 
 from discreet.cli.options.dialect import FOUND, Dialect
 from discreet.cli.options.shared import with_options
+from discreet.core.disk import write_new
 from discreet.core.errors import InputError
 
 
@@ -49,13 +50,7 @@ def schema(
     if out is None:
         typer.echo(text, nl=False)
         return
-    try:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise InputError(f"{out} exists already; name another file") from None
-    except OSError as error:
-        raise InputError(f"cannot write {out}: {error.strerror}; name another file") from None
+    write_new(out, text)
     left = left_open(text)
     todo = f"fill in {', '.join(left)}; then" if left else "check what is proposed; then"
     test = "" if not public else f" --test {public[0]}"

@@ -18,6 +18,9 @@ EXAMPLES: Mapping[str, str] = {
     "verify": "discreet verify digits-private --key my.key.pub",
     "sign": "discreet sign digits-private --key my.key --new-key",
     "export": "discreet export digits-private model.onnx",
+    "report": "discreet report digits-private --questions answers.yaml\n"
+    "discreet report digits-private --fill answers.yaml --out statement.html\n"
+    "discreet report digits-private --fill answers.yaml --out record.yaml",
     "init": "discreet init table --out my-table\ndiscreet init images",
     "schema": "discreet schema patients.csv --out patients.yaml",
     "suggest": "discreet suggest --population 60000 --epsilon 1 --parameters 26000",

@@ -43,6 +43,13 @@ def metric(value: float, name: str) -> str:
     return f"{value:.1%}" if share else f"{value:.4g}"
 
 
+def sentence(text: str) -> str:
+    """A text as a sentence: a capital letter, unless its first word is a name in code, and a full stop."""
+    first, _, _ = text.partition(" ")
+    begun = text if "_" in first else text[:1].upper() + text[1:]
+    return begun if begun.endswith((".", "!", "?")) else f"{begun}."
+
+
 def markdown(value: object) -> object:
     """Escape a value for running Markdown text and tables; `Markup` is left as it is."""
     if isinstance(value, Markup):
@@ -62,5 +69,6 @@ FILTERS = {
     "number": number,
     "plain": plain,
     "metric": metric,
+    "sentence": sentence,
 }
 """The filters of both templates."""

@@ -1,0 +1,58 @@
+"""`discreet report`: a privacy statement and a registry's record of a published folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discreet.core.disk import write_durably, write_new
+from discreet.core.errors import InputError
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="A published folder.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", help="The file to write: .html a privacy statement, .yaml a record for OpenDP's registry."
+        ),
+    ] = Path("statement.html"),
+    fill: Annotated[
+        Path | None, typer.Option("--fill", help="Your answers to what no certificate can know: a YAML file.")
+    ] = None,
+    questions: Annotated[
+        Path | None, typer.Option("--questions", help="Write the questions to this YAML file, and nothing else.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out if it is there.")] = False,
+) -> None:
+    """Write a privacy statement of a published model, by the questions of NIST SP 800-226, once it is verified."""
+    from discreet.publication.disclosure import facts_in_words, holder, registry_record, statement
+
+    if questions is not None:
+        write_new(questions, holder.questions())
+        typer.echo(f"{questions}: questions to answer; then: discreet report {folder} --fill {questions}")
+        return
+    if out.suffix not in (".html", ".yaml"):
+        raise InputError(f"--out {out}: the statement is a .html file, the record of a registry a .yaml file")
+    answers = holder.Holder() if fill is None else holder.read_answers(fill)
+    certified = facts_in_words.certified(folder)
+    if out.suffix == ".html":
+        text = statement.statement_page(certified, answers)
+    else:
+        text = registry_record.as_yaml(registry_record.record(certified, answers))
+    _write(out, text, overwrite)
+    if out.suffix == ".html":
+        left = holder.unanswered(answers)
+        more = f"; not answered: {', '.join(left)}" if left else ""
+        typer.echo(f"{out}: the privacy statement of {folder}{more}")
+        return
+    typer.echo(f"{out}: a record for the registry, tier {registry_record.tier(answers)} of 3")
+
+
+def _write(out: Path, text: str, overwrite: bool) -> None:
+    if overwrite:
+        write_durably(out, text.encode())
+    else:
+        write_new(out, text)

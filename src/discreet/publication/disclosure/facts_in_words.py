@@ -1,0 +1,116 @@
+"""What the certificate of a verified folder says about its deployment, in short texts for statement and record."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from discreet.certificate.described import About
+from discreet.certificate.files import CERTIFICATE, read, read_certificate
+from discreet.certificate.model_spec import ModelSpec
+from discreet.core.errors import VerificationFailed
+from discreet.plan import AdaptivePlan, Plan
+from discreet.publication.pages.card import THEOREMS, certified_epsilon, changes, final_metrics, plan_of, software
+from discreet.publication.pages.clipping_words import how_clipped
+from discreet.publication.pages.formats import metric, number, percent_up
+from discreet.publication.pages.purpose import Purpose, purpose
+from discreet.publication.pages.report import attack_risk, attacks
+from discreet.publication.pages.reporting import answers, tier
+from discreet.publication.pages.sampling_words import how_drawn
+from discreet.publication.pages.unit_words import Words, words_for
+from discreet.verification.checks.tuning import described, one_run
+
+
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """A verified folder: the certificate's facts, its plan and its model.json. `digest`: SHA-256 of the certificate."""
+
+    facts: dict[str, Any]
+    plan: Plan | AdaptivePlan
+    spec: ModelSpec
+    digest: str
+
+    @property
+    def words(self) -> Words:
+        """Words for the protected unit."""
+        return words_for(self.facts["claim"]["unit"])
+
+    @property
+    def purpose(self) -> Purpose:
+        """The model's title, target and columns."""
+        return purpose(self.spec)
+
+    @property
+    def about(self) -> About:
+        """The publisher's words in model.json."""
+        return self.spec.about or About()
+
+
+def certified(folder: Path) -> Certified:
+    """The facts of `folder`, if it is accepted. `VerificationFailed` if it is rejected, `InputError` if unreadable."""
+    from discreet.publication.pages.again import verify
+
+    verification = verify(folder)
+    if not verification.accepted:
+        failed = next(check for check in verification.checks if not check.passed)
+        raise VerificationFailed(f"{folder} was rejected, so nothing is said about it: {failed.name}: {failed.detail}")
+    facts = read_certificate(folder)
+    spec = ModelSpec.from_json(read(folder / "model.json"))
+    return Certified(facts, plan_of(facts), spec, hashlib.sha256(read(folder / CERTIFICATE)).hexdigest())
+
+
+def neighbours(one: Certified) -> str:
+    """When two data sets are neighbours."""
+    adjacency = one.facts["claim"]["adjacency"]
+    return f"Two data sets are neighbours if {one.words.neighbours.get(adjacency, adjacency)} ({adjacency})"
+
+
+def meaning(one: Certified) -> str:
+    """Tier, and the best attack at one wrong accusation in a hundred."""
+    which, name = tier(certified_epsilon(one.facts))
+    best = attacks(attack_risk(one.facts["claim"], one.plan))[1]["best"]
+    return (
+        f"tier {which} of 3 ({name}). An attack that wrongly accuses 1 in 100 of those who were not in the data "
+        f"finds at most {percent_up(best)} of those who were"
+    )
+
+
+def algorithm(one: Certified) -> str:
+    """Sampling, clipping and noise, a sentence each."""
+    run = one_run(one.facts)
+    clipped = how_clipped(run["plan"]["clipping"], run["clipping"])
+    drawn = how_drawn(run["plan"]["sampling"], one.plan.population, one.words, changes=changes(run))
+    return (
+        f"DP-SGD in {number(run['charged_steps'])} steps. {drawn} Each {one.words.one}'s gradient {clipped.gradient}; "
+        "Gaussian noise is added to their sum"
+    )
+
+
+def accounting(one: Certified) -> str:
+    """The theorem that the claim rests on, and what is counted."""
+    method = one.facts["claim"]["method"]
+    return f"{THEOREMS.get(method, method)}. Every look at private rows is counted; events and ledger are in the folder"
+
+
+def implementation(one: Certified) -> str:
+    """Software, and how noise is drawn."""
+    made = one.facts["mechanism"]
+    return (
+        f"{software(one.facts)}. Noise: {made['noise']}, on a grid of whole numbers; randomness: {made['randomness']}; "
+        f"gradients by engine {made['engine']}"
+    )
+
+
+def accuracy(one: Certified) -> str | None:
+    """The figures on public rows; None if there are none."""
+    figures = {name: value for name, value in final_metrics(one_run(one.facts)).items() if ": " not in name}
+    return ", ".join(f"{name} {metric(value, name)}" for name, value in figures.items()) or None
+
+
+def answered(one: Certified) -> Mapping[str, str]:
+    """The answers of the report, by question."""
+    facts = one_run(one.facts)
+    return dict(answers(facts, one.plan, one.spec, one.words, described(one.facts)))
