@@ -15,7 +15,7 @@ from discreet.cli.show.examples import EXAMPLES
 
 ROOMS = {
     "Describe and price": ("plan", "accounting", "core.adjacency", "core.errors"),
-    "Train": ("training", "data", "methods", "features"),
+    "Train": ("training", "data", "methods", "features", "language"),
     "Clip and draw": ("clipping", "clipping.geometry", "clipping.rules", "sampling"),
     "Spend": ("ledger", "queries"),
     "Account": ("accounting.adaptive.filters", "accounting.adaptive.odometers", "accounting.schedules"),

@@ -13,6 +13,7 @@ TORCH = {
     "audit",
     "distributed",
     "features",
+    "language",
     "clipping",
     "methods",
     "training",
@@ -43,6 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     "ledger": {"accounting"},
     "plan": {"accounting", "sampling"},
     "features": set(),  # fixed front ends, on torch alone
+    "language": set(),  # models of transformers on rows of tokens, on torch and transformers alone
     "clipping": {"mechanism", "randomness"},
     "methods": {"mechanism"},
     "distributed": {"ledger", "clipping", "mechanism", "randomness", "accounting"},
@@ -102,7 +104,7 @@ ALLOWED: dict[str, set[str]] = {
         "queries",
         "jobs",
     },  # training as scikit-learn has it, a recipe of declared facts
-    "integrations": {"training", "plan"},  # other people's loops around a private one
+    "integrations": {"training", "plan", "language"},  # other people's loops around a private one
 }
 ALLOWED["audit"] = ALLOWED["training"] | {"training"}  # trainings, made and taken again on rows that are made up
 ALLOWED["jobs"] = ALLOWED["prediction"] | {

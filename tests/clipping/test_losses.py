@@ -41,6 +41,11 @@ CASES: dict[str, tuple[Callable[[str], Any], Tensor, Tensor]] = {
         floats(CLASSES, TOKENS),
         tokens(),
     ),
+    "scores of tokens": (
+        lambda r: nn.CrossEntropyLoss(reduction=r, label_smoothing=0.1),
+        floats(TOKENS, CLASSES).transpose(1, 2),
+        tokens(),
+    ),
     "likelihood": (lambda r: nn.NLLLoss(reduction=r), floats(CLASSES), LABELS),
     "likelihood of sequences": (lambda r: nn.NLLLoss(reduction=r), floats(CLASSES, TOKENS), tokens()),
     "squares": (lambda r: nn.MSELoss(reduction=r), floats(3, 2), floats(3, 2)),

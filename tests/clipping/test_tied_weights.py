@@ -162,3 +162,31 @@ def test_gradients_of_the_table_that_are_left_out_are_seen(monkeypatch: pytest.M
     real = LinearRule.squares_with_table
     monkeypatch.setattr(LinearRule, "squares_with_table", lambda self, t, spread, x: real(self, t, 0 * spread, x))
     assert apart_from_reference(7) > 1e-3
+
+
+class Head(nn.Module):
+    """Holds a bias that the layer inside holds as well, and perhaps uses it once more."""
+
+    def __init__(self, again: bool) -> None:
+        super().__init__()
+        self.again, self.bias, self.decoder = again, nn.Parameter(torch.randn(5)), nn.Linear(4, 5)
+        self.decoder.bias = self.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.decoder(x)
+        return scores + self.bias**2 if self.again else scores
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_parameter_that_a_module_inside_holds_as_well_is_counted_once(again: bool) -> None:
+    """As in the heads of BERT and RoBERTa."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), Head(again))
+    inputs, targets = torch.randn(6, 3), torch.arange(6) % 5
+    for norm in (0.01, 1e6):
+        one, other = (
+            ENGINES[name].clipped_sum(model, nn.CrossEntropyLoss(), inputs, targets, Clip(norm, 2.0**-30))
+            for name in ("reference", "bookkeeping")
+        )
+        for name, part in one.items():
+            assert torch.allclose(part.double(), other[name].double(), rtol=1e-4, atol=1e-5 * min(norm, 1.0))

@@ -79,41 +79,11 @@ def test_adapters_are_trained_through_the_trainer_and_certified(tmp_path: Path) 
     assert discreet.verify(tmp_path / "out").accepted
 
 
-@pytest.mark.parametrize("kind", ["Bert", "GPT2"])
-def test_models_with_embedded_positions_run_as_a_batch(kind: str, tmp_path: Path) -> None:
-    """Given for each row, positions give the same scores, and one-pass clipping admits the model."""
-    from discreet.integrations.huggingface import Classifier, Packed
-
-    sizes = {
-        "Bert": {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8},
-        "GPT2": {"n_embd": 8, "n_layer": 1, "n_head": 1, "n_positions": 8},
-    }
-    config = getattr(transformers, f"{kind}Config")(vocab_size=30, num_labels=2, pad_token_id=0, **sizes[kind])
-    inner = transformers.AutoModelForSequenceClassification.from_config(config).eval()
-    packed, model = Packed(rows(40, 0)), Classifier(inner)
-    batch = torch.stack([packed[place][0] for place in range(4)])
-    wanted = inner(input_ids=batch[:, 0], attention_mask=batch[:, 1]).logits
-    assert torch.allclose(model(batch), wanted, atol=1e-6)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    options: dict[str, Any] = {"run_dir": tmp_path / "run", "engine": "bookkeeping"}
-    training = discreet.Training(PLAN, model, torch.nn.CrossEntropyLoss(), optimizer, packed, **options)
-    assert training.engine.name == "bookkeeping"
-
-
 def test_what_goes_around_the_plan_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="those of the plan"):
         private_trainer(tmp_path, tiny_model(), gradient_accumulation_steps=2)
     with pytest.raises(InputError, match="is resumed with options"):
         private_trainer(tmp_path, tiny_model()).train(resume_from_checkpoint=True)
-
-
-def test_rows_of_several_lengths_or_without_a_column_are_named() -> None:
-    from discreet.integrations.huggingface import Packed
-
-    with pytest.raises(InputError, match="row 0 lacks 'labels'"):
-        Packed([{"input_ids": [1], "attention_mask": [1]}])[0]
-    with pytest.raises(InputError, match="different lengths"):
-        Packed([{"input_ids": [1, 2], "attention_mask": [1], "labels": 0}])[0]
 
 
 def test_the_private_rows_are_not_for_evaluation(tmp_path: Path) -> None:

@@ -133,11 +133,16 @@ def _of_classes(criterion: Any, output: Tensor, targets: Tensor, *, each: bool) 
     if criterion.weight is not None or targets.is_floating_point() or output.dim() < 2:
         return None
     averaged = criterion.reduction == "mean" and output.dim() > 2  # the mean of one token is its value, or 0 if ignored
+    shape, last = targets.shape, output.movedim(1, -1)
+    if output.dim() > 2 and last.shape[:-1] == shape and last.is_contiguous():  # losses of single tokens are faster
+        output, targets = last.flatten(0, -2), targets.flatten()
     given = {"reduction": "none" if averaged or each else "sum", "ignore_index": criterion.ignore_index}
     if type(criterion) is nn.NLLLoss:
         values = F.nll_loss(output, targets, **given)
     else:
         values = F.cross_entropy(output, targets, label_smoothing=criterion.label_smoothing, **given)
+    if values.dim():
+        values, targets = values.view(shape), targets.view(shape)
     if not averaged:
         return values.flatten(1).sum(1) if values.dim() > 1 else values
     values, counted = values.reshape(len(values), -1), (targets != criterion.ignore_index).reshape(len(values), -1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import nn
 from torch.nn.utils import parametrize
 
-from discreet.clipping.rules import RULES, Rule, Vectorised
+from discreet.clipping.rules import RULES, HeldDirectly, Rule, Vectorised
 
 _WHOLE = (nn.MultiheadAttention, nn.RNNBase, nn.RNNCellBase)
 """Modules that use the parameters of modules inside without calling these."""
@@ -59,7 +59,7 @@ def owners_of(model: nn.Module) -> list[Owner]:
             return
         direct = _direct(module)
         if direct:
-            found.append(Owner(name, module, Vectorised, direct, open=len(direct) < len(_trained(module))))
+            found.append(Owner(name, module, HeldDirectly, direct, open=len(direct) < len(_trained(module))))
         for child, inner in module._modules.items():
             if inner is not None:
                 visit(f"{name}.{child}" if name else child, inner)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,9 @@ class Vectorised(Formed):
     """
 
     names = ()
+
+    tied: ClassVar[bool] = True
+    """Whether a parameter that modules inside hold as well is replaced there too."""
 
     def __init__(
         self,
@@ -113,7 +116,7 @@ class Vectorised(Formed):
 
     def _alone(self, given: dict[int, Tensor], outputs: dict[int, Tensor]) -> dict[str, Tensor]:
         """The gradients of one example, by a backward pass of its own."""
-        parameters = {name: self.module.get_parameter(name) for name in self.trained}
+        parameters = {name: self.module.get_parameter(name).detach().requires_grad_() for name in self.trained}
         with torch.enable_grad():
             returned = self._returned(parameters, given, outputs)
         rows = torch.autograd.grad(
@@ -140,4 +143,11 @@ class Vectorised(Formed):
             for name, tensor in [*self.module.named_parameters(), *self.module.named_buffers()]
             if name not in trained
         }
-        return functional_call(self.module, {**fixed, **trained}, args, kwargs)
+        return functional_call(self.module, {**fixed, **trained}, args, kwargs, tie_weights=self.tied)
+
+
+class HeldDirectly(Vectorised):
+    """For the parameters that a module holds itself. Modules inside that hold one of them as well are owners of their
+    own, so here they use a constant: their share of the gradient is measured once."""
+
+    tied = False

@@ -14,6 +14,7 @@ from discreet.core.errors import InputError
 from discreet.data import PrivateData, as_private, check_rows
 from discreet.data.private.overlap import refuse_own_rows
 from discreet.training.augmented_views import transformed
+from discreet.training.public.evaluation import rows_at_once
 from discreet.training.public.public_copy import PublicCopy
 
 _AT_ONCE = 512
@@ -28,8 +29,9 @@ def try_every_row(model: nn.Module, criterion: Criterion, data: PrivateData) -> 
     device = next(iter(private_parameters(model).values())).device
     classes = None
     with torch.no_grad(), torch.random.fork_rng(), evaluation_mode(model):
-        for start in range(0, data.rows, _AT_ONCE):
-            rows = np.arange(start, min(start + _AT_ONCE, data.rows))
+        size = _rows_at_once(model, data, device)
+        for start in range(0, data.rows, size):
+            rows = np.arange(start, min(start + size, data.rows))
             classes = _try_rows(model, criterion, data, rows, device)
     return classes
 
@@ -62,6 +64,15 @@ def try_row(model: nn.Module, criterion: Criterion, public: PrivateData) -> None
     device = next(iter(private_parameters(model).values())).device
     with torch.no_grad(), torch.random.fork_rng(), evaluation_mode(model):
         _try_rows(model, criterion, public, np.arange(1), device)
+
+
+def _rows_at_once(model: nn.Module, data: PrivateData, device: torch.device) -> int:
+    """How many rows are tried at once, by the size of what the model returns for the first."""
+    try:
+        seen = transformed(data, data.fetch(np.zeros(1, np.int64))[0].to(device))
+    except (RuntimeError, ValueError, IndexError, TypeError):
+        return _AT_ONCE  # the error that names the rows comes later
+    return rows_at_once(model, seen[:1], _AT_ONCE)
 
 
 def _try_rows(

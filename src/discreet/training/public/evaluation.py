@@ -6,13 +6,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from discreet.clipping import Criterion, evaluation_mode
 from discreet.clipping.losses import each_loss, is_of_torch
 from discreet.clipping.valued import ValuedCrossEntropy
 
 _AT_ONCE = 1024
+
+_OUTPUTS = 2**28
+"""Bytes that the outputs of the rows that are run at once may take: scores of every word at every token are large."""
+
 _OF_NUMBERS = nn.MSELoss | nn.L1Loss | nn.SmoothL1Loss | nn.HuberLoss
 
 
@@ -25,7 +29,8 @@ def evaluate(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Te
     device = next(model.parameters()).device
     loss, correct, classes, squares, numbers = 0.0, 0, False, 0.0, False
     with torch.no_grad(), evaluation_mode(model):
-        for x, y in zip(torch.split(inputs, _AT_ONCE), torch.split(targets, _AT_ONCE), strict=True):
+        size = rows_at_once(model, inputs[:1].to(device), _AT_ONCE)
+        for x, y in zip(torch.split(inputs, size), torch.split(targets, size), strict=True):
             x, y = x.to(device), y.to(device)
             output = model(x)
             classes = isinstance(output, Tensor) and output.dim() > 1 and not y.is_floating_point() and y.dim() == 1
@@ -41,6 +46,17 @@ def evaluate(model: nn.Module, criterion: Criterion, inputs: Tensor, targets: Te
     if numbers:
         metrics["rmse"] = (squares / len(targets)) ** 0.5
     return metrics
+
+
+def rows_at_once(model: nn.Module, row: Tensor, most: int) -> int:
+    """How many rows can be run at once, `most` at most, by what the model returns for one `row`, a batch of one; `most`
+    if it fails on it."""
+    try:
+        outputs = tree_leaves(model(row))
+    except (RuntimeError, ValueError, IndexError, TypeError):
+        return most
+    size = sum(one.numel() * one.element_size() for one in outputs if isinstance(one, Tensor))
+    return max(1, min(most, _OUTPUTS // max(1, size)))
 
 
 def _loss(criterion: Criterion, output: Any, targets: Tensor) -> float:

@@ -1,0 +1,17 @@
+"""Models of `transformers` on rows of this library: rows of tokens, the tasks with their losses, and the model around
+them."""
+
+from discreet.language.tasks import IGNORED, TASKS, Task, task_named, task_of_model
+from discreet.language.transformers_model import TransformersModel
+from discreet.language.transformers_rows import Layout, TransformersRows
+
+__all__ = [
+    "IGNORED",
+    "TASKS",
+    "Layout",
+    "Task",
+    "TransformersModel",
+    "TransformersRows",
+    "task_named",
+    "task_of_model",
+]

@@ -1,0 +1,55 @@
+"""`TransformersModel`: a model of `transformers`, which takes named inputs, on rows that are one tensor each."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from discreet.core.errors import UnsupportedModel
+from discreet.language.row_masks import masks_for_all
+from discreet.language.tasks import Task, base_of, task_named
+from discreet.language.transformers_rows import Layout
+
+_OWN_POSITIONS = ("create_position_ids_from_input_ids", "position_ids_from_input_ids")
+"""Methods of models that number the tokens of each row themselves, without its padding (RoBERTa)."""
+
+
+class TransformersModel(nn.Module):
+    """`inner`, a model of `transformers` (with adapters of `peft` or without), on rows of `TransformersRows`: the
+    scores that the loss of the task takes.
+
+    Rows lie along axis 0, and the scores of a row depend on it alone: attention masks are made for every batch, and
+    positions are given for each row where `inner` takes them. By itself it would look positions up once for all rows.
+    """
+
+    def __init__(self, inner: nn.Module, task: str | Task, layout: Layout | None = None) -> None:
+        super().__init__()
+        self.inner, self.task = inner, task_named(task)
+        self.layout = layout or Layout(self.task.columns)
+        base = base_of(inner)  # peft hides the signature
+        refuse_batch_losses(base)
+        takes = inspect.signature(base.forward).parameters
+        alone = any(hasattr(module, name) for module in base.modules() for name in _OWN_POSITIONS)
+        self._positions = "position_ids" in takes and not alone and "position_ids" not in self.layout.columns
+        self._fixed = {"use_cache": False} if "use_cache" in takes else {}
+
+    def forward(self, rows: Tensor) -> Tensor:
+        named = self.layout.apart(rows)
+        tokens = named.get("input_ids")
+        if self._positions and tokens is not None:
+            named["position_ids"] = torch.arange(tokens.shape[1], device=tokens.device).expand(len(tokens), -1)
+        with masks_for_all():
+            logits: Tensor = self.inner(**named, **self._fixed, return_dict=True).logits
+        return self.task.scores(logits)
+
+
+def refuse_batch_losses(base: Any) -> None:
+    """Refuse a model whose own loss has a term of the whole batch, which a loss of single rows cannot have."""
+    if getattr(getattr(base, "config", None), "output_router_logits", False):
+        raise UnsupportedModel(
+            "the model adds a loss that balances the load of its experts over the whole batch, so the gradient of a "
+            "row would depend on the others; set model.config.output_router_logits = False to train without it"
+        )

@@ -1,0 +1,180 @@
+"""`TransformersRows`: rows with named fields, as tokenizers give them, as one tensor and a target each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from discreet.core import checks
+from discreet.core.errors import InputError
+from discreet.language.tasks import IGNORED, Task, task_named
+
+_PACKED = ("seq_lengths", "seq_idx", "cu_seq_lens_q", "cu_seq_lens_k")
+"""Fields that say where the sequences of a packed row begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the inputs of a row lie in its tensor: several fields are stacked, (fields, longest), each filled with zeros
+    at its end; a single one is the tensor itself. `lengths`: those of the fields; None if all are equally long."""
+
+    columns: tuple[str, ...]
+    lengths: tuple[int, ...] | None = None
+
+    def together(self, fields: Sequence[Tensor]) -> Tensor:
+        """The tensor of one row."""
+        if len(self.columns) == 1:
+            return fields[0]
+        longest = max(len(field) for field in fields)
+        return torch.stack([filled(field, longest, 0) for field in fields])
+
+    def apart(self, rows: Tensor) -> dict[str, Tensor]:
+        """The named inputs of a batch of rows, axis 0."""
+        if len(self.columns) == 1:
+            return {self.columns[0]: rows}
+        lengths = self.lengths or (rows.shape[2],) * len(self.columns)
+        named = {name: rows[:, i, :end] for i, (name, end) in enumerate(zip(self.columns, lengths, strict=True))}
+        if "attention_mask" in named:
+            named["attention_mask"] = (named["attention_mask"] != 0).long()
+        return named
+
+
+class TransformersRows(Dataset[tuple[Tensor, Tensor]]):
+    """Rows for a task as `Training` takes them: (inputs, target) pairs, all of one shape.
+
+    - `rows`: mappings with the inputs of the task and `labels`. For causal-lm `labels` may be left out: all tokens that
+      the attention mask has are predicted. The shift happens here: the model sees all tokens but the last, and the
+      target of each is the next.
+    - `length`: the number of tokens of a row, which is public. Shorter rows are filled up at their end and not attended
+      to there; longer ones are refused. Without it all rows must be equally long.
+    - `label_length`: the same for the labels of seq2seq. `decoder_start`: the token that the decoder begins with,
+      `config.decoder_start_token_id`.
+    - `padding`: the token that fills rows up, and labels of seq2seq that are not predicted. `columns`: other inputs
+      than the task's.
+
+    A row that was packed of several sequences is refused: what it holds of other people would be protected as if it
+    were theirs alone.
+    """
+
+    def __init__(
+        self,
+        rows: Any,
+        task: str | Task,
+        *,
+        length: int | None = None,
+        label_length: int | None = None,
+        decoder_start: int | None = None,
+        padding: int = 0,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        for name, value in (("length", length), ("label_length", label_length)):
+            if value is not None:
+                checks.count(name, value)
+        self.held, self.task, self._padding = rows, task_named(task), padding
+        self._length, self._label_length = length, label_length if "decoder_input_ids" in self.task.columns else length
+        self._start = decoder_start
+        names = tuple(columns or self.task.columns)
+        if "decoder_input_ids" in names and len(rows):
+            fields = self._inputs(0, names)[0]
+            self.layout = Layout(names, tuple(len(field) for field in fields))
+        else:
+            self.layout = Layout(names)
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        fields, target = self._inputs(index, self.layout.columns)
+        lengths = {len(field) for field in fields}
+        if self.layout.lengths is None and len(lengths) > 1:
+            raise InputError(
+                f"the columns of row {index} have different lengths; pad all to one fixed length, or give length=..."
+            )
+        if self.layout.lengths is not None and tuple(len(field) for field in fields) != self.layout.lengths:
+            raise InputError(f"row {index} is not as long as row 0; give length=... and label_length=...")
+        return self.layout.together(fields), target
+
+    def _inputs(self, index: int, names: tuple[str, ...]) -> tuple[list[Tensor], Tensor]:
+        """The input fields of a row, and its target."""
+        row: Mapping[str, Any] = self.held[index]
+        refuse_packed(row, index)
+        made = {"labels"} if self.task.shifted else {"decoder_input_ids"}
+        missing = [name for name in (*names, "labels") if name not in row and name not in made]
+        if missing:
+            raise InputError(f"row {index} lacks {missing[0]!r}; it has {', '.join(row)}")
+        fields = {name: self._field(row[name], name, index) for name in names if name in row}
+        labels = self._labels(row, index)
+        if "decoder_input_ids" in names and "decoder_input_ids" not in fields:
+            fields["decoder_input_ids"] = self._decoder_inputs(labels)
+        found = [fields[name] for name in names]
+        if not self.task.shifted:
+            return found, labels
+        if len(labels) != len(fields["input_ids"]):
+            raise InputError(f"row {index} has {len(labels)} labels for {len(fields['input_ids'])} tokens")
+        return [field[:-1] for field in found], labels[1:]
+
+    def _field(self, value: Any, name: str, index: int) -> Tensor:
+        """An input field, filled up to its length if it has one number for each token."""
+        found = torch.as_tensor(value)
+        if found.is_floating_point():
+            return found
+        length = self._label_length if name.startswith("decoder_") else self._length
+        return self._fitted(found.long(), length, self._padding if name.endswith("input_ids") else 0, index, name)
+
+    def _labels(self, row: Mapping[str, Any], index: int) -> Tensor:
+        """The target of a row in the form that the loss takes."""
+        if "labels" not in row:
+            tokens, mask = torch.as_tensor(row["input_ids"]).long(), torch.as_tensor(row["attention_mask"])
+            return self._fitted(tokens.masked_fill(mask == 0, IGNORED), self._length, IGNORED, index, "labels")
+        labels = torch.as_tensor(row["labels"])
+        match self.task.target:
+            case "tokens":
+                if labels.dim() != 1:
+                    raise InputError(f"row {index} needs a label for each token, got shape {tuple(labels.shape)}")
+                return self._fitted(labels.long(), self._label_length, IGNORED, index, "labels")
+            case "class":
+                if labels.dim() or labels.is_floating_point():
+                    raise InputError(f"row {index} needs one class as its label, a whole number")
+                return labels.long()
+        return labels.float().reshape(-1)
+
+    def _fitted(self, field: Tensor, length: int | None, fill: int, index: int, name: str) -> Tensor:
+        if length is None or field.dim() != 1:
+            return field
+        if len(field) > length:
+            raise InputError(
+                f"row {index} has {len(field)} {name}, more than the length of {length}; truncate it, or train with a "
+                "longer one"
+            )
+        return filled(field, length, fill)
+
+    def _decoder_inputs(self, labels: Tensor) -> Tensor:
+        """The labels of seq2seq, moved by one place: what the decoder has seen before it predicts each of them."""
+        if self._start is None:
+            raise InputError("seq2seq needs decoder_start=model.config.decoder_start_token_id")
+        moved = torch.cat([labels.new_tensor([self._start]), labels[:-1]])
+        return moved.masked_fill(moved == IGNORED, self._padding)
+
+
+def filled(field: Tensor, length: int, fill: int) -> Tensor:
+    """The field with `fill` at its end, up to `length`."""
+    return field if len(field) == length else torch.cat([field, field.new_full((length - len(field),), fill)])
+
+
+def refuse_packed(row: Mapping[str, Any], index: int) -> None:
+    """Refuse a row of several sequences, which packing marks by their lengths, or by positions that begin again."""
+    marks = [name for name in _PACKED if row.get(name) is not None]
+    positions = row.get("position_ids")
+    if positions is not None and not marks:
+        steps = torch.as_tensor(positions).reshape(-1).diff()
+        marks = ["position_ids"] if bool((steps < 0).any()) else []
+    if marks:
+        raise InputError(
+            f"row {index} is packed of several sequences ({marks[0]}): it may hold texts of several people, but only "
+            "the row as a whole is protected; train without packing (packing=False, no padding-free collator)"
+        )
