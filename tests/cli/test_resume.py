@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +17,7 @@ from npz_recipes import RECIPE, SHARED, as_is, budget, refused, write
 from discreet.cli.app import run
 from discreet.ledger import Ledger
 from discreet.plan import Plan
+from discreet.publication import publishing
 from discreet.training import training as training_module
 
 
@@ -90,6 +93,39 @@ def test_finish_publishes_what_there_is_under_the_whole_guarantee(capsys: pytest
     Path("out").rename("elsewhere")
     assert run(["train", "--resume", "out.run"]) == 2
     assert "is published" in capsys.readouterr().err
+
+
+def test_a_key_that_could_not_be_destroyed_is_destroyed_by_the_next_start(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not that of another run, though, and not if what is published was changed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(publishing, "destroy_key", broken)
+        assert run([*write({"steps": 60, "evaluate_every": 5}), "--out", "out"]) == 2
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1
+        assert "out is published, but" in err
+        assert "key is not destroyed (Input/output error)" in err
+        assert "discreet train --resume" in err
+        assert run(["train", "--resume", "out.run"]) == 2
+        assert "is not destroyed" in capsys.readouterr().err
+    card = Path("out/README.md").read_text()
+    Path("out/README.md").write_text(card + "more")
+    named = Path("out.run/run.json").read_text()
+    assert run(["train", "--resume", "out.run"]) == 2
+    Path("out/README.md").write_text(card)
+    Path("out.run/run.json").write_text(named.replace('"run": "', '"run": "f'))
+    assert run(["train", "--resume", "out.run"]) == 2
+    assert capsys.readouterr().err.count("exists already") == 2
+    assert Path("out.run/key").exists()
+    Path("out.run/run.json").write_text(named)
+    assert run(["train", "--resume", "out.run"]) == 0
+    assert "published before" in capsys.readouterr().out
+    assert not Path("out.run/key").exists()
+    assert not Path("out.run/checkpoint.pt").exists()
+    assert run(["verify", "out"]) == 0
+
+
+def broken(_: Path) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 def test_a_run_may_be_stopped_twice(capsys: pytest.CaptureFixture[str]) -> None:

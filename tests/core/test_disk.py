@@ -7,10 +7,12 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import pytest
 
-from discreet.core.disk import create_durably, draft_folder, make_folder, write_durably
+from discreet.core.disk import create_durably, draft_folder, make_folder, whole_folder, write_durably, write_output
+from discreet.core.errors import InputError
 
 
 def test_every_new_folder_is_named_durably(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,6 +49,38 @@ def test_what_fails_leaves_what_was_there(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space"), draft_folder(tmp_path, "x") as draft:
         write_durably(draft / "half", fails)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_output_is_whole_and_goes_through_links_and_to_devices(tmp_path: Path) -> None:
+    path, link = tmp_path / "x.csv", tmp_path / "link.csv"
+    write_output(path, b"old", replace=False)
+    with pytest.raises(InputError, match=r"x\.csv exists already; name another file"):
+        write_output(path, b"new", replace=False)
+
+    def half(file: IO[bytes]) -> None:
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(InputError, match=r"cannot write .*x\.csv: No space left on device; think"):
+        write_output(path, half, replace=True, advice="think")
+    assert path.read_bytes() == b"old"
+    link.symlink_to(path)
+    write_output(link, lambda file: file.write(b"new"), replace=True)
+    assert link.is_symlink()
+    assert path.read_bytes() == b"new"
+    write_output(Path("/dev/null"), b"new", replace=True)
+    assert Path("/dev/null").is_char_device()
+    assert sorted(tmp_path.iterdir()) == [link, path]
+
+
+def test_a_whole_folder_takes_the_place_of_an_empty_one(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "folder"
+    for _ in range(2):
+        with whole_folder(target) as draft:
+            (draft / "file").touch()
+            assert not (target / "file").exists()
+        assert [path.name for path in target.iterdir()] == ["file"]
+        (target / "file").unlink()
 
 
 def test_drafts_of_the_dead_are_removed_and_those_of_the_living_are_not(tmp_path: Path) -> None:

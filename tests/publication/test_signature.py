@@ -44,6 +44,13 @@ def why(folder: Path, key: str | None = None) -> str | None:
     return None if checks["signature"].passed else checks["signature"].detail
 
 
+def test_a_private_key_goes_if_the_public_one_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "key.pub").write_text("another's")
+    with pytest.raises(InputError, match=r"key\.pub exists already"):
+        signature.new_key(tmp_path / "key")
+    assert [path.name for path in tmp_path.iterdir()] == ["key.pub"]
+
+
 def test_from_a_new_key_to_a_verified_signature(
     originals: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.certificate.canonical import canonical, digest, strict_json
 from discreet.certificate.files import CERTIFICATE, FILES, read
-from discreet.core.disk import create_durably, write_durably
+from discreet.core.disk import create_durably, gone_if_it_fails, write_durably
 from discreet.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def new_key(path: Path) -> str:
     )
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     _create(path, private, 0o600)
-    _create(path.with_name(path.name + ".pub"), public, 0o644)
+    with gone_if_it_fails(path):
+        _create(path.with_name(path.name + ".pub"), public, 0o644)
     return _raw(key)
 
 

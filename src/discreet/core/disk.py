@@ -52,14 +52,25 @@ def create_durably(path: Path, content: bytes, mode: int = 0o666) -> None:
         sync_folder(path.parent)
 
 
-def write_new(path: Path, text: str) -> None:
-    """Write a text file, and replace nothing: `InputError` if there is one, or if it cannot be written."""
+def write_output(
+    path: Path, write: bytes | Callable[[IO[bytes]], object], *, replace: bool, advice: str = "name another file"
+) -> None:
+    """Write a file that the user named: it appears whole, or what was there stays. Durable on return.
+
+    `InputError`, with the `advice`, if it cannot be written; and, unless it may `replace` it, if the file exists.
+    """
+    if path.exists() and not replace:
+        raise InputError(f"{path} exists already; {advice}")
     try:
-        create_durably(path, text.encode())
-    except FileExistsError:
-        raise InputError(f"{path} exists already; name another file") from None
+        if path.exists() and not path.is_file():  # a device or a pipe, in whose place nothing is put
+            with path.open("wb") as file:
+                file.write(write) if isinstance(write, bytes) else write(file)
+        else:
+            write_durably(path.resolve(), write)
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; name another file") from None
+        raise InputError(f"cannot write {path}: {error.strerror or error}; {advice}") from None
 
 
 def make_folder(folder: Path, mode: int = 0o777) -> None:
@@ -70,6 +81,22 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
         make_folder(above)
     if not folder.is_dir():
         folder.mkdir(mode, exist_ok=True)
+        sync_folder(above)
+
+
+@contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """A folder to write in, which takes the place of `target` (nothing, or an empty folder) at the end: nobody sees
+    half of it. Its name is durable then; its files are if they were written so."""
+    above = target.absolute().parent
+    make_folder(above)
+    with draft_folder(above, target.name) as draft:
+        yield draft
+        draft.chmod(0o755)
+        sync_folder(draft)
+        if target.exists():
+            target.rmdir()
+        os.replace(draft, target)
         sync_folder(above)
 
 

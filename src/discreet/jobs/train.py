@@ -27,7 +27,7 @@ from discreet.jobs.table_facts import NO_TABLE, TableFacts
 from discreet.jobs.table_source import TableSource, recalled, unbought
 from discreet.plan.pydantic_base import validate
 from discreet.prediction import spec_of, spec_of_table
-from discreet.publication.publishing import check_target, publish
+from discreet.publication.publishing import check_target, finish_publishing, publish
 from discreet.recipes import Recipe
 from discreet.recipes.assemble import Run, assemble, carry_out, training_on
 from discreet.training import Trained, Training
@@ -39,7 +39,7 @@ _FILE = "job.json"
 @dataclass(frozen=True, slots=True)
 class Job:
     """A recipe with its data, the folder to publish to, and the folder of the run. `table`: the source of a table's
-    rows. `about`: the user's title and note."""
+    rows. `about`: the user's title and note. `published`: nothing is left to do."""
 
     recipe: Recipe
     data: Path | None
@@ -48,6 +48,7 @@ class Job:
     resume: bool
     table: TableSource | None = None
     about: About = field(default_factory=About)
+    published: bool = False
 
     @classmethod
     def new(
@@ -84,7 +85,10 @@ class Job:
 
     @classmethod
     def resumed(cls, folder: Path) -> Job:
-        """The job whose run is in `folder` (or in the run folder beside the target `folder`)."""
+        """The job whose run is in `folder` (or in the run folder beside the target `folder`).
+
+        If it is published and only its key was left to be destroyed, that is done now, and nothing is left to run.
+        """
         refuse_special(folder)
         if not (folder / _FILE).is_file() and folder.with_name(folder.name + ".run").is_dir():
             folder = folder.with_name(folder.name + ".run")
@@ -96,10 +100,11 @@ class Job:
             about = About.model_validate(facts.get("about", {}))
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(f"{folder} is not the folder of a run of `discreet train`; name OUT.run") from None
-        check_target(target)
-        return cls(
-            validate(Recipe, recipe, str(folder / _FILE)), data, target, folder, resume=True, table=table, about=about
-        )
+        published = finish_publishing(RunFolder(folder), target)
+        if not published:
+            check_target(target)
+        checked = validate(Recipe, recipe, str(folder / _FILE))
+        return cls(checked, data, target, folder, resume=True, table=table, about=about, published=published)
 
     def run(
         self,

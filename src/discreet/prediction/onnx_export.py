@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from discreet.certificate.canonical import digest
 from discreet.certificate.files import CERTIFICATE, read
+from discreet.core.disk import write_output
 from discreet.core.errors import InputError
 from discreet.core.extras import extra
 from discreet.prediction.load import Predictor, load
@@ -59,11 +60,7 @@ def export_onnx(folder: str | Path, path: str | Path, model: nn.Module | None = 
     content = onnx.load_from_string(_traced(predictor, _whole(folder, predictor)))
     _check(onnx, content, predictor)
     onnx.helper.set_model_props(content, _properties(folder, predictor))
-    try:
-        with path.open("xb") as file:
-            file.write(content.SerializeToString())
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; name another file") from None
+    write_output(path, content.SerializeToString(), replace=False)
     return path
 
 

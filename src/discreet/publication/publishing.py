@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -13,16 +12,19 @@ from safetensors.torch import save
 from torch import Tensor
 
 from discreet.certificate.canonical import digest
-from discreet.certificate.files import certificate_fault
+from discreet.certificate.equal_blocks import written_out
+from discreet.certificate.files import CERTIFICATE, certificate_fault, read_certificate
 from discreet.certificate.model_spec import ModelSpec, of_module
 from discreet.clipping.digests import check_unchanged, state_digests
-from discreet.core.disk import draft_folder, make_folder, sync_folder, write_durably
+from discreet.core.disk import sync_folder, whole_folder, write_durably
 from discreet.core.errors import InputError, PrivacyViolation
 from discreet.core.guarantee import Guarantee
 from discreet.publication.certificate import TrainedRun, certificate
 from discreet.publication.pages.card import model_card
 from discreet.publication.pages.report import report_page
 from discreet.randomness import destroy_key
+from discreet.training.run.run_folder import RunFolder
+from discreet.verification import verify
 from discreet.verification.checks.released_tensors import FILE, section
 
 
@@ -82,13 +84,44 @@ def publish(trained: TrainedRun, folder: str | Path, spec: ModelSpec | None = No
         **({FILE: released} if released else {}),
     }
     _write_together(files, target)
-    for secret in trained.secrets:
-        _destroy(secret)
+    _destroy_all(target, trained.secrets)
     return guarantee
+
+
+def finish_publishing(folder: RunFolder, target: Path) -> bool:
+    """Destroy what is left of the secrets of a run whose model is published at `target`; whether there was any.
+
+    A process may end, or a disk fail, between the two. False too if `target` is not what this run published, whole.
+    """
+    secrets = folder.key, folder.checkpoint
+    if not any(secret.exists() for secret in secrets) or not (target / CERTIFICATE).is_file():
+        return False
+    try:
+        run = json.loads(folder.identity.read_text())["run"]
+        stated = {entry["run"] for entry in written_out(read_certificate(target)["ledger"]["entries"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    if stated != {run} or not verify(target, signed=False).accepted:
+        return False
+    sync_folder(target.absolute().parent)  # perhaps the name of the published folder was not forced
+    _destroy_all(target, secrets)
+    return True
 
 
 def _tensors(named: Mapping[str, Tensor]) -> bytes:
     return save({name: tensor.detach().cpu().clone() for name, tensor in named.items()})
+
+
+def _destroy_all(target: Path, secrets: Sequence[Path]) -> None:
+    for secret in secrets:
+        try:
+            _destroy(secret)
+        except (OSError, InputError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise InputError(
+                f"{target} is published, but {secret} is not destroyed ({reason}), and who has the key can undo the "
+                f"noise; `discreet train --resume {secret.parent}` tries again, or delete it yourself"
+            ) from None
 
 
 def _destroy(secret: Path) -> None:
@@ -107,17 +140,9 @@ def check_target(target: Path) -> None:
 
 def _write_together(files: dict[str, bytes], target: Path) -> None:
     """Write beside the target, then rename, so that nobody sees half a folder; durable on return."""
-    above = target.absolute().parent
     try:
-        make_folder(above)
-        with draft_folder(above, target.name) as draft:
+        with whole_folder(target) as draft:
             for name, content in files.items():
                 write_durably(draft / name, content)
-            draft.chmod(0o755)
-            sync_folder(draft)
-            if target.exists():
-                target.rmdir()
-            os.replace(draft, target)
-            sync_folder(above)
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror}; choose a folder that can be written") from error

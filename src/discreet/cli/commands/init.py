@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from discreet.core.disk import whole_folder, write_output
 from discreet.core.errors import InputError
 
 
@@ -53,9 +55,10 @@ def _table(out: Path | None) -> str:
         "patients.csv": "".join(_patients(1000, seed=1)),
         "volunteers.csv": "".join(_patients(300, seed=2)),
     }
-    folder = _folder(out or Path("table-start"))
-    for name, content in files.items():
-        _write(folder / name, content)
+    folder = out or Path("table-start")
+    with _new(folder) as draft:
+        for name, content in files.items():
+            (draft / name).write_text(content, encoding="utf-8")
     return f"{folder}: go there; the commands are at the top of schema.yaml"
 
 
@@ -63,11 +66,13 @@ def _images(out: Path | None) -> str:
     """Write a folder with private images, public images and their declaration; returns what to do next."""
     from discreet.cli.show.made_up_images import fruit
 
-    folder = _folder(out or Path("images-start"))
-    _write(folder / "photos.yaml", _text("photos.yaml.txt"))
-    for name, count, seed in (("photos", 400, 1), ("public", 100, 2)):
-        for path, content in fruit(count, seed):
-            _write(_parent(folder / name / path), content)
+    folder = out or Path("images-start")
+    with _new(folder) as draft:
+        (draft / "photos.yaml").write_text(_text("photos.yaml.txt"), encoding="utf-8")
+        for name, count, seed in (("photos", 400, 1), ("public", 100, 2)):
+            for path, content in fruit(count, seed):
+                (draft / name / path).parent.mkdir(parents=True, exist_ok=True)
+                (draft / name / path).write_bytes(content)
     return f"{folder}: go there; the commands are at the top of photos.yaml"
 
 
@@ -77,7 +82,7 @@ def _module(out: Path | None) -> str:
     if path.suffix != ".py":
         raise InputError(f"{path} is no Python file; name a .py file with --out")
     text = _text("train.py.txt").replace("{name}", path.name).replace("{folder}", f"{path.stem}-model")
-    _write(path, text)
+    write_output(path, text.encode(), replace=False, advice="name another with --out")
     return f"{path}: run it with python {path}"
 
 
@@ -88,21 +93,16 @@ _STARTS: Mapping[Kind, Callable[[Path | None], str]] = {
 }
 
 
-def _folder(folder: Path) -> Path:
-    """The new folder."""
+@contextmanager
+def _new(folder: Path) -> Iterator[Path]:
+    """A folder to write in, which becomes the new `folder` at the end."""
+    if folder.exists():
+        raise InputError(f"{folder} exists already; name another folder with --out")
     try:
-        folder.mkdir(parents=True)
-    except FileExistsError:
-        raise InputError(f"{folder} exists already; name another folder with --out") from None
+        with whole_folder(folder) as draft:
+            yield draft
     except OSError as error:
         raise InputError(f"cannot make {folder}: {error.strerror}; name another folder with --out") from None
-    return folder
-
-
-def _parent(path: Path) -> Path:
-    """The path; `InputError` if its folder does not exist."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path
 
 
 def _text(name: str) -> str:
@@ -118,13 +118,3 @@ def _patients(rows: int, seed: int) -> Iterator[str]:
         pressure = round(draw.gauss(100 + age / 2, 12))
         ill = draw.random() < 1 / (1 + math.exp(-((age - 60) / 8 + 2 * smoker)))
         yield f"{age},{draw.choice('fm')},{'yes' if smoker else 'no'},{pressure},{'ill' if ill else 'well'}\n"
-
-
-def _write(path: Path, content: str | bytes) -> None:
-    try:
-        with path.open("xb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-    except FileExistsError:
-        raise InputError(f"{path} exists already; name another with --out") from None
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; name another with --out") from None

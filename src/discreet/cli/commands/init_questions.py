@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import typer
 
-from discreet.core.disk import write_new
+from discreet.core.disk import write_output
 from discreet.core.errors import InputError
 
 A = TypeVar("A")
@@ -51,7 +51,7 @@ def ask(table: Path, out: Path | None) -> str:
         free = unit == "row" and column.name != target  # what is predicted, and what several rows tell, is not bought
         question, default = _question(column.name, column.kind, column.formats, free=free)
         answers[column.name] = _asked(question, _answer_of(column, column_of, free=free), default)
-    write_new(out, filled(text, answers, population))
+    write_output(out, filled(text, answers, population).encode(), replace=False, advice="name another with --out")
     option = "" if test is None else f" --test {test}"
     return f"{out} is written. Next: discreet train {table} --schema {out} --epsilon 3{option}"
 

@@ -44,7 +44,7 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Show steps, noise, epsilon and time of a run; charge nothing, read no private row, and train on no data."""
-    from discreet.cli.show.compare_plot import check_target
+    from discreet.cli.show.picture_files import check_target
     from discreet.jobs.source import Work
 
     if plot is not None:

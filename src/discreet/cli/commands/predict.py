@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import IO, Annotated
 
 import typer
 
+from discreet.core.disk import write_output
 from discreet.core.errors import InputError, plain
 
 
@@ -39,32 +39,27 @@ def predict(
     if parquet and as_json:
         raise InputError("--json writes text; name a file that does not end in .parquet, or leave --json out")
     said = answers(load(folder), data, [name.strip() for name in keep.split(",") if name.strip()])
-    if parquet:
+    if out is not None and parquet:
         import pyarrow as pa
         import pyarrow.parquet as pa_parquet
 
-        with _told(out):
-            pa_parquet.write_table(pa.table(said.columns), out)
+        _write(out, lambda file: pa_parquet.write_table(pa.table(said.columns), file))
         return
-    _write(out, objects(said) if as_json else as_csv(said))
+    lines = objects(said) if as_json else as_csv(said)
+    if out is None:
+        _print(lines)
+    else:
+        _write(out, lambda file: file.writelines(f"{line}\n".encode() for line in lines))
 
 
-@contextmanager
-def _told(out: Path | None) -> Iterator[None]:
-    """Errors of writing as one line."""
+def _write(out: Path, write: Callable[[IO[bytes]], object]) -> None:
+    write_output(out, write, replace=True, advice="name another file with --out")
+
+
+def _print(lines: Iterable[str]) -> None:
     try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise InputError(f"cannot write {out}: {error.strerror}") from None
-
-
-def _write(out: Path | None, lines: Iterable[str]) -> None:
-    try:
-        with _told(out), nullcontext[TextIO](sys.stdout) if out is None else out.open("w", encoding="utf-8") as file:
-            shown = map(plain, lines) if out is None and sys.stdout.isatty() else lines
-            file.writelines(f"{line}\n" for line in shown)
-            file.flush()
+        shown = map(plain, lines) if sys.stdout.isatty() else lines
+        sys.stdout.writelines(f"{line}\n" for line in shown)
+        sys.stdout.flush()
     except BrokenPipeError:  # whoever reads (head, say) has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

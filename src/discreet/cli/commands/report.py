@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from discreet.core.disk import write_durably, write_new
+from discreet.core.disk import write_output
 from discreet.core.errors import InputError
 
 
@@ -31,7 +31,7 @@ def report(
     from discreet.publication.disclosure import facts_in_words, holder, registry_record, statement
 
     if questions is not None:
-        write_new(questions, holder.questions())
+        write_output(questions, holder.questions().encode(), replace=False)
         typer.echo(f"{questions}: questions to answer; then: discreet report {folder} --fill {questions}")
         return
     if out.suffix not in (".html", ".yaml"):
@@ -42,17 +42,10 @@ def report(
         text = statement.statement_page(certified, answers)
     else:
         text = registry_record.as_yaml(registry_record.record(certified, answers))
-    _write(out, text, overwrite)
+    write_output(out, text.encode(), replace=overwrite)
     if out.suffix == ".html":
         left = holder.unanswered(answers)
         more = f"; not answered: {', '.join(left)}" if left else ""
         typer.echo(f"{out}: the privacy statement of {folder}{more}")
         return
     typer.echo(f"{out}: a record for the registry, tier {registry_record.tier(answers)} of 3")
-
-
-def _write(out: Path, text: str, overwrite: bool) -> None:
-    if overwrite:
-        write_durably(out, text.encode())
-    else:
-        write_new(out, text)

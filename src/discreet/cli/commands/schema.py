@@ -9,7 +9,7 @@ import typer
 
 from discreet.cli.options.dialect import FOUND, Dialect
 from discreet.cli.options.shared import with_options
-from discreet.core.disk import write_new
+from discreet.core.disk import write_output
 from discreet.core.errors import InputError
 
 
@@ -50,7 +50,7 @@ def schema(
     if out is None:
         typer.echo(text, nl=False)
         return
-    write_new(out, text)
+    write_output(out, text.encode(), replace=False)
     left = left_open(text)
     todo = f"fill in {', '.join(left)}; then" if left else "check what is proposed; then"
     test = "" if not public else f" --test {public[0]}"

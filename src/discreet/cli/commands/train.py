@@ -107,6 +107,9 @@ def train(
                 "--resume goes on with the run as it was started; leave out recipe, data, title and settings"
             )
         job = Job.resumed(resume)
+        if job.published:
+            typer.echo(f"{job.target}: published before; the key of its noise, which was left, is destroyed now")
+            return
     if show_settings:
         typer.echo("\n".join(settings_of(job.recipe)))
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from discreet.core.errors import InputError
+from discreet.cli.show.picture_files import save
 
 if TYPE_CHECKING:
     from discreet.jobs.audits.audit_model import ModelAudit
@@ -49,7 +49,4 @@ def draw(path: Path, audit: ModelAudit) -> None:
     axes.grid(color="#d9dee4", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.legend(frameon=False, loc="upper left", title="bars: 95 % intervals")
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise InputError(f"cannot write --plot {path}: {error.strerror}; name another file") from None
+    save(figure, path, dpi=150)

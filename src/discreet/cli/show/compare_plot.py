@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from discreet.accounting.account import Method
 from discreet.accounting.answers.compare import Point
+from discreet.cli.show.picture_files import save
 from discreet.core.adjacency import Adjacency
 from discreet.core.errors import InputError
 
@@ -43,14 +44,6 @@ _GAP = 0.048
 _TALLEST = 3e3
 """A method whose last epsilon is this many times the lowest is not drawn."""
 _ADJACENCY = {"add_remove": "add/remove", "zero_out": "zero-out", "replace_one": "replace-one"}
-
-
-def check_target(path: Path) -> None:
-    """Refuse a file that cannot be drawn to before anything is computed."""
-    if path.suffix.lower() not in (".png", ".svg"):
-        raise InputError(f"--plot {path}: the name must end in .png or .svg")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"--plot {path}: the folder {path.parent} does not exist; make it first")
 
 
 def draw(path: Path, curves: Mapping[Method, Sequence[Point]], delta: float, adjacency: Adjacency) -> None:
@@ -102,7 +95,7 @@ def draw(path: Path, curves: Mapping[Method, Sequence[Point]], delta: float, adj
         )
     axes.set_ylim(low, high)
     _dress(axes, {kind(method) for method in lines}, last, delta, adjacency)
-    figure.savefig(path)
+    save(figure, path)
 
 
 def _dress(axes: Axes, shown: set[str], last: int, delta: float, adjacency: Adjacency) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.cli.show.digits import rounded_up
-from discreet.core.errors import InputError
+from discreet.cli.show.picture_files import save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,10 +39,7 @@ def draw(path: Path, facts: Mapping[str, Any]) -> None:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color="#d9dee4", linewidth=0.8)
         axes.set_axisbelow(True)
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise InputError(f"cannot write --plot {path}: {error.strerror}; name another file") from None
+    save(figure, path, dpi=150)
 
 
 def _noise(axes: Axes, facts: Mapping[str, Any]) -> None:

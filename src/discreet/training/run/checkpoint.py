@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 from torch import nn
@@ -73,7 +74,32 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "bought": [asdict(bought) for bought in checkpoint.bought],
         "average": checkpoint.average,
     }
-    write_durably(path, partial(torch.save, content))
+    write_durably(path, partial(_save, content))
+
+
+class _Kept:
+    """A file that keeps the error of a write: torch raises another in its place, which does not name the disk."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.flush = file, file.flush
+        self.error: OSError | None = None
+
+    def write(self, content: bytes) -> int:
+        try:
+            return self._file.write(content)
+        except OSError as error:
+            self.error = error
+            raise
+
+
+def _save(content: Mapping[str, Any], file: IO[bytes]) -> None:
+    kept = _Kept(file)
+    try:
+        torch.save(content, kept)  # type: ignore[arg-type]  # it needs nothing but write and flush
+    except RuntimeError:
+        if kept.error is None:
+            raise
+        raise kept.error from None
 
 
 def load_checkpoint(path: Path) -> Checkpoint | None:

@@ -86,7 +86,7 @@ def calibrate(
     if plot is not None:
         if plan.schedule is None:
             raise InputError("--plot draws a --schedule; for other plans use discreet plan or discreet compare")
-        from discreet.cli.show.compare_plot import check_target
+        from discreet.cli.show.picture_files import check_target
 
         check_target(plot)
     given = {"epsilon": epsilon, "rho": rho, "mu": mu, "advantage": advantage, "tpr": tpr}

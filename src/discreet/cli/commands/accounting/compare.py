@@ -29,7 +29,8 @@ def compare_methods(
 
     planned, adjacency = plan.planned(), plan.neighbours
     if plot is not None:
-        from discreet.cli.show.compare_plot import check_target, draw
+        from discreet.cli.show.compare_plot import draw
+        from discreet.cli.show.picture_files import check_target
 
         check_target(plot)
     rows, beside = compare(planned.event(), delta, adjacency), counterpart(planned.event(), delta, adjacency)

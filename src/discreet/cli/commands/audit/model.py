@@ -41,7 +41,7 @@ def model(
     as_json: JsonOption = False,
 ) -> None:
     """Attack a published model with its private rows at hand: who was trained on? For the holder of the rows alone."""
-    from discreet.cli.show.compare_plot import check_target
+    from discreet.cli.show.picture_files import check_target
 
     if publish:
         raise InputError(
