@@ -1,10 +1,14 @@
 """A run folder that goes while the run is going on: one line, exit code 2, and what was charged stays charged."""
 
+import errno
+import io
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from power_commands import FAST
 
 from discreet.cli.app import run
@@ -45,3 +49,24 @@ def test_a_run_folder_that_goes_meanwhile_is_said_in_one_line(
         ledger.close()
     if left == "a file":
         assert folder.read_text() == "another program's"
+
+
+class FullDisk(io.BytesIO):
+    """A file that takes 100 bytes."""
+
+    def write(self, content: Any) -> int:
+        if self.tell() + len(content) > 100:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(content)
+
+
+def test_a_checkpoint_that_does_not_fit_is_an_error_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch says that it is an error of its own."""
+    with pytest.raises(RuntimeError):
+        torch.save({"model": torch.ones(1000)}, FullDisk())
+    monkeypatch.setattr(checkpoint, "write_durably", lambda path, write: write(FullDisk()))
+    kept = checkpoint.Checkpoint("run", 1, {"weight": torch.ones(1000)}, {}, None, ())
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint.save_checkpoint(tmp_path / "checkpoint.pt", kept)
