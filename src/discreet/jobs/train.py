@@ -100,7 +100,8 @@ class Job:
             about = About.model_validate(facts.get("about", {}))
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(f"{folder} is not the folder of a run of `discreet train`; name OUT.run") from None
-        published = finish_publishing(RunFolder(folder), target)
+        kept = RunFolder(folder)
+        published = finish_publishing(kept.run, (kept.key, kept.checkpoint), target)
         if not published:
             check_target(target)
         checked = validate(Recipe, recipe, str(folder / _FILE))

@@ -23,7 +23,6 @@ from discreet.publication.certificate import TrainedRun, certificate
 from discreet.publication.pages.card import model_card
 from discreet.publication.pages.report import report_page
 from discreet.randomness import destroy_key
-from discreet.training.run.run_folder import RunFolder
 from discreet.verification import verify
 from discreet.verification.checks.released_tensors import FILE, section
 
@@ -88,18 +87,16 @@ def publish(trained: TrainedRun, folder: str | Path, spec: ModelSpec | None = No
     return guarantee
 
 
-def finish_publishing(folder: RunFolder, target: Path) -> bool:
+def finish_publishing(run: str, secrets: Sequence[Path], target: Path) -> bool:
     """Destroy what is left of the secrets of a run whose model is published at `target`; whether there was any.
 
     A process may end, or a disk fail, between the two. False too if `target` is not what this run published, whole.
     """
-    secrets = folder.key, folder.checkpoint
     if not any(secret.exists() for secret in secrets) or not (target / CERTIFICATE).is_file():
         return False
     try:
-        run = json.loads(folder.identity.read_text())["run"]
         stated = {entry["run"] for entry in written_out(read_certificate(target)["ledger"]["entries"])}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return False
     if stated != {run} or not verify(target, signed=False).accepted:
         return False

@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from discreet.jobs.train import Job
     from discreet.training import Trained
 
+_PUBLISHED = "{}: published before; the key of its noise, which was left, is destroyed now"
+
 
 @with_options(TableOptions)
 def train(
@@ -107,11 +109,8 @@ def train(
                 "--resume goes on with the run as it was started; leave out recipe, data, title and settings"
             )
         job = Job.resumed(resume)
-        if job.published:
-            typer.echo(f"{job.target}: published before; the key of its noise, which was left, is destroyed now")
-            return
-    if show_settings:
-        typer.echo("\n".join(settings_of(job.recipe)))
+    if job.published or show_settings:
+        typer.echo(_PUBLISHED.format(job.target) if job.published else "\n".join(settings_of(job.recipe)))
         return
     if dry_run:
         _show(job, as_json=as_json)

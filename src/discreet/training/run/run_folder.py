@@ -79,6 +79,14 @@ class RunFolder:
         return self.path / "run.json"
 
     @property
+    def run(self) -> str:
+        """The run's name; "" if it was never started, or nobody can tell."""
+        try:
+            return str(json.loads(self.identity.read_text())["run"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return ""
+
+    @property
     def answers(self) -> Path:
         """Answers of queries before the first step, if they are published with the model."""
         return self.path / "released.safetensors"
