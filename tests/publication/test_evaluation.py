@@ -44,6 +44,39 @@ def test_a_class_without_rows_leaves_the_matrix_out() -> None:
     assert shown({}).figures == {}
 
 
+GROUPED = {
+    "accuracy": 0.75,
+    "sex=f: rows": 40.0,
+    "sex=f: accuracy": 0.8,
+    "sex=f: auroc": 0.9,
+    "kind=a: b: rows": 20.0,
+    "kind=a: b: accuracy": 0.65,
+    "recall: rows": 0.5,
+}
+
+
+def test_subgroups_come_with_their_rows_and_intervals() -> None:
+    """Also where a category, or a class, is called as a name of a metric reads."""
+    found = shown(GROUPED)
+    assert found.figures == {"accuracy": 0.75, "sex=f: auroc": 0.9}
+    assert [(one.name, one.rows, one.measure, one.value) for one in found.groups] == [
+        ("sex=f", 40, "accuracy", 0.8),
+        ("kind=a: b", 20, "accuracy", 0.65),
+    ]
+    for one, right in zip(found.groups, (32, 13), strict=True):
+        interval = binomtest(right, one.rows).proportion_ci(method="wilson")
+        assert (one.low, one.high) == pytest.approx((interval.low, interval.high), abs=1e-12)
+
+
+def test_of_numbers_and_of_several_labels() -> None:
+    numbers = shown({"rmse": 2.0, "sex=f: rows": 12.0, "sex=f: rmse": 2.5, "sex=f: mae": 1.0})
+    assert [(one.name, one.value, one.low) for one in numbers.groups] == [("sex=f", 2.5, None)]
+    assert numbers.figures == {"rmse": 2.0, "sex=f: mae": 1.0}
+    labels = shown({"sex=f: rows": 10.0, "sex=f: ill: accuracy": 0.9, "sex=f: old: accuracy": 0.5})
+    assert [(one.name, one.value) for one in labels.groups] == [("sex=f: ill", 0.9), ("sex=f: old", 0.5)]
+    assert shown({"sex=f: accuracy": 0.9}).groups == ()  # an early certificate, which counts no rows
+
+
 def balanced(value: float) -> dict[str, float]:
     return {"balanced accuracy": value, "baseline balanced accuracy": 0.5}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 RECALL, ROWS = "recall: ", "rows: "
+GROUP_ROWS = ": rows"
 BASELINE_ACCURACY, BASELINE_RMSE = "baseline accuracy", "baseline rmse"
 BALANCED_ACCURACY, BASELINE_BALANCED_ACCURACY = "balanced accuracy", "baseline balanced accuracy"
 
@@ -12,6 +13,12 @@ BALANCED_ACCURACY, BASELINE_BALANCED_ACCURACY = "balanced accuracy", "baseline b
 def rows_name(true: str, said: str) -> str:
     """The metric that counts rows of the class `true` of which the model says `said`."""
     return f"{ROWS}{true} as {said}"
+
+
+def groups_in(metrics: Mapping[str, float]) -> list[str]:
+    """The subgroups whose rows are counted, such as "sex=Female"."""
+    counted = (name for name in metrics if name.endswith(GROUP_ROWS) and not name.startswith((RECALL, ROWS)))
+    return [name.removesuffix(GROUP_ROWS) for name in counted]
 
 
 def no_better(metrics: Mapping[str, float]) -> bool:

@@ -16,6 +16,7 @@ from discreet.plan import AdaptivePlan, Plan
 from discreet.publication.pages.card import THEOREMS, certified_epsilon, changes, final_metrics, plan_of, software
 from discreet.publication.pages.clipping_words import how_clipped
 from discreet.publication.pages.formats import metric, number, percent_up
+from discreet.publication.pages.public_evaluation import shown
 from discreet.publication.pages.purpose import Purpose, purpose
 from discreet.publication.pages.report import attack_risk, attacks
 from discreet.publication.pages.reporting import answers, tier
@@ -106,8 +107,20 @@ def implementation(one: Certified) -> str:
 
 def accuracy(one: Certified) -> str | None:
     """The figures on public rows; None if there are none."""
-    figures = {name: value for name, value in final_metrics(one_run(one.facts)).items() if ": " not in name}
-    return ", ".join(f"{name} {metric(value, name)}" for name, value in figures.items()) or None
+    figures = shown(final_metrics(one_run(one.facts))).figures
+    of_all = {name: value for name, value in figures.items() if ": " not in name}
+    return ", ".join(f"{name} {metric(value, name)}" for name, value in of_all.items()) or None
+
+
+def by_subgroup(one: Certified) -> str | None:
+    """Accuracy by subgroup of the public rows, with 95 % intervals; None if no subgroups were declared."""
+    found = []
+    for group in shown(final_metrics(one_run(one.facts))).groups:
+        text = f"{group.name}: {group.measure} {metric(group.value, group.measure)}"
+        if group.low is not None and group.high is not None:
+            text += f" ({metric(group.low, 'accuracy')} to {metric(group.high, 'accuracy')})"
+        found.append(f"{text} of {number(group.rows)} rows")
+    return "; ".join(found) or None
 
 
 def answered(one: Certified) -> Mapping[str, str]:

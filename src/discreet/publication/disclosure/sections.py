@@ -82,7 +82,7 @@ def _algorithm(one: Certified, holder: Holder) -> Section:
 
 
 def _accuracy(one: Certified, holder: Holder) -> Section:
-    found = says.accuracy(one)
+    found, groups = says.accuracy(one), says.by_subgroup(one)
     return Section(
         "Accuracy and bias",
         "Clipping and noise cost accuracy, most of all for small groups.",
@@ -92,6 +92,7 @@ def _accuracy(one: Certified, holder: Holder) -> Section:
                 found or "no figure, for there were no public rows, and private ones are not scored",
                 True,
             ),
+            *([] if groups is None else [_stated("By subgroup", f"{groups} (95 % intervals)")]),
             Entry("Accurate enough for its use", holder.accuracy),
             Entry("Groups for whom it works less well", holder.bias),
         ),

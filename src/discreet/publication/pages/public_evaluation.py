@@ -1,12 +1,12 @@
-"""Metrics on public rows as pages show them: figures, and for classes the predictions on the rows of each."""
+"""Metrics on public rows as pages show them: figures, by subgroup too, and for classes the predictions on each."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from discreet.core.metric_names import RECALL, ROWS, no_better, rows_name
+from discreet.core.metric_names import GROUP_ROWS, RECALL, ROWS, groups_in, no_better, rows_name
 
 _95 = 1.959963984540054
 """The 97.5 % quantile of the standard normal law."""
@@ -24,22 +24,40 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """A subgroup: the number of its public rows, and its accuracy (`measure`) with Wilson's 95 % interval; of numbers
+    the root mean squared error, without one."""
+
+    name: str
+    rows: int
+    measure: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
     """`figures` by name; `classes` with their rows, empty if they were not counted. `useless`: the model is no better
     than one answer for all rows."""
 
     figures: dict[str, float]
     classes: tuple[Recall, ...]
+    groups: tuple[Group, ...]
     useless: bool
 
 
 def shown(metrics: Mapping[str, float]) -> Shown:
     """The parts of an evaluation that pages show."""
-    figures = {name: value for name, value in metrics.items() if not name.startswith((RECALL, ROWS))}
+    groups = tuple(one for name in groups_in(metrics) for one in _groups(metrics, name))
+    apart = {f"{one.name}: {one.measure}" for one in groups} | {f"{name}{GROUP_ROWS}" for name in groups_in(metrics)}
+    figures = {
+        name: value for name, value in metrics.items() if name not in apart and not name.startswith((RECALL, ROWS))
+    }
     names = [name.removeprefix(RECALL) for name in metrics if name.startswith(RECALL)]
     classes = [_recall(metrics, name, names) for name in names]
     known = tuple(one for one in classes if one is not None)
-    return Shown(figures, known if len(known) == len(names) else (), no_better(metrics))
+    return Shown(figures, known if len(known) == len(names) else (), groups, no_better(metrics))
 
 
 def wilson(right: int, rows: int) -> tuple[float, float]:
@@ -57,3 +75,17 @@ def _recall(metrics: Mapping[str, float], name: str, names: list[str]) -> Recall
         return None
     right, rows = found[names.index(name)], sum(found)
     return Recall(name, tuple(found), right / rows, *wilson(right, rows))
+
+
+def _groups(metrics: Mapping[str, float], name: str) -> Iterator[Group]:
+    """A line for a subgroup; of several labels, one for each."""
+    rows = int(metrics[f"{name}{GROUP_ROWS}"])
+    for metric, value in metrics.items():
+        measure = metric.removeprefix(f"{name}: ")
+        if measure == metric:
+            continue
+        *label, kind = measure.rsplit(": ", 1)
+        if kind == "accuracy":
+            yield Group(": ".join((name, *label)), rows, kind, value, *wilson(round(value * rows), rows))
+        elif kind == "rmse":
+            yield Group(name, rows, kind, value)

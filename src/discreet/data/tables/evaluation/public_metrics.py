@@ -14,6 +14,7 @@
 | calibration error | classes: |accuracy - confidence| over 15 bins of equal width (Naeini et al. 2015) |
 | rmse, mae         | regression, in the unit of the target                                           |
 | baseline rmse     | regression: of the mean of the public targets as the answer for all rows        |
+| GROUP: rows       | how many rows a subgroup has                                                    |
 
 Of several labels, each has the metrics of two classes.
 """
@@ -31,6 +32,7 @@ from discreet.core.metric_names import (
     BASELINE_ACCURACY,
     BASELINE_BALANCED_ACCURACY,
     BASELINE_RMSE,
+    GROUP_ROWS,
     RECALL,
     rows_name,
 )
@@ -63,6 +65,7 @@ def metrics_of(encoder: Encoder, outputs: Array, targets: Array, groups: Mapping
     for name, rows in groups.items():
         if rows.any():
             inside = _of(encoder, said[rows], targets[rows])
+            found |= {f"{name}{GROUP_ROWS}": float(rows.sum())}
             found |= {f"{name}: {metric}": value for metric, value in inside.items()}
     return found
 
