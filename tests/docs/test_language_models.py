@@ -1,0 +1,79 @@
+"""docs/language-models.md says by which engine each family is trained; the table is made, and checked, here.
+
+Write it again with: python tests/docs/test_language_models.py
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from language_families import FAMILIES, inner_model, on_rows, rows_for, with_lora
+
+import discreet
+from discreet.core.errors import UnsupportedModel
+from discreet.language import TASKS
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+PAGE = Path(__file__).parents[2] / "docs" / "language-models.md"
+HEAD = "| family | tried as | all weights | LoRA |\n|---|---|---|---|\n"
+"""Where the part of the page begins that is made here."""
+
+PLAN = discreet.Plan.poisson(population=40, batch=20, steps=1, clip_norm=1.0, delta=1e-3, noise_multiplier=1.0)
+
+
+def engine_of(name: str, lora: bool) -> str:
+    """The first engine that agrees with the reference on random rows, as the checks before a run find."""
+    task = FAMILIES[name].task
+    for engine in ("bookkeeping", "vmap"):
+        inner = inner_model(name)
+        model = on_rows(with_lora(inner, TASKS[task]) if lora else inner, task)
+        optimizer = torch.optim.SGD([one for one in model.parameters() if one.requires_grad], lr=0.1)
+        try:
+            discreet.Training(PLAN, model, TASKS[task].loss(), optimizer, rows_for(task, 40), engine=engine)
+        except UnsupportedModel:
+            continue
+        return f"`{engine}`"
+    return "`reference`"
+
+
+def table() -> dict[str, tuple[str, str]]:
+    """The engines of the page, by family."""
+    rows = [
+        line.strip("| ").split(" | ") for line in PAGE.read_text().partition(HEAD)[2].splitlines() if line[:1] == "|"
+    ]
+    return {name: (full, lora) for name, _, full, lora in rows}
+
+
+def page() -> str:
+    """What is written by hand before and after the table, and the table."""
+    before, _, rest = PAGE.read_text().partition(HEAD)
+    after = "".join(line for line in rest.splitlines(keepends=True) if line[:1] != "|")
+    lines = [
+        f"| {name} | {family.task} | {engine_of(name, False)} | {engine_of(name, True)} |\n"
+        for name, family in FAMILIES.items()
+    ]
+    return before + HEAD + "".join(lines) + after
+
+
+def test_the_page_has_every_family() -> None:
+    assert list(table()) == list(FAMILIES), "run: python tests/docs/test_language_models.py"
+    assert len(FAMILIES) >= 20
+
+
+@pytest.mark.parametrize("lora", [False, True])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_is_trained_by_the_engine_that_the_page_says(name: str, lora: bool) -> None:
+    assert table()[name][lora] == engine_of(name, lora)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"writing {PAGE}\n")
+    PAGE.write_text(page())
