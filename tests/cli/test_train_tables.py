@@ -130,7 +130,7 @@ def test_from_a_table_to_a_verified_folder(capsys: pytest.CaptureFixture[str]) -
     )
     assert json.loads(Path("patients-private/certificate.json").read_text())["public_evaluations"][-1]["auroc"] > 0.8
     assert sum(facts["public_test"][f"ward={name}: rows"] for name in "ABC") == 200
-    assert "The same by subgroup" in Path("patients-private/report.html").read_text()
+    assert "By subgroup of the public rows" in Path("patients-private/report.html").read_text()
     right = [
         line.split(",")[0] == str(row.split(",")[4] == "1").lower()
         for line, row in zip(predicted(capsys), Path("public.csv").read_text().splitlines()[1:], strict=True)

@@ -10,7 +10,7 @@ from problems import tiny_plan, tiny_training
 
 from discreet.core.adjacency import Adjacency
 from discreet.core.guarantee import Guarantee
-from discreet.core.html import fact_table
+from discreet.core.html import fact_lines, fact_table
 from discreet.verification.verify import Check, Verification
 
 
@@ -38,3 +38,7 @@ def test_a_plan_and_a_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [None, 3])
 def test_what_is_not_there_is_left_out(value: int | None) -> None:
     assert ("name" in fact_table("", {"name": value})) is (value is not None)
+
+
+def test_facts_as_lines() -> None:
+    assert fact_lines("Plan", {"steps": 5, "left out": None, "delta": 1e-5}) == "Plan\n  steps: 5\n  delta: 1e-05"

@@ -17,6 +17,11 @@ def fact_table(title: str, facts: Mapping[str, object]) -> str:
     return f'<table><caption style="text-align:left"><b>{escape(title)}</b></caption>{rows}</table>'
 
 
+def fact_lines(title: str, facts: Mapping[str, object]) -> str:
+    """The same as text, a line each, for a terminal."""
+    return "\n".join([title, *(f"  {name}: {value}" for name, value in facts.items() if value is not None)])
+
+
 def rounded_up(value: float) -> str:
     """Four digits after the point, never below the value."""
     return f"{math.ceil(value * 1e4) / 1e4:.4f}" if math.isfinite(value) else "infinite"

@@ -2,8 +2,8 @@
 
 from discreet.accounting.adaptive.filters import BasicFilter as Budget
 from discreet.ledger.budget import Spent
-from discreet.ledger.chain import Entry, public_record, record_digest
-from discreet.ledger.ledger import QUERIES, Head, Ledger, NextEvents
+from discreet.ledger.chain import Entry, Head, public_record, record_digest
+from discreet.ledger.ledger import QUERIES, Ledger, NextEvents
 from discreet.ledger.names import checked_name, without_budget
 
 __all__ = [

@@ -23,6 +23,7 @@ from discreet.accounting.adaptive.costs import Amounts
 from discreet.accounting.adaptive.filters import BasicFilter, Filter
 from discreet.core.errors import BudgetExhausted, InputError
 from discreet.core.guarantee import Guarantee
+from discreet.core.rounding import rounded_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,17 @@ class Spent:
     runs: int
     amounts: Amounts = ()
     share: float | None = None
+
+
+def in_words(budget: Filter | None, spent: Spent) -> str:
+    """What was spent, of what; rounded up."""
+    whole = None if budget is None else budget.guarantee()
+    of = "no budget set" if whole is None else f"of epsilon {rounded_up(whole.epsilon, 6)}, delta {whole.delta:g}"
+    if budget is not None and spent.share is not None:
+        return f"{rounded_up(100 * spent.share)} % spent in {spent.runs} runs, {of} by filter {budget.kind}"
+    return (
+        f"spent epsilon {rounded_up(spent.epsilon, 6)}, delta {rounded_up(spent.delta, 6)} in {spent.runs} runs, {of}"
+    )
 
 
 def over_steps(budget: Filter | None) -> bool:

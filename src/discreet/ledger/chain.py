@@ -48,6 +48,14 @@ _sealed = attrgetter(*Entry.__slots__[:-1])
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """How long the chain is and the hash of its last entry."""
+
+    entries: int
+    hash: str
+
+
 def next_entry(
     last: Entry | None,
     kind: str,

@@ -6,7 +6,7 @@ import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from discreet.core.errors import InputError, LedgerError
 from discreet.core.events import Compose, Event, in_order, steps_of
 from discreet.core.events.event_json import from_json, to_json
 from discreet.core.guarantee import Guarantee
+from discreet.core.html import fact_table
 from discreet.core.processes import refuse_several_processes
 from discreet.core.release import Receipt
 from discreet.ledger import store
@@ -28,10 +29,11 @@ from discreet.ledger.budget import (
     check_alike,
     check_fixed,
     check_run_filter,
+    in_words,
     opening,
     over_steps,
 )
-from discreet.ledger.chain import Entry, check_chain, check_seal, next_entry
+from discreet.ledger.chain import Entry, Head, check_chain, check_seal, next_entry
 from discreet.ledger.entries_table import entries
 from discreet.ledger.limits import budgets_of, filter_of, opened
 from discreet.ledger.meter import Meter, admit, share
@@ -49,14 +51,6 @@ _log = logging.getLogger("discreet")
 _TOP = func.max(entries.c.number) + 1
 
 _CUT = "the ledger is cut: entries are missing; restore it from a copy that `discreet ledger verify` accepts"
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """How long the chain is and the hash of its last entry."""
-
-    entries: int
-    hash: str
 
 
 class Ledger:
@@ -116,6 +110,10 @@ class Ledger:
         """The names of the data sets that have a budget."""
         with self._transaction() as connection:
             return store.names(connection, "budget")
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what each data set with a budget has spent of it."""
+        return fact_table(f"Ledger {self.shown}", {name: in_words(*self.budget(name)) for name in self.budgets()})
 
     def open_run(
         self,

@@ -18,6 +18,7 @@ from discreet.certificate.canonical import digest, strict_json
 from discreet.certificate.files import CERTIFICATE, HASHED, MODEL, read
 from discreet.certificate.model_spec import ModelSpec, Named
 from discreet.core.errors import InputError, VerificationFailed
+from discreet.core.html import fact_lines, fact_table, rounded_up
 from discreet.prediction.steps import Step, build_step
 from discreet.recipes.models.models import CODES, MODELS
 from discreet.verification.checks.released_tensors import FILE as RELEASED
@@ -25,7 +26,7 @@ from discreet.verification.checks.released_tensors import FILE as RELEASED
 _AT_ONCE = 256
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Predictor:
     """A published model in evaluation mode, with the preparation of its inputs and its certificate."""
 
@@ -33,6 +34,24 @@ class Predictor:
     spec: ModelSpec
     certificate: dict[str, Any]
     steps: tuple[Step, ...]
+
+    def __repr__(self) -> str:
+        return fact_lines("Published model", self._facts())
+
+    def _repr_html_(self) -> str:
+        """A summary for notebooks."""
+        return fact_table("Published model", self._facts())
+
+    def _facts(self) -> dict[str, object]:
+        claim = self.certificate["claim"]
+        return {
+            "title": None if self.spec.about is None else self.spec.about.title,
+            "model": type(self.model).__name__,
+            "parameters": f"{sum(tensor.numel() for tensor in self.model.parameters()):,}",
+            "rows": None if self.spec.inputs is None else f"of shape {self.spec.inputs}",
+            "epsilon": f"at most {rounded_up(claim['epsilon'])} at delta {claim['delta']:g}",
+            "protected": f"one {claim['unit']}, {claim['adjacency']}",
+        }
 
     def scores(self, inputs: Tensor | ArrayLike) -> Tensor:
         """The model's outputs on `inputs` (rows, ...), which are like those of training: shape (rows, outputs).

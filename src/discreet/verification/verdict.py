@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.core.html import fact_table
+from discreet.core.html import fact_lines, fact_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Check:
     noted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Verification:
     """All checks of one folder; it is accepted if every one passed."""
 
@@ -29,6 +29,11 @@ class Verification:
     def accepted(self) -> bool:
         """Whether the claim stands."""
         return bool(self.checks) and all(check.passed for check in self.checks)
+
+    def __repr__(self) -> str:
+        failed = {f"FAILED {check.name}": check.detail for check in self.checks if not check.passed}
+        passed = len(self.checks) - len(failed)
+        return fact_lines(self.summary, {"checks passed": f"{passed} of {len(self.checks)}"} | failed)
 
     def _repr_html_(self) -> str:
         """For notebooks: every check of the certificate."""

@@ -15,7 +15,6 @@ from discreet.cli.options.accounting import AdjacencyOption, NoiseOption, StepsO
 from discreet.cli.options.json_output import JsonOption
 from discreet.cli.options.sampling import RateOption
 from discreet.cli.options.user_ledger import user_ledger
-from discreet.cli.show.digits import rounded_up
 from discreet.core.adjacency import Adjacency, Unit
 from discreet.core.errors import InputError, LedgerError, VerificationFailed
 from discreet.core.events import Event, Gaussian, Poisson, Repeat
@@ -127,6 +126,7 @@ def budget(
     """
     from discreet.accounting.adaptive import filters
     from discreet.ledger import without_budget
+    from discreet.ledger.budget import in_words
 
     opened = _open(ledger, create=epsilon is not None)
     if (epsilon is None) != (delta is None):
@@ -144,16 +144,7 @@ def budget(
         facts = {"dataset": dataset_id, "spent": sums}
         typer.echo(json.dumps({**facts, "budget": None if limit is None else filters.as_dict(limit)}))
         return
-    whole = None if limit is None else limit.guarantee()
-    of = "no budget set" if whole is None else f"of epsilon {rounded_up(whole.epsilon, 6)}, delta {whole.delta:g}"
-    if limit is not None and spent.share is not None:
-        used = rounded_up(100 * spent.share)
-        typer.echo(f"{dataset_id}: {used} % spent in {spent.runs} runs, {of} by filter {limit.kind}")
-        return
-    typer.echo(
-        f"{dataset_id}: spent epsilon {rounded_up(spent.epsilon, 6)}, delta {rounded_up(spent.delta, 6)} "
-        f"in {spent.runs} runs, {of}"
-    )
+    typer.echo(f"{dataset_id}: {in_words(limit, spent)}")
 
 
 def _course(rate: float | None, noise: float | None, steps: int | None) -> Event | None:

@@ -46,7 +46,7 @@ def metric(value: float, name: str) -> str:
 def sentence(text: str) -> str:
     """A text as a sentence: a capital letter, unless its first word is a name in code, and a full stop."""
     first, _, _ = text.partition(" ")
-    begun = text if "_" in first else text[:1].upper() + text[1:]
+    begun = text if "_" in first or "=" in first else text[:1].upper() + text[1:]
     return begun if begun.endswith((".", "!", "?")) else f"{begun}."
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from discreet.core.html import fact_table, rounded_up
+from discreet.core.html import fact_lines, fact_table, rounded_up
 from discreet.ledger import Entry
 from discreet.plan import AdaptivePlan, Plan
 from discreet.randomness import Stream, SystemStream
@@ -59,7 +59,7 @@ class Mechanism:
         return facts if self.lanes is None else facts | {"lanes": self.lanes}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Trained:
     """A trained model with everything that its certificate will state; `publish` takes this record.
 
@@ -86,9 +86,16 @@ class Trained:
     public: Mapping[str, Any] | None = None
     publishes: bool = True
 
+    def __repr__(self) -> str:
+        return fact_lines("Trained model", self._facts())
+
     def _repr_html_(self) -> str:
         """A summary for notebooks; it holds public figures and bought metrics only."""
-        metrics = dict(self.evaluations[-1].metrics) if self.evaluations else {}
+        return fact_table("Trained model", self._facts())
+
+    def _facts(self) -> dict[str, object]:
+        last = self.evaluations[-1].metrics if self.evaluations else {}
+        metrics = {name: value for name, value in last.items() if ": " not in name}  # not those of single classes
         facts: dict[str, object] = {
             "charged steps": f"{self.charged_steps} of {self.plan.charges}",
             "epsilon of the plan": rounded_up(self.plan.guarantee().epsilon),
@@ -96,9 +103,9 @@ class Trained:
             "randomness": "test: it cannot be published" if self.mechanism.randomness == "test" else None,
             "ended": self.ended,
         }
-        facts |= {f"public {name}": f"{value:.4g}" for name, value in metrics.items()}
-        facts |= {f"bought {one.metric}": f"{one.value:.4g} +/- {one.deviation:.2g}" for one in self.bought}
-        return fact_table("Trained model", facts)
+        facts |= {"on public rows": ", ".join(f"{name} {value:.4g}" for name, value in metrics.items()) or None}
+        last_bought = {one.metric: f"{one.value:.4g} +/- {one.deviation:.2g}" for one in self.bought}
+        return facts | {f"bought {name}": value for name, value in last_bought.items()}
 
     @property
     def charged_steps(self) -> int:
