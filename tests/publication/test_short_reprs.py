@@ -26,7 +26,7 @@ def test_reprs_fit_ten_lines_and_say_the_figures(tmp_path: Path) -> None:
         torch.optim.SGD(model.parameters(), lr=0.1),
         (x, y),
         public=PublicData(test=(torch.randn(10, 4), y[:10].clone())),
-        run=RunOptions(ledger=ledger, dataset_id="people <b>"),
+        run=RunOptions(ledger=tmp_path / "ledger.sqlite", dataset_id="people <b>"),
     ).run(progress=False)
     publish(trained, tmp_path / "folder")
     accepted = verify(tmp_path / "folder")
